@@ -1,0 +1,89 @@
+#include "support/diagnostics.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rlxc {
+namespace {
+
+struct Row {
+  Code code;
+  ExitCode exit;
+  std::string_view text;
+};
+
+constexpr auto kRows = std::to_array<Row>({
+#define CODE(number, name, exit, text) {Code::name, ExitCode::exit, text},
+#include "support/diagnostics.def"
+#undef CODE
+});
+
+const Row& row(Code c) {
+  return *std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.code == c; });
+}
+
+std::string_view word(Severity s) { return s == Severity::Error ? "error" : s == Severity::Warning ? "warning" : "note"; }
+
+}  // namespace
+
+std::string_view explain(Code c) { return row(c).text; }
+ExitCode exit_code(Code c) { return row(c).exit; }
+
+std::string code_text(Code c) {
+  std::string digits = std::to_string(static_cast<int>(c));
+  return "RLX" + std::string(4 - digits.size(), '0') + digits;
+}
+
+bool code_from_text(std::string_view s, Code* out) {
+  if (s.starts_with("RLX")) s.remove_prefix(3);
+  while (s.size() > 1 && s.front() == '0') s.remove_prefix(1);
+  for (const Row& r : kRows)
+    if (std::to_string(static_cast<int>(r.code)) == s) return *out = r.code, true;
+  return false;
+}
+
+const std::vector<Code>& all_codes() {
+  static const std::vector<Code> codes = [] {
+    std::vector<Code> v;
+    for (const Row& r : kRows) v.push_back(r.code);
+    return v;
+  }();
+  return codes;
+}
+
+void Diagnostics::error(Code c, std::string message, std::string where, std::string help) {
+  add({Severity::Error, c, std::move(where), std::move(message), std::move(help)});
+}
+
+void Diagnostics::warning(Code c, std::string message, std::string where, std::string help) {
+  add({Severity::Warning, c, std::move(where), std::move(message), std::move(help)});
+}
+
+void Diagnostics::add(Diagnostic d) {
+  if (d.severity == Severity::Error) ++errors_;
+  auto it = std::find_if(counts_.begin(), counts_.end(), [&](const auto& p) { return p.first == d.code; });
+  if (it == counts_.end()) it = counts_.insert(counts_.end(), {d.code, 0});
+  if (++it->second <= kMaxKept) items_.push_back(std::move(d));
+}
+
+ExitCode Diagnostics::exit() const {
+  for (const Diagnostic& d : items_)
+    if (d.severity == Severity::Error) return exit_code(d.code);
+  return ExitCode::Ok;
+}
+
+std::string Diagnostics::text() const {
+  std::string out;
+  for (const Diagnostic& d : items_) {
+    if (!file_.empty()) out += file_ + ": ";
+    out += std::string(word(d.severity)) + "[" + code_text(d.code) + "]: ";
+    if (!d.where.empty()) out += d.where + ": ";
+    out += d.message + "\n";
+    if (!d.help.empty()) out += "  help: " + d.help + "\n";
+  }
+  for (const auto& [code, n] : counts_)
+    if (n > kMaxKept) out += "  and " + std::to_string(n - kMaxKept) + " more of " + code_text(code) + "\n";
+  return out;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,62 @@
+// Errors as values: everything that is wrong with an input is collected and shown in one run, each with a stable code,
+// the place it concerns and what to do. The table of codes is diagnostics.def.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rlxc {
+
+enum class ExitCode : int {
+  Ok = 0, Finding = 1, Usage = 2, Unreadable = 3, Invalid = 4, Unsupported = 5, Unwritable = 6, Limit = 7, Internal = 70
+};
+
+enum class Code : uint16_t {
+#define CODE(number, name, exit, text) name = number,
+#include "support/diagnostics.def"
+#undef CODE
+};
+
+enum class Severity : uint8_t { Note, Warning, Error };
+
+struct Diagnostic {
+  Severity severity = Severity::Error;
+  Code code = Code::Internal;
+  std::string where;    // `node "/encoder/conv_3" (Conv, opset 11)`, `line 3 column 7`, or empty
+  std::string message;  // `strides[0] is 0, must be >= 1`
+  std::string help;     // what to do, or empty
+};
+
+std::string_view explain(Code);            // the text of the table
+ExitCode exit_code(Code);
+std::string code_text(Code);               // "RLX0214"
+bool code_from_text(std::string_view, Code*);  // accepts "RLX0214" and "214"
+const std::vector<Code>& all_codes();
+
+// Collects diagnostics of one input file. Not thread-safe. Beyond `kMaxKept` of one code only a count is kept.
+class Diagnostics {
+ public:
+  static constexpr size_t kMaxKept = 100;
+
+  explicit Diagnostics(std::string file = {}) : file_(std::move(file)) {}
+
+  void error(Code, std::string message, std::string where = {}, std::string help = {});
+  void warning(Code, std::string message, std::string where = {}, std::string help = {});
+  void add(Diagnostic);
+
+  bool ok() const { return errors_ == 0; }
+  size_t errors() const { return errors_; }
+  ExitCode exit() const;  // that of the first error; Ok without errors
+  const std::vector<Diagnostic>& items() const { return items_; }
+  const std::string& file() const { return file_; }
+  std::string text() const;  // `model.onnx: error[RLX0214]: node ...: message` and `help:` lines, one diagnostic after another
+
+ private:
+  std::string file_;
+  std::vector<Diagnostic> items_;
+  std::vector<std::pair<Code, size_t>> counts_;
+  size_t errors_ = 0;
+};
+
+}  // namespace rlxc

@@ -1,0 +1,32 @@
+#include "support/diagnostics.h"
+
+#include <doctest/doctest.h>
+
+using namespace rlxc;
+
+TEST_CASE("a diagnostic prints file, code, place, message and help") {
+  Diagnostics d("m.onnx");
+  d.error(Code::BadAttribute, "strides[0] is 0, must be >= 1", "node \"c\" (Conv, opset 11)", "use a positive stride");
+  CHECK(d.text() ==
+        "m.onnx: error[RLX0214]: node \"c\" (Conv, opset 11): strides[0] is 0, must be >= 1\n"
+        "  help: use a positive stride\n");
+  CHECK(d.exit() == ExitCode::Invalid);
+}
+
+TEST_CASE("warnings do not fail, and floods are counted") {
+  Diagnostics d;
+  d.warning(Code::BadShape, "odd");
+  CHECK(d.ok());
+  for (int i = 0; i < 150; ++i) d.error(Code::UnsupportedOp, "x");
+  CHECK(d.errors() == 150);
+  CHECK(d.items().size() == 101);
+  CHECK(d.text().find("and 50 more of RLX0200") != std::string::npos);
+}
+
+TEST_CASE("codes are found by text and explained") {
+  Code c{};
+  CHECK(code_from_text("RLX0214", &c));
+  CHECK(c == Code::BadAttribute);
+  CHECK_FALSE(code_from_text("RLX9999", &c));
+  for (Code k : all_codes()) CHECK(!explain(k).empty());
+}
