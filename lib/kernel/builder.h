@@ -91,8 +91,14 @@ class Builder {
   }
   template <class F>
   void unroll(const std::string& name, int64_t extent, F&& body) { loop(name, extent, body, LoopKind::Unroll); }
+  // Shared out among threads in pieces of at least `grain` iterations. At the top level of a kernel only.
   template <class F>
-  void parallel(const std::string& name, Index extent, F&& body) { loop(name, extent, body, LoopKind::Parallel); }
+  void parallel(const std::string& name, Index extent, int64_t grain, F&& body) {
+    Expr i = open_for(name, extent.in(kernel()), LoopKind::Parallel, 0);
+    last_for().value = i64(grain).id;
+    body(i);
+    close();
+  }
   template <class F>
   void when(Expr condition, F&& then) {
     open_if(condition);
@@ -124,6 +130,7 @@ class Builder {
 
  private:
   Expr open_for(const std::string& name, Expr extent, LoopKind, int axis);
+  Stmt& last_for() { return (*(blocks_.end() - 2))->back(); }
   void open_if(Expr condition);
   void open_else();
   void close() { blocks_.pop_back(); }

@@ -89,10 +89,10 @@ struct Stmt {
   VarId var;               // For, Let
   BufferId buffer;         // Alloc, Store, AtomicAdd
   ExprId index;            // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent
-  ExprId value;            // Let, Store, AtomicAdd: value; If: condition
+  ExprId value;            // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread
   std::vector<Stmt> body;  // For, If
-  std::vector<Stmt> other; // If: else
-  std::string text;        // Comment
+  std::vector<Stmt> other;  // If: else
+  std::string text;         // Comment
 };
 
 struct Kernel {
