@@ -32,7 +32,6 @@ class Namer {
     scan(&k_->body, {-1, 0}, 0);
     size_t n = k_->exprs.size();
     sites_.resize(n), names_.resize(n);
-    size_t n = k_->exprs.size();
     classify();
     for (const auto& [root, site] : roots_) sites_[root.raw].push_back(site);
     for (uint32_t id = static_cast<uint32_t>(n); id-- > 0;) place(ExprId(id));
