@@ -9,7 +9,15 @@
 namespace rlxc {
 
 enum class ExitCode : int {
-  Ok = 0, Finding = 1, Usage = 2, Unreadable = 3, Invalid = 4, Unsupported = 5, Unwritable = 6, Limit = 7, Internal = 70
+  Ok = 0,
+  Finding = 1,
+  Usage = 2,
+  Unreadable = 3,
+  Invalid = 4,
+  Unsupported = 5,
+  Unwritable = 6,
+  Limit = 7,
+  Internal = 70
 };
 
 enum class Code : uint16_t {
@@ -28,9 +36,9 @@ struct Diagnostic {
   std::string help;     // what to do, or empty
 };
 
-std::string_view explain(Code);            // the text of the table
+std::string_view explain(Code);  // the text of the table
 ExitCode exit_code(Code);
-std::string code_text(Code);               // "RLX0214"
+std::string code_text(Code);                   // "RLX0214"
 bool code_from_text(std::string_view, Code*);  // accepts "RLX0214" and "214"
 const std::vector<Code>& all_codes();
 

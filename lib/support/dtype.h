@@ -20,10 +20,10 @@ inline constexpr int kDTypeCount = 0
 #undef DTYPE
     ;
 
-std::string_view name(DType);                              // "f32"
-int bits(DType);                                           // 32; 0 for string
+std::string_view name(DType);  // "f32"
+int bits(DType);               // 32; 0 for string
 DTypeClass dtype_class(DType);
-std::optional<DType> dtype_from_name(std::string_view);    // "f32" or "F32"
+std::optional<DType> dtype_from_name(std::string_view);  // "f32" or "F32"
 std::optional<DType> dtype_from_onnx(int tensor_proto_type);
 int onnx_dtype(DType);
 

@@ -1,0 +1,304 @@
+#include "ir/attrs.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+
+namespace rlxc {
+namespace {
+
+template <class E>
+std::string_view enum_text(E e) { return enum_names(e)[static_cast<size_t>(e)]; }
+
+template <class T>
+concept Enum = std::is_enum_v<T> && !std::is_same_v<T, OpKind> && !std::is_same_v<T, DType>;
+
+// Appends an exact, prefix-free image of a field: equal images mean equal fields.
+struct KeyWriter {
+  std::string& key;
+  void put(const void* p, size_t n) { key.append(static_cast<const char*>(p), n); }
+  void operator()(const char*, bool v) { key += v ? '1' : '0'; }
+  void operator()(const char*, int64_t v) { put(&v, sizeof v); }
+  void operator()(const char*, double v) { put(&v, sizeof v); }
+  void operator()(const char*, Dim v) { (*this)("", v.raw()); }
+  void operator()(const char*, DType v) { key += static_cast<char>(v); }
+  void operator()(const char*, DataId v) { put(&v.raw, sizeof v.raw); }
+  template <Enum E>
+  void operator()(const char*, E v) { key += static_cast<char>(v); }
+  void operator()(const char*, const std::string& v) {
+    (*this)("", static_cast<int64_t>(v.size()));
+    key += v;
+  }
+  void operator()(const char*, const Epilogue& v) {
+    (*this)("", v.has);
+    if (v.has) (*this)("", static_cast<int64_t>(v.op)), (*this)("", v.alpha), (*this)("", v.beta);
+  }
+  void operator()(const char*, const RegionStep& v) {
+    (*this)("", static_cast<int64_t>(v.op)), (*this)("", v.dtype), (*this)("", v.alpha), (*this)("", v.beta);
+    put(v.args.data(), sizeof v.args);
+  }
+  template <class T>
+  void operator()(const char*, const std::vector<T>& v) {
+    (*this)("", static_cast<int64_t>(v.size()));
+    for (const T& x : v) (*this)("", x);
+  }
+};
+
+std::string key_of(const Attrs& a) {
+  std::string key(1, static_cast<char>(a.index()));
+  std::visit([&](const auto& s) { s.reflect(s, KeyWriter{key}); }, a);
+  return key;
+}
+
+std::string double_text(double v) {
+  char buffer[40];
+  auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, v);
+  return {buffer, end};
+}
+
+std::string epilogue_text(const Epilogue& e) {
+  if (!e.has) return "none";
+  std::string s(name(e.op));
+  if (e.alpha != 0 || e.beta != 0) s += "(" + double_text(e.alpha) + "," + double_text(e.beta) + ")";
+  return s;
+}
+
+std::string step_text(const RegionStep& step) {
+  std::string s = std::string(name(step.op)) + "(";
+  bool first = true;
+  for (uint16_t a : step.args) {
+    if (a == RegionStep::kNone) break;
+    if (!first) s += ',';
+    first = false;
+    s += (a & RegionStep::kStep ? 's' : 'i') + std::to_string(a & ~RegionStep::kStep);
+  }
+  if (step.alpha != 0 || step.beta != 0) s += ";" + double_text(step.alpha) + "," + double_text(step.beta);
+  return s + "):" + std::string(name(step.dtype));
+}
+
+bool parse_double(std::string_view s, double* out) {
+  auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), *out);
+  return error == std::errc{} && end == s.data() + s.size();
+}
+
+bool parse_pair(std::string_view s, double* a, double* b) {
+  const size_t comma = s.find(',');
+  return comma != s.npos && parse_double(s.substr(0, comma), a) && parse_double(s.substr(comma + 1), b);
+}
+
+bool parse_epilogue(std::string_view s, Epilogue* e) {
+  if (s == "none") return *e = {}, true;
+  const size_t open = s.find('(');
+  const auto op = op_from_name(s.substr(0, open));
+  if (!op || !has_trait(*op, kActivation)) return false;
+  *e = {true, *op, 0, 0};
+  return open == s.npos || (s.ends_with(')') && parse_pair(s.substr(open + 1, s.size() - open - 2), &e->alpha, &e->beta));
+}
+
+bool parse_step(std::string_view s, RegionStep* step) {
+  *step = {};
+  const size_t open = s.find('('), close = s.rfind("):");
+  if (open == s.npos || close == s.npos || close < open) return false;
+  const auto op = op_from_name(s.substr(0, open));
+  const auto dtype = dtype_from_name(s.substr(close + 2));
+  if (!op || !dtype || !has_trait(*op, kElementwise)) return false;
+  step->op = *op;
+  step->dtype = *dtype;
+  s = s.substr(open + 1, close - open - 1);
+  if (const size_t semi = s.find(';'); semi != s.npos) {
+    if (!parse_pair(s.substr(semi + 1), &step->alpha, &step->beta)) return false;
+    s = s.substr(0, semi);
+  }
+  for (uint16_t& a : step->args) {
+    if (s.empty()) break;
+    const size_t comma = std::min(s.find(','), s.size());
+    unsigned v = 0;
+    auto [end, error] = std::from_chars(s.data() + 1, s.data() + comma, v);
+    if (error != std::errc{} || end != s.data() + comma || v >= RegionStep::kNone || (s[0] != 'i' && s[0] != 's')) return false;
+    a = static_cast<uint16_t>(v | (s[0] == 's' ? RegionStep::kStep : 0));
+    s = s.substr(std::min(comma + 1, s.size()));
+  }
+  return s.empty();
+}
+
+struct FieldReader {
+  const DimTable& dims;
+  AttrFields& out;
+  void add(const char* n, AttrValue v) { out.emplace_back(n, std::move(v)); }
+  void operator()(const char* n, bool v) { add(n, v); }
+  void operator()(const char* n, int64_t v) { add(n, v); }
+  void operator()(const char* n, double v) { add(n, v); }
+  void operator()(const char*, DataId) {}
+  void operator()(const char* n, DType v) { add(n, std::string(name(v))); }
+  template <Enum E>
+  void operator()(const char* n, E v) { add(n, std::string(enum_text(v))); }
+  void operator()(const char* n, Dim v) {
+    if (auto c = dims.constant_value(v)) add(n, *c);
+    else add(n, dims.text(v));
+  }
+  void operator()(const char* n, const Epilogue& v) { add(n, epilogue_text(v)); }
+  void operator()(const char* n, const std::vector<int64_t>& v) { add(n, v); }
+  void operator()(const char* n, const std::vector<double>& v) { add(n, v); }
+  void operator()(const char* n, const std::vector<std::string>& v) { add(n, v); }
+  void operator()(const char* n, const std::vector<Dim>& v) {
+    std::vector<int64_t> ints;
+    std::vector<std::string> texts;
+    for (Dim d : v) {
+      if (auto c = dims.constant_value(d)) ints.push_back(*c);
+      texts.push_back(dims.text(d));
+    }
+    if (ints.size() == v.size()) add(n, std::move(ints));
+    else add(n, std::move(texts));
+  }
+  void operator()(const char* n, const std::vector<RegionStep>& v) {
+    std::vector<std::string> texts;
+    for (const RegionStep& s : v) texts.push_back(step_text(s));
+    add(n, std::move(texts));
+  }
+};
+
+struct FieldSetter {
+  std::string_view wanted;
+  const AttrValue& value;
+  DimTable& dims;
+  bool found = false, good = false;
+
+  template <class T>
+  void operator()(const char* n, T& field) {
+    if (found || wanted != n) return;
+    found = true;
+    good = set(field);
+  }
+  template <class T>
+  const T* as() const { return std::get_if<T>(&value); }
+  bool empty_list() const {
+    return (as<std::vector<int64_t>>() && as<std::vector<int64_t>>()->empty()) ||
+           (as<std::vector<std::string>>() && as<std::vector<std::string>>()->empty()) ||
+           (as<std::vector<double>>() && as<std::vector<double>>()->empty());
+  }
+  bool set(bool& f) {
+    if (auto* v = as<bool>()) return f = *v, true;
+    if (auto* v = as<int64_t>(); v && (*v == 0 || *v == 1)) return f = *v != 0, true;
+    return false;
+  }
+  bool set(int64_t& f) { return as<int64_t>() ? (f = *as<int64_t>(), true) : false; }
+  bool set(double& f) {
+    if (auto* v = as<double>()) return f = *v, true;
+    if (auto* v = as<int64_t>()) return f = static_cast<double>(*v), true;
+    if (auto* v = as<std::string>()) return parse_double(*v, &f);  // "inf", "-inf", "nan"
+    return false;
+  }
+  bool set(DataId&) { return false; }
+  bool set(DType& f) {
+    const auto* v = as<std::string>();
+    const auto t = v ? dtype_from_name(*v) : std::nullopt;
+    return t ? (f = *t, true) : false;
+  }
+  template <Enum E>
+  bool set(E& f) {
+    const auto* v = as<std::string>();
+    if (!v) return false;
+    const auto names = enum_names(f);
+    for (size_t i = 0; i < names.size(); ++i)
+      if (names[i] == *v) return f = static_cast<E>(i), true;
+    return false;
+  }
+  bool set(Dim& f) {
+    if (auto* v = as<int64_t>()) return f = dims.constant(*v), true;
+    if (auto* v = as<std::string>()) {
+      if (auto d = dims.parse(*v)) return f = *d, true;
+    }
+    return false;
+  }
+  bool set(Epilogue& f) { return as<std::string>() && parse_epilogue(*as<std::string>(), &f); }
+  template <class T>
+  bool set_list(std::vector<T>& f) {
+    if (empty_list()) return f.clear(), true;
+    if (auto* v = as<std::vector<T>>()) return f = *v, true;
+    return false;
+  }
+  bool set(std::vector<int64_t>& f) { return set_list(f); }
+  bool set(std::vector<std::string>& f) { return set_list(f); }
+  bool set(std::vector<double>& f) {
+    if (auto* v = as<std::vector<int64_t>>()) return f.assign(v->begin(), v->end()), true;
+    if (auto* v = as<std::vector<std::string>>()) {
+      f.assign(v->size(), 0);
+      for (size_t i = 0; i < v->size(); ++i)
+        if (!parse_double((*v)[i], &f[i])) return false;
+      return true;
+    }
+    return set_list(f);
+  }
+  bool set(std::vector<Dim>& f) {
+    f.clear();
+    if (auto* v = as<std::vector<int64_t>>()) {
+      for (int64_t x : *v) f.push_back(dims.constant(x));
+      return true;
+    }
+    if (auto* v = as<std::vector<std::string>>()) {
+      for (const std::string& s : *v) {
+        auto d = dims.parse(s);
+        if (!d) return false;
+        f.push_back(*d);
+      }
+      return true;
+    }
+    return empty_list();
+  }
+  bool set(std::vector<RegionStep>& f) {
+    const auto* v = as<std::vector<std::string>>();
+    if (!v) return false;
+    f.resize(v->size());
+    for (size_t i = 0; i < v->size(); ++i)
+      if (!parse_step((*v)[i], &f[i])) return false;
+    return true;
+  }
+};
+
+template <class A>
+Attrs make_default() { return A{}; }
+
+}  // namespace
+
+AttrId AttrTable::intern(Attrs a) {
+  auto [it, made] = index_.try_emplace(key_of(a), static_cast<uint32_t>(rows_.size()));
+  if (made) rows_.push_back(std::move(a));
+  return AttrId(it->second);
+}
+
+const Attrs& default_attrs(OpKind op) {
+  using Make = Attrs (*)();
+  static constexpr Make kMake[] = {
+#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) &make_default<attrs>,
+#include "ir/ops.def"
+#undef OP
+  };
+  static const std::vector<Attrs> defaults = [] {
+    std::vector<Attrs> v;
+    for (Make make : kMake) v.push_back(make());
+    return v;
+  }();
+  return defaults[static_cast<size_t>(op)];
+}
+
+AttrFields attr_fields(const Attrs& a, const DimTable& dims, bool with_defaults, OpKind op) {
+  AttrFields all;
+  std::visit([&](const auto& s) { s.reflect(s, FieldReader{dims, all}); }, a);
+  if (with_defaults) return all;
+  AttrFields defaults, out;
+  std::visit([&](const auto& s) { s.reflect(s, FieldReader{dims, defaults}); }, default_attrs(op));
+  for (size_t i = 0; i < all.size(); ++i)
+    if (i >= defaults.size() || all[i] != defaults[i]) out.push_back(std::move(all[i]));
+  return out;
+}
+
+bool set_attr_field(Attrs& a, std::string_view name, const AttrValue& value, DimTable& dims, std::string* message) {
+  FieldSetter setter{name, value, dims};
+  std::visit([&](auto& s) { s.reflect(s, setter); }, a);
+  if (setter.good) return true;
+  *message = (setter.found ? "bad value of attribute \"" : "unknown attribute \"") + std::string(name) + "\"";
+  return false;
+}
+
+}  // namespace rlxc

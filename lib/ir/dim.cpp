@@ -1,0 +1,383 @@
+#include "ir/dim.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace rlxc {
+namespace {
+
+constexpr int64_t kSaturate = Dim::kMax;
+
+int64_t clamp_mul(int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) return (a < 0) == (b < 0) ? kSaturate : -kSaturate;
+  return std::clamp(r, -kSaturate, kSaturate);
+}
+
+int64_t clamp_add(int64_t a, int64_t b) { return std::clamp(a + b, -kSaturate, kSaturate); }  // both within +-2^56
+
+int64_t floor_div_int(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+int64_t mod_int(int64_t a, int64_t b) { return a - floor_div_int(a, b) * b; }
+
+std::optional<int64_t> apply(DimFn fn, int64_t a, int64_t b) {
+  switch (fn) {
+    case DimFn::FloorDiv: return b == 0 ? std::nullopt : std::optional(floor_div_int(a, b));
+    case DimFn::Mod: return b == 0 ? std::nullopt : std::optional(mod_int(a, b));
+    case DimFn::Min: return std::min(a, b);
+    case DimFn::Max: return std::max(a, b);
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view kFnNames[] = {"floordiv", "mod", "min", "max"};
+
+void append_key(std::string& key, int64_t v) { key.append(reinterpret_cast<const char*>(&v), sizeof v); }
+
+bool is_plain_symbol(std::string_view s) {
+  if (s.empty() || std::isdigit(static_cast<unsigned char>(s[0]))) return false;
+  return std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
+}
+
+}  // namespace
+
+DimTable::Poly DimTable::poly(Dim d) const {
+  if (!d.is_static()) return polys_[d.index()];
+  if (d.size() == 0) return {};
+  return {Term{d.size(), {}}};
+}
+
+Dim DimTable::intern(Poly p) {
+  if (p.empty()) return Dim(0);
+  if (p.size() == 1 && p[0].atoms.empty() && p[0].coefficient >= 0) return Dim(p[0].coefficient);
+  std::string key;
+  for (const Term& t : p) {
+    append_key(key, t.coefficient);
+    append_key(key, static_cast<int64_t>(t.atoms.size()));
+    for (uint32_t a : t.atoms) append_key(key, a);
+  }
+  auto [it, made] = poly_index_.try_emplace(std::move(key), static_cast<uint32_t>(polys_.size()));
+  if (made) polys_.push_back(std::move(p));
+  return Dim::expression(it->second);
+}
+
+uint32_t DimTable::atom(Atom a) {
+  std::string key;
+  append_key(key, a.is_symbol ? -1 : static_cast<int64_t>(a.fn));
+  append_key(key, a.is_symbol ? a.symbol : a.a.raw());
+  append_key(key, a.is_symbol ? 0 : a.b.raw());
+  auto [it, made] = atom_index_.try_emplace(std::move(key), static_cast<uint32_t>(atoms_.size()));
+  if (made) atoms_.push_back(a);
+  return it->second;
+}
+
+Dim DimTable::from_atom(uint32_t a) { return intern({Term{1, {a}}}); }
+
+Dim DimTable::constant(int64_t v) {
+  if (v >= 0) return Dim(v);
+  return intern({Term{std::max(v, -kSaturate), {}}});
+}
+
+Dim DimTable::symbol(std::string_view name) {
+  auto it = symbols_.find(std::string(name));
+  if (it == symbols_.end()) {
+    Atom a;
+    a.symbol = static_cast<uint32_t>(names_.size());
+    names_.emplace_back(name);
+    it = symbols_.emplace(std::string(name), atom(a)).first;
+  }
+  return from_atom(it->second);
+}
+
+Dim DimTable::fresh(std::string_view prefix) {
+  for (size_t i = names_.size();; ++i) {
+    std::string name = std::string(prefix) + std::to_string(i);
+    if (!symbols_.contains(name)) return symbol(name);
+  }
+}
+
+DimTable::Poly DimTable::add_poly(const Poly& a, const Poly& b, int64_t scale) {
+  Poly out;
+  size_t i = 0, j = 0;
+  while (i < a.size() || j < b.size()) {
+    if (j == b.size() || (i < a.size() && a[i].atoms < b[j].atoms)) {
+      out.push_back(a[i++]);
+    } else if (i == a.size() || b[j].atoms < a[i].atoms) {
+      out.push_back({clamp_mul(b[j].coefficient, scale), b[j].atoms});
+      ++j;
+    } else {
+      const int64_t c = clamp_add(a[i].coefficient, clamp_mul(b[j].coefficient, scale));
+      if (c != 0) out.push_back({c, a[i].atoms});
+      ++i, ++j;
+    }
+  }
+  return out;
+}
+
+DimTable::Poly DimTable::mul_poly(const Poly& a, const Poly& b) {
+  Poly out;
+  for (const Term& t : a) {
+    Poly row;
+    for (const Term& u : b) {
+      Term r{clamp_mul(t.coefficient, u.coefficient), {}};
+      std::merge(t.atoms.begin(), t.atoms.end(), u.atoms.begin(), u.atoms.end(), std::back_inserter(r.atoms));
+      row.push_back(std::move(r));
+    }
+    std::sort(row.begin(), row.end(), [](const Term& x, const Term& y) { return x.atoms < y.atoms; });
+    out = add_poly(out, row, 1);
+  }
+  return out;
+}
+
+Dim DimTable::add(Dim a, Dim b) {
+  if (a.is_static() && b.is_static()) return Dim(a.size() + b.size());
+  return intern(add_poly(poly(a), poly(b), 1));
+}
+
+Dim DimTable::sub(Dim a, Dim b) { return intern(add_poly(poly(a), poly(b), -1)); }
+
+Dim DimTable::mul(Dim a, Dim b) {
+  if (a.is_static() && b.is_static()) return Dim(clamp_mul(a.size(), b.size()));
+  return intern(mul_poly(poly(a), poly(b)));
+}
+
+Dim DimTable::product(std::span<const Dim> dims) {
+  Dim p(1);
+  for (Dim d : dims) p = mul(p, d);
+  return p;
+}
+
+std::optional<DimTable::Poly> DimTable::exact_div(const Poly& a, const Poly& b) const {
+  if (b.size() != 1 || b[0].coefficient == 0) {
+    if (a.size() != b.size() || a.empty()) return std::nullopt;  // k*b / b
+    const int64_t c = b[0].coefficient;
+    if (c == 0 || a[0].coefficient % c != 0) return std::nullopt;
+    const int64_t k = a[0].coefficient / c;
+    if (add_poly(a, b, -k).empty()) return Poly{Term{k, {}}};
+    return std::nullopt;
+  }
+  Poly out;
+  for (const Term& t : a) {
+    if (t.coefficient % b[0].coefficient != 0) return std::nullopt;
+    if (!std::includes(t.atoms.begin(), t.atoms.end(), b[0].atoms.begin(), b[0].atoms.end())) return std::nullopt;
+    Term q{t.coefficient / b[0].coefficient, {}};
+    std::set_difference(t.atoms.begin(), t.atoms.end(), b[0].atoms.begin(), b[0].atoms.end(), std::back_inserter(q.atoms));
+    out.push_back(std::move(q));
+  }
+  std::sort(out.begin(), out.end(), [](const Term& x, const Term& y) { return x.atoms < y.atoms; });
+  return out;
+}
+
+Dim DimTable::function(DimFn fn, Dim a, Dim b) {
+  const auto x = constant_value(a), y = constant_value(b);
+  if (x && y)
+    if (auto v = apply(fn, *x, *y)) return constant(*v);
+  if ((fn == DimFn::Min || fn == DimFn::Max)) {
+    if (a == b) return a;
+    if (auto d = constant_value(sub(a, b))) return (*d >= 0) == (fn == DimFn::Max) ? a : b;
+    if (at_least(sub(a, b), 0)) return fn == DimFn::Max ? a : b;
+    if (at_least(sub(b, a), 0)) return fn == DimFn::Max ? b : a;
+    if (b.raw() < a.raw()) std::swap(a, b);
+  }
+  Atom f;
+  f.is_symbol = false;
+  f.fn = fn;
+  f.a = a;
+  f.b = b;
+  return from_atom(atom(f));
+}
+
+Dim DimTable::floor_div(Dim a, Dim b) {
+  if (auto q = exact_div(poly(a), poly(b))) return intern(std::move(*q));
+  if (auto c = constant_value(b); c && *c > 0) {  // floor((c*p + r) / c) = p + floor(r / c)
+    Poly whole, rest;
+    for (const Term& t : poly(a)) {
+      if (t.coefficient % *c == 0) whole.push_back({t.coefficient / *c, t.atoms});
+      else rest.push_back(t);
+    }
+    if (!whole.empty()) return add(intern(std::move(whole)), function(DimFn::FloorDiv, intern(std::move(rest)), b));
+  }
+  return function(DimFn::FloorDiv, a, b);
+}
+
+Dim DimTable::ceil_div(Dim a, Dim b) { return floor_div(sub(add(a, b), Dim(1)), b); }
+
+Dim DimTable::mod(Dim a, Dim b) {
+  if (divides(b, a)) return Dim(0);
+  return function(DimFn::Mod, a, b);
+}
+
+Dim DimTable::min(Dim a, Dim b) { return function(DimFn::Min, a, b); }
+Dim DimTable::max(Dim a, Dim b) { return function(DimFn::Max, a, b); }
+
+std::optional<int64_t> DimTable::constant_value(Dim d) const {
+  if (d.is_static()) return d.size();
+  const Poly& p = polys_[d.index()];
+  if (p.size() == 1 && p[0].atoms.empty()) return p[0].coefficient;
+  return std::nullopt;
+}
+
+bool DimTable::divides(Dim a, Dim b) { return exact_div(poly(canonical(b)), poly(canonical(a))).has_value(); }
+
+bool DimTable::equal(Dim a, Dim b) { return a == b || canonical(a) == canonical(b); }
+
+bool DimTable::known_ne(Dim a, Dim b) {
+  const Dim d = sub(canonical(a), canonical(b));
+  if (auto c = constant_value(d)) return *c != 0;
+  return at_least(d, 1) || at_least(sub(Dim(0), d), 1);
+}
+
+bool DimTable::at_least(Dim d, int64_t bound) {
+  int64_t low = 0;
+  for (const Term& t : poly(canonical(d))) {
+    const bool positive_atoms = std::all_of(t.atoms.begin(), t.atoms.end(), [&](uint32_t a) { return atoms_[a].is_symbol; });
+    if (!t.atoms.empty() && (t.coefficient < 0 || !positive_atoms)) return false;
+    low = clamp_add(low, t.coefficient);
+  }
+  return low >= bound;
+}
+
+template <class LeafFn>
+Dim DimTable::rewrite(Dim d, LeafFn leaf) {
+  if (d.is_static()) return d;
+  Dim sum(0);
+  const Poly terms = polys_[d.index()];
+  for (const Term& t : terms) {
+    Dim product = constant(t.coefficient);
+    for (uint32_t a : t.atoms) {
+      const Atom at = atoms_[a];
+      Dim factor;
+      if (at.is_symbol) {
+        factor = leaf(a);
+      } else {
+        const Dim x = rewrite(at.a, leaf), y = rewrite(at.b, leaf);
+        factor = at.fn == DimFn::FloorDiv ? floor_div(x, y) : at.fn == DimFn::Mod ? mod(x, y) : function(at.fn, x, y);
+      }
+      product = mul(product, factor);
+    }
+    sum = add(sum, product);
+  }
+  return sum;
+}
+
+Dim DimTable::canonical(Dim d) {
+  if (d.is_static() || substitution_.empty()) return d;
+  return rewrite(d, [&](uint32_t a) {
+    auto it = substitution_.find(a);
+    return it == substitution_.end() ? from_atom(a) : it->second;
+  });
+}
+
+// Right-hand sides never mention a replaced symbol, so one rewrite is enough for `canonical`.
+void DimTable::refresh_substitution() {
+  for (auto& [from, to] : substitution_) to = canonical(to);
+}
+
+bool DimTable::assume_equal(Dim a, Dim b) {
+  const Dim x = canonical(a), y = canonical(b);
+  if (x == y) return true;
+  if (known_ne(x, y)) return false;
+  equalities_.emplace_back(a, b);
+  auto as_symbol = [&](Dim d) -> std::optional<uint32_t> {
+    if (d.is_static()) return std::nullopt;
+    const Poly& p = polys_[d.index()];
+    if (p.size() == 1 && p[0].coefficient == 1 && p[0].atoms.size() == 1 && atoms_[p[0].atoms[0]].is_symbol) return p[0].atoms[0];
+    return std::nullopt;
+  };
+  auto mentions = [&](Dim d, uint32_t s) {
+    const auto names = symbols_of(d);
+    return std::binary_search(names.begin(), names.end(), names_[atoms_[s].symbol]);
+  };
+  // The later symbol is written as the earlier expression, so that results do not depend on the order of the two sides.
+  auto sx = as_symbol(x), sy = as_symbol(y);
+  if (sx && sy) return substitution_[std::max(*sx, *sy)] = from_atom(std::min(*sx, *sy)), refresh_substitution(), true;
+  if (sx && !mentions(y, *sx)) return substitution_[*sx] = y, refresh_substitution(), true;
+  if (sy && !mentions(x, *sy)) return substitution_[*sy] = x, refresh_substitution(), true;
+  return true;
+}
+
+std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings) const {
+  if (d.is_static()) return d.size();
+  int64_t sum = 0;
+  for (const Term& t : polys_[d.index()]) {
+    int64_t product = t.coefficient;
+    for (uint32_t a : t.atoms) {
+      const Atom& at = atoms_[a];
+      std::optional<int64_t> v;
+      if (at.is_symbol) {
+        if (auto it = bindings.find(names_[at.symbol]); it != bindings.end()) v = it->second;
+      } else {
+        const auto x = evaluate(at.a, bindings), y = evaluate(at.b, bindings);
+        if (x && y) v = apply(at.fn, *x, *y);
+      }
+      if (!v || __builtin_mul_overflow(product, *v, &product)) return std::nullopt;
+    }
+    if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
+  }
+  return sum;
+}
+
+Dim DimTable::bind(Dim d, const DimBindings& bindings) {
+  return rewrite(d, [&](uint32_t a) {
+    auto it = bindings.find(names_[atoms_[a].symbol]);
+    return it == bindings.end() ? from_atom(a) : constant(it->second);
+  });
+}
+
+void DimTable::collect(Dim d, std::vector<std::string>& out) const {
+  if (d.is_static()) return;
+  for (const Term& t : polys_[d.index()])
+    for (uint32_t a : t.atoms) {
+      if (atoms_[a].is_symbol) {
+        out.push_back(names_[atoms_[a].symbol]);
+      } else {
+        collect(atoms_[a].a, out);
+        collect(atoms_[a].b, out);
+      }
+    }
+}
+
+std::vector<std::string> DimTable::symbols_of(Dim d) const {
+  std::vector<std::string> out;
+  collect(d, out);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::string DimTable::text(const Poly& p) const {
+  std::string out;
+  // Terms with symbols first, the constant last: "2*seq+1".
+  auto append = [&](const Term& t) {
+    int64_t c = t.coefficient;
+    if (c < 0) out += '-', c = -c;
+    else if (!out.empty()) out += '+';
+    bool first = true;
+    if (c != 1 || t.atoms.empty()) out += std::to_string(c), first = false;
+    for (uint32_t a : t.atoms) {
+      if (!first) out += '*';
+      first = false;
+      const Atom& at = atoms_[a];
+      if (!at.is_symbol) {
+        out += std::string(kFnNames[static_cast<size_t>(at.fn)]) + "(" + text(at.a) + "," + text(at.b) + ")";
+      } else if (is_plain_symbol(names_[at.symbol])) {
+        out += names_[at.symbol];
+      } else {
+        out += '"';
+        for (char ch : names_[at.symbol]) {
+          if (ch == '"' || ch == '\\') out += '\\';
+          out += ch;
+        }
+        out += '"';
+      }
+    }
+  };
+  for (const Term& t : p)
+    if (!t.atoms.empty()) append(t);
+  for (const Term& t : p)
+    if (t.atoms.empty()) append(t);
+  return out;
+}
+
+std::string DimTable::text(Dim d) const { return d.is_static() ? std::to_string(d.size()) : text(polys_[d.index()]); }
+
+}  // namespace rlxc

@@ -1,0 +1,118 @@
+// Sizes of axes. A size is a constant or an exact expression over named symbols (`batch`, `2*seq+1`, `floordiv(h,2)`); two
+// sizes are equal only when that is proven or recorded as a condition of the model, never by a guess.
+// Expressions are kept in one normal form (a polynomial over symbols and opaque functions), so equal expressions have equal Dims.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace rlxc {
+
+// A constant >= 0, or a reference to an expression of a DimTable. 8 bytes; equality is identity of the normal form.
+class Dim {
+ public:
+  static constexpr int64_t kMax = int64_t{1} << 56;  // larger sizes saturate here and are refused by the verifier
+
+  constexpr Dim() = default;
+  constexpr Dim(int64_t size) : rep_(size < 0 ? 0 : size > kMax ? kMax : size) {}  // NOLINT: sizes convert
+  static constexpr Dim expression(uint32_t index) { return Dim(Raw{}, -1 - static_cast<int64_t>(index)); }
+
+  constexpr bool is_static() const { return rep_ >= 0; }
+  constexpr int64_t size() const { return rep_; }  // requires is_static()
+  constexpr uint32_t index() const { return static_cast<uint32_t>(-1 - rep_); }
+  constexpr int64_t raw() const { return rep_; }
+  constexpr bool operator==(const Dim&) const = default;
+  constexpr bool operator==(int64_t n) const { return rep_ == n; }
+
+ private:
+  struct Raw {};
+  constexpr Dim(Raw, int64_t rep) : rep_(rep) {}
+  int64_t rep_ = 0;
+};
+
+enum class DimFn : uint8_t { FloorDiv, Mod, Min, Max };
+
+using DimBindings = std::map<std::string, int64_t, std::less<>>;
+
+// Owns the symbols and expressions of one module. Operations cost O(terms). Not thread-safe.
+// Scalars (shape arithmetic may be negative, as in `seq-1`) are Dims too: a negative constant is an expression with no symbol.
+class DimTable {
+ public:
+  Dim constant(int64_t);                 // also negative ones
+  Dim symbol(std::string_view name);     // finds or makes it
+  Dim fresh(std::string_view prefix);    // a symbol with an unused name prefix0, prefix1, ...
+  bool has_symbol(std::string_view name) const { return symbols_.contains(std::string(name)); }
+  const std::vector<std::string>& symbol_names() const { return names_; }
+
+  Dim add(Dim, Dim);
+  Dim sub(Dim, Dim);
+  Dim mul(Dim, Dim);
+  Dim floor_div(Dim, Dim);  // rounds toward minus infinity; exact divisions of polynomials stay polynomials
+  Dim ceil_div(Dim, Dim);
+  Dim mod(Dim, Dim);        // sign of the divisor
+  Dim min(Dim, Dim);
+  Dim max(Dim, Dim);
+  Dim product(std::span<const Dim>);
+
+  std::optional<int64_t> constant_value(Dim) const;  // also of negative constants
+  bool divides(Dim a, Dim b);                        // b mod a == 0 is proven
+  bool equal(Dim, Dim);                              // proven, with the recorded equalities
+  bool known_ne(Dim, Dim);                           // proven different for all sizes >= 1 of the symbols
+  bool at_least(Dim, int64_t bound);                 // proven when every symbol is >= 1
+
+  // Records that the model requires a == b (checked by `check` when symbols are bound). False if that is impossible.
+  bool assume_equal(Dim a, Dim b);
+  const std::vector<std::pair<Dim, Dim>>& equalities() const { return equalities_; }
+
+  std::optional<int64_t> evaluate(Dim, const DimBindings&) const;  // nullopt: an unbound symbol, division by zero, overflow
+  Dim bind(Dim, const DimBindings&);                               // replaces the bound symbols
+  std::vector<std::string> symbols_of(Dim) const;                  // sorted
+
+  std::string text(Dim) const;                    // "2*seq+1"
+  std::optional<Dim> parse(std::string_view);     // the inverse; makes symbols
+
+ private:
+  struct Atom {  // a symbol, or a function of two expressions
+    bool is_symbol = true;
+    uint32_t symbol = 0;
+    DimFn fn = DimFn::FloorDiv;
+    Dim a, b;
+  };
+  struct Term {
+    int64_t coefficient = 0;
+    std::vector<uint32_t> atoms;  // sorted, with repetition
+    bool operator==(const Term&) const = default;
+  };
+  using Poly = std::vector<Term>;  // sorted by atoms, no zero coefficients
+
+  Poly poly(Dim) const;
+  Dim intern(Poly);
+  Dim from_atom(uint32_t atom);
+  uint32_t atom(Atom);
+  Dim function(DimFn, Dim, Dim);
+  std::optional<Poly> exact_div(const Poly&, const Poly&) const;
+  Dim canonical(Dim);
+  void refresh_substitution();
+  template <class LeafFn>
+  Dim rewrite(Dim, LeafFn leaf);
+  static Poly add_poly(const Poly&, const Poly&, int64_t scale);
+  static Poly mul_poly(const Poly&, const Poly&);
+  std::string text(const Poly&) const;
+  void collect(Dim, std::vector<std::string>& out) const;
+
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, uint32_t> symbols_;  // name -> atom
+  std::vector<Atom> atoms_;
+  std::vector<Poly> polys_;
+  std::unordered_map<std::string, uint32_t> poly_index_;
+  std::unordered_map<std::string, uint32_t> atom_index_;
+  std::vector<std::pair<Dim, Dim>> equalities_;
+  std::unordered_map<uint32_t, Dim> substitution_;  // symbol atom -> what it equals
+};
+
+}  // namespace rlxc

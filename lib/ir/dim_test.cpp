@@ -1,0 +1,63 @@
+#include "ir/dim.h"
+
+#include <doctest/doctest.h>
+
+using namespace rlxc;
+
+TEST_CASE("dims have one normal form") {
+  DimTable t;
+  const Dim s = t.symbol("seq"), b = t.symbol("batch");
+  CHECK(t.add(s, Dim(1)) == t.add(Dim(1), s));
+  CHECK(t.mul(b, t.add(s, s)) == t.mul(Dim(2), t.mul(s, b)));
+  CHECK(t.text(t.add(t.mul(Dim(2), s), Dim(1))) == "2*seq+1");
+  CHECK(t.sub(t.add(s, Dim(3)), s) == Dim(3));
+  CHECK(t.floor_div(t.mul(b, t.mul(s, Dim(64))), t.mul(b, Dim(64))) == s);
+  CHECK(t.text(t.floor_div(t.add(t.mul(Dim(4), s), Dim(3)), Dim(2))) == "2*seq+1");
+  CHECK(t.mod(t.mul(Dim(8), s), Dim(4)) == Dim(0));
+  CHECK(t.max(t.add(s, Dim(2)), s) == t.add(s, Dim(2)));
+}
+
+TEST_CASE("negative scalars are exact") {
+  DimTable t;
+  const Dim m = t.constant(-3);
+  CHECK(t.constant_value(m) == -3);
+  CHECK(t.add(m, Dim(5)) == Dim(2));
+  CHECK(t.floor_div(t.constant(-7), Dim(2)) == t.constant(-4));
+}
+
+TEST_CASE("dims print and parse back") {
+  DimTable t;
+  const Dim s = t.symbol("seq"), odd = t.symbol("a b\"c");
+  for (Dim d : {t.add(t.mul(Dim(3), t.mul(s, s)), t.sub(odd, Dim(7))), t.floor_div(s, Dim(3)), t.mod(t.add(s, Dim(1)), odd), Dim(12),
+                t.constant(-2), t.min(s, Dim(128))}) {
+    CAPTURE(t.text(d));
+    REQUIRE(t.parse(t.text(d)).has_value());
+    CHECK(*t.parse(t.text(d)) == d);
+  }
+  CHECK_FALSE(t.parse("2*").has_value());
+  CHECK_FALSE(t.parse(std::string(1000, '(')).has_value());
+}
+
+TEST_CASE("recorded equalities decide, and impossible ones are refused") {
+  DimTable t;
+  const Dim a = t.symbol("a"), b = t.symbol("b"), c = t.symbol("c");
+  CHECK_FALSE(t.equal(a, b));
+  CHECK(t.assume_equal(b, a));
+  CHECK(t.equal(t.mul(b, Dim(2)), t.add(a, a)));
+  CHECK(t.assume_equal(c, t.add(b, Dim(1))));
+  CHECK(t.equal(c, t.add(a, Dim(1))));
+  CHECK_FALSE(t.assume_equal(a, t.add(a, Dim(1))));
+  CHECK_FALSE(t.assume_equal(Dim(2), Dim(3)));
+}
+
+TEST_CASE("binding evaluates, and overflow is no value") {
+  DimTable t;
+  const Dim s = t.symbol("seq");
+  const Dim e = t.floor_div(t.add(s, Dim(5)), Dim(2));
+  CHECK(t.evaluate(e, {{"seq", 4}}) == 4);
+  CHECK_FALSE(t.evaluate(e, {}).has_value());
+  CHECK(t.bind(e, {{"seq", 7}}) == Dim(6));
+  const Dim big = t.mul(s, t.mul(s, s));
+  CHECK_FALSE(t.evaluate(big, {{"seq", int64_t{1} << 40}}).has_value());
+  CHECK(t.symbols_of(t.mul(s, t.symbol("batch"))) == std::vector<std::string>{"batch", "seq"});
+}

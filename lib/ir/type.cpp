@@ -1,0 +1,81 @@
+#include "ir/type.h"
+
+namespace rlxc {
+
+TypeId TypeTable::intern(const Type& t) {
+  std::string key;
+  key.reserve(3 + t.dims.size() * 8);
+  key += static_cast<char>(t.kind);
+  key += static_cast<char>(t.dtype);
+  key += static_cast<char>(t.ranked);
+  for (Dim d : t.dims) {
+    const int64_t raw = d.raw();
+    key.append(reinterpret_cast<const char*>(&raw), sizeof raw);
+  }
+  auto [it, made] = index_.try_emplace(std::move(key), static_cast<uint32_t>(types_.size()));
+  if (made) types_.push_back(t);
+  return TypeId(it->second);
+}
+
+std::optional<int64_t> num_elements(const Type& t) {
+  if (!t.is_static()) return std::nullopt;
+  int64_t n = 1;
+  for (Dim d : t.dims)
+    if (__builtin_mul_overflow(n, d.size(), &n) || n > Dim::kMax) return std::nullopt;
+  return n;
+}
+
+std::optional<uint64_t> byte_size(const Type& t) {
+  const auto n = num_elements(t);
+  return n ? byte_size(t.dtype, static_cast<uint64_t>(*n)) : std::nullopt;
+}
+
+std::string text(const Type& t, const DimTable& dims) {
+  std::string s(name(t.dtype));
+  s += '[';
+  if (!t.ranked) s += '*';
+  for (size_t i = 0; i < t.dims.size(); ++i) {
+    if (i) s += ',';
+    s += dims.text(t.dims[i]);
+  }
+  s += ']';
+  if (t.kind == TypeKind::Sequence) return "seq<" + s + ">";
+  if (t.kind == TypeKind::Optional) return "optional<" + s + ">";
+  return s;
+}
+
+std::optional<Type> parse_type(std::string_view s, DimTable& table) {
+  Type t;
+  for (auto [prefix, kind] : {std::pair{std::string_view("seq<"), TypeKind::Sequence}, {"optional<", TypeKind::Optional}})
+    if (s.starts_with(prefix) && s.ends_with('>')) {
+      t.kind = kind;
+      s = s.substr(prefix.size(), s.size() - prefix.size() - 1);
+      break;
+    }
+  const size_t open = s.find('[');
+  if (open == s.npos || !s.ends_with(']')) return std::nullopt;
+  const auto dtype = dtype_from_name(s.substr(0, open));
+  if (!dtype) return std::nullopt;
+  t.dtype = *dtype;
+  s = s.substr(open + 1, s.size() - open - 2);
+  if (s == "*") return t.ranked = false, t;
+  int depth = 0;
+  bool quoted = false;
+  size_t begin = 0;
+  for (size_t i = 0; i <= s.size() && !s.empty(); ++i) {
+    if (i < s.size()) {
+      if (s[i] == '\\' && quoted) ++i;
+      else if (s[i] == '"') quoted = !quoted;
+      else if (!quoted) depth += (s[i] == '(') - (s[i] == ')');
+    }
+    if (i >= s.size() || (s[i] == ',' && depth == 0 && !quoted)) {
+      const auto d = table.parse(s.substr(begin, std::min(i, s.size()) - begin));
+      if (!d) return std::nullopt;
+      t.dims.push_back(*d);
+      begin = i + 1;
+    }
+  }
+  return t;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,91 @@
+#include "plan/sweep.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace rlxc::plan {
+namespace {
+
+// The free ranges below `top`, by offset and by size.
+class Gaps {
+ public:
+  int64_t take(int64_t size, int64_t align) {
+    int tries = 0;
+    for (auto it = by_size_.lower_bound({size, 0}); it != by_size_.end();) {
+      const auto [room, begin] = *it;
+      const int64_t at = (begin + align - 1) / align * align;
+      if (at + size <= begin + room) {
+        remove(begin, room);
+        add(begin, at - begin);
+        add(at + size, begin + room - at - size);
+        return at;
+      }
+      it = ++tries == kTries ? by_size_.lower_bound({size + align, 0}) : std::next(it);
+    }
+    const int64_t at = (top_ + align - 1) / align * align;
+    add(top_, at - top_);
+    top_ = at + size;
+    return at;
+  }
+
+  void give(int64_t begin, int64_t size) {
+    auto above = by_offset_.lower_bound(begin);
+    if (above != by_offset_.end() && above->first == begin + size) {
+      const auto [at, room] = *above;
+      above = std::next(above);
+      remove(at, room);
+      size += room;
+    }
+    if (above != by_offset_.begin()) {
+      const auto [at, room] = *std::prev(above);
+      if (at + room == begin) {
+        remove(at, room);
+        begin = at;
+        size += room;
+      }
+    }
+    if (begin + size == top_) top_ = begin;
+    else add(begin, size);
+  }
+
+ private:
+  static constexpr int kTries = 8;
+
+  void add(int64_t begin, int64_t size) {
+    if (size == 0) return;
+    by_offset_.emplace(begin, size);
+    by_size_.emplace(size, begin);
+  }
+  void remove(int64_t begin, int64_t size) {
+    by_offset_.erase(begin);
+    by_size_.erase({size, begin});
+  }
+
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t top_ = 0;
+};
+
+}  // namespace
+
+int64_t place_by_sweep(const Instance& in, std::vector<int64_t>* offsets) {
+  const uint32_t n = static_cast<uint32_t>(in.items.size());
+  std::vector<uint32_t> by_end(n);
+  std::iota(by_end.begin(), by_end.end(), 0u);
+  std::stable_sort(by_end.begin(), by_end.end(), [&](uint32_t a, uint32_t b) { return in.items[a].hi < in.items[b].hi; });
+  offsets->assign(n, 0);
+  Gaps gaps;
+  int64_t height = 0;
+  uint32_t dead = 0;
+  for (uint32_t k = 0; k < n; ++k) {
+    for (; in.items[by_end[dead]].hi <= in.items[k].lo; ++dead) gaps.give((*offsets)[by_end[dead]], in.items[by_end[dead]].size);
+    const int64_t at = gaps.take(in.items[k].size, in.items[k].align);
+    (*offsets)[k] = at;
+    height = std::max(height, at + in.items[k].size);
+  }
+  return height;
+}
+
+}  // namespace rlxc::plan

@@ -1,0 +1,96 @@
+#include "support/interner.h"
+
+#include <sys/random.h>
+
+#include <cstring>
+
+namespace rlxc {
+namespace {
+
+constexpr size_t kChunk = 64 * 1024;
+
+uint64_t fold(uint64_t a, uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+uint32_t hash_of(std::string_view s, uint64_t seed) {
+  constexpr uint64_t kA = 0x9E3779B97F4A7C15u, kB = 0xD6E8FEB86659FD93u;
+  uint64_t h = seed ^ fold(s.size() ^ kA, kB);
+  const char* p = s.data();
+  size_t n = s.size();
+  for (; n > 8; p += 8, n -= 8) {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    h = fold(h ^ word, kB ^ seed);
+  }
+  uint64_t word = 0;
+  if (n) std::memcpy(&word, p, n);
+  h = fold(fold(h ^ word, kB ^ seed), kA);
+  return static_cast<uint32_t>(h ^ h >> 32);
+}
+
+}  // namespace
+
+Interner::Interner() : table_(64, Symbol::kNone) {
+  if (getrandom(&seed_, sizeof seed_, GRND_NONBLOCK) != sizeof seed_) seed_ = 0x243F6A8885A308D3u;
+}
+
+size_t Interner::slot(std::string_view s, uint32_t hash) const {
+  const size_t mask = table_.size() - 1;
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    const uint32_t at = table_[i];
+    if (at == Symbol::kNone || (hashes_[at] == hash && names_[at] == s)) return i;
+  }
+}
+
+Symbol Interner::find(std::string_view s) const {
+  const uint32_t at = table_[slot(s, hash_of(s, seed_))];
+  return at == Symbol::kNone ? Symbol() : Symbol(at);
+}
+
+Symbol Interner::intern(std::string_view s) {
+  const uint32_t hash = hash_of(s, seed_);
+  size_t i = slot(s, hash);
+  if (table_[i] != Symbol::kNone) return Symbol(table_[i]);
+  if ((names_.size() + 1) * 2 > table_.size()) {
+    grow();
+    i = slot(s, hash);
+  }
+  const auto id = static_cast<uint32_t>(names_.size());
+  names_.push_back(store(s));
+  hashes_.push_back(hash);
+  table_[i] = id;
+  return Symbol(id);
+}
+
+void Interner::grow() {
+  table_.assign(table_.size() * 2, Symbol::kNone);
+  const size_t mask = table_.size() - 1;
+  for (uint32_t id = 0; id < hashes_.size(); ++id) {
+    size_t i = hashes_[id] & mask;
+    while (table_[i] != Symbol::kNone) i = (i + 1) & mask;
+    table_[i] = id;
+  }
+}
+
+std::string_view Interner::store(std::string_view s) {
+  if (s.empty()) return {};
+  if (s.size() > free_size_) {
+    const bool own_chunk = s.size() >= kChunk / 4;  // so that the current chunk goes on being filled
+    chunks_.push_back(std::make_unique_for_overwrite<char[]>(own_chunk ? s.size() : kChunk));
+    if (own_chunk) {
+      std::memcpy(chunks_.back().get(), s.data(), s.size());
+      return {chunks_.back().get(), s.size()};
+    }
+    free_ = chunks_.back().get();
+    free_size_ = kChunk;
+  }
+  std::memcpy(free_, s.data(), s.size());
+  const std::string_view stored(free_, s.size());
+  free_ += s.size();
+  free_size_ -= s.size();
+  return stored;
+}
+
+}  // namespace rlxc

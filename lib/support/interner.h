@@ -1,0 +1,39 @@
+// Each distinct name is stored once and is a 32-bit Symbol afterwards: comparing names is comparing integers.
+#pragma once
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "support/ids.h"
+
+namespace rlxc {
+
+using Symbol = Id<struct SymbolTag>;
+
+// Symbols number the names from 0 in the order in which they were first seen, so results never depend on the hash.
+// Views stay valid as long as the interner (also after it is moved). Not thread-safe. The hash is seeded at random, so that
+// names in a hostile file cannot be chosen to collide.
+class Interner {
+ public:
+  Interner();
+
+  Symbol intern(std::string_view);                                 // O(length) expected
+  Symbol find(std::string_view) const;                             // invalid if never interned
+  std::string_view view(Symbol s) const { return names_[s.raw]; }  // `s` must come from this interner
+  size_t size() const { return names_.size(); }
+
+ private:
+  size_t slot(std::string_view, uint32_t hash) const;
+  std::string_view store(std::string_view);
+  void grow();
+
+  std::vector<std::string_view> names_;
+  std::vector<uint32_t> hashes_;  // of names_[i]
+  std::vector<uint32_t> table_;   // open addressing, power-of-two size: symbol or Symbol::kNone
+  std::vector<std::unique_ptr<char[]>> chunks_;
+  char* free_ = nullptr;
+  size_t free_size_ = 0;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace rlxc

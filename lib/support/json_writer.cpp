@@ -1,0 +1,174 @@
+#include "support/json_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <charconv>
+#include <cstring>
+
+#include "support/number.h"
+#include "support/output_file.h"
+#include "support/text.h"
+
+namespace rlxc {
+namespace {
+
+// Bytes that a JSON string holds as they are: ASCII but control characters, quote and backslash.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
+  return plain;
+}();
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+}  // namespace
+
+JsonWriter::JsonWriter(std::string& out) : text_(&out), buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)) {}
+JsonWriter::JsonWriter(OutputFile& out) : file_(&out), buffer_(std::make_unique_for_overwrite<char[]>(kBuffer)) {}
+JsonWriter::~JsonWriter() { flush(); }
+
+void JsonWriter::flush() {
+  const std::string_view pending(buffer_.get(), used_);
+  if (text_) text_->append(pending);
+  else if (used_ > 0) file_->write(pending);
+  used_ = 0;
+}
+
+void JsonWriter::finish() {
+  assert(levels_.empty() && !after_key_);
+  put('\n');
+  flush();
+}
+
+char* JsonWriter::room(size_t n) {
+  if (kBuffer - used_ < n) flush();
+  return buffer_.get() + used_;
+}
+
+void JsonWriter::put(std::string_view s) {
+  while (!s.empty()) {
+    const size_t n = std::min(s.size(), kBuffer);
+    std::memcpy(room(n), s.data(), n);
+    used_ += n;
+    s.remove_prefix(n);
+  }
+}
+
+void JsonWriter::new_line(size_t indent) {
+  put('\n');
+  for (size_t i = 0; i < indent; ++i) put(' ');
+}
+
+void JsonWriter::separate() {
+  if (after_key_ || levels_.empty()) {
+    after_key_ = false;
+    return;
+  }
+  Level& level = levels_.back();
+  if (!level.empty) put(',');
+  if (level.layout == JsonLayout::Block) new_line(levels_.size());
+  else if (!level.empty) put(' ');
+  level.empty = false;
+}
+
+JsonWriter& JsonWriter::begin(char open, JsonLayout layout) {
+  separate();
+  put(open);
+  const bool in_line = !levels_.empty() && levels_.back().layout == JsonLayout::Line;
+  levels_.push_back({in_line ? JsonLayout::Line : layout, true});
+  return *this;
+}
+
+JsonWriter& JsonWriter::end(char close) {
+  assert(!levels_.empty() && !after_key_);
+  const Level level = levels_.back();
+  levels_.pop_back();
+  if (level.layout == JsonLayout::Block && !level.empty) new_line(levels_.size());
+  put(close);
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view k) {
+  assert(!levels_.empty() && !after_key_);
+  separate();
+  quoted(k);
+  put(": ");
+  after_key_ = true;
+  return *this;
+}
+
+void JsonWriter::quoted(std::string_view s) {
+  put('"');
+  while (!s.empty()) {
+    size_t plain = 0;
+    while (plain < s.size() && kPlain[static_cast<uint8_t>(s[plain])]) ++plain;
+    put(s.substr(0, plain));
+    s.remove_prefix(plain);
+    if (s.empty()) break;
+    const char c = s.front();
+    const int step = utf8_step(s);
+    const auto length = static_cast<size_t>(step < 0 ? -step : step);
+    if (step < 0) {
+      put(kReplacement);
+    } else if (step > 1) {
+      put(s.substr(0, length));
+    } else if (const size_t at = std::string_view("\"\\\b\f\n\r\t").find(c); at != std::string_view::npos) {
+      put('\\');
+      put("\"\\bfnrt"[at]);
+    } else {
+      put("\\u00");
+      put("0123456789abcdef"[static_cast<uint8_t>(c) >> 4]);
+      put("0123456789abcdef"[static_cast<uint8_t>(c) & 15]);
+    }
+    s.remove_prefix(length);
+  }
+  put('"');
+}
+
+JsonWriter& JsonWriter::string(std::string_view s) {
+  separate();
+  quoted(s);
+  return *this;
+}
+
+JsonWriter& JsonWriter::integer(int64_t v) {
+  separate();
+  char* out = room(kNumberChars);
+  used_ += static_cast<size_t>(std::to_chars(out, out + kNumberChars, v).ptr - out);
+  return *this;
+}
+
+JsonWriter& JsonWriter::unsigned_integer(uint64_t v) {
+  separate();
+  char* out = room(kNumberChars);
+  used_ += static_cast<size_t>(std::to_chars(out, out + kNumberChars, v).ptr - out);
+  return *this;
+}
+
+JsonWriter& JsonWriter::number(double v) {
+  if (!is_finite(v)) return string(shortest(v));
+  separate();
+  char* out = room(kNumberChars);
+  used_ += static_cast<size_t>(write_shortest(out, v) - out);
+  return *this;
+}
+
+JsonWriter& JsonWriter::number(float v) {
+  if (!is_finite(v)) return string(shortest(v));
+  separate();
+  char* out = room(kNumberChars);
+  used_ += static_cast<size_t>(write_shortest(out, v) - out);
+  return *this;
+}
+
+JsonWriter& JsonWriter::boolean(bool v) { return raw(v ? "true" : "false"); }
+JsonWriter& JsonWriter::null() { return raw("null"); }
+
+JsonWriter& JsonWriter::raw(std::string_view json) {
+  separate();
+  put(json);
+  return *this;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,72 @@
+// JSON written as it is produced: the artefacts of a large graph never exist as a tree in memory.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rlxc {
+
+class OutputFile;
+
+// Block: each member or item on its own line, indented by one space a level. Line: the container and everything in it on one
+// line. "One item a line" (an array in Block, its items in Line) makes files that diff and grep well.
+enum class JsonLayout : uint8_t { Block, Line };
+
+// Members and items are written in call order. The caller keeps the structure right (a key before each member value, ends that
+// match); debug builds assert it. Text that is not UTF-8 has its ill-formed parts replaced by U+FFFD, so the output is always
+// valid. Numbers are the shortest that read back; infinities and NaN are the strings "inf", "-inf", "nan".
+// Failures of the file are the file's to report (OutputFile::ok).
+class JsonWriter {
+ public:
+  explicit JsonWriter(std::string& out);
+  explicit JsonWriter(OutputFile& out);
+  JsonWriter(const JsonWriter&) = delete;
+  JsonWriter& operator=(const JsonWriter&) = delete;
+  ~JsonWriter();  // flushes
+
+  JsonWriter& begin_object(JsonLayout layout = JsonLayout::Block) { return begin('{', layout); }
+  JsonWriter& begin_array(JsonLayout layout = JsonLayout::Block) { return begin('[', layout); }
+  JsonWriter& end_object() { return end('}'); }
+  JsonWriter& end_array() { return end(']'); }
+  JsonWriter& key(std::string_view);
+
+  JsonWriter& string(std::string_view);
+  JsonWriter& integer(int64_t);
+  JsonWriter& unsigned_integer(uint64_t);
+  JsonWriter& number(double);
+  JsonWriter& number(float);
+  JsonWriter& boolean(bool);
+  JsonWriter& null();
+  JsonWriter& raw(std::string_view json);  // one value, written as it is
+
+  // Ends the document with a line feed and flushes. Not called for an unfinished document.
+  void finish();
+  void flush();
+
+ private:
+  struct Level {
+    JsonLayout layout;
+    bool empty;
+  };
+
+  JsonWriter& begin(char open, JsonLayout);
+  JsonWriter& end(char close);
+  void separate();  // what stands between the last thing and the next
+  void new_line(size_t indent);
+  void put(char c) { *room(1) = c, ++used_; }
+  void put(std::string_view);
+  void quoted(std::string_view);
+  char* room(size_t n);  // a place for n bytes, n <= kBuffer
+
+  static constexpr size_t kBuffer = 64 * 1024;
+  std::string* text_ = nullptr;
+  OutputFile* file_ = nullptr;
+  std::unique_ptr<char[]> buffer_;
+  size_t used_ = 0;
+  std::vector<Level> levels_;
+  bool after_key_ = false;
+};
+
+}  // namespace rlxc

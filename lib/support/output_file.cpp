@@ -1,0 +1,122 @@
+#include "support/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+namespace rlxc {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+std::optional<OutputFile> refuse(Diagnostics& d, const std::string& path, const std::string& why) {
+  d.error(Code::NotWritable, "cannot write: " + why, "\"" + path + "\"");
+  return std::nullopt;
+}
+
+// Where a chain of symbolic links ends, or `path` itself.
+std::string link_target(const std::string& path) {
+  char* resolved = ::realpath(path.c_str(), nullptr);
+  if (!resolved) return path;
+  std::string target(resolved);
+  std::free(resolved);
+  return target;
+}
+
+}  // namespace
+
+std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostics& d) {
+  if (path == "-") return OutputFile(path, {}, STDOUT_FILENO, d);
+  if (path.empty() || path.find('\0') != std::string::npos) return refuse(d, path, "not a file name");
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) return refuse(d, path, "it is a directory");
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return refuse(d, path, reason(errno));
+    return OutputFile(path, {}, fd, d);
+  }
+  std::string final_path = path;
+  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) final_path = link_target(path);
+  std::string temporary = final_path + ".tmp-" + std::to_string(::getpid());
+  ::unlink(temporary.c_str());  // left by an earlier process of the same id
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return refuse(d, path, reason(errno));
+  return OutputFile(std::move(final_path), std::move(temporary), fd, d);
+}
+
+OutputFile::OutputFile(OutputFile&& o) noexcept
+    : path_(std::move(o.path_)),
+      temporary_(std::exchange(o.temporary_, {})),
+      fd_(std::exchange(o.fd_, -1)),
+      diagnostics_(o.diagnostics_),
+      size_(o.size_),
+      sha_(o.sha_),
+      failed_(o.failed_) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& o) noexcept {
+  if (this != &o) {
+    discard();
+    path_ = std::move(o.path_);
+    temporary_ = std::exchange(o.temporary_, {});
+    fd_ = std::exchange(o.fd_, -1);
+    diagnostics_ = o.diagnostics_;
+    size_ = o.size_;
+    sha_ = o.sha_;
+    failed_ = o.failed_;
+  }
+  return *this;
+}
+
+OutputFile::~OutputFile() { discard(); }
+
+void OutputFile::discard() {
+  if (fd_ > STDERR_FILENO) ::close(fd_);
+  fd_ = -1;
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void OutputFile::fail(const char* what, int error) {
+  if (!failed_) diagnostics_->error(Code::NotWritable, std::string(what) + ": " + reason(error), "\"" + path_ + "\"");
+  failed_ = true;
+}
+
+bool OutputFile::write(std::span<const std::byte> data) {
+  if (failed_ || fd_ < 0) return false;
+  sha_.update(data);
+  while (!data.empty()) {
+    constexpr size_t kMost = size_t{1} << 30;  // Linux writes no more than 2 GiB - 4 KiB at once
+    const ssize_t n = ::write(fd_, data.data(), std::min(data.size(), kMost));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail("cannot write", errno), false;
+    data = data.subspan(static_cast<size_t>(n));
+    size_ += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+bool OutputFile::commit(Durability durability) {
+  if (fd_ < 0) return false;
+  if (!failed_ && durability == Durability::Disk && !temporary_.empty() && ::fsync(fd_) != 0) fail("cannot sync", errno);
+  if (fd_ > STDERR_FILENO && ::close(fd_) != 0) fail("cannot close", errno);
+  fd_ = -1;
+  if (!failed_ && !temporary_.empty()) {
+    if (::rename(temporary_.c_str(), path_.c_str()) == 0) temporary_.clear();
+    else fail("cannot rename into place", errno);
+  }
+  if (failed_) discard();
+  return !failed_;
+}
+
+bool write_file(const std::string& path, std::string_view content, Diagnostics& d) {
+  std::optional<OutputFile> file = OutputFile::create(path, d);
+  return file && file->write(content) && file->commit();
+}
+
+}  // namespace rlxc

@@ -1,0 +1,56 @@
+// A file that appears whole or not at all: written beside its final name and renamed on commit.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "support/diagnostics.h"
+#include "support/hash.h"
+
+namespace rlxc {
+
+// Writes to `PATH.tmp-<pid>` in the folder of PATH; commit() renames, destruction without commit() removes. "-" is standard
+// output, and an existing PATH that is a device or a pipe is written in place. A symbolic link is followed: its target is
+// replaced. The first failure is reported to the Diagnostics (which must outlive the file) and later writes do nothing.
+// Unbuffered: write large pieces, or put a JsonWriter in front.
+class OutputFile {
+ public:
+  static std::optional<OutputFile> create(const std::string& path, Diagnostics&);
+
+  OutputFile(OutputFile&&) noexcept;
+  OutputFile& operator=(OutputFile&&) noexcept;
+  ~OutputFile();
+
+  bool write(std::span<const std::byte>);
+  bool write(std::string_view s) { return write(bytes_of(s)); }
+
+  enum class Durability { PageCache, Disk };                   // Disk: survives a power failure (fsync)
+  bool commit(Durability durability = Durability::PageCache);  // false if this or anything before failed
+
+  bool ok() const { return !failed_; }
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }                // bytes written so far
+  std::string sha256_hex() const { return sha_.hex(); }  // of them
+
+ private:
+  OutputFile(std::string path, std::string temporary, int fd, Diagnostics& d)
+      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd), diagnostics_(&d) {}
+  void fail(const char* what, int error);
+  void discard();
+
+  std::string path_;
+  std::string temporary_;  // empty if written in place
+  int fd_ = -1;
+  Diagnostics* diagnostics_;
+  uint64_t size_ = 0;
+  Sha256 sha_;
+  bool failed_ = false;
+};
+
+// Creates, writes and commits in one step.
+bool write_file(const std::string& path, std::string_view content, Diagnostics&);
+
+}  // namespace rlxc

@@ -1,0 +1,140 @@
+#include "support/text.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace rlxc {
+namespace {
+
+constexpr char kHex[] = "0123456789abcdef";
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string lower(std::string_view s) {
+  std::string out(s);
+  for (char& c : out) c = lower(c);
+  return out;
+}
+
+void append_hex(std::string& out, char c) {
+  const auto byte = static_cast<uint8_t>(c);
+  out += "\\x";
+  out += kHex[byte >> 4];
+  out += kHex[byte & 15];
+}
+
+}  // namespace
+
+std::vector<std::string_view> split(std::string_view s, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t at; (at = s.find(separator)) != std::string_view::npos; s.remove_prefix(at + 1)) parts.push_back(s.substr(0, at));
+  parts.push_back(s);
+  return parts;
+}
+
+std::string_view trim(std::string_view s) {
+  const size_t first = s.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return s.substr(first, s.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+int utf8_step(std::string_view s) {
+  const auto byte = [&](size_t i) { return i < s.size() ? static_cast<uint8_t>(s[i]) : 0; };
+  const int lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return -1;
+  const int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  // The second byte is restricted where it would give an overlong form, a surrogate or a code point above U+10FFFF.
+  const int low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const int high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < low || byte(1) > high) return -1;
+  for (int i = 2; i < length; ++i)
+    if ((byte(static_cast<size_t>(i)) & 0xC0) != 0x80) return -i;
+  return length;
+}
+
+std::string quote(std::string_view s) {
+  std::string out = "\"";
+  while (!s.empty()) {
+    const char c = s.front();
+    const int step = utf8_step(s);
+    const auto length = static_cast<size_t>(std::max(1, step));
+    if (c == '"' || c == '\\') (out += '\\') += c;
+    else if (c == '\n') out += "\\n";
+    else if (c == '\t') out += "\\t";
+    else if (c == '\r') out += "\\r";
+    else if (step < 0 || static_cast<uint8_t>(c) < 0x20 || c == 0x7F) append_hex(out, c);
+    else out += s.substr(0, length);
+    s.remove_prefix(length);
+  }
+  return out += '"';
+}
+
+std::optional<std::string> unquote(std::string_view s) {
+  if (s.size() < 2 || s.front() != '"' || s.back() != '"') return std::nullopt;
+  s = s.substr(1, s.size() - 2);
+  std::string out;
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (s[i] == '"') return std::nullopt;
+    if (s[i] != '\\') {
+      out += s[i];
+      continue;
+    }
+    if (++i == s.size()) return std::nullopt;
+    switch (s[i]) {
+      case '"':
+      case '\\': out += s[i]; break;
+      case 'n': out += '\n'; break;
+      case 't': out += '\t'; break;
+      case 'r': out += '\r'; break;
+      case 'x': {
+        if (s.size() - i < 3 || hex_digit(s[i + 1]) < 0 || hex_digit(s[i + 2]) < 0) return std::nullopt;
+        out += static_cast<char>(hex_digit(s[i + 1]) * 16 + hex_digit(s[i + 2]));
+        i += 2;
+        break;
+      }
+      default: return std::nullopt;
+    }
+  }
+  return out;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before.swap(last);
+    last.swap(row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+std::optional<std::string_view> closest(std::string_view word, std::span<const std::string_view> candidates) {
+  constexpr size_t kLongest = 64;
+  if (word.empty() || word.size() > kLongest) return std::nullopt;
+  const size_t allowed = std::max<size_t>(1, word.size() / 3);
+  const std::string wanted = lower(word);
+  size_t best = allowed + 1;
+  std::optional<std::string_view> answer;
+  for (std::string_view c : candidates) {
+    if (c.size() > word.size() + allowed || c.size() + allowed < word.size()) continue;
+    const size_t distance = edit_distance(wanted, lower(c));
+    if (distance >= best) continue;
+    best = distance;
+    answer = c;
+  }
+  return answer;
+}
+
+}  // namespace rlxc
