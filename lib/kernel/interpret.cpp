@@ -183,7 +183,8 @@ class Interpreter {
       else if (!m.known[index]) find("load of " + b.name + "[" + std::to_string(index) + "], which nothing was stored to");
     }
     if (m.writes.empty() || atomic) return true;
-    auto current = [&](const Touch& t) { return t.phase == phase_ && (t.agent != agent_ || t.epoch == epoch_); };
+    bool shared = b.space == Space::Shared;
+    auto current = [&](const Touch& t) { return t.phase == phase_ && (t.agent != agent_ ? !shared : t.epoch == epoch_); };
     auto other = [&](const Touch& t) { return current(t) && (t.agent != agent_ || t.lane != lane || t.many); };
     Touch& w = m.writes[index];
     Touch& r = m.reads[index];

@@ -11,8 +11,6 @@ struct Row {
   std::string_view text;  // parameters and body
 };
 constexpr Row kAny[] = {
-    {ExprOp::Min, "($T a, $T b) { return a < b || a != a ? a : b; }"},
-    {ExprOp::Max, "($T a, $T b) { return a > b || a != a ? a : b; }"},
     {ExprOp::Add, "($T a, $T b) { return ($T)(a + b); }"},
     {ExprOp::Sub, "($T a, $T b) { return ($T)(a - b); }"},
     {ExprOp::Mul, "($T a, $T b) { return ($T)(($W)a * ($W)b); }"},
@@ -24,6 +22,8 @@ constexpr Row kAny[] = {
     {ExprOp::Not, "($T a) { return !a; }"},
 };
 constexpr Row kInt[] = {
+    {ExprOp::Min, "($T a, $T b) { return a < b ? a : b; }"},
+    {ExprOp::Max, "($T a, $T b) { return a > b ? a : b; }"},
     {ExprOp::Div, "($T a, $T b) { return b == 0 ? 0 : b == ($T)-1 && ($T)-1 < 0 ? ($T)(0 - a) : ($T)(a / b); }"},
     {ExprOp::Mod, "($T a, $T b) { return b == 0 || (b == ($T)-1 && ($T)-1 < 0) ? 0 : ($T)(a % b); }"},
     {ExprOp::Abs, "($T a) { return a < 1 ? ($T)(0 - a) : a; }"},
@@ -36,6 +36,8 @@ constexpr Row kInt[] = {
 };
 constexpr Row kBool[] = {{ExprOp::BitNot, "($T a) { return !a; }"}};
 constexpr Row kFloat[] = {
+    {ExprOp::Min, "($T a, $T b) { return a < b || a != a ? a : b; }"},
+    {ExprOp::Max, "($T a, $T b) { return a > b || a != a ? a : b; }"},
     {ExprOp::Rsqrt, "($T a) { return 1 / $sqrt(a); }"},
     {ExprOp::IsNan, "($T a) { return a != a; }"},
     {ExprOp::IsInf, "($T a) { return isinf(a) != 0; }"},

@@ -131,7 +131,7 @@ class Printer {
   // The body of a Parallel loop becomes a function of its own, that takes the arguments of the kernel by a pointer and
   // computes the Lets it needs again.
   void parallel(const Stmt& s, const std::vector<Stmt>& siblings) {
-    Uses used = uses({s});
+    Uses used = uses(s.body);
     std::vector<const Stmt*> lets;
     size_t at = static_cast<size_t>(&s - siblings.data());
     while (at-- > 0) {
@@ -143,7 +143,7 @@ class Printer {
     std::string id = k_->name + "_" + std::to_string(parallel_++), fields, unpack, pack;
     auto field = [&](const std::string& declaration, const std::string& name, const std::string& local) {
       fields += "  " + declaration + name + ";\n";
-      unpack += "  " + local + name + " = a->" + name + ";\n";
+      unpack += "  " + local + name + " = rlxc_args->" + name + ";\n";
       pack += (pack.empty() ? "" : ", ") + name;
     };
     for (size_t b = 0; b < k_->argument_count(); ++b) {
@@ -161,11 +161,11 @@ class Printer {
     out_.clear(), depth_ = 1;
     for (const Stmt* let : lets) statement(*let, siblings);
     const std::string& i = k_->var(s.var).name;
-    line("for (int64_t " + i + " = begin; " + i + " < end; ++" + i + ") {");
+    line("for (int64_t " + i + " = rlxc_begin; " + i + " < rlxc_end; ++" + i + ") {");
     nested(s.body);
     line("}");
-    outlined_ += "struct " + id + "_args {\n" + fields + "};\n\nstatic void " + id + "(const void* args, int64_t begin, int64_t end) {\n";
-    outlined_ += unpack.empty() ? "  (void)args;\n" : "  const struct " + id + "_args* a = args;\n" + unpack;
+    outlined_ += "struct " + id + "_args {\n" + fields + "};\n\nstatic void " + id + "(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) {\n";
+    outlined_ += unpack.empty() ? "  (void)rlxc_data;\n" : "  const struct " + id + "_args* rlxc_args = rlxc_data;\n" + unpack;
     outlined_ += out_ + "}\n\n";
     out_ = std::move(saved), depth_ = saved_depth;
     line("const struct " + id + "_args " + id + "_a = {" + pack + "};");
