@@ -6,6 +6,7 @@
 #include "kernel/interpret.h"
 #include "kernel/simplify.h"
 #include "kernel/value.h"
+#include "kernel/verify.h"
 #include "target/native.h"
 
 namespace rlxc::target {
@@ -77,6 +78,7 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
       c.build(b, mapping);
       Kernel k = b.finish();
       for (const char* stage : {"as built", "simplified"}) {
+        for (const std::string& wrong : verify(k)) problems.push_back(where + ", " + stage + ": " + wrong);
         Arena arena(c.buffers);
         InterpretResult run = interpret(k, arena.pointers, c.symbols);
         std::string wrong = run.ok() ? compare(c, arena) : run.findings[0];
