@@ -56,6 +56,8 @@ class Cpu : public CLike {
     return CLike::infix(op, t);
   }
 
+  bool scalar_operand(ExprOp, Type t) const override { return rlxc::bits(t.dtype) >= 32; }
+
   std::string function(ExprOp op, Type t, Helpers& h) const override { return cpu_function(*this, op, t, h); }
 
   std::string cast(Type to, Type from, const std::string& value, Helpers& h) const override {
@@ -63,7 +65,7 @@ class Cpu : public CLike {
   }
 
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
-    if (to.lanes > 1) return "((" + type(to, h) + ")" + value + ")";
+    if (to.lanes > 1) return "((" + type(to, h) + ")(" + value + "))";
     std::string name = "rlxc_" + suffix(to) + "_bits_" + suffix(from);
     if (h.needs(name))
       h.add(expand("static inline $R $F($T a) {\n  $R r;\n  memcpy(&r, &a, sizeof r);\n  return r;\n}\n",

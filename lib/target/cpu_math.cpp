@@ -1,5 +1,7 @@
 #include "target/cpu_math.h"
 
+#include "kernel/math.h"
+
 namespace rlxc::target {
 namespace {
 
@@ -227,6 +229,8 @@ std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
 }  // namespace
 
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  bool polynomial = t.lanes > 1 && t.dtype == DType::F32 && op != ExprOp::Pow && op != ExprOp::IsNan && op != ExprOp::IsInf;
+  if (polynomial && kernel::has_definition(op)) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
 }
 

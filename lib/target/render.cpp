@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "kernel/math.h"
+
 namespace rlxc::target {
 namespace {
 
@@ -52,6 +54,16 @@ class Printer {
       if (!used.vars.count(s.raw)) unused(k.var(s).name);
     block(*launch.body);
     return outlined_ + head + open + out_ + target_.close(k);
+  }
+
+  // The statements of a function of kernel/math.h; its last store is what it returns.
+  std::string function_body(const Kernel& k) {
+    k_ = &k, depth_ = 1;
+    for (const Stmt& s : k.body) {
+      if (s.kind == StmtKind::Let) statement(s, k.body);
+      if (s.kind == StmtKind::Store) line("return " + value(s.value) + ";");
+    }
+    return out_;
   }
 
  private:
@@ -212,8 +224,10 @@ class Printer {
         break;
       default: break;
     }
-    if (const Infix* i = infix_of(e.op); i && (target_.infix(e.op, arg_type(0)) || plain_division(e)))
-      return {operand(e.args[0], i->precedence, false) + " " + std::string(i->text) + " " + operand(e.args[1], i->precedence, true), i->precedence};
+    if (const Infix* i = infix_of(e.op); i && (target_.infix(e.op, arg_type(0)) || plain_division(e))) {
+      ExprId left = bare_scalar(e, 0), right = left == e.args[0] ? bare_scalar(e, 1) : e.args[1];
+      return {operand(left, i->precedence, false) + " " + std::string(i->text) + " " + operand(right, i->precedence, true), i->precedence};
+    }
     if (e.op == ExprOp::Fma && target_.infix(e.op, e.type))
       return {operand(e.args[0], 3, false) + " * " + operand(e.args[1], 3, true) + " + " + operand(e.args[2], 2, true), 2};
     std::string call = target_.function(e.op, arg_type(0), helpers_) + "(";
@@ -221,10 +235,19 @@ class Printer {
     return {call + ")"};
   }
 
+  // The scalar under a broadcast, where the target takes it as it is.
+  ExprId bare_scalar(const ExprNode& e, int n) {
+    const ExprNode& a = k_->expr(e.args[n]);
+    bool bare = a.op == ExprOp::Broadcast && k_->expr(a.args[0]).op == ExprOp::Const && target_.scalar_operand(e.op, a.type);
+    return bare ? a.args[0] : e.args[n];
+  }
+
   // Integer division (or a shift) that can't go wrong: the second operand is a fit constant.
   bool plain_division(const ExprNode& e) {
     int64_t n = 0;
-    if (e.type.lanes > 1 || is_float(e.type.dtype) || rlxc::bits(e.type.dtype) < 32 || !k_->constant_int(e.args[1], &n)) return false;
+    if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) < 32) return false;
+    if (e.type.lanes > 1 && !target_.scalar_operand(e.op, e.type)) return false;
+    if (!k_->constant_int(e.type.lanes > 1 ? bare_scalar(e, 1) : e.args[1], &n)) return false;
     if (e.op == ExprOp::Shl || e.op == ExprOp::Shr) return n >= 0 && n < rlxc::bits(e.type.dtype);
     return (e.op == ExprOp::Div || e.op == ExprOp::Mod) && n != 0 && n != -1;
   }
@@ -275,6 +298,17 @@ class Printer {
 };
 
 }  // namespace
+
+std::string defined_function(const CLike& target, ExprOp op, Type t, std::string_view head, Helpers& helpers) {
+  std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
+  if (!helpers.needs(name)) return name;
+  Kernel k = define(op, t);
+  std::string body = Printer(target, helpers).function_body(k), parameters;
+  for (VarId v : k.symbols) parameters += (parameters.empty() ? "" : ", ") + target.parameter(k.var(v).name, t, helpers);
+  std::string result = target.type(k.buffers[0].type, helpers);
+  helpers.add(expand(head, {{"R", result}, {"F", name}, {"P", parameters}}) + body + "}\n");
+  return name;
+}
 
 std::string render(const std::vector<const Kernel*>& kernels, const CLike& target) {
   Helpers helpers;
