@@ -64,8 +64,11 @@ class CLike {
   virtual std::string declare(Type, const std::string& name, const std::string& value, Helpers&) const;
   virtual std::string parameter(const std::string& name, Type t, Helpers& h) const { return type(t, h) + " " + name; }
   virtual std::string open(const Kernel&, const kernel::Launch&, Helpers&) const = 0;
+  virtual std::string launch_index(kernel::LoopKind, int /*axis*/) const { return "0"; }  // number of the group or lane
   virtual std::string close(const Kernel&) const { return "}\n"; }
   virtual std::string_view shared_qualifier() const { return ""; }
+  virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;     // declaration, at the top of the kernel
+  virtual std::string registers(const kernel::Buffer&, int64_t extent, Helpers&) const;  // an array, or a variable where extent is 1
   virtual std::string_view barrier() const { return ""; }
   virtual std::string_view unroll() const { return ""; }
   virtual bool threads() const { return false; }  // Parallel loops are shared out by rlxc_parallel_for

@@ -52,6 +52,8 @@ class Printer {
       if (!used.buffers.count(static_cast<uint32_t>(b))) unused(k.buffers[b].name);
     for (VarId s : k.symbols)
       if (!used.vars.count(s.raw)) unused(k.var(s).name);
+    launch_indices(k.body, used);
+    shared(*launch.body);
     block(*launch.body);
     return outlined_ + head + open + out_ + target_.close(k);
   }
@@ -71,6 +73,30 @@ class Printer {
     if (target_.threads()) line("(void)" + name + ";");
   }
 
+  void launch_indices(const std::vector<Stmt>& body, const Uses& used) {
+    for (const std::vector<Stmt>* at = &body; at->size() == 1; at = &at->front().body) {
+      const Stmt& s = at->front();
+      if (s.kind != StmtKind::For || (s.loop != LoopKind::Grid && s.loop != LoopKind::Lane)) return;
+      const Var& v = k_->var(s.var);
+      if (used.vars.count(s.var.raw)) line(target_.declare(v.type, v.name, target_.launch_index(s.loop, s.axis), helpers_));
+    }
+  }
+
+  // Shared buffers are declared before all else: some languages want them outside of blocks.
+  void shared(const std::vector<Stmt>& body) {
+    for (const Stmt& s : body) {
+      if (s.kind == StmtKind::Alloc && k_->buffer(s.buffer).space == Space::Shared) line(target_.shared(k_->buffer(s.buffer), extent(s.buffer), helpers_));
+      shared(s.body);
+      shared(s.other);
+    }
+  }
+
+  int64_t extent(BufferId b) const {
+    int64_t n = 0;
+    k_->constant_int(k_->buffer(b).extent, &n);
+    return n;
+  }
+
   void line(const std::string& text) { out_ += std::string(2 * depth_, ' ') + text + "\n"; }
 
   void block(const std::vector<Stmt>& body) {
@@ -85,7 +111,7 @@ class Printer {
         const Var& v = k_->var(s.var);
         return line(target_.declare(v.type, v.name, value(s.value), helpers_));
       }
-      case StmtKind::Alloc: return alloc(k_->buffer(s.buffer));
+      case StmtKind::Alloc: return alloc(s.buffer);
       case StmtKind::Store: return line(store(s));
       case StmtKind::AtomicAdd: {
         const Buffer& b = k_->buffer(s.buffer);
@@ -110,12 +136,9 @@ class Printer {
     --depth_;
   }
 
-  void alloc(const Buffer& b) {
-    bool shared = b.space == Space::Shared;
-    std::string type = shared ? std::string(target_.shared_qualifier()) + target_.element(b.type.dtype, helpers_) : target_.type(b.type, helpers_);
-    int64_t n = 0;
-    k_->constant_int(b.extent, &n);
-    line(type + " " + b.name + (is_variable(b) ? ";" : "[" + std::to_string(n) + "];"));
+  void alloc(BufferId id) {
+    const Buffer& b = k_->buffer(id);
+    if (b.space == Space::Register) line(target_.registers(b, extent(id), helpers_));
   }
 
   bool is_variable(const Buffer& b) const {
