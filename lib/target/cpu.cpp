@@ -13,6 +13,8 @@ constexpr std::string_view kPrelude = R"(#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
+
 void rlxc_parallel_for(int64_t count, int64_t grain, void (*body)(const void* args, int64_t begin, int64_t end), const void* args);
 
 )";

@@ -72,7 +72,7 @@ class CudaLike : public GpuCxx {
   explicit CudaLike(const Row& row) : row_(row) {}
 
   std::string_view prelude() const override { return row_.prelude; }
-  std::string_view shared_qualifier() const override { return "__shared__ alignas(16) "; }
+  std::string_view shared_qualifier() const override { return "alignas(16) __shared__ "; }
   std::string_view barrier() const override { return "__syncthreads();"; }
   std::string_view unroll() const override { return "#pragma unroll"; }
 

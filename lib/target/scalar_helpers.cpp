@@ -86,7 +86,7 @@ std::string add_scalar_function(const CLike& target, std::string_view qualifiers
                                                              {"U", unsigned_type},
                                                              {"B", std::to_string(bits - 1)},
                                                              {"W", is_float(t) || bits >= 32 ? type : wide},
-                                                             {"sqrt", target.function(ExprOp::Sqrt, t, h)}});
+                                                             {"sqrt", is_float(t) ? target.function(ExprOp::Sqrt, t, h) : ""}});
   h.add(std::string(qualifiers) + target.type(result_type(op, t), h) + " " + name + definition + "\n");
   return name;
 }
