@@ -1,0 +1,95 @@
+#include "ir/graph.h"
+
+#include <doctest/doctest.h>
+
+#include "ir/builder.h"
+#include "ir/verify.h"
+
+using namespace rlxc;
+
+namespace {
+
+struct Fixture {
+  Module m;
+  Graph& g = m.main();
+  Diagnostics d;
+  Builder b{g, &d};
+  ValueId x = b.input("x", tensor_type(DType::F32, {m.dims.symbol("batch"), 4}));
+  ValueId w = b.param("w", tensor_type(DType::F32, {4, 8}));
+};
+
+}  // namespace
+
+TEST_CASE("a built graph has types, uses and outputs, and verifies") {
+  Fixture f;
+  const ValueId y = f.b.matmul(f.x, f.w), z = f.b.add(y, y);
+  f.g.add_output(z, f.m.symbol("z"));
+  CHECK(text(f.g.type(z), f.m.dims) == "f32[batch,8]");
+  CHECK(f.g.use_count(y) == 2);
+  CHECK(f.g.only_user(y) == NodeId());
+  CHECK(f.g.is_output(z));
+  CHECK(f.g.has_one_use(z));
+  CHECK(verify(f.m, f.d));
+}
+
+TEST_CASE("a node that does not type-check is not made and says why") {
+  Fixture f;
+  CHECK_FALSE(f.b.matmul(f.w, f.w).valid());
+  CHECK(f.d.text().find("contracted sizes differ: 8 and 4") != std::string::npos);
+  CHECK(f.g.live_nodes() == 2);
+}
+
+TEST_CASE("replacing, erasing and compacting keep uses, order and names") {
+  Fixture f;
+  const ValueId a = f.b.unary(OpKind::Relu, f.x), c = f.b.unary(OpKind::Tanh, a), e = f.b.add(c, c);
+  f.g.set_value_name(c, f.m.symbol("c"));
+  f.g.set_node_name(f.g.def(c), f.m.symbol("tanh_1"));
+  f.g.add_output(e, f.m.symbol("e"));
+  f.m.current_pass = f.m.symbol("p");
+  Builder before(f.g, &f.d, f.g.def(c));
+  const ValueId n = before.unary(OpKind::Gelu, a);
+  f.g.replace_all_uses(c, n);
+  f.g.erase(f.g.def(c));
+  CHECK(f.g.use_count(n) == 2);
+  CHECK(f.m.text(f.g.value_name(n)) == "c");
+  CHECK(f.g.label(f.g.def(n)) == "tanh_1");
+  CHECK(f.m.text(f.m.origin(f.g.origin(f.g.def(n))).passes.at(0)) == "p");
+  CHECK(verify(f.m, f.d));
+  f.g.compact();
+  CHECK(f.g.node_capacity() == 6);
+  CHECK(verify(f.m, f.d));
+  std::string order;
+  for (NodeId k : f.g.nodes()) order += std::string(name(f.g.op(k))) + " ";
+  CHECK(order == "input param relu gelu add ");
+}
+
+TEST_CASE("nodes may be erased and inserted while walking") {
+  Fixture f;
+  ValueId v = f.x;
+  for (int i = 0; i < 10; ++i) v = f.b.unary(OpKind::Neg, v);
+  f.g.add_output(v, {});
+  int seen = 0;
+  for (NodeId n : f.g.nodes()) {
+    if (f.g.op(n) != OpKind::Neg) continue;
+    ++seen;
+    f.g.replace_all_uses(f.g.result(n), f.g.operand(n, 0));
+    f.g.erase(n);
+  }
+  CHECK(seen == 10);
+  CHECK(f.g.outputs()[0] == f.x);
+  CHECK(f.g.live_nodes() == 2);
+}
+
+TEST_CASE("the verifier finds a use before its definition and a wrong type") {
+  Fixture f;
+  const ValueId a = f.b.unary(OpKind::Relu, f.x), c = f.b.unary(OpKind::Relu, a);
+  f.g.add_output(c, {});
+  f.g.move_before(f.g.def(c), f.g.def(a));
+  CHECK_FALSE(verify(f.m, f.d));
+  CHECK(f.d.text().find("before it is computed") != std::string::npos);
+  f.g.move_before(f.g.def(a), f.g.def(c));
+  Diagnostics d2;
+  f.g.set_type(c, f.m.types.tensor(DType::F32, {3, 3}));
+  CHECK_FALSE(verify(f.m, d2));
+  CHECK(d2.text().find("declared f32[3,3], inferred f32[batch,4]") != std::string::npos);
+}

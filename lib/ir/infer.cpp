@@ -1,0 +1,80 @@
+#include "ir/infer.h"
+
+#include <array>
+#include <string>
+
+namespace rlxc {
+
+// The rules of the table: infer_x for the name x.
+#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) bool infer_##infer(InferContext&);
+#include "ir/ops.def"
+#undef OP
+
+namespace {
+
+using Rule = bool (*)(InferContext&);
+constexpr std::array<Rule, kOpCount> kRules = {
+#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) infer_##infer,
+#include "ir/ops.def"
+#undef OP
+};
+
+}  // namespace
+
+std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs, std::span<const Type* const> operands,
+                                       std::span<const GraphId> bodies, std::string* message) {
+  const int n = static_cast<int>(operands.size());
+  if (attrs.index() != default_attrs(op).index()) return *message = "attributes of another operation", std::nullopt;
+  if (n < min_inputs(op) || (max_inputs(op) >= 0 && n > max_inputs(op))) {
+    *message = "takes " + std::to_string(min_inputs(op)) +
+               (max_inputs(op) < 0 ? " or more" : max_inputs(op) > min_inputs(op) ? " to " + std::to_string(max_inputs(op)) : "") +
+               " operands, got " + std::to_string(n);
+    return std::nullopt;
+  }
+  for (int i = 0; i < min_inputs(op) && op != OpKind::Loop; ++i)
+    if (!operands[static_cast<size_t>(i)]) return *message = "operand " + std::to_string(i) + " is absent", std::nullopt;
+  InferContext c{m, op, attrs, operands, bodies, {}, {}};
+  if (!kRules[static_cast<size_t>(op)](c)) return *message = c.error, std::nullopt;
+  return std::move(c.out);
+}
+
+bool broadcast(InferContext& c, std::span<const Dim> a, std::span<const Dim> b, std::vector<Dim>* out) {
+  const size_t rank = std::max(a.size(), b.size());
+  out->resize(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const Dim x = i < rank - a.size() ? Dim(1) : a[i - (rank - a.size())];
+    const Dim y = i < rank - b.size() ? Dim(1) : b[i - (rank - b.size())];
+    if (x == Dim(1)) (*out)[i] = y;
+    else if (y == Dim(1) || x == y) (*out)[i] = x;
+    else if (!require_equal(c, x, y, "sizes to broadcast")) return false;
+    else (*out)[i] = y.is_static() ? y : x;
+  }
+  return true;
+}
+
+bool same_dtype(InferContext& c, size_t i, size_t j) {
+  if (!c.has(i) || !c.has(j) || c.t(i).dtype == c.t(j).dtype) return true;
+  return c.fail("operands have different element types: " + c.show(i) + " and " + c.show(j));
+}
+
+bool check_axis(InferContext& c, int64_t axis, int rank) {
+  if (axis >= 0 && axis < rank) return true;
+  return c.fail("axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
+}
+
+bool require_equal(InferContext& c, Dim a, Dim b, std::string_view what) {
+  if (c.dims().equal(a, b) || c.dims().assume_equal(a, b)) return true;
+  return c.fail(std::string(what) + " differ: " + c.dims().text(a) + " and " + c.dims().text(b));
+}
+
+Dim conv_output_size(DimTable& t, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation, bool ceil_mode) {
+  const Dim span = t.sub(t.add(in, t.constant(pad_begin + pad_end)), t.constant(dilation * (kernel - 1) + 1));
+  if (!ceil_mode) return t.add(t.floor_div(span, Dim(stride)), Dim(1));
+  const Dim rounded = t.add(t.ceil_div(span, Dim(stride)), Dim(1));
+  // A window that would start beyond the input and its leading padding is dropped.
+  const auto n = t.constant_value(rounded), size = t.constant_value(in);
+  if (n && size && (*n - 1) * stride >= *size + pad_begin) return Dim(*n - 1);
+  return rounded;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,120 @@
+// Type rules of control flow and of sequences. Sub-graphs capture nothing: what they use of the outside is an operand.
+#include <algorithm>
+
+#include "ir/infer.h"
+
+namespace rlxc {
+namespace {
+
+std::vector<Type> output_types(const Graph& g) {
+  std::vector<Type> out;
+  for (ValueId v : g.outputs()) out.push_back(g.type(v));
+  return out;
+}
+
+// The type that both have where they agree; sizes that differ become a fresh symbol.
+bool merge(InferContext& c, const Type& a, const Type& b, Type* out) {
+  if (a.kind != b.kind || a.dtype != b.dtype || a.ranked != b.ranked || a.rank() != b.rank())
+    return c.fail("results of the bodies differ: " + text(a, c.dims()) + " and " + text(b, c.dims()));
+  *out = a;
+  for (size_t i = 0; i < a.dims.size(); ++i)
+    if (!c.dims().equal(a.dims[i], b.dims[i])) out->dims[i] = c.dims().fresh("d");
+  return true;
+}
+
+bool body_inputs(InferContext& c, const Graph& g, size_t want) {
+  if (g.inputs().size() == want) return true;
+  return c.fail("the body takes " + std::to_string(g.inputs().size()) + " inputs, gets " + std::to_string(want));
+}
+
+}  // namespace
+
+bool infer_if_(InferContext& c) {
+  if (c.bodies.size() != 2) return c.fail("needs two bodies");
+  if (c.t(0).dtype != DType::Bool || num_elements(c.t(0)).value_or(1) != 1) return c.fail("the condition must be one bool, is " + c.show(0));
+  const Graph &then_body = c.module.graph(c.bodies[0]), &else_body = c.module.graph(c.bodies[1]);
+  if (!body_inputs(c, then_body, c.in.size() - 1) || !body_inputs(c, else_body, c.in.size() - 1)) return false;
+  const auto a = output_types(then_body), b = output_types(else_body);
+  if (a.size() != b.size() || a.empty()) return c.fail("the bodies give different numbers of results");
+  for (size_t i = 0; i < a.size(); ++i) {
+    Type t;
+    if (!merge(c, a[i], b[i], &t)) return false;
+    c.result(std::move(t));
+  }
+  return true;
+}
+
+bool infer_loop(InferContext& c) {
+  const int64_t carries = c.a<LoopAttrs>().carries;
+  if (c.bodies.size() != 1) return c.fail("needs one body");
+  const Graph& body = c.module.graph(c.bodies[0]);
+  if (carries < 0 || static_cast<size_t>(carries) + 2 > std::max<size_t>(c.in.size(), 2)) return c.fail("has fewer operands than carries");
+  if (!body_inputs(c, body, c.in.size())) return false;
+  const auto results = output_types(body);
+  if (results.size() < 1 + static_cast<size_t>(carries)) return c.fail("the body gives too few results");
+  for (size_t i = 0; i < static_cast<size_t>(carries); ++i) {
+    if (!c.has(i + 2)) return c.fail("carry " + std::to_string(i) + " is absent");
+    const Type& declared = body.type(body.result(body.inputs()[i + 2]));  // already widened over the iterations
+    c.result(declared);
+  }
+  std::optional<Dim> trips;
+  for (size_t i = 1 + static_cast<size_t>(carries); i < results.size(); ++i) {
+    if (!trips) trips = c.dims().fresh("trips");
+    Type t = results[i];
+    t.dims.insert(t.dims.begin(), *trips);
+    c.result(std::move(t));
+  }
+  return true;
+}
+
+bool infer_scan(InferContext& c) {
+  const auto& a = c.a<ScanAttrs>();
+  if (c.bodies.size() != 1) return c.fail("needs one body");
+  const Graph& body = c.module.graph(c.bodies[0]);
+  const auto states = static_cast<size_t>(a.states), inputs = static_cast<size_t>(a.scan_inputs);
+  if (a.states < 0 || a.scan_inputs < 1 || states + inputs > c.in.size() || a.input_axes.size() != inputs) return c.fail("has too few operands");
+  if (!body_inputs(c, body, c.in.size())) return false;
+  const auto results = output_types(body);
+  if (results.size() < states || a.output_axes.size() != results.size() - states) return c.fail("the body gives the wrong number of results");
+  std::optional<Dim> length;
+  for (size_t i = 0; i < inputs; ++i) {
+    const Type& t = c.t(states + i);
+    if (!check_axis(c, a.input_axes[i], t.rank())) return false;
+    const Dim d = t.dims[static_cast<size_t>(a.input_axes[i])];
+    if (length && !require_equal(c, *length, d, "lengths of scan inputs")) return false;
+    length = d;
+  }
+  for (size_t i = 0; i < states; ++i) c.result(c.t(i));
+  for (size_t i = states; i < results.size(); ++i) {
+    Type t = results[i];
+    if (!check_axis(c, a.output_axes[i - states], t.rank() + 1)) return false;
+    t.dims.insert(t.dims.begin() + a.output_axes[i - states], *length);
+    c.result(std::move(t));
+  }
+  return true;
+}
+
+bool infer_sequence_empty(InferContext& c) { return c.result(Type{TypeKind::Sequence, c.a<CastAttrs>().to, false, {}}); }
+
+bool infer_sequence_insert(InferContext& c) {
+  if (c.t(0).kind != TypeKind::Sequence) return c.fail("operand 0 must be a sequence, is " + c.show(0));
+  if (!same_dtype(c, 0, 1)) return false;
+  return c.result(Type{TypeKind::Sequence, c.t(0).dtype, false, {}});
+}
+
+bool infer_sequence_at(InferContext& c) {
+  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked) return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
+  return c.result(c.t(0).dtype, c.t(0).dims);
+}
+
+bool infer_concat_from_sequence(InferContext& c) {
+  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked) return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
+  const auto& a = c.a<SequenceConcatAttrs>();
+  std::vector<Dim> out = c.t(0).dims;
+  if (!check_axis(c, a.axis, c.t(0).rank() + a.new_axis)) return false;
+  if (a.new_axis) out.insert(out.begin() + a.axis, c.dims().fresh("n"));
+  else out[static_cast<size_t>(a.axis)] = c.dims().fresh("n");
+  return c.result(c.t(0).dtype, std::move(out));
+}
+
+}  // namespace rlxc

@@ -1,0 +1,126 @@
+// Type rules of contractions, reductions and transforms.
+#include <algorithm>
+
+#include "ir/infer.h"
+
+namespace rlxc {
+namespace {
+
+bool matmul_dims(InferContext& c, bool trans_a, bool trans_b, std::vector<Dim>* out) {
+  const auto &a = c.t(0).dims, &b = c.t(1).dims;
+  if (a.size() < 2 || b.size() < 2) return c.fail("operands need at least two axes: " + c.show(0) + ", " + c.show(1));
+  const size_t ra = a.size(), rb = b.size();
+  const Dim m = a[ra - (trans_a ? 1 : 2)], k = a[ra - (trans_a ? 2 : 1)];
+  const Dim k2 = b[rb - (trans_b ? 1 : 2)], n = b[rb - (trans_b ? 2 : 1)];
+  if (!require_equal(c, k, k2, "contracted sizes")) return false;
+  if (!broadcast(c, std::span(a).first(ra - 2), std::span(b).first(rb - 2), out)) return false;
+  out->push_back(m);
+  out->push_back(n);
+  return true;
+}
+
+}  // namespace
+
+bool infer_matmul(InferContext& c) {
+  const auto& a = c.a<MatMulAttrs>();
+  std::vector<Dim> out;
+  return same_dtype(c, 0, 1) && matmul_dims(c, a.trans_a, a.trans_b, &out) && c.result(c.t(0).dtype, std::move(out));
+}
+
+bool infer_q_matmul(InferContext& c) {
+  std::vector<Dim> out;
+  return matmul_dims(c, false, false, &out) && c.result(DType::I32, std::move(out));
+}
+
+bool infer_fused_matmul(InferContext& c) {
+  const auto& a = c.a<FusedMatMulAttrs>();
+  std::vector<Dim> out;
+  if (!same_dtype(c, 0, 1) || !matmul_dims(c, a.trans_a, a.trans_b, &out)) return false;
+  if (c.has(2)) {
+    const auto& bias = c.t(2).dims;
+    if (!same_dtype(c, 0, 2)) return false;
+    if (bias.size() > 1 || (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], out.back(), "sizes of bias and result")))
+      return c.fail("bias " + c.show(2) + " must be a scalar or have one element per column");
+  }
+  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out)) return c.fail("the residual " + c.show(3) + " must have the result's shape");
+  return c.result(c.t(0).dtype, std::move(out));
+}
+
+bool infer_dot_general(InferContext& c) {
+  const auto& a = c.a<DotGeneralAttrs>();
+  const auto &l = c.t(0).dims, &r = c.t(1).dims;
+  if (!same_dtype(c, 0, 1)) return false;
+  if (a.lhs_batch.size() != a.rhs_batch.size() || a.lhs_contracting.size() != a.rhs_contracting.size())
+    return c.fail("both sides need as many batch and contracting axes");
+  std::vector<int> lhs_role(l.size(), 0), rhs_role(r.size(), 0);
+  std::vector<Dim> out;
+  auto pair_axes = [&](const std::vector<int64_t>& la, const std::vector<int64_t>& ra, bool batch) {
+    for (size_t i = 0; i < la.size(); ++i) {
+      if (!check_axis(c, la[i], c.t(0).rank()) || !check_axis(c, ra[i], c.t(1).rank())) return false;
+      const auto x = static_cast<size_t>(la[i]), y = static_cast<size_t>(ra[i]);
+      if (lhs_role[x]++ || rhs_role[y]++) return c.fail("an axis is used twice");
+      if (!require_equal(c, l[x], r[y], "paired sizes")) return false;
+      if (batch) out.push_back(l[x]);
+    }
+    return true;
+  };
+  if (!pair_axes(a.lhs_batch, a.rhs_batch, true) || !pair_axes(a.lhs_contracting, a.rhs_contracting, false)) return false;
+  for (size_t i = 0; i < l.size(); ++i)
+    if (!lhs_role[i]) out.push_back(l[i]);
+  for (size_t i = 0; i < r.size(); ++i)
+    if (!rhs_role[i]) out.push_back(r[i]);
+  return c.result(c.t(0).dtype, std::move(out));
+}
+
+bool infer_reduce(InferContext& c) {
+  const auto& a = c.a<ReduceAttrs>();
+  std::vector<bool> reduced(c.t(0).dims.size());
+  for (int64_t axis : a.axes) {
+    if (!check_axis(c, axis, c.t(0).rank())) return false;
+    if (reduced[static_cast<size_t>(axis)]) return c.fail("axis " + std::to_string(axis) + " is listed twice");
+    reduced[static_cast<size_t>(axis)] = true;
+  }
+  std::vector<Dim> out;
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (!reduced[i]) out.push_back(c.t(0).dims[i]);
+    else if (a.keep_dim) out.push_back(Dim(1));
+  }
+  return c.result(c.t(0).dtype, std::move(out));
+}
+
+bool infer_arg_reduce(InferContext& c) {
+  const auto& a = c.a<ArgAttrs>();
+  if (!check_axis(c, a.axis, c.t(0).rank())) return false;
+  std::vector<Dim> out = c.t(0).dims;
+  if (out[static_cast<size_t>(a.axis)] == Dim(0)) return c.fail("no element to choose from an empty axis");
+  if (a.keep_dim) out[static_cast<size_t>(a.axis)] = Dim(1);
+  else out.erase(out.begin() + a.axis);
+  return c.result(DType::I64, std::move(out));
+}
+
+bool infer_topk(InferContext& c) {
+  const auto& a = c.a<TopKAttrs>();
+  if (!check_axis(c, a.axis, c.t(0).rank())) return false;
+  std::vector<Dim> out = c.t(0).dims;
+  Dim& d = out[static_cast<size_t>(a.axis)];
+  const auto room = c.dims().constant_value(c.dims().sub(d, a.k)), k = c.dims().constant_value(a.k);
+  if ((room && *room < 0) || (k && *k < 0)) return c.fail("k = " + c.dims().text(a.k) + " of an axis of size " + c.dims().text(d));
+  d = a.k;
+  return c.result(c.t(0).dtype, out) && c.result(DType::I64, out);
+}
+
+bool infer_fft(InferContext& c) {
+  const auto& a = c.a<FftAttrs>();
+  const int rank = c.t(0).rank();
+  if (rank < 2 || !check_axis(c, a.axis, rank - 1)) return c.fail("axis " + std::to_string(a.axis) + " must precede the last axis of " + c.show(0));
+  const auto parts = c.dims().constant_value(c.t(0).dims.back());
+  if (!parts || (*parts != 1 && *parts != 2)) return c.fail("the last axis must hold 1 or 2 parts: " + c.show(0));
+  std::vector<Dim> out = c.t(0).dims;
+  Dim& n = out[static_cast<size_t>(a.axis)];
+  if (a.length != Dim(0)) n = a.length;
+  if (a.onesided && !a.inverse) n = c.dims().add(c.dims().floor_div(n, Dim(2)), Dim(1));
+  out.back() = Dim(a.onesided && a.inverse ? 1 : 2);
+  return c.result(c.t(0).dtype, std::move(out));
+}
+
+}  // namespace rlxc

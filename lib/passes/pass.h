@@ -1,0 +1,94 @@
+// What a pass is: a function from a module to "changed?" and counts. It reads its options from the context, records every
+// decision (fused, or why not) where it is taken, and does not log, read the environment or abort. Each pass recurses into
+// sub-graphs where that preserves the meaning. The runner (runner.h) times, verifies and dumps.
+#pragma once
+#include <bitset>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/graph.h"
+#include "support/diagnostics.h"
+
+namespace rlxc {
+
+enum class PrecisionPolicy : uint8_t { F32, F16, AutoMixed, AutoMixedConservative, AutoMixedBf16, Custom };
+
+// What the target can do, as far as passes need to know. Filled from the target's capability row.
+struct TargetTraits {
+  std::string name = "cpu";
+  std::bitset<kOpCount> native;              // op kinds with a kernel; the others must be decomposed
+  std::bitset<kOpCount> epilogues;           // activations that a matmul or convolution kernel can end with
+  uint32_t region_max_steps = 64, region_max_inputs = 16;
+  double launch_ns = 50, memory_gbps = 50, peak_gflops = 200;  // of the cost decision
+  TargetTraits() { native.set(), epilogues.set(); }
+};
+
+// A fusion that was made, or was looked at and declined. `reason` is a stable code ("fused", "multi_consumer", ...).
+struct Decision {
+  std::string pattern;    // "matmul_bias_act", "attention", ...
+  std::string reason;
+  std::string node;       // label of the node that the decision is about
+  GraphId graph;
+  std::vector<std::string> members;  // labels of the nodes that were merged
+  std::string detail;     // numbers and names behind the reason
+  std::string hint;       // what the author of the model could do
+  bool fused = false;
+  int64_t launches_saved = 0;
+  int64_t bytes_saved = 0;  // traffic to memory; 0 when sizes are symbolic
+};
+
+// One cast that the precision pass placed, or one Q/DQ pair.
+struct PrecisionNote {
+  std::string value, from, to, reason;
+};
+
+struct PrecisionClassMap {      // of --precision custom:FILE: class or op name -> dtype
+  std::vector<std::pair<std::string, DType>> rules;
+};
+
+struct CalibrationEntry {
+  std::optional<int64_t> axis;
+  std::vector<double> scales;
+  std::vector<int64_t> zero_points;
+};
+struct CalibrationRecord {
+  std::vector<std::pair<std::string, CalibrationEntry>> entries;  // by tensor name
+};
+
+struct PassOptions {
+  PrecisionPolicy precision = PrecisionPolicy::F32;
+  PrecisionClassMap custom_precision;
+  std::optional<CalibrationRecord> calibration;
+  uint64_t fold_max_bytes = 1 << 16;         // a folded result may not be larger
+  bool fast_math = false;                     // rewrites that are not exact in IEEE arithmetic
+};
+
+struct PassContext {
+  const TargetTraits& target;
+  const PassOptions& options;
+  Diagnostics& diagnostics;
+  std::vector<Decision>& decisions;
+  std::vector<PrecisionNote>& precision;
+};
+
+struct PassResult {
+  bool changed = false;
+  std::vector<std::pair<std::string_view, int64_t>> counts;  // what was done how often, in a fixed order
+};
+
+using PassFn = PassResult (*)(Module&, PassContext&);
+
+struct PassInfo {
+  std::string_view name;      // "fuse_matmul_bias_act"
+  std::string_view group;     // "simplify", "recognise", "fuse", "precision", "quantise", "lower", "legalise"
+  PassFn run;
+  std::string_view doc;
+};
+
+const std::vector<PassInfo>& all_passes();        // in a fixed order, from passes.def
+const PassInfo* find_pass(std::string_view name);
+
+}  // namespace rlxc
