@@ -29,6 +29,7 @@ void Buf::store(Index i, Expr value) const {
 void Buf::atomic_add(Index i, Expr value) const {
   Stmt s;
   s.kind = StmtKind::AtomicAdd;
+  builder_->kernel()->buffers[id_.raw].atomic = true;
   s.buffer = id_;
   s.index = i.in(builder_->kernel()).id;
   s.value = value.id;
@@ -59,6 +60,12 @@ Expr Builder::var(VarId id) {
 Expr Builder::symbol(const std::string& name, int64_t min, int64_t max) {
   VarId id = add_var(name, DType::I64, VarRole::Symbol);
   kernel_->vars[id.raw].min = min, kernel_->vars[id.raw].max = max;
+  kernel_->symbols.push_back(id);
+  return var(id);
+}
+
+Expr Builder::parameter(const std::string& name, Type type) {
+  VarId id = add_var(name, type, VarRole::Symbol);
   kernel_->symbols.push_back(id);
   return var(id);
 }
