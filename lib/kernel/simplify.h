@@ -27,6 +27,10 @@ int sink_reads(Kernel&);
 // Names parts of expressions that are more than `height` operators high.
 int split_deep(Kernel&, int height = 16);
 
+// i64 arithmetic that provably fits becomes i32: loops, symbols, indices. Not part of simplify(): for targets whose lanes
+// compute 32 bits at a time. Symbols become i32 arguments.
+int narrow_indices(Kernel&);
+
 // Drops expressions that no statement uses.
 void compact(Kernel&);
 
