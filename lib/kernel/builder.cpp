@@ -63,6 +63,12 @@ Expr Builder::symbol(const std::string& name, int64_t min, int64_t max) {
   return var(id);
 }
 
+Expr Builder::parameter(const std::string& name, Type type) {
+  VarId id = add_var(name, type, VarRole::Symbol);
+  kernel_->symbols.push_back(id);
+  return var(id);
+}
+
 Buf Builder::add_buffer(const std::string& name, Type type, Expr extent, Space space, Access access) {
   kernel_->buffers.push_back({unique(name), type, extent.id, space, access});
   BufferId id(kernel_->buffers.size() - 1);

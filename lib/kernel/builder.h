@@ -69,6 +69,7 @@ class Builder {
 
   // Arguments, in the order of the calls. Names are made unique and legal in every target.
   Expr symbol(const std::string& name, int64_t min = 0, int64_t max = int64_t{1} << 31);
+  Expr parameter(const std::string& name, Type);  // an operand of a function (kernel/math.h)
   Buf input(const std::string& name, DType, Index extent);
   Buf output(const std::string& name, DType, Index extent);
   Buf inout(const std::string& name, DType, Index extent);

@@ -73,6 +73,14 @@ std::string CLike::shuffle_xor(Type, const std::string& value, int64_t, Helpers&
 
 std::string CLike::atomic_add(Type, const kernel::Buffer&, const std::string&, const std::string&, Helpers&) const { return ""; }
 
+std::string CLike::shared(const kernel::Buffer& b, int64_t extent, Helpers& h) const {
+  return std::string(shared_qualifier()) + element(b.type.dtype, h) + " " + b.name + "[" + std::to_string(extent) + "];";
+}
+
+std::string CLike::registers(const kernel::Buffer& b, int64_t extent, Helpers& h) const {
+  return type(b.type, h) + " " + b.name + (extent == 1 ? ";" : "[" + std::to_string(extent) + "];");
+}
+
 std::string CLike::declare(Type t, const std::string& name, const std::string& value, Helpers& h) const {
   return "const " + type(t, h) + " " + name + " = " + value + ";";
 }

@@ -45,6 +45,7 @@ class CLike {
 
   // Operators written between their operands; everything else is a call of function().
   virtual bool infix(ExprOp, Type operand) const;
+  virtual bool scalar_operand(ExprOp, Type) const { return false; }  // vector + constant needs no broadcast
   virtual std::string function(ExprOp, Type operand, Helpers&) const = 0;
   virtual std::string cast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
@@ -61,12 +62,19 @@ class CLike {
 
   // Declarations. open() is the text from the head of the function to its opening brace and the launch indices.
   virtual std::string declare(Type, const std::string& name, const std::string& value, Helpers&) const;
+  virtual std::string parameter(const std::string& name, Type t, Helpers& h) const { return type(t, h) + " " + name; }
   virtual std::string open(const Kernel&, const kernel::Launch&, Helpers&) const = 0;
+  virtual std::string launch_index(kernel::LoopKind, int /*axis*/) const { return "0"; }  // number of the group or lane
   virtual std::string close(const Kernel&) const { return "}\n"; }
   virtual std::string_view shared_qualifier() const { return ""; }
+  virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;     // declaration, at the top of the kernel
+  virtual std::string registers(const kernel::Buffer&, int64_t extent, Helpers&) const;  // an array, or a variable where extent is 1
   virtual std::string_view barrier() const { return ""; }
   virtual std::string_view unroll() const { return ""; }
   virtual bool threads() const { return false; }  // Parallel loops are shared out by rlxc_parallel_for
 };
+
+// The name of a function with the body that kernel/math.h gives; `head` spells "$R $F($P) {" with its qualifiers.
+std::string defined_function(const CLike&, ExprOp, Type, std::string_view head, Helpers&);
 
 }  // namespace rlxc::target

@@ -13,6 +13,8 @@ constexpr std::string_view kPrelude = R"(#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+#pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
+
 void rlxc_parallel_for(int64_t count, int64_t grain, void (*body)(const void* args, int64_t begin, int64_t end), const void* args);
 
 )";
@@ -56,6 +58,8 @@ class Cpu : public CLike {
     return CLike::infix(op, t);
   }
 
+  bool scalar_operand(ExprOp, Type t) const override { return rlxc::bits(t.dtype) >= 32; }
+
   std::string function(ExprOp op, Type t, Helpers& h) const override { return cpu_function(*this, op, t, h); }
 
   std::string cast(Type to, Type from, const std::string& value, Helpers& h) const override {
@@ -63,7 +67,7 @@ class Cpu : public CLike {
   }
 
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
-    if (to.lanes > 1) return "((" + type(to, h) + ")" + value + ")";
+    if (to.lanes > 1) return "((" + type(to, h) + ")(" + value + "))";
     std::string name = "rlxc_" + suffix(to) + "_bits_" + suffix(from);
     if (h.needs(name))
       h.add(expand("static inline $R $F($T a) {\n  $R r;\n  memcpy(&r, &a, sizeof r);\n  return r;\n}\n",

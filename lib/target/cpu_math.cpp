@@ -1,54 +1,12 @@
 #include "target/cpu_math.h"
 
+#include "kernel/math.h"
+#include "target/scalar_helpers.h"
+
 namespace rlxc::target {
 namespace {
 
 using Values = std::vector<std::pair<std::string_view, std::string>>;
-
-// Scalar definitions that are not in the C library; $F function, $T type, $R result type, $U unsigned type, $B bits - 1.
-struct Row {
-  ExprOp op;
-  std::string_view text;  // parameters and body
-};
-constexpr Row kAny[] = {
-    {ExprOp::Add, "($T a, $T b) { return ($T)(a + b); }"},
-    {ExprOp::Sub, "($T a, $T b) { return ($T)(a - b); }"},
-    {ExprOp::Mul, "($T a, $T b) { return ($T)(($W)a * ($W)b); }"},
-    {ExprOp::Neg, "($T a) { return ($T)(0 - a); }"},
-    {ExprOp::Lt, "($T a, $T b) { return a < b; }"},
-    {ExprOp::Le, "($T a, $T b) { return a <= b; }"},
-    {ExprOp::Eq, "($T a, $T b) { return a == b; }"},
-    {ExprOp::Ne, "($T a, $T b) { return a != b; }"},
-    {ExprOp::Not, "($T a) { return !a; }"},
-};
-constexpr Row kInt[] = {
-    {ExprOp::Min, "($T a, $T b) { return a < b ? a : b; }"},
-    {ExprOp::Max, "($T a, $T b) { return a > b ? a : b; }"},
-    {ExprOp::Div, "($T a, $T b) { return b == 0 ? 0 : b == ($T)-1 && ($T)-1 < 0 ? ($T)(0 - a) : ($T)(a / b); }"},
-    {ExprOp::Mod, "($T a, $T b) { return b == 0 || (b == ($T)-1 && ($T)-1 < 0) ? 0 : ($T)(a % b); }"},
-    {ExprOp::Abs, "($T a) { return a < 1 ? ($T)(0 - a) : a; }"},
-    {ExprOp::And, "($T a, $T b) { return ($T)(a & b); }"},
-    {ExprOp::Or, "($T a, $T b) { return ($T)(a | b); }"},
-    {ExprOp::Xor, "($T a, $T b) { return ($T)(a ^ b); }"},
-    {ExprOp::BitNot, "($T a) { return ($T)~a; }"},
-    {ExprOp::Shl, "($T a, $T b) { return ($T)(($U)a << (b & $B)); }"},
-    {ExprOp::Shr, "($T a, $T b) { return ($T)(a >> (b & $B)); }"},
-};
-constexpr Row kBool[] = {{ExprOp::BitNot, "($T a) { return !a; }"}};
-constexpr Row kFloat[] = {
-    {ExprOp::Min, "($T a, $T b) { return a < b || a != a ? a : b; }"},
-    {ExprOp::Max, "($T a, $T b) { return a > b || a != a ? a : b; }"},
-    {ExprOp::Rsqrt, "($T a) { return 1 / $sqrt(a); }"},
-    {ExprOp::IsNan, "($T a) { return a != a; }"},
-    {ExprOp::IsInf, "($T a) { return isinf(a) != 0; }"},
-};
-const Row* find(const Row* rows, size_t n, ExprOp op) {
-  for (size_t i = 0; i < n; ++i)
-    if (rows[i].op == op) return &rows[i];
-  return nullptr;
-}
-template <size_t N>
-const Row* find(const Row (&rows)[N], ExprOp op) { return find(rows, N, op); }
 
 // The name in math.h without the suffix of float.
 std::string libm(ExprOp op) {
@@ -60,24 +18,9 @@ std::string libm(ExprOp op) {
   }
 }
 
-Type result_of(ExprOp op, Type t) {
-  auto rule = kernel::type_rule(op);
-  return rule == kernel::TypeRule::Order || rule == kernel::TypeRule::Test ? Type(DType::Bool, t.lanes) : t;
-}
-
 std::string scalar_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
-  const Row* row = find(kAny, op);
-  if (!row) row = is_float(t.dtype) ? find(kFloat, op) : find(kInt, op);
-  if (t.dtype == DType::Bool && find(kBool, op)) row = find(kBool, op);
-  if (!row) return t.dtype == DType::F64 ? libm(op) : libm(op) + "f";
-  std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
-  if (!h.needs(name)) return name;
-  std::string type = target.type(t, h);
-  int bits = rlxc::bits(t.dtype);
-  Values values = {{"T", type}, {"U", bits < 32 ? "uint32_t" : "uint" + std::to_string(bits) + "_t"}, {"B", std::to_string(bits - 1)},
-                   {"W", is_float(t.dtype) || bits >= 32 ? type : "uint32_t"}, {"sqrt", t.dtype == DType::F64 ? "sqrt" : "sqrtf"}};
-  h.add("static inline " + target.type(result_of(op, t), h) + " " + name + expand(row->text, values) + "\n");
-  return name;
+  if (!scalar_definition(op, t.dtype)) return t.dtype == DType::F64 ? libm(op) : libm(op) + "f";
+  return add_scalar_function(target, "static inline ", op, t.dtype, h);
 }
 
 DType mask_dtype(DType t) {
@@ -105,7 +48,7 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
   if (!h.needs(name)) return name;
-  Type mask(mask_dtype(t.dtype), t.lanes), result = result_of(op, t);
+  Type mask(mask_dtype(t.dtype), t.lanes), result = result_type(op, t);
   std::string v = target.type(t, h), r = target.type(result, h), m = target.type(mask, h);
   std::string n = std::to_string(t.lanes);
   auto define = [&](std::string_view text, Values extra = {}) {
@@ -212,21 +155,14 @@ std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
   }
   if (to == DType::Bool) return "(bool)";
   if (!is_float(from) || is_float(to)) return "(" + r + ")";
-  if (!h.needs(name)) return name;
-  // Both bounds are powers of two (or 0), so they are exact as floats.
-  int bits = rlxc::bits(to);
-  bool is_unsigned = dtype_class(to) == DTypeClass::UInt;
-  std::string upper = "0x1p" + std::to_string(is_unsigned ? bits : bits - 1), lower = is_unsigned ? "0" : "-" + upper;
-  std::string top = (is_unsigned ? "UINT" : "INT") + std::to_string(bits) + "_MAX";
-  std::string bottom = is_unsigned ? "0" : "INT" + std::to_string(bits) + "_MIN";
-  h.add(expand("static inline $R $F($T a) { return a != a ? 0 : a >= $U ? $X : a <= $L ? $N : ($R)a; }\n",
-               {{"R", r}, {"F", name}, {"T", t}, {"U", upper}, {"L", lower}, {"X", top}, {"N", bottom}}));
-  return name;
+  return add_saturating_cast(target, "static inline ", to, from, h);
 }
 
 }  // namespace
 
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  bool polynomial = t.lanes > 1 && t.dtype == DType::F32 && op != ExprOp::Pow && op != ExprOp::IsNan && op != ExprOp::IsInf;
+  if (polynomial && kernel::has_definition(op)) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
 }
 

@@ -62,19 +62,60 @@ std::vector<std::pair<std::string, Mapping>> test_mappings() {
   scalar.vector_bytes = 1;
   lanes.lanes = warps.lanes = true;
   lanes.load_bytes = warps.load_bytes = 16;
+  lanes.max_vector_lanes = warps.max_vector_lanes = 4;
   lanes.group_lanes = 64, lanes.max_group_lanes = 256, lanes.shared_bytes = 16 << 10, lanes.max_grid = {7, 7, 7};
   warps.group_lanes = 128, warps.warp = 32;
   return {{"scalar", scalar}, {"vectors", vectors}, {"lanes", lanes}, {"warps", warps}};
 }
 
+namespace {
+
+struct Built {
+  const KernelCase* origin;
+  std::string where;
+  Kernel kernel;
+};
+
+std::array<int64_t, 3> extents(const Kernel& k, const std::array<ExprId, 3>& of, const std::vector<int64_t>& symbols) {
+  std::array<int64_t, 3> n = {1, 1, 1};
+  for (int a = 0; a < 3; ++a)
+    if (of[a].valid()) n[a] = evaluate(k, of[a], symbols);
+  return n;
+}
+
+bool uses_f64(const Kernel& k) {
+  for (const ExprNode& e : k.exprs)
+    if (e.type.dtype == DType::F64) return true;
+  return false;
+}
+
+void run_native(const std::vector<Built>& built, const NativeOptions& options, std::vector<std::string>* problems) {
+  std::vector<const Kernel*> kernels;
+  for (const Built& b : built) kernels.push_back(&b.kernel);
+  std::string error;
+  auto module = NativeModule::build(kernels, options, &error);
+  if (!module) return problems->push_back(error);
+  for (size_t i = 0; i < built.size(); ++i) {
+    const KernelCase& c = *built[i].origin;
+    Arena arena(c.buffers);
+    Launch launch = launch_of(built[i].kernel);
+    module->call(i, arena.pointers, c.symbols, extents(built[i].kernel, launch.grid, c.symbols), extents(built[i].kernel, launch.lanes, c.symbols));
+    std::string wrong = compare(c, arena);
+    constexpr const char* kDialects[] = {"C", "CUDA", "HIP", "MSL"};
+    if (!wrong.empty()) problems->push_back(built[i].where + ", as " + kDialects[static_cast<int>(options.dialect)] + ": " + wrong);
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
   std::vector<std::string> problems;
-  std::vector<Kernel> native;
-  std::vector<std::pair<const KernelCase*, std::string>> origin;
+  std::vector<Built> threads, grids, metal;
+  int number = 0;
   for (const KernelCase& c : cases)
     for (const auto& [mapping_name, mapping] : test_mappings()) {
       std::string where = c.name + " (" + mapping_name + ")";
-      Builder b("k" + std::to_string(native.size()) + "_" + mapping_name);
+      Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();
       for (const char* stage : {"as built", "simplified"}) {
@@ -85,24 +126,16 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
         if (!wrong.empty()) problems.push_back(where + ", interpreted " + stage + ": " + wrong);
         simplify(k);
       }
-      if (mapping.lanes) continue;
-      native.push_back(std::move(k));
-      origin.push_back({&c, where});
+      if (mapping.lanes && !uses_f64(k)) metal.push_back({&c, where, k});
+      (mapping.lanes ? grids : threads).push_back({&c, where, std::move(k)});
     }
-  std::vector<const Kernel*> kernels;
-  for (const Kernel& k : native) kernels.push_back(&k);
-  std::string error;
-  auto module = NativeModule::build(kernels, {}, &error);
-  if (!module) {
-    problems.push_back(error);
-    return problems;
-  }
-  for (size_t i = 0; i < native.size(); ++i) {
-    Arena arena(origin[i].first->buffers);
-    module->call(i, arena.pointers, origin[i].first->symbols);
-    std::string wrong = compare(*origin[i].first, arena);
-    if (!wrong.empty()) problems.push_back(origin[i].second + ", as C: " + wrong);
-  }
+  NativeOptions cxx{Dialect::Cuda, "g++", {"-O1", "-w"}};
+  run_native(threads, {}, &problems);
+  run_native(threads, {Dialect::C, "clang", {"-O1", "-Wall", "-Wextra"}}, &problems);
+  run_native(grids, cxx, &problems);
+  cxx.dialect = Dialect::Hip;
+  run_native(grids, cxx, &problems);
+  run_native(metal, {Dialect::Metal, "clang++", {"-O1", "-w"}}, &problems);
   return problems;
 }
 

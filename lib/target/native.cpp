@@ -13,6 +13,9 @@
 #include <iterator>
 
 #include "target/cpu.h"
+#include "target/cuda.h"
+#include "target/emulation.h"
+#include "target/metal.h"
 #include "target/render.h"
 
 extern char** environ;
@@ -23,11 +26,17 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string entry(const kernel::Kernel& k, size_t i) {
-  std::string s = "\nvoid rlxc_entry_" + std::to_string(i) + "(void* const* b, const int64_t* s) {\n  (void)b, (void)s;\n  " + k.name + "(";
+  std::string s = "\nvoid rlxc_entry_" + std::to_string(i) + "(void* const* b, const int64_t* s, const int64_t* grid, const int64_t* lanes) {\n  (void)b, (void)s, (void)grid, (void)lanes;\n  " + k.name + "(";
   for (size_t a = 0; a < k.argument_count(); ++a) s += (a ? ", b[" : "b[") + std::to_string(a) + "]";
   for (size_t a = 0; a < k.symbols.size(); ++a) s += (s.back() == '(' ? "s[" : ", s[") + std::to_string(a) + "]";
   return s + ");\n}\n";
 }
+
+struct DialectRow {
+  const CLike& (*target)();
+  const char* standard;
+};
+constexpr DialectRow kDialects[] = {{cpu, "-std=gnu11"}, {cuda, "-std=c++17"}, {rocm, "-std=c++17"}, {metal, "-std=c++17"}};
 
 std::string read_file(const fs::path& p) {
   std::ifstream in(p);
@@ -60,14 +69,23 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
     return nullptr;
   }
   fs::path at(folder), log = at / "log", library = at / "kernels.so";
-  std::ofstream source(at / "kernels.c");
-  source << render(kernels, cpu());
-  for (size_t i = 0; i < kernels.size(); ++i) source << entry(*kernels[i], i);
+  const DialectRow& row = kDialects[static_cast<size_t>(options.dialect)];
+  bool is_c = options.dialect == Dialect::C;
+  fs::path source_path = at / (is_c ? "kernels.c" : "kernels.cpp"), runtime = at / "parallel.c";
+  std::ofstream source(source_path);
+  source << render(kernels, row.target());
+  for (size_t i = 0; i < kernels.size(); ++i) source << (is_c ? entry(*kernels[i], i) : emulation_entry(*kernels[i], i, options.dialect == Dialect::Metal));
   source.close();
-  std::ofstream(at / "parallel.c") << parallel_runtime(options.threads);
-  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fPIC", "-shared", "-pthread"};
+  std::ofstream(runtime) << parallel_runtime(options.threads);
+  std::vector<std::string> command = {options.compiler, row.standard, "-fwrapv", "-fPIC", "-shared", "-pthread"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
-  for (std::string s : {(at / "kernels.c").string(), (at / "parallel.c").string(), std::string("-lm"), std::string("-o"), library.string()})
+  if (is_c) command.push_back(runtime.string());
+  else {
+    fs::create_directory(at / "hip");
+    for (const auto& [name, text] : emulation_headers()) std::ofstream(at / name) << text;
+    command.push_back("-I" + at.string());
+  }
+  for (std::string s : {source_path.string(), std::string("-lm"), std::string("-o"), library.string()})
     command.push_back(s);
   bool built = run(command, log);
   std::string messages = read_file(log);
@@ -93,8 +111,9 @@ NativeModule::~NativeModule() {
   if (library_) dlclose(library_);
 }
 
-void NativeModule::call(size_t kernel, std::span<void* const> buffers, std::span<const int64_t> symbols) const {
-  entries_[kernel](buffers.data(), symbols.data());
+void NativeModule::call(size_t kernel, std::span<void* const> buffers, std::span<const int64_t> symbols, std::array<int64_t, 3> grid,
+                        std::array<int64_t, 3> lanes) const {
+  entries_[kernel](buffers.data(), symbols.data(), grid.data(), lanes.data());
 }
 
 }  // namespace rlxc::target

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "kernel/math.h"
+
 namespace rlxc::target {
 namespace {
 
@@ -50,13 +52,49 @@ class Printer {
       if (!used.buffers.count(static_cast<uint32_t>(b))) unused(k.buffers[b].name);
     for (VarId s : k.symbols)
       if (!used.vars.count(s.raw)) unused(k.var(s).name);
+    launch_indices(k.body, used);
+    shared(*launch.body);
     block(*launch.body);
     return outlined_ + head + open + out_ + target_.close(k);
+  }
+
+  // The statements of a function of kernel/math.h; its last store is what it returns.
+  std::string function_body(const Kernel& k) {
+    k_ = &k, depth_ = 1;
+    for (const Stmt& s : k.body) {
+      if (s.kind == StmtKind::Let) statement(s, k.body);
+      if (s.kind == StmtKind::Store) line("return " + value(s.value) + ";");
+    }
+    return out_;
   }
 
  private:
   void unused(const std::string& name) {
     if (target_.threads()) line("(void)" + name + ";");
+  }
+
+  void launch_indices(const std::vector<Stmt>& body, const Uses& used) {
+    for (const std::vector<Stmt>* at = &body; at->size() == 1; at = &at->front().body) {
+      const Stmt& s = at->front();
+      if (s.kind != StmtKind::For || (s.loop != LoopKind::Grid && s.loop != LoopKind::Lane)) return;
+      const Var& v = k_->var(s.var);
+      if (used.vars.count(s.var.raw)) line(target_.declare(v.type, v.name, target_.launch_index(s.loop, s.axis), helpers_));
+    }
+  }
+
+  // Shared buffers are declared before all else: some languages want them outside of blocks.
+  void shared(const std::vector<Stmt>& body) {
+    for (const Stmt& s : body) {
+      if (s.kind == StmtKind::Alloc && k_->buffer(s.buffer).space == Space::Shared) line(target_.shared(k_->buffer(s.buffer), extent(s.buffer), helpers_));
+      shared(s.body);
+      shared(s.other);
+    }
+  }
+
+  int64_t extent(BufferId b) const {
+    int64_t n = 0;
+    k_->constant_int(k_->buffer(b).extent, &n);
+    return n;
   }
 
   void line(const std::string& text) { out_ += std::string(2 * depth_, ' ') + text + "\n"; }
@@ -73,7 +111,7 @@ class Printer {
         const Var& v = k_->var(s.var);
         return line(target_.declare(v.type, v.name, value(s.value), helpers_));
       }
-      case StmtKind::Alloc: return alloc(k_->buffer(s.buffer));
+      case StmtKind::Alloc: return alloc(s.buffer);
       case StmtKind::Store: return line(store(s));
       case StmtKind::AtomicAdd: {
         const Buffer& b = k_->buffer(s.buffer);
@@ -98,12 +136,9 @@ class Printer {
     --depth_;
   }
 
-  void alloc(const Buffer& b) {
-    bool shared = b.space == Space::Shared;
-    std::string type = shared ? std::string(target_.shared_qualifier()) + target_.element(b.type.dtype, helpers_) : target_.type(b.type, helpers_);
-    int64_t n = 0;
-    k_->constant_int(b.extent, &n);
-    line(type + " " + b.name + (is_variable(b) ? ";" : "[" + std::to_string(n) + "];"));
+  void alloc(BufferId id) {
+    const Buffer& b = k_->buffer(id);
+    if (b.space == Space::Register) line(target_.registers(b, extent(id), helpers_));
   }
 
   bool is_variable(const Buffer& b) const {
@@ -212,8 +247,10 @@ class Printer {
         break;
       default: break;
     }
-    if (const Infix* i = infix_of(e.op); i && (target_.infix(e.op, arg_type(0)) || plain_division(e)))
-      return {operand(e.args[0], i->precedence, false) + " " + std::string(i->text) + " " + operand(e.args[1], i->precedence, true), i->precedence};
+    if (const Infix* i = infix_of(e.op); i && (target_.infix(e.op, arg_type(0)) || plain_division(e))) {
+      ExprId left = bare_scalar(e, 0), right = left == e.args[0] ? bare_scalar(e, 1) : e.args[1];
+      return {operand(left, i->precedence, false) + " " + std::string(i->text) + " " + operand(right, i->precedence, true), i->precedence};
+    }
     if (e.op == ExprOp::Fma && target_.infix(e.op, e.type))
       return {operand(e.args[0], 3, false) + " * " + operand(e.args[1], 3, true) + " + " + operand(e.args[2], 2, true), 2};
     std::string call = target_.function(e.op, arg_type(0), helpers_) + "(";
@@ -221,10 +258,19 @@ class Printer {
     return {call + ")"};
   }
 
+  // The scalar under a broadcast, where the target takes it as it is.
+  ExprId bare_scalar(const ExprNode& e, int n) {
+    const ExprNode& a = k_->expr(e.args[n]);
+    bool bare = a.op == ExprOp::Broadcast && k_->expr(a.args[0]).op == ExprOp::Const && target_.scalar_operand(e.op, a.type);
+    return bare ? a.args[0] : e.args[n];
+  }
+
   // Integer division (or a shift) that can't go wrong: the second operand is a fit constant.
   bool plain_division(const ExprNode& e) {
     int64_t n = 0;
-    if (e.type.lanes > 1 || is_float(e.type.dtype) || rlxc::bits(e.type.dtype) < 32 || !k_->constant_int(e.args[1], &n)) return false;
+    if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) < 32) return false;
+    if (e.type.lanes > 1 && !target_.scalar_operand(e.op, e.type)) return false;
+    if (!k_->constant_int(e.type.lanes > 1 ? bare_scalar(e, 1) : e.args[1], &n)) return false;
     if (e.op == ExprOp::Shl || e.op == ExprOp::Shr) return n >= 0 && n < rlxc::bits(e.type.dtype);
     return (e.op == ExprOp::Div || e.op == ExprOp::Mod) && n != 0 && n != -1;
   }
@@ -275,6 +321,17 @@ class Printer {
 };
 
 }  // namespace
+
+std::string defined_function(const CLike& target, ExprOp op, Type t, std::string_view head, Helpers& helpers) {
+  std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
+  if (!helpers.needs(name)) return name;
+  Kernel k = define(op, t);
+  std::string body = Printer(target, helpers).function_body(k), parameters;
+  for (VarId v : k.symbols) parameters += (parameters.empty() ? "" : ", ") + target.parameter(k.var(v).name, t, helpers);
+  std::string result = target.type(k.buffers[0].type, helpers);
+  helpers.add(expand(head, {{"R", result}, {"F", name}, {"P", parameters}}) + body + "}\n");
+  return name;
+}
 
 std::string render(const std::vector<const Kernel*>& kernels, const CLike& target) {
   Helpers helpers;
