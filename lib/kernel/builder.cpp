@@ -29,6 +29,7 @@ void Buf::store(Index i, Expr value) const {
 void Buf::atomic_add(Index i, Expr value) const {
   Stmt s;
   s.kind = StmtKind::AtomicAdd;
+  builder_->kernel()->buffers[id_.raw].atomic = true;
   s.buffer = id_;
   s.index = i.in(builder_->kernel()).id;
   s.value = value.id;

@@ -76,6 +76,7 @@ struct Buffer {
   ExprId extent;  // elements: i64 over constants and symbols
   Space space = Space::Global;
   Access access = Access::ReadWrite;
+  bool atomic = false;     // AtomicAdd goes to it
   bool may_alias = false;  // shares memory with another argument at equal indices (in-place update)
 };
 

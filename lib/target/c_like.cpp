@@ -69,6 +69,14 @@ std::string CLike::select(Type, Type, const std::string& c, const std::string& a
   return "(" + c + " ? " + a + " : " + b + ")";
 }
 
+std::string CLike::load_if(const std::string& load, const std::string& c, const std::string& otherwise, Helpers&) const {
+  return "(" + c + " ? " + load + " : " + otherwise + ")";
+}
+
+std::string CLike::loop_head(const std::string& i, Type t, const std::string& extent, Helpers& h) const {
+  return "for (" + type(t, h) + " " + i + " = 0; " + i + " < " + extent + "; ++" + i + ") {";
+}
+
 std::string CLike::shuffle_xor(Type, const std::string& value, int64_t, Helpers&) const { return value; }
 
 std::string CLike::atomic_add(Type, const kernel::Buffer&, const std::string&, const std::string&, Helpers&) const { return ""; }

@@ -41,7 +41,6 @@ class CLike {
   virtual std::string type(Type, Helpers&) const = 0;              // of a value
   virtual std::string element(DType, Helpers&) const = 0;          // as it lies in memory
   virtual std::string literal(const ExprNode&) const;              // of a scalar constant
-  virtual std::string_view index_type() const { return "int64_t"; }
 
   // Operators written between their operands; everything else is a call of function().
   virtual bool infix(ExprOp, Type operand) const;
@@ -50,6 +49,7 @@ class CLike {
   virtual std::string cast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b, Helpers&) const;
+  virtual std::string load_if(const std::string& load, const std::string& condition, const std::string& otherwise, Helpers&) const;
   virtual std::string broadcast(Type, const std::string& scalar, Helpers&) const = 0;
   virtual std::string ramp(Type, const std::string& base, int64_t stride, Helpers&) const = 0;
   virtual std::string lane(const std::string& vector, int n) const = 0;
@@ -63,6 +63,7 @@ class CLike {
   // Declarations. open() is the text from the head of the function to its opening brace and the launch indices.
   virtual std::string declare(Type, const std::string& name, const std::string& value, Helpers&) const;
   virtual std::string parameter(const std::string& name, Type t, Helpers& h) const { return type(t, h) + " " + name; }
+  virtual std::string loop_head(const std::string& variable, Type, const std::string& extent, Helpers&) const;
   virtual std::string open(const Kernel&, const kernel::Launch&, Helpers&) const = 0;
   virtual std::string launch_index(kernel::LoopKind, int /*axis*/) const { return "0"; }  // number of the group or lane
   virtual std::string close(const Kernel&) const { return "}\n"; }

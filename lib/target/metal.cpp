@@ -14,7 +14,6 @@ using kernel::Space;
 class Metal : public GpuCxx {
  public:
   std::string_view prelude() const override { return "#include <metal_stdlib>\n\nusing namespace metal;\n\n"; }
-  std::string_view index_type() const override { return "long"; }
   std::string_view shared_qualifier() const override { return "threadgroup "; }
   std::string_view barrier() const override { return "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"; }
   std::string_view unroll() const override { return "#pragma unroll"; }

@@ -17,7 +17,7 @@ struct Infix {
 constexpr int kPrimary = 100;
 constexpr Infix kInfix[] = {
     {ExprOp::Mul, "*", 3}, {ExprOp::Add, "+", 2}, {ExprOp::Sub, "-", 2}, {ExprOp::Lt, "<", 1},  {ExprOp::Le, "<=", 1},
-    {ExprOp::Div, "/", 0}, {ExprOp::Mod, "%", 0}, {ExprOp::Eq, "==", 0}, {ExprOp::Ne, "!=", 0}, {ExprOp::And, "&", 0},
+    {ExprOp::Div, "/", 3}, {ExprOp::Mod, "%", 3}, {ExprOp::Eq, "==", 0}, {ExprOp::Ne, "!=", 0}, {ExprOp::And, "&", 0},
     {ExprOp::Or, "|", 0},  {ExprOp::Xor, "^", 0}, {ExprOp::Shl, "<<", 0}, {ExprOp::Shr, ">>", 0}};
 
 const Infix* infix_of(ExprOp op) {
@@ -97,7 +97,9 @@ class Printer {
     return n;
   }
 
-  void line(const std::string& text) { out_ += std::string(2 * depth_, ' ') + text + "\n"; }
+  void line(const std::string& text) {
+    if (!text.empty()) out_ += std::string(2 * depth_, ' ') + text + "\n";
+  }
 
   void block(const std::vector<Stmt>& body) {
     for (const Stmt& s : body) statement(s, body);
@@ -155,10 +157,9 @@ class Printer {
 
   void loop(const Stmt& s, const std::vector<Stmt>& siblings) {
     const std::string& i = k_->var(s.var).name;
-    std::string type(target_.index_type());
     if (s.loop == LoopKind::Parallel && target_.threads()) return parallel(s, siblings);
     if (s.loop == LoopKind::Unroll && !target_.unroll().empty()) line(std::string(target_.unroll()));
-    line("for (" + type + " " + i + " = 0; " + i + " < " + value(s.index) + "; ++" + i + ") {");
+    line(target_.loop_head(i, k_->var(s.var).type, value(s.index), helpers_));
     nested(s.body);
     line("}");
   }
@@ -228,7 +229,7 @@ class Printer {
       }
       case ExprOp::Var: return {k_->vars[e.payload].name};
       case ExprOp::Load: return {load(e)};
-      case ExprOp::LoadIf: return {target_.select(e.type, DType::Bool, operand(e.args[1], 0, false), load(e), arg(2), helpers_)};
+      case ExprOp::LoadIf: return {target_.load_if(load(e), operand(e.args[1], 0, false), arg(2), helpers_)};
       case ExprOp::Cast: return {target_.cast(e.type, arg_type(0), arg(0), helpers_)};
       case ExprOp::Bitcast: return {target_.bitcast(e.type, arg_type(0), arg(0), helpers_)};
       case ExprOp::Select: {
