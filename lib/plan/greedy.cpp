@@ -7,7 +7,7 @@
 namespace rlxc::plan {
 namespace {
 
-double length(const Item& i) { return i.hi - i.lo; }
+double length(const Item& i) { return static_cast<double>(i.steps); }
 double size(const Item& i) { return static_cast<double>(i.size); }
 
 int64_t peak_load(const Instance& in, const Item& i) { return *std::max_element(in.load.begin() + i.lo, in.load.begin() + i.hi); }

@@ -46,7 +46,8 @@ Split split(const Problem& p) {
     events.push_back({b.end, false, k});
     const int64_t unit = out.unit;
     items.push_back({0, 0, (static_cast<int64_t>(b.size) + unit - 1) / unit, static_cast<int64_t>(b.align) / unit,
-                     b.fixed == Buffer::kFree ? Item::kFree : static_cast<int64_t>(b.fixed) / unit, i});
+                     b.fixed == Buffer::kFree ? Item::kFree : static_cast<int64_t>(b.fixed) / unit, i,
+                     static_cast<uint64_t>(b.end) - static_cast<uint64_t>(b.start)});
   }
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return a.step != b.step ? a.step < b.step : a.begins != b.begins ? a.begins < b.begins : a.item < b.item;

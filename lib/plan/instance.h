@@ -17,6 +17,7 @@ struct Item {
   int64_t align;    // units, >= 1
   int64_t fixed;    // units, or kFree
   uint32_t buffer;  // index in the problem
+  uint64_t steps;   // the length of its life in the schedule
 };
 
 struct Instance {
