@@ -1,5 +1,7 @@
 #include "kernel/builder.h"
 
+#include <unordered_set>
+
 namespace rlxc::kernel {
 
 Type Buf::type() const { return builder_->kernel()->buffer(id_).type; }
@@ -36,11 +38,24 @@ void Buf::atomic_add(Index i, Expr value) const {
   builder_->append(std::move(s));
 }
 
+namespace {
+
+bool is_reserved(const std::string& s) {
+  static const std::unordered_set<std::string_view> words = {
+#include "kernel/reserved.def"
+  };
+  return words.count(s) || s.rfind("rlxc", 0) == 0;
+}
+
+}  // namespace
+
 std::string Builder::unique(const std::string& wanted) {
   std::string n;
   for (char c : wanted) n += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
   if (n.empty() || n[0] == '_' || (n[0] >= '0' && n[0] <= '9')) n = "v" + n;
   for (size_t at; (at = n.find("__")) != std::string::npos;) n.erase(at, 1);  // reserved words of C++ and GLSL
+  if (is_reserved(n)) n += "_v";
+  if (n.rfind("rlxc", 0) == 0) n = "v" + n;
   int& uses = names_[n];
   std::string result = uses++ == 0 ? n : n + "_" + std::to_string(uses);
   while (uses > 1 && names_.count(result)) result = n + "_" + std::to_string(++uses);

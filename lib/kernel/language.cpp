@@ -109,6 +109,7 @@ int64_t evaluate(const Kernel& k, ExprId root, const std::vector<int64_t>& symbo
       case ExprOp::Mul: value[i] = arg(0) * arg(1); break;
       case ExprOp::Div: value[i] = arg(1) > 0 ? arg(0) / arg(1) : 0; break;
       case ExprOp::Mod: value[i] = arg(1) > 0 ? arg(0) % arg(1) : 0; break;
+      case ExprOp::Cast: value[i] = arg(0); break;
       case ExprOp::Min: value[i] = std::min(arg(0), arg(1)); break;
       case ExprOp::Max: value[i] = std::max(arg(0), arg(1)); break;
       default: break;

@@ -133,6 +133,8 @@ int64_t evaluate(const Kernel&, ExprId, const std::vector<int64_t>& symbols);  /
 double const_double(const ExprNode&);                                        // value of a Const of any type
 uint64_t shared_bytes(const Kernel&);
 
+inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables
+
 std::string to_text(const Kernel&);  // for people and golden tests
 
 }  // namespace rlxc::kernel

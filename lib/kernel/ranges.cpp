@@ -60,8 +60,8 @@ void Ranges::assume(ExprId condition, bool holds) {
     return;
   }
   if (e.op == ExprOp::Not) return assume(e.args[0], !holds);
-  if ((e.op != ExprOp::Lt && e.op != ExprOp::Le) || k_.expr(e.args[0]).type.dtype != DType::I64) {
-    if (e.op != ExprOp::Eq || !holds || k_.expr(e.args[0]).type.dtype != DType::I64) return;
+  if ((e.op != ExprOp::Lt && e.op != ExprOp::Le) || !is_index_type(k_.expr(e.args[0]).type.dtype)) {
+    if (e.op != ExprOp::Eq || !holds || !is_index_type(k_.expr(e.args[0]).type.dtype)) return;
     Interval a = of(e.args[0]), b = of(e.args[1]), both{std::max(a.min, b.min), std::min(a.max, b.max)};
     set(e.args[0].raw, both);
     set(e.args[1].raw, both);
@@ -86,13 +86,14 @@ Interval Ranges::of(ExprId root) {
     const ExprNode& e = k_.expr(id);
     bool ready = true;
     for (ExprId a : e.args)
-      if (a.valid() && e.type.dtype == DType::I64 && k_.expr(a).type.dtype == DType::I64 && !derived_.count(a.raw)) {
+      if (a.valid() && is_index_type(e.type.dtype) && is_index_type(k_.expr(a).type.dtype) && !derived_.count(a.raw)) {
         work.push_back(a);
         ready = false;
       }
     if (!ready) continue;
     work.pop_back();
-    Interval i = e.type.dtype == DType::I64 ? compute(e) : Interval{};
+    Interval i = is_index_type(e.type.dtype) ? compute(e) : Interval{};
+    if (e.type.dtype == DType::I32 && (i.min < INT32_MIN || i.max > INT32_MAX)) i = {INT32_MIN, INT32_MAX};
     auto fact = known_.find(id.raw);
     if (fact != known_.end()) i = {std::max(i.min, fact->second.min), std::min(i.max, fact->second.max)};
     derived_[id.raw] = i;
@@ -131,7 +132,7 @@ Interval Ranges::compute(const ExprNode& e) {
     }
     case ExprOp::And: return arg(0).min >= 0 && arg(1).min >= 0 ? Interval{0, std::min(arg(0).max, arg(1).max)} : Interval{};
     case ExprOp::Select: return {std::min(arg(1).min, arg(2).min), std::max(arg(1).max, arg(2).max)};
-    case ExprOp::Cast: return {};
+    case ExprOp::Cast: return is_index_type(k_.expr(e.args[0]).type.dtype) ? arg(0) : Interval{};
     default: return {};
   }
 }

@@ -1,4 +1,4 @@
-// Interval analysis of i64 expressions: where an index can be, from the extents of loops, the limits of symbols and the
+// Interval analysis of i64 and i32 expressions: where an index can be, from the extents of loops, the limits of symbols and the
 // conditions around it. Unknown is the whole of i64; arithmetic saturates, so a result is never narrower than the truth.
 #pragma once
 #include <cstdint>

@@ -57,7 +57,7 @@ class Verifier {
       case TypeRule::Memory: {
         if (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.buffers.size()) return bad("no such buffer");
         const Buffer& b = k_.buffers[e.payload];
-        if (type(0).dtype != DType::I64 || (type(0).lanes != 1 && type(0).lanes != e.type.lanes)) bad("index of another type than i64");
+        if (!is_index_type(type(0).dtype) || (type(0).lanes != 1 && type(0).lanes != e.type.lanes)) bad("index is no integer");
         if (b.type.dtype != e.type.dtype || e.type.lanes % b.type.lanes) bad("type differs from that of buffer " + b.name);
         if (e.op == ExprOp::LoadIf && (type(1) != Type(DType::Bool) || type(2) != e.type)) bad("condition or value of another type");
         break;
@@ -104,10 +104,12 @@ class Verifier {
     if (!fits) bad("not defined on " + std::string(rlxc::name(t)));
   }
 
+  bool is_index(ExprId e) const { return k_.expr(e).type.lanes == 1 && is_index_type(k_.expr(e).type.dtype); }
+
   void buffers() {
     bool allocations = false;
     for (const Buffer& b : k_.buffers) {
-      if (!b.extent.valid() || k_.expr(b.extent).type != Type(DType::I64)) {
+      if (!b.extent.valid() || !is_index(b.extent)) {
         wrong("buffer " + b.name + " has no extent");
         continue;
       }
@@ -173,7 +175,7 @@ class Verifier {
         if (!c.uniform)
           for (ExprId e : nodes_below(k_, {s.value}))
             if (k_.expr(e).op == ExprOp::ShuffleXor) wrong("a shuffle that not all lanes of a group reach");
-        if (k_.var(s.var).type == Type(DType::I64)) ranges_.bind(s.var, ranges_.of(s.value));
+        if (is_index(s.value)) ranges_.bind(s.var, ranges_.of(s.value));
         in_scope_[s.var.raw] = true, varying_[s.var.raw] = value_varies;
         defined->push_back(s.var);
         return;
@@ -183,7 +185,7 @@ class Verifier {
         Type t = k_.expr(s.value).type;
         if (b.space == Space::Global && b.access == Access::Read) wrong("store to input " + b.name);
         if (t.dtype != b.type.dtype || t.lanes % b.type.lanes) wrong("store of " + std::string(rlxc::name(t.dtype)) + " to " + b.name);
-        if (k_.expr(s.index).type != Type(DType::I64)) wrong("index of another type than i64 into " + b.name);
+        if (!is_index(s.index)) wrong("index into " + b.name + " is no integer");
         else bounds(b, s.index, t.lanes, "store to ");
         if (s.kind == StmtKind::AtomicAdd && (t.lanes != 1 || b.space == Space::Register)) wrong("atomic add of a vector or to registers");
         return;
@@ -199,7 +201,7 @@ class Verifier {
         return;
       case StmtKind::For: {
         const std::string& i = k_.var(s.var).name;
-        if (k_.expr(s.index).type != Type(DType::I64)) return wrong("extent of loop " + i + " is not i64");
+        if (!is_index(s.index) || k_.expr(s.index).type != k_.var(s.var).type) return wrong("extent of loop " + i + " is of another type");
         int64_t n = 0;
         if (launch && !c.nest) wrong("grid or lane loop " + i + " is not part of the launch nest");
         if (s.loop == LoopKind::Lane && (!k_.constant_int(s.index, &n) || n < 1)) wrong("lane loop " + i + " has no constant extent");

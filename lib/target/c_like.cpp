@@ -85,8 +85,9 @@ std::string CLike::shared(const kernel::Buffer& b, int64_t extent, Helpers& h) c
   return std::string(shared_qualifier()) + element(b.type.dtype, h) + " " + b.name + "[" + std::to_string(extent) + "];";
 }
 
-std::string CLike::registers(const kernel::Buffer& b, int64_t extent, Helpers& h) const {
-  return type(b.type, h) + " " + b.name + (extent == 1 ? ";" : "[" + std::to_string(extent) + "];");
+std::string CLike::registers(const kernel::Buffer& b, int64_t extent, const std::string& value, Helpers& h) const {
+  std::string start = value.empty() ? ";" : " = " + value + ";";
+  return type(b.type, h) + " " + b.name + (extent == 1 ? start : "[" + std::to_string(extent) + "];");
 }
 
 std::string CLike::declare(Type t, const std::string& name, const std::string& value, Helpers& h) const {

@@ -118,13 +118,15 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
       Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();
-      for (const char* stage : {"as built", "simplified"}) {
+      for (const char* stage : {"as built", "simplified", "narrowed"}) {
+        if (stage[0] == 'n' && !mapping.lanes) continue;
         for (const std::string& wrong : verify(k)) problems.push_back(where + ", " + stage + ": " + wrong);
         Arena arena(c.buffers);
         InterpretResult run = interpret(k, arena.pointers, c.symbols);
         std::string wrong = run.ok() ? compare(c, arena) : run.findings[0];
         if (!wrong.empty()) problems.push_back(where + ", interpreted " + stage + ": " + wrong);
-        simplify(k);
+        stage[0] == 'a' ? simplify(k) : 0;
+        if (stage[0] == 's' && mapping.lanes) narrow_indices(k);
       }
       if (mapping.lanes && !uses_f64(k)) metal.push_back({&c, where, k});
       (mapping.lanes ? grids : threads).push_back({&c, where, std::move(k)});

@@ -102,8 +102,17 @@ class Printer {
   }
 
   void block(const std::vector<Stmt>& body) {
-    for (const Stmt& s : body) statement(s, body);
+    for (size_t i = 0; i < body.size(); ++i) {
+      const Stmt& s = body[i];
+      if (s.kind == StmtKind::Alloc && i + 1 < body.size() && starts(body[i + 1], s.buffer)) {
+        line(target_.registers(k_->buffer(s.buffer), 1, value(body[i + 1].value), helpers_));
+        ++i;
+      } else statement(s, body);
+    }
   }
+
+  // A store that gives a variable its first value.
+  bool starts(const Stmt& s, BufferId b) const { return s.kind == StmtKind::Store && s.buffer == b && is_variable(k_->buffer(b)); }
 
   void statement(const Stmt& s, const std::vector<Stmt>& siblings) {
     switch (s.kind) {
@@ -140,7 +149,7 @@ class Printer {
 
   void alloc(BufferId id) {
     const Buffer& b = k_->buffer(id);
-    if (b.space == Space::Register) line(target_.registers(b, extent(id), helpers_));
+    if (b.space == Space::Register) line(target_.registers(b, extent(id), "", helpers_));
   }
 
   bool is_variable(const Buffer& b) const {

@@ -126,9 +126,9 @@ class Wgpu : public CLike {
   std::string declare(Type t, const std::string& name, const std::string& value, Helpers& h) const override {
     return "let " + name + ": " + type(t, h) + " = " + value + ";";
   }
-  std::string registers(const Buffer& b, int64_t extent, Helpers& h) const override {
+  std::string registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const override {
     std::string t = type(b.type, h);
-    return "var " + b.name + ": " + (extent == 1 ? t : "array<" + t + ", " + std::to_string(extent) + ">") + ";";
+    return "var " + b.name + ": " + (extent == 1 ? t : "array<" + t + ", " + std::to_string(extent) + ">") + (value.empty() ? ";" : " = " + value + ";");
   }
   std::string shared(const Buffer& b, int64_t extent, Helpers& h) const override {
     if (h.needs("shared " + b.name)) h.add("var<workgroup> " + b.name + ": array<" + word(b) + ", " + std::to_string(extent) + ">;\n");
