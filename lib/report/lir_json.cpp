@@ -97,7 +97,8 @@ class LirWriter {
     out_.key("step").unsigned_integer(plan.step[n.raw]);
     if (g.origin(n).valid()) {
       const Origin& origin = module_.origin(g.origin(n));
-      if (!origin.sources.empty()) out_.key("sources"), terms_.names(origin.sources);
+      const bool only_itself = origin.sources.size() == 1 && origin.sources[0] == g.node_name(n);
+      if (!origin.sources.empty() && !only_itself) out_.key("sources"), terms_.names(origin.sources);
       if (!origin.passes.empty()) out_.key("passes"), terms_.names(origin.passes);
     }
     out_.end_object();
