@@ -52,10 +52,10 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, E
   auto done = [&] { return best.height <= std::max(enough, best.proved) || search.work() >= effort.work; };
 
   // Tries one height with every order.
-  auto attempt = [&](int64_t height, uint64_t budget) {
+  auto attempt = [&](int64_t height, uint64_t nodes) {
     std::vector<int64_t> offsets;
     for (size_t k = 0; k < orders.size() && search.work() < effort.work; ++k) {
-      const Verdict verdict = search.run(height, orders[k], std::min(budget, effort.work - search.work()), &offsets);
+      const Verdict verdict = search.run(height, orders[k], {nodes, effort.work - search.work()}, &offsets);
       if (verdict == Verdict::OutOfBudget) continue;
       if (verdict == Verdict::Infeasible) {
         best.proved = height + 1;
@@ -70,17 +70,16 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, E
     return false;
   };
 
-  uint64_t dive = in.items.size();
-  for (const Item& i : in.items) dive += i.hi - i.lo;
-  dive *= in.items.size();
-  for (uint64_t budget = dive; !done(); budget *= 2) {
+  // A descent without any return takes one node an item.
+  const uint64_t dive = in.items.size() + in.items.size() / 4 + 16;
+  for (uint64_t nodes = dive; !done(); nodes *= 2) {
     const int64_t goal = std::max(enough, best.proved);
-    if (attempt(goal, budget)) break;
+    if (attempt(goal, nodes)) break;
     // Halve the gap to the best with an eighth of the budget; the first round stops at a resolution of 1/1000.
-    const int64_t resolution = budget == dive ? best.height / 1000 : 0;
+    const int64_t resolution = nodes == dive ? best.height / 1000 : 0;
     for (int64_t low = goal + 1; !done() && best.height - low > resolution;) {
       const int64_t middle = low + (best.height - low) / 2;
-      if (!attempt(middle, budget == dive ? dive : budget / 8)) low = middle + 1;
+      if (!attempt(middle, std::max(dive, nodes / 8))) low = middle + 1;
     }
   }
   effort.work -= std::min(effort.work, search.work());

@@ -18,7 +18,7 @@ struct Placement {
 };
 
 struct Effort {
-  uint64_t work = 0;   // in: budget in item visits; out: what is left of it
+  uint64_t work = 0;   // in: budget as in SearchBudget; out: what is left of it
   uint64_t nodes = 0;  // out: nodes searched
 };
 

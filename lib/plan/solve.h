@@ -9,16 +9,23 @@
 namespace rlxc::plan {
 
 struct SolveOptions {
-  bool sweep = true;      // Place in time order into the tightest gap: O(n log n) whatever the overlaps.
-  bool greedy = true;     // Place in the order of size, area, length, ..., into the lowest or the tightest gap.
+  bool greedy = true;     // Place in the order of size, area, load, ..., into the lowest or the tightest gap.
+  bool repair = true;     // Move items that stuck out of the best greedy order to its front, and place again.
+  bool sweep = true;      // Where no greedy order ends within its budget, place in time order: O(n log n) whatever the overlaps.
   bool search = true;     // Look for lower placements with the exact search.
   bool minimise = false;  // With a capacity: go on below it instead of stopping at the first placement that fits.
   SearchOptions pruning;
 
-  uint64_t greedy_work = 60'000'000;  // steps of greedy orders; each order takes n^2 / 2
-  uint64_t search_work = 50'000'000;  // item visits of the exact search, about 10^9 a second
-  uint32_t search_items = 4096;       // parts with more items are left to the heuristics
+  uint64_t greedy_work = 10'000'000;  // visits of placed items in greedy orders, about 2 * 10^8 a second
+  uint32_t repair_rounds = 50;
+  uint64_t search_work = 400'000'000;           // of the exact search as in SearchBudget, all parts together,
+  uint64_t search_work_per_item = 200'000;      // and in one part for each of its items
+  uint64_t search_work_to_fit = 4'000'000'000;  // instead of both while a given capacity is exceeded
+  uint32_t search_items = 4096;                 // parts with more items are left to the heuristics
 };
+
+// For a planner that is used alone: seconds instead of milliseconds where the lower bound is hard to meet.
+SolveOptions thorough();
 
 // A problem that breaks `check` gets a Solution without offsets.
 Solution solve(const Problem&, const SolveOptions& = {});
