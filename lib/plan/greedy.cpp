@@ -12,9 +12,7 @@ double length(const Instance&, const Item& i) { return static_cast<double>(i.ste
 double area(const Instance&, const Item& i) { return static_cast<double>(i.size) * static_cast<double>(i.steps); }
 double start(const Instance&, const Item& i) { return -static_cast<double>(i.lo); }
 double end(const Instance&, const Item& i) { return static_cast<double>(i.hi); }
-double load(const Instance& in, const Item& i) {
-  return static_cast<double>(*std::max_element(in.load.begin() + i.lo, in.load.begin() + i.hi)) / static_cast<double>(in.bound);
-}
+double load(const Instance& in, const Item& i) { return static_cast<double>(i.load) / static_cast<double>(in.bound); }
 double tightness(const Instance& in, const Item& i) { return std::floor(load(in, i) * 16); }
 
 constexpr OrderKey kKeys[] = {

@@ -19,10 +19,10 @@ constexpr SearchOrder kOrders[] = {
     {"load, size, length", {'T', 'H', 'W'}},
 };
 
-double value(const Instance& in, const Item& i, char key) {
+double value(const Item& i, char key) {
   const double size = static_cast<double>(i.size), steps = static_cast<double>(i.steps), sections = i.hi - i.lo;
   switch (key) {
-    case 'T': return static_cast<double>(*std::max_element(in.load.begin() + i.lo, in.load.begin() + i.hi));
+    case 'T': return static_cast<double>(i.load);
     case 'A': return size * steps;
     case 'B': return size * sections;
     case 'H': return size;
@@ -34,7 +34,7 @@ double value(const Instance& in, const Item& i, char key) {
 std::vector<uint32_t> sorted(const Instance& in, const SearchOrder& order) {
   std::vector<std::array<double, 3>> keys(in.items.size());
   for (size_t k = 0; k < keys.size(); ++k)
-    for (int d = 0; d < 3; ++d) keys[k][d] = value(in, in.items[k], order.keys[d]);
+    for (int d = 0; d < 3; ++d) keys[k][d] = value(in.items[k], order.keys[d]);
   std::vector<uint32_t> out(in.items.size());
   std::iota(out.begin(), out.end(), 0u);
   std::stable_sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) { return keys[a] > keys[b]; });

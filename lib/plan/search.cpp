@@ -1,6 +1,7 @@
 #include "plan/search.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <tuple>
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 constexpr uint32_t kNone = 0xFFFFFFFFu;
-constexpr int kMemoBits = 20;
+constexpr int kMemoBitsMin = 8, kMemoBitsMax = 20;
 constexpr uint32_t kStaircaseItems = 512;  // with more, sorting costs more than the bound saves
 
 // The finaliser of splitmix64.
@@ -38,7 +39,6 @@ Search::Search(const Instance& in, const SearchOptions& options) : instance_(in)
   lowest_.resize(in.sections());
   second_.resize(in.sections());
   load_.resize(in.sections());
-  if (options.memo) memo_.resize(size_t{1} << kMemoBits);
 }
 
 void Search::find_twins(std::span<const uint32_t> order) {
@@ -53,6 +53,10 @@ void Search::find_twins(std::span<const uint32_t> order) {
 Verdict Search::run(int64_t height, std::span<const uint32_t> order, const SearchBudget& budget, std::vector<int64_t>* offsets) {
   const uint32_t n = static_cast<uint32_t>(instance_.items.size());
   height_ = height;
+  if (options_.memo && memo_.empty()) {
+    memo_bits_ = std::clamp<int>(std::bit_width(budget.work / 1024), kMemoBitsMin, kMemoBitsMax);
+    memo_.resize(size_t{1} << memo_bits_);
+  }
   stop_ = {nodes_ + budget.nodes, work_ + budget.work};
   for (uint32_t r = 0; r < n; ++r) rank_[order[r]] = r;
   find_twins(order);
@@ -148,7 +152,7 @@ bool Search::bound(Range open, int64_t last, uint64_t* key) {
     effective_[j] = least_[j] >= last ? least_[j] : round_up(last, align_[j]);
     work_ += hi_[j] - lo_[j];
   }
-  work_ += open.end - open.begin;
+  work_ += 64 + 4 * (open.end - open.begin);
   if (any_deferred && options_.deferral && !lift_deferred(open, last)) return false;
   uint64_t hash = static_cast<uint64_t>(height_);
   for (uint32_t k = open.begin; k < open.end; ++k) {
@@ -165,7 +169,7 @@ Verdict Search::branch(Range open, int64_t last) {
   ++nodes_;
   uint64_t key;
   if (!bound(open, last, &key)) return Verdict::Infeasible;
-  uint64_t* memo = options_.memo ? &memo_[key >> (64 - kMemoBits)] : nullptr;
+  uint64_t* memo = options_.memo ? &memo_[key >> (64 - memo_bits_)] : nullptr;
   if (memo && *memo == key) return Verdict::Infeasible;
 
   int64_t lowest_top = kNever;

@@ -25,7 +25,7 @@ struct SearchOptions {
 
 struct SearchBudget {
   uint64_t nodes = 0;
-  uint64_t work = 0;  // visits of an item or of a section by an item, about 5 * 10^8 a second
+  uint64_t work = 0;  // item visits and section visits, about 10^9 a second
 };
 
 enum class Verdict : uint8_t { Found, Infeasible, OutOfBudget };
@@ -83,7 +83,8 @@ class Search {
   std::vector<Candidate> candidates_;            // of all nodes on the path
   std::vector<Undo> undo_;
   std::vector<std::pair<int64_t, uint32_t>> falling_;
-  std::vector<uint64_t> memo_;
+  std::vector<uint64_t> memo_;  // keys of refuted nodes, by their upper bits
+  int memo_bits_ = 0;
 };
 
 }  // namespace rlxc::plan
