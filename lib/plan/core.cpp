@@ -30,7 +30,7 @@ bool fix_core(Instance& part, int64_t tight, const SearchOptions& options, int64
     best.height = enough + 1;
     const uint64_t share = std::min(effort.work, kSearchWorkPerItem * piece.items.size());
     Effort own{share, 0};
-    improve(piece, options, enough, own, best);
+    improve(piece, options, enough, true, own, best);
     effort.work -= share - own.work;
     effort.nodes += own.nodes;
     if (best.height > enough) return false;

@@ -43,7 +43,7 @@ std::vector<uint32_t> sorted(const Instance& in, const SearchOrder& order) {
 
 }  // namespace
 
-void improve(const Instance& in, const SearchOptions& options, int64_t enough, Effort& effort, Placement& best) {
+void improve(const Instance& in, const SearchOptions& options, int64_t enough, bool goal_only, Effort& effort, Placement& best) {
   if (best.height <= std::max(enough, best.proved) || effort.work == 0) return;
   Search search(in, options);
   std::vector<std::vector<uint32_t>> orders;
@@ -75,6 +75,7 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, E
   for (uint64_t nodes = dive; !done(); nodes *= 2) {
     const int64_t goal = std::max(enough, best.proved);
     if (attempt(goal, nodes)) break;
+    if (goal_only && nodes > dive) continue;
     // Halve the gap to the best with an eighth of the budget; the first round stops at a resolution of 1/1000.
     const int64_t resolution = nodes == dive ? best.height / 1000 : 0;
     for (int64_t low = goal + 1; !done() && best.height - low > resolution;) {

@@ -8,7 +8,8 @@
 
 namespace rlxc::plan {
 
-// Stops when `best` is at most `enough`, when it is proved optimal, or out of budget.
-void improve(const Instance&, const SearchOptions&, int64_t enough, Effort&, Placement& best);
+// With `goal_only`, heights above `enough` are tried in the first round only. Stops when `best` is at most `enough`, when it is
+// proved optimal, or out of budget.
+void improve(const Instance&, const SearchOptions&, int64_t enough, bool goal_only, Effort&, Placement& best);
 
 }  // namespace rlxc::plan

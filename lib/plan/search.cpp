@@ -219,6 +219,7 @@ Verdict Search::place(Range open, const Candidate& pick) {
     if (lo_[j] < hi && lo < hi_[j] && least_[j] < top) {
       undo_.push_back({j, false, least_[j]});
       least_[j] = round_up(top, align_[j]);
+      if (least_[j] + size_[j] > height_) return Verdict::Infeasible;
     }
     const uint32_t at = static_cast<uint32_t>(open_.size());
     if (parts.empty() || (lo_[j] >= reach && options_.decomposition)) parts.push_back({at, at});

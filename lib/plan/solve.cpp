@@ -33,7 +33,7 @@ Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const 
       must_fit ? effort.work : std::min(effort.work, options.search_work_base + options.search_work_per_pair * n * n);
   Effort own{share, 0};
   if (options.core && part.items.size() > kCoreFrom) place_core(part, options.pruning, enough, own, best);
-  if (part.items.size() <= options.search_items) improve(part, options.pruning, enough, own, best);
+  if (part.items.size() <= options.search_items) improve(part, options.pruning, enough, must_fit, own, best);
   effort.work -= share - own.work;
   effort.nodes += own.nodes;
   return best;
