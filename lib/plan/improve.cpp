@@ -19,10 +19,10 @@ constexpr SearchOrder kOrders[] = {
     {"load, size, length", {'T', 'H', 'W'}},
 };
 
-double value(const Instance& in, const Item& i, char key) {
+double value(const Item& i, char key) {
   const double size = static_cast<double>(i.size), steps = static_cast<double>(i.steps), sections = i.hi - i.lo;
   switch (key) {
-    case 'T': return static_cast<double>(*std::max_element(in.load.begin() + i.lo, in.load.begin() + i.hi));
+    case 'T': return static_cast<double>(i.load);
     case 'A': return size * steps;
     case 'B': return size * sections;
     case 'H': return size;
@@ -34,7 +34,7 @@ double value(const Instance& in, const Item& i, char key) {
 std::vector<uint32_t> sorted(const Instance& in, const SearchOrder& order) {
   std::vector<std::array<double, 3>> keys(in.items.size());
   for (size_t k = 0; k < keys.size(); ++k)
-    for (int d = 0; d < 3; ++d) keys[k][d] = value(in, in.items[k], order.keys[d]);
+    for (int d = 0; d < 3; ++d) keys[k][d] = value(in.items[k], order.keys[d]);
   std::vector<uint32_t> out(in.items.size());
   std::iota(out.begin(), out.end(), 0u);
   std::stable_sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) { return keys[a] > keys[b]; });
@@ -43,7 +43,7 @@ std::vector<uint32_t> sorted(const Instance& in, const SearchOrder& order) {
 
 }  // namespace
 
-void improve(const Instance& in, const SearchOptions& options, int64_t enough, Effort& effort, Placement& best) {
+void improve(const Instance& in, const SearchOptions& options, int64_t enough, bool goal_only, Effort& effort, Placement& best) {
   if (best.height <= std::max(enough, best.proved) || effort.work == 0) return;
   Search search(in, options);
   std::vector<std::vector<uint32_t>> orders;
@@ -52,10 +52,10 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, E
   auto done = [&] { return best.height <= std::max(enough, best.proved) || search.work() >= effort.work; };
 
   // Tries one height with every order.
-  auto attempt = [&](int64_t height, uint64_t budget) {
+  auto attempt = [&](int64_t height, uint64_t nodes) {
     std::vector<int64_t> offsets;
     for (size_t k = 0; k < orders.size() && search.work() < effort.work; ++k) {
-      const Verdict verdict = search.run(height, orders[k], std::min(budget, effort.work - search.work()), &offsets);
+      const Verdict verdict = search.run(height, orders[k], {nodes, effort.work - search.work()}, &offsets);
       if (verdict == Verdict::OutOfBudget) continue;
       if (verdict == Verdict::Infeasible) {
         best.proved = height + 1;
@@ -70,17 +70,17 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, E
     return false;
   };
 
-  uint64_t dive = in.items.size();
-  for (const Item& i : in.items) dive += i.hi - i.lo;
-  dive *= in.items.size();
-  for (uint64_t budget = dive; !done(); budget *= 2) {
+  // A descent without any return takes one node an item.
+  const uint64_t dive = in.items.size() + in.items.size() / 4 + 16;
+  for (uint64_t nodes = dive; !done(); nodes *= 2) {
     const int64_t goal = std::max(enough, best.proved);
-    if (attempt(goal, budget)) break;
+    if (attempt(goal, nodes)) break;
+    if (goal_only && nodes > dive) continue;
     // Halve the gap to the best with an eighth of the budget; the first round stops at a resolution of 1/1000.
-    const int64_t resolution = budget == dive ? best.height / 1000 : 0;
+    const int64_t resolution = nodes == dive ? best.height / 1000 : 0;
     for (int64_t low = goal + 1; !done() && best.height - low > resolution;) {
       const int64_t middle = low + (best.height - low) / 2;
-      if (!attempt(middle, budget == dive ? dive : budget / 8)) low = middle + 1;
+      if (!attempt(middle, std::max(dive, nodes / 8))) low = middle + 1;
     }
   }
   effort.work -= std::min(effort.work, search.work());

@@ -1,6 +1,7 @@
 #include "plan/search.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <tuple>
 
@@ -9,7 +10,8 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 constexpr uint32_t kNone = 0xFFFFFFFFu;
-constexpr int kMemoBits = 20;
+constexpr int kMemoBitsMin = 8, kMemoBitsMax = 20;
+constexpr uint32_t kStaircaseItems = 512;  // with more, sorting costs more than the bound saves
 
 // The finaliser of splitmix64.
 uint64_t mix(uint64_t z) {
@@ -37,7 +39,6 @@ Search::Search(const Instance& in, const SearchOptions& options) : instance_(in)
   lowest_.resize(in.sections());
   second_.resize(in.sections());
   load_.resize(in.sections());
-  if (options.memo) memo_.resize(size_t{1} << kMemoBits);
 }
 
 void Search::find_twins(std::span<const uint32_t> order) {
@@ -49,10 +50,14 @@ void Search::find_twins(std::span<const uint32_t> order) {
     if (kind(instance_.items[sorted[k - 1]]) == kind(instance_.items[sorted[k]])) twin_[sorted[k]] = sorted[k - 1];
 }
 
-Verdict Search::run(int64_t height, std::span<const uint32_t> order, uint64_t budget, std::vector<int64_t>* offsets) {
+Verdict Search::run(int64_t height, std::span<const uint32_t> order, const SearchBudget& budget, std::vector<int64_t>* offsets) {
   const uint32_t n = static_cast<uint32_t>(instance_.items.size());
   height_ = height;
-  stop_ = work_ + budget;
+  if (options_.memo && memo_.empty()) {
+    memo_bits_ = std::clamp<int>(std::bit_width(budget.work / 1024), kMemoBitsMin, kMemoBitsMax);
+    memo_.resize(size_t{1} << memo_bits_);
+  }
+  stop_ = {nodes_ + budget.nodes, work_ + budget.work};
   for (uint32_t r = 0; r < n; ++r) rank_[order[r]] = r;
   find_twins(order);
   least_.assign(n, 0);
@@ -103,19 +108,16 @@ bool Search::lift_deferred(Range open, int64_t last) {
   return true;
 }
 
-// Stacks the open items from the highest effective offset down; false if a section overflows.
+// Stacks the open items on their least effective offsets; false if a section overflows.
 bool Search::climb(Range open) {
   const uint32_t from = lo_[open_[open.begin]];
   uint32_t to = 0;
-  falling_.clear();
-  for (uint32_t k = open.begin; k < open.end; ++k) {
-    const uint32_t j = open_[k];
-    to = std::max(to, hi_[j]);
-    falling_.push_back({-effective_[j], j});
-  }
-  if (options_.staircase) std::sort(falling_.begin(), falling_.end());
+  for (uint32_t k = open.begin; k < open.end; ++k) to = std::max(to, hi_[open_[k]]);
   std::fill(load_.begin() + from, load_.begin() + to, 0);
-  if (options_.staircase) {
+  if (options_.staircase && open.end - open.begin <= kStaircaseItems) {
+    falling_.clear();
+    for (uint32_t k = open.begin; k < open.end; ++k) falling_.push_back({-effective_[open_[k]], open_[k]});
+    std::sort(falling_.begin(), falling_.end());
     for (const auto& [negative, j] : falling_) {
       int64_t most = 0;
       const int64_t size = size_[j];
@@ -128,11 +130,14 @@ bool Search::climb(Range open) {
     return true;
   }
   std::fill(lowest_.begin() + from, lowest_.begin() + to, kNever);
-  for (const auto& [negative, j] : falling_)
+  for (uint32_t k = open.begin; k < open.end; ++k) {
+    const uint32_t j = open_[k];
+    const int64_t size = size_[j], least = effective_[j];
     for (uint32_t s = lo_[j]; s < hi_[j]; ++s) {
-      load_[s] += size_[j];
-      lowest_[s] = std::min(lowest_[s], -negative);
+      load_[s] += size;
+      lowest_[s] = std::min(lowest_[s], least);
     }
+  }
   for (uint32_t s = from; s < to; ++s)
     if (load_[s] > 0 && lowest_[s] + load_[s] > height_) return false;
   return true;
@@ -147,7 +152,7 @@ bool Search::bound(Range open, int64_t last, uint64_t* key) {
     effective_[j] = least_[j] >= last ? least_[j] : round_up(last, align_[j]);
     work_ += hi_[j] - lo_[j];
   }
-  work_ += open.end - open.begin;
+  work_ += 64 + 4 * (open.end - open.begin);
   if (any_deferred && options_.deferral && !lift_deferred(open, last)) return false;
   uint64_t hash = static_cast<uint64_t>(height_);
   for (uint32_t k = open.begin; k < open.end; ++k) {
@@ -160,11 +165,11 @@ bool Search::bound(Range open, int64_t last, uint64_t* key) {
 }
 
 Verdict Search::branch(Range open, int64_t last) {
-  if (work_ >= stop_) return Verdict::OutOfBudget;
+  if (work_ >= stop_.work || nodes_ >= stop_.nodes) return Verdict::OutOfBudget;
   ++nodes_;
   uint64_t key;
   if (!bound(open, last, &key)) return Verdict::Infeasible;
-  uint64_t* memo = options_.memo ? &memo_[key >> (64 - kMemoBits)] : nullptr;
+  uint64_t* memo = options_.memo ? &memo_[key >> (64 - memo_bits_)] : nullptr;
   if (memo && *memo == key) return Verdict::Infeasible;
 
   int64_t lowest_top = kNever;
@@ -214,6 +219,7 @@ Verdict Search::place(Range open, const Candidate& pick) {
     if (lo_[j] < hi && lo < hi_[j] && least_[j] < top) {
       undo_.push_back({j, false, least_[j]});
       least_[j] = round_up(top, align_[j]);
+      if (least_[j] + size_[j] > height_) return Verdict::Infeasible;
     }
     const uint32_t at = static_cast<uint32_t>(open_.size());
     if (parts.empty() || (lo_[j] >= reach && options_.decomposition)) parts.push_back({at, at});

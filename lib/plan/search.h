@@ -23,6 +23,11 @@ struct SearchOptions {
   bool decomposition = true;  // Once no open item crosses a point in time, both sides are solved apart.
 };
 
+struct SearchBudget {
+  uint64_t nodes = 0;
+  uint64_t work = 0;  // item visits and section visits, about 10^9 a second
+};
+
 enum class Verdict : uint8_t { Found, Infeasible, OutOfBudget };
 
 class Search {
@@ -31,8 +36,7 @@ class Search {
   Search(const Instance&, const SearchOptions&);
 
   // Looks for a placement of at most `height`. Among items at the same offset, those earlier in `order` are tried first.
-  // `budget` bounds the work: item visits, about 10^9 a second.
-  Verdict run(int64_t height, std::span<const uint32_t> order, uint64_t budget, std::vector<int64_t>* offsets);
+  Verdict run(int64_t height, std::span<const uint32_t> order, const SearchBudget&, std::vector<int64_t>* offsets);
 
   uint64_t nodes() const { return nodes_; }  // of all runs
   uint64_t work() const { return work_; }
@@ -63,7 +67,8 @@ class Search {
   const Instance& instance_;
   const SearchOptions options_;
   int64_t height_ = 0;
-  uint64_t nodes_ = 0, work_ = 0, stop_ = 0;
+  uint64_t nodes_ = 0, work_ = 0;
+  SearchBudget stop_;
 
   std::vector<uint32_t> rank_, twin_;            // by item; twin: the equal item before it in order
   std::vector<uint32_t> lo_, hi_;                // by item
@@ -78,7 +83,8 @@ class Search {
   std::vector<Candidate> candidates_;            // of all nodes on the path
   std::vector<Undo> undo_;
   std::vector<std::pair<int64_t, uint32_t>> falling_;
-  std::vector<uint64_t> memo_;
+  std::vector<uint64_t> memo_;  // keys of refuted nodes, by their upper bits
+  int memo_bits_ = 0;
 };
 
 }  // namespace rlxc::plan
