@@ -9,10 +9,12 @@ namespace {
 
 constexpr uint64_t kC1 = 0x87c37b91114253d5u, kC2 = 0x4cf5ad432745937fu;
 
+uint64_t little_endian(uint64_t v) { return std::endian::native == std::endian::little ? v : __builtin_bswap64(v); }
+
 uint64_t load_u64(const std::byte* p) {
-  uint64_t v = 0;
-  for (int i = 7; i >= 0; --i) v = v << 8 | static_cast<uint64_t>(p[i]);
-  return v;
+  uint64_t v;
+  std::memcpy(&v, p, sizeof v);
+  return little_endian(v);
 }
 
 uint64_t finish_mix(uint64_t k) {
@@ -54,9 +56,12 @@ void Hash128::update(std::span<const std::byte> data) {
 }
 
 void Hash128::update_u64(uint64_t v) {
-  std::array<std::byte, 8> bytes;
-  for (std::byte& b : bytes) b = static_cast<std::byte>(v), v >>= 8;
-  update(bytes);
+  v = little_endian(v);
+  const size_t held = length_ % tail_.size();
+  if (held > 8) return update(std::as_bytes(std::span(&v, 1)));
+  std::memcpy(tail_.data() + held, &v, sizeof v);
+  length_ += sizeof v;
+  if (held == 8) block(tail_.data());
 }
 
 Digest128 Hash128::digest() const {

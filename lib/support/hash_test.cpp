@@ -67,9 +67,20 @@ TEST_CASE("the digest of a prefix is that of the prefix alone, and every length 
     m.update(bytes_of(text.substr(i, 1)));
     s.update(bytes_of(text.substr(i, 1)));
   }
-  Hash128 u;
-  u.update_u64(0x0123456789ABCDEFu);
-  CHECK(u.hex() == murmur("\xEF\xCD\xAB\x89\x67\x45\x23\x01"));
+}
+
+TEST_CASE("a 64-bit word is its eight bytes, lowest first, wherever it falls") {
+  for (size_t before = 0; before < 17; ++before) {
+    const std::string start(before, 'x');
+    std::string all = start;
+    Hash128 u;
+    u.update(bytes_of(start));
+    for (int i = 0; i < 5; ++i) {
+      u.update_u64(0x0123456789ABCDEFu);
+      all += "\xEF\xCD\xAB\x89\x67\x45\x23\x01";
+      CHECK(u.hex() == murmur(all));
+    }
+  }
 }
 
 TEST_CASE("the SHA instructions compute what the portable code does") {

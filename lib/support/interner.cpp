@@ -32,45 +32,47 @@ uint32_t hash_of(std::string_view s, uint64_t seed) {
 
 }  // namespace
 
-Interner::Interner() : table_(64, Symbol::kNone) {
+Interner::Interner() : table_(64) {
   if (getrandom(&seed_, sizeof seed_, GRND_NONBLOCK) != sizeof seed_) seed_ = 0x243F6A8885A308D3u;
 }
 
+// The index of the slot that holds the name, or the free one where it belongs.
 size_t Interner::slot(std::string_view s, uint32_t hash) const {
   const size_t mask = table_.size() - 1;
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
-    const uint32_t at = table_[i];
-    if (at == Symbol::kNone || (hashes_[at] == hash && names_[at] == s)) return i;
+    const Slot& at = table_[i];
+    if (at.symbol == Symbol::kNone || (at.hash == hash && names_[at.symbol] == s)) return i;
   }
 }
 
 Symbol Interner::find(std::string_view s) const {
-  const uint32_t at = table_[slot(s, hash_of(s, seed_))];
-  return at == Symbol::kNone ? Symbol() : Symbol(at);
+  const uint32_t symbol = table_[slot(s, hash_of(s, seed_))].symbol;
+  return symbol == Symbol::kNone ? Symbol() : Symbol(symbol);
 }
 
 Symbol Interner::intern(std::string_view s) {
   const uint32_t hash = hash_of(s, seed_);
   size_t i = slot(s, hash);
-  if (table_[i] != Symbol::kNone) return Symbol(table_[i]);
+  if (table_[i].symbol != Symbol::kNone) return Symbol(table_[i].symbol);
   if ((names_.size() + 1) * 2 > table_.size()) {
     grow();
     i = slot(s, hash);
   }
-  const auto id = static_cast<uint32_t>(names_.size());
+  const Symbol symbol(names_.size());
   names_.push_back(store(s));
-  hashes_.push_back(hash);
-  table_[i] = id;
-  return Symbol(id);
+  table_[i] = {hash, symbol.raw};
+  return symbol;
 }
 
 void Interner::grow() {
-  table_.assign(table_.size() * 2, Symbol::kNone);
+  std::vector<Slot> old(table_.size() * 2);
+  old.swap(table_);
   const size_t mask = table_.size() - 1;
-  for (uint32_t id = 0; id < hashes_.size(); ++id) {
-    size_t i = hashes_[id] & mask;
-    while (table_[i] != Symbol::kNone) i = (i + 1) & mask;
-    table_[i] = id;
+  for (const Slot& s : old) {
+    if (s.symbol == Symbol::kNone) continue;
+    size_t i = s.hash & mask;
+    while (table_[i].symbol != Symbol::kNone) i = (i + 1) & mask;
+    table_[i] = s;
   }
 }
 

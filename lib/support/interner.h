@@ -23,13 +23,16 @@ class Interner {
   size_t size() const { return names_.size(); }
 
  private:
+  struct Slot {
+    uint32_t hash = 0, symbol = Symbol::kNone;
+  };
+
   size_t slot(std::string_view, uint32_t hash) const;
   std::string_view store(std::string_view);
   void grow();
 
   std::vector<std::string_view> names_;
-  std::vector<uint32_t> hashes_;  // of names_[i]
-  std::vector<uint32_t> table_;   // open addressing, power-of-two size: symbol or Symbol::kNone
+  std::vector<Slot> table_;  // open addressing, power-of-two size
   std::vector<std::unique_ptr<char[]>> chunks_;
   char* free_ = nullptr;
   size_t free_size_ = 0;

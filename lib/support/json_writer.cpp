@@ -1,9 +1,9 @@
 #include "support/json_writer.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "support/number.h"
@@ -13,12 +13,21 @@
 namespace rlxc {
 namespace {
 
-// Bytes that a JSON string holds as they are: ASCII but control characters, quote and backslash.
-constexpr std::array<bool, 256> kPlain = [] {
-  std::array<bool, 256> plain{};
-  for (size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
-  return plain;
-}();
+// The length of the start of `s` that a JSON string holds as it is: ASCII without control characters, quotes and backslashes.
+// Eight bytes at a time: a high bit appears where a byte is one of the others (or, harmlessly, after such a byte).
+size_t plain_prefix(std::string_view s) {
+  constexpr uint64_t kEach = 0x0101010101010101u;
+  size_t i = 0;
+  for (; i + 8 <= s.size(); i += 8) {
+    uint64_t w;
+    std::memcpy(&w, s.data() + i, 8);
+    const uint64_t other = w | (w - kEach * 0x20) | ((w ^ kEach * '"') - kEach) | ((w ^ kEach * '\\') - kEach);
+    if (other & kEach * 0x80) break;
+  }
+  const auto plain = [](char c) { return c >= 0x20 && static_cast<uint8_t>(c) < 0x80 && c != '"' && c != '\\'; };
+  while (i < s.size() && plain(s[i])) ++i;
+  return i;
+}
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
@@ -41,18 +50,10 @@ void JsonWriter::finish() {
   flush();
 }
 
-char* JsonWriter::room(size_t n) {
-  if (kBuffer - used_ < n) flush();
-  return buffer_.get() + used_;
-}
-
 void JsonWriter::put(std::string_view s) {
-  while (!s.empty()) {
-    const size_t n = std::min(s.size(), kBuffer);
-    std::memcpy(room(n), s.data(), n);
-    used_ += n;
-    s.remove_prefix(n);
-  }
+  for (; s.size() > kBuffer; s.remove_prefix(kBuffer)) put(s.substr(0, kBuffer));
+  std::memcpy(room(s.size()), s.data(), s.size());
+  used_ += s.size();
 }
 
 void JsonWriter::new_line(size_t indent) {
@@ -66,9 +67,12 @@ void JsonWriter::separate() {
     return;
   }
   Level& level = levels_.back();
-  if (!level.empty) put(',');
-  if (level.layout == JsonLayout::Block) new_line(levels_.size());
-  else if (!level.empty) put(' ');
+  if (level.layout == JsonLayout::Block) {
+    if (!level.empty) put(',');
+    new_line(levels_.size());
+  } else if (!level.empty) {
+    put(", ");
+  }
   level.empty = false;
 }
 
@@ -101,29 +105,29 @@ JsonWriter& JsonWriter::key(std::string_view k) {
 void JsonWriter::quoted(std::string_view s) {
   put('"');
   while (!s.empty()) {
-    size_t plain = 0;
-    while (plain < s.size() && kPlain[static_cast<uint8_t>(s[plain])]) ++plain;
+    const size_t plain = plain_prefix(s);
     put(s.substr(0, plain));
     s.remove_prefix(plain);
     if (s.empty()) break;
-    const char c = s.front();
     const int step = utf8_step(s);
-    const auto length = static_cast<size_t>(step < 0 ? -step : step);
-    if (step < 0) {
-      put(kReplacement);
-    } else if (step > 1) {
-      put(s.substr(0, length));
-    } else if (const size_t at = std::string_view("\"\\\b\f\n\r\t").find(c); at != std::string_view::npos) {
-      put('\\');
-      put("\"\\bfnrt"[at]);
-    } else {
-      put("\\u00");
-      put("0123456789abcdef"[static_cast<uint8_t>(c) >> 4]);
-      put("0123456789abcdef"[static_cast<uint8_t>(c) & 15]);
-    }
+    const auto length = static_cast<size_t>(std::abs(step));
+    if (step < 0) put(kReplacement);
+    else if (step > 1) put(s.substr(0, length));
+    else escaped(s.front());
     s.remove_prefix(length);
   }
   put('"');
+}
+
+void JsonWriter::escaped(char c) {
+  const size_t letter = std::string_view("\"\\\b\f\n\r\t").find(c);
+  if (letter != std::string_view::npos) {
+    put('\\');
+    return put("\"\\bfnrt"[letter]);
+  }
+  put("\\u00");
+  put("0123456789abcdef"[static_cast<uint8_t>(c) >> 4]);
+  put("0123456789abcdef"[static_cast<uint8_t>(c) & 15]);
 }
 
 JsonWriter& JsonWriter::string(std::string_view s) {

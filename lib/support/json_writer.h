@@ -58,7 +58,11 @@ class JsonWriter {
   void put(char c) { *room(1) = c, ++used_; }
   void put(std::string_view);
   void quoted(std::string_view);
-  char* room(size_t n);  // a place for n bytes, n <= kBuffer
+  void escaped(char);
+  char* room(size_t n) {  // a place for n bytes, n <= kBuffer
+    if (kBuffer - used_ < n) flush();
+    return buffer_.get() + used_;
+  }
 
   static constexpr size_t kBuffer = 64 * 1024;
   std::string* text_ = nullptr;

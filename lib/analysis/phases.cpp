@@ -1,0 +1,52 @@
+#include "analysis/phases.h"
+
+#include "analysis/views.h"
+
+namespace rlxc {
+
+std::vector<Phase> derive_phases(const Graph& g) {
+  std::vector<Phase> phase(g.node_capacity(), Phase::SteadyState);
+  const bool body = g.id().raw != 0;  // bodies run inside their node
+  for (NodeId n : g.nodes()) {
+    bool prologue = g.op(n) != OpKind::DimValue && !has_trait(g.op(n), kImpure | kSequenceOp) && !(body && !has_trait(g.op(n), kLeaf));
+    for (ValueId v : g.operands(n))
+      if (v.valid() && (phase[g.def(v).raw] != Phase::Prologue || g.op(g.def(v)) == OpKind::Input)) prologue = false;
+    for (size_t r = 0; r < g.result_count(n); ++r) prologue &= g.type(g.result(n, r)).is_static();
+    if (prologue) phase[n.raw] = Phase::Prologue;
+  }
+  // Backward: a node is in the epilogue when nothing heavy follows it and it follows something heavy.
+  std::vector<bool> heavy_before(g.node_capacity()), heavy_after(g.node_capacity());
+  std::vector<NodeId> order;
+  for (NodeId n : g.nodes()) {
+    order.push_back(n);
+    bool before = false;
+    for (ValueId v : g.operands(n))
+      if (v.valid()) before |= heavy_before[g.def(v).raw] || has_trait(g.op(g.def(v)), kBlas | kBody);
+    heavy_before[n.raw] = before && phase[n.raw] != Phase::Prologue;
+  }
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    bool after = has_trait(g.op(*it), kBlas | kBody);
+    for (size_t r = 0; r < g.result_count(*it); ++r)
+      for (Graph::Use use : g.uses(g.result(*it, r)))
+        if (use.user != g.terminator()) after |= heavy_after[use.user.raw];
+    heavy_after[it->raw] = after;
+    if (phase[it->raw] == Phase::SteadyState && heavy_before[it->raw] && !after) phase[it->raw] = Phase::Epilogue;
+  }
+  return phase;
+}
+
+bool is_launch(const Graph& g, NodeId n, Phase phase) {
+  return !has_trait(g.op(n), kLeaf | kTerminator) && g.op(n) != OpKind::DimValue && phase != Phase::Prologue && !view_of(g, n);
+}
+
+int64_t count_launches(const Module& m) {
+  int64_t count = 0;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    const auto phases = derive_phases(g);
+    for (NodeId n : g.nodes()) count += is_launch(g, n, phases[n.raw]);
+  }
+  return count;
+}
+
+}  // namespace rlxc

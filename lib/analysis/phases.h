@@ -1,0 +1,14 @@
+// When a node runs: what depends only on weights and constants runs once at load time (prologue), what follows the last heavy
+// operation on every path runs last (epilogue), the rest at every call (steady state). O(nodes + operands).
+#pragma once
+#include "ir/lir.h"
+
+namespace rlxc {
+
+std::vector<Phase> derive_phases(const Graph&);  // by node id
+
+// A launch moves or computes bytes at every call: not a leaf, not a view, not in the prologue, not a host shape value.
+bool is_launch(const Graph&, NodeId, Phase);
+int64_t count_launches(const Module&);           // of all graphs
+
+}  // namespace rlxc

@@ -1,0 +1,37 @@
+// The text form of modules: what dumps show, what pass tests take in and give out. It prints and parses back.
+//
+//   module @name mir {
+//   graph @main {
+//     %0 = input "x" : f32[batch,4]
+//     %1 = constant {data = dense [0.5, 1]} : f32[2]
+//     %2, %3 = topk(%0) {k = 2, axis = 1} "top" : f32[batch,2], i64[batch,2]
+//     %4 = if(%0, _) [@then, @else] : f32[1]
+//     return %2 "values", %3
+//   }
+//   }
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ir/graph.h"
+#include "support/diagnostics.h"
+
+namespace rlxc {
+
+struct TextOptions {
+  bool full_data = false;   // print all bytes of constants, as needed to parse large ones back; else those over 16 elements are elided
+  bool origins = false;     // append "// from a, b; by pass"
+};
+
+std::string print(const Module&, const TextOptions& = {});
+std::string print(const Graph&, const TextOptions& = {});
+void print_node(const Graph&, NodeId, const TextOptions&, std::string* out);  // one line, without the line feed
+
+// Null on errors, which carry line and column. Types are read as written; run `verify` to check them. Data that was elided or
+// lives in files is left unknown. Depth and size are bounded by the text itself.
+std::unique_ptr<Module> parse_text(std::string_view, Diagnostics&);
+
+std::string value_text(const AttrValue&);  // true, 3, 0.5, "x", [1, 2]
+
+}  // namespace rlxc

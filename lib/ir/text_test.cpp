@@ -1,0 +1,77 @@
+#include "ir/text.h"
+
+#include <doctest/doctest.h>
+
+#include "ir/verify.h"
+
+using namespace rlxc;
+
+namespace {
+
+constexpr std::string_view kText = R"(module "m" mir {
+equal "b" "batch"
+graph @main {
+  %0 = input "x y" : f32[batch,4]
+  %1 = param "w" : f32[4,8]
+  %2 = constant {data = dense [0.5, -inf]} : f32[2]
+  %3 = constant {data = splat 1} : i64[100]
+  %4 = matmul(%0, %1) "mm/1" : f32[batch,8]
+  %5, %6 = topk(%4) {k = 3, axis = 1} : f32[batch,3], i64[batch,3]
+  %7 = elementwise_region(%4) {steps = ["add(i0,i0):f32", "leaky_relu(s0;0.1,0):f32"]} : f32[batch,8]
+  %8 = constant {data = dense [1]} : bool[]
+  %9 = if(%8, %7) [@then, @else] : f32[batch,8]
+  %10 = clamp(%9) {min = 0.0} : f32[batch,8]
+  %11 = narrow(%10) {len = "batch"} : f32[batch,8]
+  return %11 "y", %6
+}
+graph @then {
+  %0 = input "a" : f32[batch,8]
+  return %0
+}
+graph @else {
+  %0 = input "a" : f32[batch,8]
+  %1 = neg(%0) : f32[batch,8]
+  return %1
+}
+}
+)";
+
+}  // namespace
+
+TEST_CASE("text parses, verifies and prints back the same") {
+  Diagnostics d;
+  const auto m = parse_text(kText, d);
+  INFO(d.text());
+  REQUIRE(m);
+  CHECK(verify(*m, d));
+  CHECK(d.text() == "");
+  CHECK(print(*m) == kText);
+}
+
+TEST_CASE("large constants print in full when asked") {
+  Diagnostics d;
+  Module m;
+  std::vector<int64_t> values(40);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i) - 3;
+  const AttrId a = m.attrs.intern(DataAttrs{m.data.add(make_data(DType::I64, {40}, values))});
+  const TypeId t = m.types.tensor(DType::I64, {40});
+  const NodeId n = m.main().make_node(OpKind::Constant, {}, a, {&t, 1});
+  m.main().add_output(m.main().result(n), {});
+  CHECK(print(m).find("elided") != std::string::npos);
+  const auto back = parse_text(print(m, {.full_data = true}), d);
+  REQUIRE(back);
+  CHECK(element_as_int(back->data[DataId(0)], 39) == 36);
+}
+
+TEST_CASE("errors in text carry the place") {
+  for (auto [bad, message] : {std::pair{"module \"m\" mir {\ngraph @main {\n  %0 = nothing : f32[2]\n  return\n}\n}", "line 3 column 15: unknown operation"},
+                              {"module \"m\" mir {\ngraph @main {\n  return %4\n}\n}", "%4 is not defined"},
+                              {"module \"m\" mir {\ngraph @main {\n  %0 = constant {data = dense [1]} : f32[2]\n  return\n}\n}", "wrong number of elements"},
+                              {"modul", "expected 'module'"},
+                              {"", "expected 'module'"}}) {
+    Diagnostics d;
+    CHECK_FALSE(parse_text(bad, d));
+    INFO(d.text());
+    CHECK(d.text().find(message) != std::string::npos);
+  }
+}

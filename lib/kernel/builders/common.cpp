@@ -1,0 +1,83 @@
+#include "kernel/builders/common.h"
+
+#include <algorithm>
+
+namespace rlxc::kernel {
+
+bool constant(const Index& i, int64_t* value) {
+  if (i.expr.kernel) return i.expr.kernel->constant_int(i.expr.id, value);
+  return *value = i.value, true;
+}
+
+bool same(const Index& a, const Index& b) {
+  int64_t x = 0, y = 0;
+  bool ca = constant(a, &x), cb = constant(b, &y);
+  return ca || cb ? ca && cb && x == y : a.expr.id == b.expr.id;
+}
+
+Expr product(Kernel* k, const Dims& dims, size_t begin, size_t end) {
+  Expr p = constant_int(k, DType::I64, 1);
+  for (size_t d = begin; d < std::min(end, dims.size()); ++d) p = p * dims[d].in(k);
+  return p;
+}
+
+Operand dense(Kernel* k, std::string name, DType t, const Dims& shape) {
+  return broadcast_operand(k, std::move(name), t, shape, shape);
+}
+
+Operand broadcast_operand(Kernel* k, std::string name, DType t, const Dims& own, const Dims& shape) {
+  Operand o{std::move(name), t, Dims(shape.size(), 0), product(k, own), 0};
+  Expr stride = constant_int(k, DType::I64, 1);
+  for (size_t back = 1; back <= own.size(); ++back) {
+    const Index& n = own[own.size() - back];
+    int64_t one = 0;
+    bool repeated = constant(n, &one) && one == 1;
+    if (!repeated) o.strides[shape.size() - back] = stride;
+    stride = stride * n.in(k);
+  }
+  return o;
+}
+
+std::vector<Expr> split_index(Expr linear, const Dims& dims) {
+  std::vector<Expr> index(dims.size());
+  for (size_t d = dims.size(); d-- > 0;) {
+    Expr n = dims[d].in(linear.kernel);
+    index[d] = d == 0 ? linear : linear % n;
+    if (d != 0) linear = linear / n;
+  }
+  return index;
+}
+
+DType compute_dtype(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }
+
+void for_each_group(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t lanes,
+                    const std::function<void(Expr, Expr)>& body) {
+  Expr n = count.in(b.kernel());
+  int64_t constant_n = 0, width = m.max_grid[0];
+  if (constant(n, &constant_n) && constant_n <= width) {
+    Expr i = b.grid(name, 0, n);
+    body(i, b.lanes("lane", 0, lanes));
+    return;
+  }
+  Expr x = b.grid(name + "_x", 0, min(n, width)), y = b.grid(name + "_y", 1, ceil_div(n, width));
+  Expr lane = b.lanes("lane", 0, lanes);
+  Expr i = b.let(name, y * width + x);
+  b.when(i < n, [&] { body(i, lane); });
+}
+
+void for_each(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t bytes,
+              const std::function<void(Expr)>& body) {
+  Expr n = count.in(b.kernel());
+  if (!m.lanes) {
+    b.parallel(name, n, std::max<int64_t>(1, m.parallel_bytes / std::max<int64_t>(1, bytes)), body);
+    return;
+  }
+  for_each_group(b, m, "group", ceil_div(n, m.group_lanes), m.group_lanes, [&](Expr group, Expr lane) {
+    Expr i = b.let(name, group * m.group_lanes + lane);
+    int64_t constant_n = 0;
+    if (constant(n, &constant_n) && constant_n % m.group_lanes == 0) return body(i);
+    b.when(i < n, [&] { body(i); });
+  });
+}
+
+}  // namespace rlxc::kernel

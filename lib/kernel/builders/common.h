@@ -1,0 +1,47 @@
+// Pieces that several builders share: strided operands, and index spaces spread over threads or over a grid of lanes.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernel/builder.h"
+#include "kernel/mapping.h"
+
+namespace rlxc::kernel {
+
+using Dims = std::vector<Index>;
+
+// A tensor as a kernel argument, seen over the index space of the kernel: one stride (in elements) per dimension of the
+// space, 0 where the tensor is broadcast.
+struct Operand {
+  std::string name;
+  DType dtype = DType::F32;
+  Dims strides;
+  Index extent = 0;  // elements of the buffer
+  Index offset = 0;  // of the first element
+};
+
+// Row-major tensor of this shape; and one of the shape `own` that is broadcast to `shape` (NumPy's rule, right-aligned).
+Operand dense(Kernel*, std::string name, DType, const Dims& shape);
+Operand broadcast_operand(Kernel*, std::string name, DType, const Dims& own, const Dims& shape);
+
+Expr product(Kernel*, const Dims&, size_t begin = 0, size_t end = SIZE_MAX);
+bool same(const Index&, const Index&);            // the same constant or the same expression
+bool constant(const Index&, int64_t* value);      // its value, if it is a constant
+
+// Splits a row-major linear index into one index per dim (dims from the second on must be positive).
+std::vector<Expr> split_index(Expr linear, const Dims& dims);
+
+// The type to compute with for values stored as t: f32 for f16 and bf16, else t.
+DType compute_dtype(DType t);
+
+// Calls body(i) for every i in [0, count), in parallel: on a grid one lane per i, on threads a Parallel loop. The first
+// statement of the kernel. `bytes` is the traffic of one iteration.
+void for_each(Builder&, const Mapping&, const std::string& name, Index count, int64_t bytes, const std::function<void(Expr)>& body);
+
+// One group of `lanes` lanes for every i in [0, count), folded into the axes of the grid. Calls body(i, lane); all lanes of a
+// group call it with the same i, so that it may use barriers. The first statement of the kernel.
+void for_each_group(Builder&, const Mapping&, const std::string& name, Index count, int64_t lanes,
+                    const std::function<void(Expr i, Expr lane)>& body);
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,135 @@
+#include "kernel/builders/map.h"
+
+#include <algorithm>
+
+namespace rlxc::kernel {
+namespace {
+
+// Merges dimension d into d+1 wherever every operand steps through the pair as through one dimension.
+void merge_dims(Kernel* k, Dims* shape, std::vector<Operand*> operands) {
+  for (size_t d = shape->size(); d-- > 0;) {
+    int64_t n = 0;
+    bool unit = constant((*shape)[d], &n) && n == 1;
+    bool mergeable = d + 1 < shape->size();
+    for (Operand* o : operands)
+      if (mergeable && !unit) mergeable = same(o->strides[d], o->strides[d + 1].in(k) * (*shape)[d + 1].in(k));
+    if (!unit && !mergeable) continue;
+    if (!unit) (*shape)[d + 1] = (*shape)[d].in(k) * (*shape)[d + 1].in(k);
+    shape->erase(shape->begin() + d);
+    for (Operand* o : operands) o->strides.erase(o->strides.begin() + d);
+  }
+  if (!shape->empty()) return;
+  shape->push_back(1);
+  for (Operand* o : operands) o->strides.push_back(0);
+  for (Operand* o : operands) o->strides[0] = 1;
+}
+
+int bytes(DType t) { return rlxc::bits(t) / 8; }
+
+class MapBuilder {
+ public:
+  MapBuilder(Builder& b, MapSpec spec, const Mapping& m) : b_(b), spec_(std::move(spec)), m_(m) {
+    for (Operand& o : spec_.inputs) operands_.push_back(&o), bufs_.push_back(b.input(o.name, o.dtype, o.extent));
+    for (Operand& o : spec_.outputs) operands_.push_back(&o), bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+    merge_dims(b.kernel(), &spec_.shape, operands_);
+    for (Operand* o : operands_) widest_ = std::max(widest_, bytes(compute_dtype(o->dtype)));
+  }
+
+  void run() {
+    Kernel* k = b_.kernel();
+    size_t rank = spec_.shape.size();
+    Expr inner = spec_.shape.back().in(k);
+    int lanes = vector_lanes();
+    Dims outer(spec_.shape.begin(), spec_.shape.end() - 1);
+    if (m_.lanes) {
+      outer.push_back(inner / lanes);
+      for_each(b_, m_, "i", product(k, outer), 0, [&](Expr i) {
+        std::vector<Expr> index = split_index(i, outer);
+        for (size_t d = 0; d < rank; ++d) index[d] = b_.let("i" + std::to_string(d), index[d]);
+        index.back() = index.back() * lanes;
+        point(index, lanes);
+      });
+      return;
+    }
+    int64_t point_bytes = 0;
+    for (Operand* o : operands_) point_bytes += bytes(o->dtype);
+    if (rank == 1) {
+      for_each(b_, m_, "i", inner / lanes, point_bytes * lanes, [&](Expr i) { point({i * lanes}, lanes); });
+      tail({}, inner, lanes);
+      return;
+    }
+    int64_t n = 0;
+    if (constant(inner, &n)) point_bytes *= std::max<int64_t>(n, 1);
+    for_each(b_, m_, "row", product(k, outer), point_bytes, [&](Expr row) {
+      std::vector<Expr> index = split_index(row, outer);
+      for (Expr& e : index) e = b_.let("i", e);
+      b_.loop("j", inner / lanes, [&](Expr j) { point(with(index, j * lanes), lanes); });
+      tail(index, inner, lanes);
+    });
+  }
+
+ private:
+  static std::vector<Expr> with(std::vector<Expr> index, Expr last) {
+    index.push_back(last);
+    return index;
+  }
+
+  // Lanes of a vector along the last dimension: 1 unless every operand is contiguous or constant there.
+  int vector_lanes() const {
+    int64_t n = 0, stride = 0;
+    bool known = constant(spec_.shape.back(), &n);
+    int lanes = m_.lanes ? m_.load_lanes(widest_) : m_.vector_lanes(widest_);
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const Operand& o = *operands_[i];
+      bool output = i >= spec_.inputs.size();
+      if (!constant(o.strides.back(), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
+    }
+    if (m_.lanes) return known && n % lanes == 0 ? lanes : 1;
+    while (known && lanes > 1 && lanes > n) lanes /= 2;
+    return lanes;
+  }
+
+  void tail(const std::vector<Expr>& index, Expr inner, int lanes) {
+    if (lanes == 1) return;
+    Expr rest = inner % lanes, done = inner / lanes * lanes;
+    int64_t n = 0;
+    if (constant(rest, &n) && n == 0) return;
+    b_.loop("t", rest, [&](Expr t) { point(with(index, done + t), 1); });
+  }
+
+  Expr address(const Operand& o, const std::vector<Expr>& index) const {
+    Expr a = o.offset.in(b_.kernel());
+    for (size_t d = 0; d < index.size(); ++d) a = a + index[d] * o.strides[d].in(b_.kernel());
+    return a;
+  }
+
+  void point(const std::vector<Expr>& index, int lanes) {
+    std::vector<Expr> in;
+    size_t inputs = spec_.inputs.size();
+    for (size_t i = 0; i < inputs; ++i) {
+      const Operand& o = spec_.inputs[i];
+      int64_t stride = 0;
+      bool repeated = constant(o.strides.back(), &stride) && stride == 0;
+      Expr v = bufs_[i].load(address(o, index), repeated ? 1 : lanes);
+      in.push_back(b_.let(o.name + "_v", cast_to(v, compute_dtype(o.dtype))));
+    }
+    std::vector<Expr> out = spec_.body(in);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const Operand& o = spec_.outputs[i];
+      bufs_[inputs + i].store(address(o, index), broadcast(cast_to(out[i], o.dtype), lanes));
+    }
+  }
+
+  Builder& b_;
+  MapSpec spec_;
+  const Mapping& m_;
+  std::vector<Operand*> operands_;
+  std::vector<Buf> bufs_;
+  int widest_ = 1;
+};
+
+}  // namespace
+
+void build_map(Builder& b, const MapSpec& spec, const Mapping& m) { MapBuilder(b, spec, m).run(); }
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,130 @@
+// Expressions as values: an Expr is a handle into the pool of one kernel, with the operators and math functions of C++, so
+// that formulas read as formulas and generic lambdas such as `[](auto x) { return max(x, lit(x, 0)); }` work on double
+// (kernel/scalar.h) and on Expr alike. A scalar meets a vector by broadcast. Numbers take the type of the other operand.
+// Operands of different element types are a bug of the caller: the verifier reports it.
+#pragma once
+#include <type_traits>
+
+#include "kernel/language.h"
+
+namespace rlxc::kernel {
+
+struct Expr {
+  Kernel* kernel = nullptr;
+  ExprId id;
+
+  const ExprNode& node() const { return kernel->expr(id); }
+  Type type() const { return node().type; }
+  DType dtype() const { return node().type.dtype; }
+  int lanes() const { return node().type.lanes; }
+};
+
+template <class T>
+concept Number = std::is_arithmetic_v<T>;
+
+// Constants. `lit` has the element type of x and one lane; integers stay exact.
+Expr constant(Kernel*, DType, double);
+Expr constant_int(Kernel*, DType, int64_t);
+template <Number T>
+Expr lit(Expr x, T value) {
+  if constexpr (std::is_integral_v<T>) return constant_int(x.kernel, x.dtype(), static_cast<int64_t>(value));
+  else return constant(x.kernel, x.dtype(), value);
+}
+
+// Makes a node after folding what is free (integer and bool constants, x+0, x*1 on integers) and broadcasting operands.
+Expr make(ExprOp, Expr a);
+Expr make(ExprOp, Expr a, Expr b);
+Expr make(ExprOp, Expr a, Expr b, Expr c);
+
+#define RLXC_BINARY(symbol, op)                                                                      \
+  inline Expr operator symbol(Expr a, Expr b) { return make(ExprOp::op, a, b); }                     \
+  template <Number T> Expr operator symbol(Expr a, T b) { return make(ExprOp::op, a, lit(a, b)); }   \
+  template <Number T> Expr operator symbol(T a, Expr b) { return make(ExprOp::op, lit(b, a), b); }
+RLXC_BINARY(+, Add)
+RLXC_BINARY(-, Sub)
+RLXC_BINARY(*, Mul)
+RLXC_BINARY(/, Div)
+RLXC_BINARY(%, Mod)
+RLXC_BINARY(<, Lt)
+RLXC_BINARY(<=, Le)
+RLXC_BINARY(==, Eq)
+RLXC_BINARY(!=, Ne)
+RLXC_BINARY(&, And)
+RLXC_BINARY(|, Or)
+RLXC_BINARY(^, Xor)
+RLXC_BINARY(<<, Shl)
+RLXC_BINARY(>>, Shr)
+#undef RLXC_BINARY
+inline Expr operator>(Expr a, Expr b) { return b < a; }
+inline Expr operator>=(Expr a, Expr b) { return b <= a; }
+template <Number T> Expr operator>(Expr a, T b) { return lit(a, b) < a; }
+template <Number T> Expr operator>=(Expr a, T b) { return lit(a, b) <= a; }
+template <Number T> Expr operator>(T a, Expr b) { return b < lit(b, a); }
+template <Number T> Expr operator>=(T a, Expr b) { return b <= lit(b, a); }
+inline Expr operator&&(Expr a, Expr b) { return a & b; }  // both sides are evaluated
+inline Expr operator||(Expr a, Expr b) { return a | b; }
+inline Expr operator!(Expr a) { return make(ExprOp::Not, a); }
+inline Expr operator~(Expr a) { return make(ExprOp::BitNot, a); }
+inline Expr operator-(Expr a) { return make(ExprOp::Neg, a); }
+
+#define RLXC_UNARY(function, op) \
+  inline Expr function(Expr a) { return make(ExprOp::op, a); }
+RLXC_UNARY(abs, Abs)
+RLXC_UNARY(exp, Exp)
+RLXC_UNARY(expm1, Expm1)
+RLXC_UNARY(log, Log)
+RLXC_UNARY(log1p, Log1p)
+RLXC_UNARY(sqrt, Sqrt)
+RLXC_UNARY(rsqrt, Rsqrt)
+RLXC_UNARY(sin, Sin)
+RLXC_UNARY(cos, Cos)
+RLXC_UNARY(tan, Tan)
+RLXC_UNARY(asin, Asin)
+RLXC_UNARY(acos, Acos)
+RLXC_UNARY(atan, Atan)
+RLXC_UNARY(sinh, Sinh)
+RLXC_UNARY(cosh, Cosh)
+RLXC_UNARY(tanh, Tanh)
+RLXC_UNARY(asinh, Asinh)
+RLXC_UNARY(acosh, Acosh)
+RLXC_UNARY(atanh, Atanh)
+RLXC_UNARY(erf, Erf)
+RLXC_UNARY(floor, Floor)
+RLXC_UNARY(ceil, Ceil)
+RLXC_UNARY(round_even, RoundEven)
+RLXC_UNARY(trunc, Trunc)
+RLXC_UNARY(isnan, IsNan)
+RLXC_UNARY(isinf, IsInf)
+#undef RLXC_UNARY
+
+#define RLXC_BINARY(function, op)                                                             \
+  inline Expr function(Expr a, Expr b) { return make(ExprOp::op, a, b); }                     \
+  template <Number T> Expr function(Expr a, T b) { return make(ExprOp::op, a, lit(a, b)); }   \
+  template <Number T> Expr function(T a, Expr b) { return make(ExprOp::op, lit(b, a), b); }
+RLXC_BINARY(min, Min)
+RLXC_BINARY(max, Max)
+RLXC_BINARY(pow, Pow)
+RLXC_BINARY(atan2, Atan2)
+RLXC_BINARY(fmod, Mod)
+#undef RLXC_BINARY
+inline Expr fma(Expr a, Expr b, Expr c) { return make(ExprOp::Fma, a, b, c); }
+
+inline Expr select(Expr condition, Expr a, Expr b) { return make(ExprOp::Select, condition, a, b); }
+template <Number T> Expr select(Expr c, Expr a, T b) { return select(c, a, lit(a, b)); }
+template <Number T> Expr select(Expr c, T a, Expr b) { return select(c, lit(b, a), b); }
+
+Expr cast_to(Expr, DType);
+Expr bitcast_to(Expr, DType);
+Expr broadcast(Expr scalar, int lanes);          // itself where lanes is its own number of lanes
+Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
+Expr lane(Expr vector, int n);
+Expr reduce_add(Expr vector);
+Expr reduce_max(Expr vector);
+Expr reduce_min(Expr vector);
+Expr reduce_mul(Expr vector);
+
+// a / b rounded up, for non-negative a and positive b.
+inline Expr ceil_div(Expr a, Expr b) { return (a + b - 1) / b; }
+template <Number T> Expr ceil_div(Expr a, T b) { return (a + (b - 1)) / b; }
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,140 @@
+// The kernel language: what a kernel is, between the graph and the text of a target. Small enough to interpret, to verify
+// and to print in any C-like language; builders (kernel/builders) write it, renderers (lib/target) only spell it.
+//
+// A kernel is a tree of statements over a pool of expressions. Expressions are typed, immutable and hash-consed: equal
+// expressions have equal ids, operands have smaller ids than their users. An expression is evaluated where a statement uses
+// it; builder.h pins reads of memory the kernel writes to a Let at once, so that builder code reads top to bottom.
+//
+// Parallelism: loops of kind Grid and Lane form a perfect nest around the whole body: the launch geometry (groups, lanes of a
+// group). Lanes of one group share Shared buffers and meet at Barriers, which all of them must reach. A Parallel loop is a
+// loop at the top level of a kernel whose iterations are shared out among CPU threads.
+//
+// References: exo's LoopIR (PLDI 2022) for the size of the language, tinygrad's uops for hash-consing and renderers as data.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/dtype.h"
+#include "support/ids.h"
+
+namespace rlxc::kernel {
+
+// An element type and the number of vector lanes (1 = scalar). Value types: bool, integers of 8..64 bits, f16, bf16, f32, f64.
+// f16 and bf16 can be loaded, stored, selected and cast, but not computed with: builders cast to f32.
+struct Type {
+  DType dtype = DType::F32;
+  uint16_t lanes = 1;
+  constexpr Type() = default;
+  constexpr Type(DType t, int lanes = 1) : dtype(t), lanes(static_cast<uint16_t>(lanes)) {}
+  constexpr bool operator==(const Type&) const = default;
+  constexpr Type scalar() const { return {dtype, 1}; }
+  constexpr Type with_lanes(int n) const { return {dtype, n}; }
+};
+
+enum class ExprOp : uint8_t {
+#define EXPR(id, text, operands, rule) id,
+#include "kernel/expr_ops.def"
+#undef EXPR
+};
+enum class TypeRule : uint8_t { Leaf, Memory, Number, Float, Order, Test, Logic, Bits, Shape, Other };
+
+std::string_view name(ExprOp);
+int operand_count(ExprOp);
+TypeRule type_rule(ExprOp);
+
+using ExprId = Id<struct ExprTag>;
+using VarId = Id<struct VarTag>;
+using BufferId = Id<struct BufferTag>;
+
+struct ExprNode {
+  ExprOp op = ExprOp::Const;
+  Type type;
+  std::array<ExprId, 3> args;
+  int64_t payload = 0;  // Const: integer value, or the bits of a double; Var: VarId; Load, LoadIf: BufferId; else see expr_ops.def
+  bool operator==(const ExprNode&) const = default;
+};
+
+enum class VarRole : uint8_t { Symbol, Loop, Let };
+struct Var {
+  std::string name;
+  Type type;
+  VarRole role = VarRole::Let;
+  int64_t min = 0, max = 0;  // of a Symbol, inclusive
+};
+
+enum class Space : uint8_t { Global, Shared, Register };
+enum class Access : uint8_t { Read, Write, ReadWrite };
+
+// A kernel argument (Global) or an allocation. Elements of a Register buffer may be vectors; a scalar variable is a Register
+// buffer of one element. Shared and Register buffers have constant extents and hold nothing until they are stored to.
+struct Buffer {
+  std::string name;
+  Type type;
+  ExprId extent;  // elements: i64 over constants and symbols
+  Space space = Space::Global;
+  Access access = Access::ReadWrite;
+  bool atomic = false;     // AtomicAdd goes to it
+  bool may_alias = false;  // shares memory with another argument at equal indices (in-place update)
+};
+
+enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Lane };
+enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Barrier, Comment };
+
+struct Stmt {
+  StmtKind kind = StmtKind::Comment;
+  LoopKind loop = LoopKind::Serial;
+  uint8_t axis = 0;        // Grid, Lane: 0 x, 1 y, 2 z
+  VarId var;               // For, Let
+  BufferId buffer;         // Alloc, Store, AtomicAdd
+  ExprId index;            // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent
+  ExprId value;            // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread
+  std::vector<Stmt> body;  // For, If
+  std::vector<Stmt> other;  // If: else
+  std::string text;         // Comment
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<std::string> comments;  // op, shapes, dtypes, node names: printed above the kernel
+  std::vector<Buffer> buffers;        // arguments first, in order of the argument list, then allocations
+  std::vector<Var> vars;
+  std::vector<VarId> symbols;         // i64 arguments, after the buffers in the argument list
+  std::vector<ExprNode> exprs;
+  std::vector<Stmt> body;
+
+  Kernel() = default;
+  explicit Kernel(std::string n) : name(std::move(n)) {}
+
+  ExprId intern(const ExprNode&);  // the id of this node, added if new; folds nothing
+  const ExprNode& expr(ExprId id) const { return exprs[id.raw]; }
+  const Buffer& buffer(BufferId id) const { return buffers[id.raw]; }
+  const Var& var(VarId id) const { return vars[id.raw]; }
+  size_t argument_count() const;   // buffers with space Global
+  bool constant_int(ExprId, int64_t* value) const;
+
+ private:
+  std::vector<uint32_t> table_;  // hash table of expression ids + 1, a power of two long
+  void rehash();
+};
+
+// Launch geometry: extents (ids of i64 expressions) of the Grid and Lane loops, invalid where an axis is not used, and the
+// statements inside them.
+struct Launch {
+  std::array<ExprId, 3> grid, lanes;
+  const std::vector<Stmt>* body = nullptr;
+  bool on_device() const { return grid[0].valid() || lanes[0].valid(); }
+};
+Launch launch_of(const Kernel&);
+int64_t lane_count(const Kernel&);                                           // lanes of a group
+int64_t evaluate(const Kernel&, ExprId, const std::vector<int64_t>& symbols);  // an i64 expression over symbols
+double const_double(const ExprNode&);                                        // value of a Const of any type
+uint64_t shared_bytes(const Kernel&);
+
+inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables
+
+std::string to_text(const Kernel&);  // for people and golden tests
+
+}  // namespace rlxc::kernel

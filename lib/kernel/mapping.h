@@ -1,0 +1,33 @@
+// What a builder needs to know of the machine that a kernel is for. Builders read these numbers and never a target's name.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace rlxc::kernel {
+
+struct Mapping {
+  bool lanes = false;        // true: a grid of groups of lanes with shared memory; false: loops, shared out over threads
+  int vector_bytes = 64;     // width of a register to compute with (1 scalar: the size of the element)
+  int load_bytes = 64;       // widest memory access worth making
+  int vector_registers = 32;
+  int max_vector_lanes = 64;
+  // grids of lanes
+  int group_lanes = 256;     // lanes of a group, where a builder has no better number
+  int max_group_lanes = 1024;
+  int warp = 1;              // lanes that shuffle_xor reaches; 1 where there is no shuffle
+  int64_t shared_bytes = 48 << 10;
+  std::array<int64_t, 3> max_grid = {int64_t{1} << 31, 65535, 65535};
+  // loops on threads
+  int threads = 1;
+  int64_t parallel_bytes = 256 << 10;  // a thread is worth starting for this much traffic
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 16 << 20;
+
+  int vector_lanes(int element_bytes) const { return lanes_of(vector_bytes, element_bytes); }
+  int load_lanes(int element_bytes) const { return lanes_of(load_bytes, element_bytes); }
+
+ private:
+  int lanes_of(int width, int element_bytes) const { return std::clamp(width / element_bytes, 1, max_vector_lanes); }
+};
+
+}  // namespace rlxc::kernel

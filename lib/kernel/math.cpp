@@ -1,0 +1,127 @@
+#include "kernel/math.h"
+
+#include <limits>
+
+#include "kernel/builder.h"
+#include "kernel/simplify.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Expr splat(Expr x, double v) { return broadcast(lit(x, v), x.lanes()); }
+Expr bits(Expr x) { return bitcast_to(x, DType::I32); }
+Expr from_bits(Expr i) { return bitcast_to(i, DType::F32); }
+
+// Horner's rule, highest coefficient first.
+template <size_t N>
+Expr polynomial(Expr x, const double (&c)[N]) {
+  Expr p = splat(x, c[0]);
+  for (size_t i = 1; i < N; ++i) p = fma(p, x, splat(x, c[i]));
+  return p;
+}
+
+Expr power_of_two(Expr n) { return from_bits((n + 127) << 23); }
+
+// x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
+Expr exp_of(Expr x) {
+  Expr clamped = max(min(x, lit(x, 89.0)), lit(x, -104.0));
+  Expr shifted = fma(clamped, splat(x, 1.44269504088896341), splat(x, 12582912.0));
+  Expr n = shifted - 12582912.0, i = bits(shifted) - 0x4B400000;
+  Expr r = fma(n, splat(x, 2.12194440e-4), fma(n, splat(x, -0.693359375), clamped));
+  Expr p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  p = fma(p * r, r, r + 1.0);
+  Expr half = i >> 1;  // two steps: 2^i may be subnormal
+  return p * power_of_two(half) * power_of_two(i - half);
+}
+
+// x = m 2^e with m in [sqrt(1/2), sqrt(2)).
+Expr log_of(Expr x) {
+  Expr tiny = x < lit(x, 1.17549435e-38);
+  Expr y = select(tiny, x * 8388608.0, x);
+  Expr e = (bits(y) - 0x3F3504F3) >> 23;
+  Expr m = from_bits(bits(y) - (e << 23)) - 1.0;
+  Expr exponent = cast_to(e, DType::F32) - select(tiny, splat(x, 23.0), splat(x, 0.0));
+  Expr p = polynomial(m, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+                          -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  Expr square = m * m;
+  Expr r = fma(exponent, splat(x, -2.12194440e-4), p * m * square);
+  r = fma(square, splat(x, -0.5), r) + m;
+  r = fma(exponent, splat(x, 0.693359375), r);
+  r = select(x == 0.0, splat(x, -kInf), select(x < 0.0, splat(x, std::numeric_limits<double>::quiet_NaN()), r));
+  return select(x < lit(x, kInf), r, x);  // +inf and NaN
+}
+
+Expr tanh_of(Expr x) {
+  Expr c = max(min(x, lit(x, 7.90531110763549805)), lit(x, -7.90531110763549805)), x2 = c * c;
+  Expr p = polynomial(x2, {-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08,
+                           1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03});
+  Expr q = polynomial(x2, {1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03});
+  return select(abs(x) < lit(x, 0.0004), x, c * p / q);
+}
+
+Expr erf_of(Expr x) {
+  Expr c = max(min(x, lit(x, 4.0)), lit(x, -4.0)), x2 = c * c;
+  Expr p = polynomial(x2, {-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
+                           -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02});
+  Expr q = polynomial(x2, {-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
+                           -1.42647390514189e-02});
+  return c * p / q;
+}
+
+Expr expm1_of(Expr x) {
+  Expr p = polynomial(x, {1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5});
+  return select(abs(x) < lit(x, 0.5), fma(p * x, x, x), exp(x) - 1.0);
+}
+
+// Kahan's correction of the rounding of 1 + x.
+Expr log1p_of(Expr x) {
+  Expr u = x + 1.0;
+  Expr corrected = log(u) * (x / (u - 1.0));
+  return select(u == 1.0, x, select(abs(x) < lit(x, 16777216.0), corrected, log(u)));
+}
+
+// |a|^b, negative for negative a and odd b; NaN for negative a and b that is no integer.
+Expr pow_of(Expr a, Expr b) {
+  Expr size = exp(b * log(abs(a)));
+  Expr whole = floor(b) == b, odd = whole && floor(b * 0.5) != b * 0.5;
+  Expr negative = select(whole, select(odd, -size, size), splat(a, std::numeric_limits<double>::quiet_NaN()));
+  Expr zero = select(b < 0.0, splat(a, kInf), splat(a, 0.0));
+  Expr r = select(a == 0.0, zero, select(a < 0.0, negative, size));
+  return select(b == 0.0 || a == 1.0, splat(a, 1.0), r);
+}
+
+}  // namespace
+
+bool has_definition(ExprOp op) {
+  switch (op) {
+    case ExprOp::Exp: case ExprOp::Log: case ExprOp::Tanh: case ExprOp::Erf: case ExprOp::Expm1: case ExprOp::Log1p:
+    case ExprOp::Pow: case ExprOp::IsNan: case ExprOp::IsInf: return true;
+    default: return false;
+  }
+}
+
+Kernel define(ExprOp op, Type t) {
+  Builder b(std::string(name(op)));
+  std::vector<Expr> in;
+  for (int n = 0; n < operand_count(op); ++n) in.push_back(b.parameter(n == 0 ? "x" : "y", t));
+  Expr x = in[0], r;
+  switch (op) {
+    case ExprOp::Exp: r = exp_of(x); break;
+    case ExprOp::Log: r = log_of(x); break;
+    case ExprOp::Tanh: r = tanh_of(x); break;
+    case ExprOp::Erf: r = erf_of(x); break;
+    case ExprOp::Expm1: r = expm1_of(x); break;
+    case ExprOp::Log1p: r = log1p_of(x); break;
+    case ExprOp::Pow: r = pow_of(x, in[1]); break;
+    case ExprOp::IsNan: r = (bits(x) & 0x7FFFFFFF) > 0x7F800000; break;
+    default: r = (bits(x) & 0x7FFFFFFF) == 0x7F800000; break;
+  }
+  b.registers("result", r.type(), 1).set(r);
+  Kernel k = b.finish();
+  simplify(k);
+  return k;
+}
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,118 @@
+#include "kernel/ranges.h"
+#include "kernel/rewrite.h"
+#include "kernel/simplify.h"
+
+namespace rlxc::kernel {
+namespace {
+
+bool fits(Interval i) { return i.empty() || (i.min >= INT32_MIN && i.max <= INT32_MAX); }
+
+class Narrow {
+ public:
+  explicit Narrow(Kernel* k) : k_(k), ranges_(*k), narrow_(k->vars.size(), false) {}
+
+  int run() {
+    for (VarId v : k_->symbols) narrow(v, fits({k_->var(v).min, k_->var(v).max}));
+    block(&k_->body);
+    for (Buffer& b : k_->buffers) b.extent = rewrite(b.extent);
+    // Types change last: until here the analysis saw the kernel as it was.
+    for (size_t v = 0; v < narrow_.size(); ++v)
+      if (narrow_[v]) k_->vars[v].type.dtype = DType::I32;
+    compact(*k_);
+    return count_;
+  }
+
+ private:
+  void narrow(VarId v, bool yes) {
+    if (!yes || k_->var(v).type.dtype != DType::I64) return;
+    narrow_[v.raw] = true;
+    ++count_;
+  }
+
+  bool is_narrow(ExprId id) const { return k_->expr(id).type.dtype == DType::I32; }
+
+  void block(std::vector<Stmt>* stmts) {
+    ranges_.open();
+    for (Stmt& s : *stmts) {
+      ExprId old_index = s.index, old_value = s.value;
+      s.index = rewrite(s.index);
+      s.value = rewrite(s.value);
+      if (s.kind == StmtKind::Let) {
+        narrow(s.var, is_narrow(s.value));
+        if (k_->var(s.var).type == Type(DType::I64)) ranges_.bind(s.var, ranges_.of(old_value));
+      } else if (s.kind == StmtKind::Store || s.kind == StmtKind::AtomicAdd) {
+        if (k_->buffer(s.buffer).type.dtype == DType::I64) s.value = wide(s.value);
+      } else if (s.kind == StmtKind::If) {
+        for (bool holds : {true, false}) {
+          ranges_.open();
+          ranges_.assume(old_value, holds);
+          block(holds ? &s.body : &s.other);
+          ranges_.close();
+        }
+      } else if (s.kind == StmtKind::For) {
+        narrow(s.var, is_narrow(s.index));
+        ranges_.open();
+        ranges_.bind(s.var, {0, ranges_.of(old_index).max == Interval::kMax ? Interval::kMax : ranges_.of(old_index).max - 1});
+        block(&s.body);
+        ranges_.close();
+      }
+    }
+    ranges_.close();
+  }
+
+  ExprId wide(ExprId id) { return is_narrow(id) ? cast_to({k_, id}, DType::I64).id : id; }
+
+  ExprId rewrite(ExprId root) {
+    if (!root.valid()) return root;
+    std::vector<ExprId> nodes = nodes_below(*k_, {root});
+    std::unordered_map<uint32_t, ExprId> done;
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const ExprNode e = k_->expr(nodes[i]);
+      std::array<ExprId, 3> args = e.args;
+      for (ExprId& a : args)
+        if (a.valid()) a = done[a.raw];
+      done[nodes[i].raw] = node(nodes[i], e, args);
+    }
+    return done[root.raw];
+  }
+
+  // e: the node as it was; args: its operands, narrow where they could be.
+  ExprId node(ExprId id, const ExprNode& e, std::array<ExprId, 3> args) {
+    bool is64 = e.type.dtype == DType::I64;
+    if (is64 && e.op == ExprOp::Const) return fits({e.payload, e.payload}) ? constant_int(k_, DType::I32, e.payload).id : id;
+    if (is64 && e.op == ExprOp::Var) return narrow_[e.payload] ? k_->intern({e.op, {DType::I32, e.type.lanes}, {}, e.payload}) : id;
+    if (is64 && e.op == ExprOp::Cast && is_narrow(args[0])) return args[0];
+    if (e.op == ExprOp::Cast) return cast_to({k_, args[0]}, e.type.dtype).id;
+
+    std::array<bool, 3> was64{};
+    bool all_narrow = true;
+    for (int a = 0; a < operand_count(e.op); ++a) {
+      was64[a] = k_->expr(e.args[a]).type.dtype == DType::I64;
+      if (was64[a] && !is_narrow(args[a])) all_narrow = false;
+    }
+    bool memory = type_rule(e.op) == TypeRule::Memory;
+    bool arithmetic = is64 && !memory && e.op != ExprOp::Bitcast;
+    if (memory) {
+      if (e.op == ExprOp::LoadIf && was64[2]) args[2] = wide(args[2]);
+    } else if (!all_narrow || (arithmetic && !fits(ranges_.of(id))) || e.op == ExprOp::Bitcast) {
+      for (int a = 0; a < operand_count(e.op); ++a)
+        if (was64[a]) args[a] = wide(args[a]);
+      arithmetic = false;
+    }
+    ExprNode copy = e;
+    copy.args = args;
+    if (arithmetic) copy.type.dtype = DType::I32;
+    return with_operands(k_, copy, args);
+  }
+
+  Kernel* k_;
+  Ranges ranges_;
+  std::vector<bool> narrow_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+int narrow_indices(Kernel& k) { return Narrow(&k).run(); }
+
+}  // namespace rlxc::kernel

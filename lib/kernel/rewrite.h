@@ -1,0 +1,41 @@
+// Tools for passes over kernels: expressions rebuilt bottom-up with substitutions, and the blocks of a kernel with parents.
+#pragma once
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "kernel/expr.h"
+
+namespace rlxc::kernel {
+
+// Rebuilds expressions with `substitute` applied to nodes before their operands are looked at: a valid result replaces the
+// node. Remembers what it rebuilt; forget() when the substitution changes. No recursion.
+class Rebuilder {
+ public:
+  Rebuilder(Kernel* k, std::function<ExprId(ExprId)> substitute) : k_(k), substitute_(std::move(substitute)) {}
+  ExprId operator()(ExprId root, bool keep_root = false);  // keep_root: the root itself is not substituted
+  void forget() { done_.clear(); }
+
+ private:
+  Kernel* k_;
+  std::function<ExprId(ExprId)> substitute_;
+  std::unordered_map<uint32_t, ExprId> done_;
+};
+
+// The node with other operands, folded as expr.h folds. Operands must have the types of the old ones.
+ExprId with_operands(Kernel*, const ExprNode&, const std::array<ExprId, 3>& args);
+
+// Calls f(statement) for every statement, outer before inner, in order.
+template <class Body, class F>
+void for_each_stmt(Body& body, const F& f) {
+  for (auto& s : body) {
+    f(s);
+    for_each_stmt(s.body, f);
+    for_each_stmt(s.other, f);
+  }
+}
+
+// The operands of an expression below the root, each node once, users before operands.
+std::vector<ExprId> nodes_below(const Kernel&, const std::vector<ExprId>& roots);
+
+}  // namespace rlxc::kernel

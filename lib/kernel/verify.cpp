@@ -1,0 +1,232 @@
+#include "kernel/verify.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/ranges.h"
+#include "kernel/rewrite.h"
+
+namespace rlxc::kernel {
+namespace {
+
+bool is_value_type(DType t) { return rlxc::bits(t) >= 8 && !is_complex(t) && (!is_float(t) || rlxc::bits(t) >= 16); }
+bool computable(DType t) { return t != DType::F16 && t != DType::BF16; }
+
+class Verifier {
+ public:
+  Verifier(const Kernel& k, const VerifyLimits& limits) : k_(k), limits_(limits), ranges_(k) {}
+
+  std::vector<std::string> run() {
+    for (uint32_t i = 0; i < k_.exprs.size(); ++i) expression(i);
+    if (!problems_.empty()) return std::move(problems_);  // the rest trusts the expressions
+    buffers();
+    in_scope_.assign(k_.vars.size(), false), varying_.assign(k_.vars.size(), false);
+    for (VarId v : k_.symbols) in_scope_[v.raw] = true;
+    launch_ = launch_of(k_).on_device();
+    block(k_.body, Control{true, true, true});
+    if (static_cast<int64_t>(shared_bytes(k_)) > limits_.shared_bytes)
+      wrong(std::to_string(shared_bytes(k_)) + " bytes of shared memory, the limit is " + std::to_string(limits_.shared_bytes));
+    if (lane_count(k_) > limits_.group_lanes)
+      wrong("groups of " + std::to_string(lane_count(k_)) + " lanes, the limit is " + std::to_string(limits_.group_lanes));
+    return std::move(problems_);
+  }
+
+ private:
+  struct Control {
+    bool nest;     // only the launch nest so far: Grid and Lane loops may follow
+    bool top;      // no loop around: Parallel loops may follow
+    bool uniform;  // all lanes of a group get here together
+  };
+
+  void wrong(std::string what) { problems_.push_back(k_.name + ": " + std::move(what)); }
+
+  void expression(uint32_t id) {
+    const ExprNode& e = k_.exprs[id];
+    auto bad = [&](const std::string& what) { wrong("expression " + std::to_string(id) + " (" + std::string(name(e.op)) + "): " + what); };
+    if (e.type.lanes == 0 || (e.type.lanes & (e.type.lanes - 1))) return bad("lanes are not a power of two");
+    if (!is_value_type(e.type.dtype)) return bad("no values of type " + std::string(rlxc::name(e.type.dtype)));
+    int n = operand_count(e.op);
+    for (int a = 0; a < 3; ++a)
+      if (a < n ? e.args[a].raw >= id : e.args[a].valid() && e.op != ExprOp::Load) return bad("operand " + std::to_string(a));
+    auto type = [&](int a) { return k_.expr(e.args[a]).type; };
+    switch (type_rule(e.op)) {
+      case TypeRule::Leaf:
+        if (e.op == ExprOp::Var && (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.vars.size() || k_.vars[e.payload].type != e.type))
+          bad("no such variable, or not of that type");
+        break;
+      case TypeRule::Memory: {
+        if (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.buffers.size()) return bad("no such buffer");
+        const Buffer& b = k_.buffers[e.payload];
+        if (!is_index_type(type(0).dtype) || (type(0).lanes != 1 && type(0).lanes != e.type.lanes)) bad("index is no integer");
+        if (b.type.dtype != e.type.dtype || e.type.lanes % b.type.lanes) bad("type differs from that of buffer " + b.name);
+        if (e.op == ExprOp::LoadIf && (type(1) != Type(DType::Bool) || type(2) != e.type)) bad("condition or value of another type");
+        break;
+      }
+      case TypeRule::Shape:
+        if (type(0).dtype != e.type.dtype) bad("changes the element type");
+        if (e.op == ExprOp::Lane && (e.payload < 0 || e.payload >= type(0).lanes)) bad("no such lane");
+        if ((e.op == ExprOp::Broadcast || e.op == ExprOp::Ramp) && type(0).lanes != 1) bad("operand is a vector");
+        if (e.op != ExprOp::Broadcast && e.op != ExprOp::Ramp && e.type.lanes != 1) bad("result is a vector");
+        break;
+      default: operator_types(e, type, bad);
+    }
+  }
+
+  template <class TypeOf, class Bad>
+  void operator_types(const ExprNode& e, const TypeOf& type, const Bad& bad) {
+    TypeRule rule = type_rule(e.op);
+    Type first = type(0);
+    if (e.op == ExprOp::Select) {
+      if (first.dtype != DType::Bool || (first.lanes != 1 && first.lanes != e.type.lanes)) bad("condition is not bool");
+      if (type(1) != e.type || type(2) != e.type) bad("branches of another type");
+      return;
+    }
+    if (e.op == ExprOp::ShuffleXor) {
+      if (first != e.type) bad("changes the type");
+      return;
+    }
+    if (e.op == ExprOp::Cast || e.op == ExprOp::Bitcast) {
+      if (first.lanes != e.type.lanes) bad("changes the number of lanes");
+      if (e.op == ExprOp::Bitcast && rlxc::bits(first.dtype) != rlxc::bits(e.type.dtype)) bad("changes the width");
+      return;
+    }
+    for (int a = 1; a < operand_count(e.op); ++a)
+      if (type(a) != first) bad("operands of different types");
+    bool test = rule == TypeRule::Order || rule == TypeRule::Test;
+    if (e.type != (test ? Type(DType::Bool, first.lanes) : first)) bad("result of another type");
+    DType t = first.dtype;
+    bool fits = computable(t);
+    if (rule == TypeRule::Float || rule == TypeRule::Test) fits = fits && is_float(t);
+    else if (rule == TypeRule::Logic) fits = t == DType::Bool;
+    else if (rule == TypeRule::Bits) fits = !is_float(t);
+    else if (e.op == ExprOp::Eq || e.op == ExprOp::Ne) fits = computable(t);
+    else fits = fits && t != DType::Bool;
+    if (!fits) bad("not defined on " + std::string(rlxc::name(t)));
+  }
+
+  bool is_index(ExprId e) const { return k_.expr(e).type.lanes == 1 && is_index_type(k_.expr(e).type.dtype); }
+
+  void buffers() {
+    bool allocations = false;
+    for (const Buffer& b : k_.buffers) {
+      if (!b.extent.valid() || !is_index(b.extent)) {
+        wrong("buffer " + b.name + " has no extent");
+        continue;
+      }
+      if (b.space != Space::Global) {
+        int64_t n = 0;
+        allocations = true;
+        if (!k_.constant_int(b.extent, &n) || n < 1) wrong("buffer " + b.name + " has no constant extent");
+      } else if (allocations) wrong("argument " + b.name + " comes after an allocation");
+    }
+  }
+
+  bool varying(ExprId root) {
+    bool found = false;
+    for (ExprId id : nodes_below(k_, {root})) {
+      const ExprNode& e = k_.expr(id);
+      if (e.op == ExprOp::Var) {
+        if (!in_scope_[e.payload] && reported_.insert(static_cast<uint32_t>(e.payload)).second) wrong("variable " + k_.vars[e.payload].name + " is used out of scope");
+        found = found || varying_[e.payload];
+      }
+      if (e.op == ExprOp::ShuffleXor) found = true;
+      if (type_rule(e.op) != TypeRule::Memory) continue;
+      const Buffer& b = k_.buffers[e.payload];
+      if (b.space != Space::Global || b.access != Access::Read) found = true;
+      bounds(b, e.args[0], e.type.lanes, "load of ");
+    }
+    return found;
+  }
+
+  // Only certain violations: the interval of the index lies outside.
+  void bounds(const Buffer& b, ExprId index, int lanes, const char* what) {
+    Interval at = ranges_.of(index), extent = ranges_.of(b.extent);
+    if (at.empty()) return;
+    if (at.max < 0 || (extent.max != Interval::kMax && at.min != Interval::kMin && at.min + (lanes / b.type.lanes - 1) * (k_.expr(index).type.lanes == 1) >= extent.max && extent.max > 0))
+      wrong(what + b.name + " out of bounds: index " + std::to_string(at.min) + " or more, " + std::to_string(extent.max) + " elements");
+  }
+
+  void block(const std::vector<Stmt>& body, Control c) {
+    std::vector<VarId> defined;
+    ranges_.open();
+    for (const Stmt& s : body) {
+      bool nest = c.nest && body.size() == 1;
+      statement(s, {nest, c.top, c.uniform}, &defined);
+    }
+    ranges_.close();
+    for (VarId v : defined) in_scope_[v.raw] = false;
+  }
+
+  void statement(const Stmt& s, Control c, std::vector<VarId>* defined) {
+    bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Lane);
+    bool index_varies = s.index.valid() && varying(s.index), value_varies = s.value.valid() && varying(s.value);
+    switch (s.kind) {
+      case StmtKind::Comment: return;
+      case StmtKind::Barrier:
+        if (!launch_) wrong("a barrier outside a group of lanes");
+        if (!c.uniform) wrong("a barrier that not all lanes of a group reach");
+        return;
+      case StmtKind::Alloc:
+        if (k_.buffer(s.buffer).space == Space::Shared && !launch_) wrong("shared buffer " + k_.buffer(s.buffer).name + " outside a group of lanes");
+        return;
+      case StmtKind::Let: {
+        if (k_.var(s.var).type != k_.expr(s.value).type) wrong("variable " + k_.var(s.var).name + " has another type than its value");
+        if (in_scope_[s.var.raw]) wrong("variable " + k_.var(s.var).name + " is defined twice");
+        if (!c.uniform)
+          for (ExprId e : nodes_below(k_, {s.value}))
+            if (k_.expr(e).op == ExprOp::ShuffleXor) wrong("a shuffle that not all lanes of a group reach");
+        if (is_index(s.value)) ranges_.bind(s.var, ranges_.of(s.value));
+        in_scope_[s.var.raw] = true, varying_[s.var.raw] = value_varies;
+        defined->push_back(s.var);
+        return;
+      }
+      case StmtKind::Store: case StmtKind::AtomicAdd: {
+        const Buffer& b = k_.buffer(s.buffer);
+        Type t = k_.expr(s.value).type;
+        if (b.space == Space::Global && b.access == Access::Read) wrong("store to input " + b.name);
+        if (t.dtype != b.type.dtype || t.lanes % b.type.lanes) wrong("store of " + std::string(rlxc::name(t.dtype)) + " to " + b.name);
+        if (!is_index(s.index)) wrong("index into " + b.name + " is no integer");
+        else bounds(b, s.index, t.lanes, "store to ");
+        if (s.kind == StmtKind::AtomicAdd && (t.lanes != 1 || b.space == Space::Register)) wrong("atomic add of a vector or to registers");
+        return;
+      }
+      case StmtKind::If:
+        if (k_.expr(s.value).type != Type(DType::Bool)) wrong("condition is not bool");
+        for (bool holds : {true, false}) {
+          ranges_.open();
+          ranges_.assume(s.value, holds);
+          block(holds ? s.body : s.other, {false, false, c.uniform && !value_varies});
+          ranges_.close();
+        }
+        return;
+      case StmtKind::For: {
+        const std::string& i = k_.var(s.var).name;
+        if (!is_index(s.index) || k_.expr(s.index).type != k_.var(s.var).type) return wrong("extent of loop " + i + " is of another type");
+        int64_t n = 0;
+        if (launch && !c.nest) wrong("grid or lane loop " + i + " is not part of the launch nest");
+        if (s.loop == LoopKind::Lane && (!k_.constant_int(s.index, &n) || n < 1)) wrong("lane loop " + i + " has no constant extent");
+        if (s.loop == LoopKind::Parallel && (!c.top || launch_)) wrong("parallel loop " + i + " is not at the top level");
+        ranges_.open();
+        ranges_.bind_loop(s);
+        in_scope_[s.var.raw] = true, varying_[s.var.raw] = s.loop == LoopKind::Lane || index_varies;
+        block(s.body, {c.nest && launch, false, c.uniform && !index_varies});
+        in_scope_[s.var.raw] = false;
+        ranges_.close();
+      }
+    }
+  }
+
+  const Kernel& k_;
+  VerifyLimits limits_;
+  Ranges ranges_;
+  bool launch_ = false;
+  std::vector<bool> in_scope_, varying_;
+  std::set<uint32_t> reported_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> verify(const Kernel& k, const VerifyLimits& limits) { return Verifier(k, limits).run(); }
+
+}  // namespace rlxc::kernel

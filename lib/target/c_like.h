@@ -1,0 +1,82 @@
+// C-like targets: one printer (render.cpp) walks a kernel; a target says how its language spells things. The defaults here
+// are what C, C++, CUDA, HIP and MSL have in common, so that a target overrides only where it differs.
+#pragma once
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/language.h"
+
+namespace rlxc::target {
+
+using kernel::ExprNode;
+using kernel::ExprOp;
+using kernel::Kernel;
+using kernel::Type;
+
+// Types and functions that the kernels of one source file need, in order of definition, each once.
+class Helpers {
+ public:
+  // True the first time a name is asked for: then the caller adds its text (after that of what it depends on).
+  bool needs(const std::string& name) { return names_.insert(name).second; }
+  void add(std::string text) { texts_.push_back(std::move(text)); }
+  std::string text() const;
+
+ private:
+  std::set<std::string> names_;
+  std::vector<std::string> texts_;
+};
+
+// "f32", "f32x16", "boolx4": the suffix that helper functions and vector types carry.
+std::string suffix(Type);
+// `text` with every $key replaced.
+std::string expand(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values);
+
+class CLike {
+ public:
+  virtual ~CLike() = default;
+
+  virtual std::string_view prelude() const { return ""; }         // opens every source file
+  virtual std::string type(Type, Helpers&) const = 0;              // of a value
+  virtual std::string element(DType, Helpers&) const = 0;          // as it lies in memory
+  virtual std::string literal(const ExprNode&) const;              // of a scalar constant
+
+  // Operators written between their operands; everything else is a call of function().
+  virtual bool infix(ExprOp, Type operand) const;
+  virtual bool scalar_operand(ExprOp, Type) const { return false; }  // vector + constant needs no broadcast
+  virtual std::string function(ExprOp, Type operand, Helpers&) const = 0;
+  virtual std::string cast(Type to, Type from, const std::string& value, Helpers&) const = 0;
+  virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
+  virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b, Helpers&) const;
+  virtual std::string load_if(const std::string& load, const std::string& condition, const std::string& otherwise, Helpers&) const;
+  virtual std::string broadcast(Type, const std::string& scalar, Helpers&) const = 0;
+  virtual std::string ramp(Type, const std::string& base, int64_t stride, Helpers&) const = 0;
+  virtual std::string lane(const std::string& vector, int n) const = 0;
+  virtual std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const;
+
+  // Reads and writes of `buffer[index]`; a vector covers consecutive elements, or with `gather` one element per index lane.
+  virtual std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const = 0;
+  virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
+  virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
+
+  // Declarations. open() is the text from the head of the function to its opening brace and the launch indices.
+  virtual std::string declare(Type, const std::string& name, const std::string& value, Helpers&) const;
+  virtual std::string parameter(const std::string& name, Type t, Helpers& h) const { return type(t, h) + " " + name; }
+  virtual std::string loop_head(const std::string& variable, Type, const std::string& extent, Helpers&) const;
+  virtual std::string open(const Kernel&, const kernel::Launch&, Helpers&) const = 0;
+  virtual std::string launch_index(kernel::LoopKind, int /*axis*/) const { return "0"; }  // number of the group or lane
+  virtual std::string close(const Kernel&) const { return "}\n"; }
+  virtual std::string_view shared_qualifier() const { return ""; }
+  virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;     // declaration, at the top of the kernel
+  // An array; or, where the extent is 1, a variable, with its first value if that is known.
+  virtual std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const;
+  virtual std::string_view barrier() const { return ""; }
+  virtual std::string_view unroll() const { return ""; }
+  virtual bool threads() const { return false; }  // Parallel loops are shared out by rlxc_parallel_for
+};
+
+// The name of a function with the body that kernel/math.h gives; `head` spells "$R $F($P) {" with its qualifiers.
+std::string defined_function(const CLike&, ExprOp, Type, std::string_view head, Helpers&);
+
+}  // namespace rlxc::target

@@ -1,0 +1,263 @@
+#include "target/cpu_math.h"
+
+#include "kernel/math.h"
+#include "target/scalar_helpers.h"
+
+namespace rlxc::target {
+namespace {
+
+using Values = std::vector<std::pair<std::string_view, std::string>>;
+
+// The name in math.h without the suffix of float.
+std::string libm(ExprOp op) {
+  switch (op) {
+    case ExprOp::Abs: return "fabs";
+    case ExprOp::Mod: return "fmod";
+    case ExprOp::RoundEven: return "rint";
+    default: return std::string(kernel::name(op));
+  }
+}
+
+std::string scalar_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  if (!scalar_definition(op, t.dtype)) return t.dtype == DType::F64 ? libm(op) : libm(op) + "f";
+  return add_scalar_function(target, "static inline ", op, t.dtype, h);
+}
+
+DType mask_dtype(DType t) {
+  switch (rlxc::bits(t)) {
+    case 64: return DType::I64;
+    case 16: return DType::I16;
+    case 8: return t == DType::Bool ? DType::I32 : DType::I8;
+    default: return DType::I32;
+  }
+}
+
+// A reduction over lanes, by halves.
+std::string reduction(const CLike& target, ExprOp op, Type t, const std::string& name, Helpers& h) {
+  std::string combine = "r[i] + r[i + w]";
+  Type s = t.scalar();
+  auto call = [&](ExprOp f) { return scalar_function(target, f, s, h) + "(r[i], r[i + w])"; };
+  if (op == ExprOp::ReduceMul) combine = "r[i] * r[i + w]";
+  if (op == ExprOp::ReduceMax) combine = call(ExprOp::Max);
+  if (op == ExprOp::ReduceMin) combine = call(ExprOp::Min);
+  return expand("static inline $T $F($V a) {\n  $T r[$N];\n  memcpy(r, &a, sizeof r);\n"
+                "  for (int w = $N / 2; w > 0; w /= 2)\n    for (int i = 0; i < w; ++i) r[i] = ($T)($C);\n  return r[0];\n}\n",
+                {{"T", target.type(s, h)}, {"F", name}, {"V", target.type(t, h)}, {"N", std::to_string(t.lanes)}, {"C", combine}});
+}
+
+std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
+  if (!h.needs(name)) return name;
+  Type mask(mask_dtype(t.dtype), t.lanes), result = result_type(op, t);
+  std::string v = target.type(t, h), r = target.type(result, h), m = target.type(mask, h);
+  std::string n = std::to_string(t.lanes);
+  auto define = [&](std::string_view text, Values extra = {}) {
+    Values values = {{"V", v}, {"R", r}, {"I", m}, {"F", name}, {"N", n}};
+    values.insert(values.begin(), extra.begin(), extra.end());
+    h.add(expand(text, values));
+    return name;
+  };
+  bool bools = t.dtype == DType::Bool;
+  switch (op) {
+    case ExprOp::ReduceAdd: case ExprOp::ReduceMul: case ExprOp::ReduceMax: case ExprOp::ReduceMin:
+      h.add(reduction(target, op, t, name, h));
+      return name;
+    case ExprOp::Lt: case ExprOp::Le: case ExprOp::Eq: case ExprOp::Ne: {
+      std::string symbol = op == ExprOp::Lt ? "<" : op == ExprOp::Le ? "<=" : op == ExprOp::Eq ? "==" : "!=";
+      return define("static inline $R $F($V a, $V b) { return __builtin_convertvector(a $S b, $R); }\n", {{"S", symbol}});
+    }
+    case ExprOp::IsNan:
+      return define(t.dtype == DType::F32 ? "static inline $R $F($V a) { return a != a; }\n"
+                                          : "static inline $R $F($V a) { return __builtin_convertvector(a != a, $R); }\n");
+    case ExprOp::Not: return define("static inline $R $F($V a) { return ~a; }\n");
+    case ExprOp::BitNot: return define("static inline $R $F($V a) { return ~a; }\n");
+    case ExprOp::Min: case ExprOp::Max:
+      return define(is_float(t.dtype)
+                        ? "static inline $V $F($V a, $V b) {\n  const $I m = (a $S b) | (a != a);\n  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n"
+                        : "static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n",
+                    {{"S", op == ExprOp::Min ? "<" : ">"}});
+    case ExprOp::Abs:
+      if (!is_float(t.dtype)) break;
+      return define("static inline $V $F($V a) { return ($V)(($I)a & $M); }\n",
+                    {{"M", t.dtype == DType::F32 ? "INT32_MAX" : "INT64_MAX"}});
+    default: break;
+  }
+  int operands = kernel::operand_count(op);
+  std::string scalar = scalar_function(target, op, t.scalar(), h);
+  bool tests = result.dtype == DType::Bool;
+  std::string call = scalar + (operands == 1 ? "(a[i])" : operands == 2 ? "(a[i], b[i])" : "(a[i], b[i], c[i])");
+  return define("static inline $R $F($P) {\n  $R r;\n  for (int i = 0; i < $N; ++i) r[i] = $C;\n  return r;\n}\n",
+                {{"P", v + " a" + (operands > 1 ? ", " + v + " b" : "") + (operands > 2 ? ", " + v + " c" : "")},
+                 {"C", tests || bools ? "-(int32_t)" + call : call}});
+}
+
+constexpr std::string_view kHalf = R"(static inline float rlxc_f32_from_f16(uint16_t h) {
+  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+  uint32_t u = rest >= 0x7c00u ? 0x7f800000u | (rest & 0x3ffu) << 13 : (rest << 13) + 0x38000000u;
+  float f;
+  if (rest < 0x400u) {
+    f = (float)rest * 0x1p-24f;
+    memcpy(&u, &f, sizeof u);
+  }
+  u |= sign;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+)";
+constexpr std::string_view kToHalf = R"(static inline uint16_t rlxc_f16_from_f32(float f) {
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  const uint32_t sign = u >> 16 & 0x8000u;
+  u &= 0x7fffffffu;
+  if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (u >> 13 & 0x3ffu));
+  if (u >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
+  if (u < 0x38800000u) {
+    float a;
+    memcpy(&a, &u, sizeof a);
+    a += 0.5f;
+    memcpy(&u, &a, sizeof u);
+    return (uint16_t)(sign | (u - 0x3f000000u));
+  }
+  return (uint16_t)(sign | ((u - 0x38000000u + 0xfffu + (u >> 13 & 1u)) >> 13));
+}
+)";
+constexpr std::string_view kBrain = R"(static inline float rlxc_f32_from_bf16(uint16_t h) {
+  const uint32_t u = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+)";
+constexpr std::string_view kToBrain = R"(static inline uint16_t rlxc_bf16_from_f32(float f) {
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+  return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+)";
+
+bool half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
+  std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from), r = target.type(to, h), t = target.type(from, h);
+  if ((half(to) && from == DType::F32) || (half(from) && to == DType::F32)) {
+    if (h.needs(name))
+      h.add(std::string(to == DType::F16 ? kToHalf : to == DType::BF16 ? kToBrain : from == DType::F16 ? kHalf : kBrain));
+    return name;
+  }
+  if (half(to) || half(from)) {
+    if (!h.needs(name)) return name;
+    DType via = DType::F32;
+    std::string inner = from == via ? "a" : scalar_cast(target, via, from, h) + "(a)";
+    std::string outer = to == via ? inner : scalar_cast(target, to, via, h) + "(" + inner + ")";
+    h.add(expand("static inline $R $F($T a) { return $E; }\n", {{"R", r}, {"F", name}, {"T", t}, {"E", outer}}));
+    return name;
+  }
+  if (to == DType::Bool) return "(bool)";
+  if (!is_float(from) || is_float(to)) return "(" + r + ")";
+  return add_saturating_cast(target, "static inline ", to, from, h);
+}
+
+}  // namespace
+
+std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  bool polynomial = t.lanes > 1 && t.dtype == DType::F32 && op != ExprOp::Pow && op != ExprOp::IsNan && op != ExprOp::IsInf;
+  if (polynomial && kernel::has_definition(op)) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
+  return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
+}
+
+std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
+  if (to.lanes == 1) return scalar_cast(target, to.dtype, from.dtype, h);
+  std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from);
+  if (!h.needs(name)) return name;
+  std::string r = target.type(to, h), v = target.type(from, h), body;
+  bool loop = half(to.dtype) || half(from.dtype) || (is_float(from.dtype) && is_integer(to.dtype));
+  if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
+  else if (loop) {
+    std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
+    std::string value = from.dtype == DType::Bool ? "-a[i]" : "a[i]";
+    body = r + " r;\n  for (int i = 0; i < " + std::to_string(to.lanes) + "; ++i) r[i] = " + scalar + "(" + value + ");\n  return r;";
+  } else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
+  h.add("static inline " + r + " " + name + "(" + v + " a) {\n  " + body + "\n}\n");
+  return name;
+}
+
+const std::string_view kParallelRuntime = R"(#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// A pool of RLXC_THREADS threads (the environment variable, else the number of processors) that share out loops.
+typedef void (*rlxc_loop_body)(const void* args, int64_t begin, int64_t end);
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t wake, done;
+  rlxc_loop_body body;
+  const void* args;
+  int64_t count, piece, next;
+  int threads, running;
+  uint64_t round;
+} rlxc_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+static void rlxc_take_pieces(rlxc_loop_body body, const void* args, int64_t count, int64_t piece) {
+  for (;;) {
+    const int64_t begin = __atomic_fetch_add(&rlxc_pool.next, piece, __ATOMIC_RELAXED);
+    if (begin >= count) return;
+    body(args, begin, begin + piece < count ? begin + piece : count);
+  }
+}
+
+static void* rlxc_worker(void* unused) {
+  uint64_t seen = 0;
+  pthread_mutex_lock(&rlxc_pool.lock);
+  for (;;) {
+    while (rlxc_pool.round == seen) pthread_cond_wait(&rlxc_pool.wake, &rlxc_pool.lock);
+    seen = rlxc_pool.round;
+    const rlxc_loop_body body = rlxc_pool.body;
+    const void* args = rlxc_pool.args;
+    const int64_t count = rlxc_pool.count, piece = rlxc_pool.piece;
+    pthread_mutex_unlock(&rlxc_pool.lock);
+    rlxc_take_pieces(body, args, count, piece);
+    pthread_mutex_lock(&rlxc_pool.lock);
+    if (--rlxc_pool.running == 0) pthread_cond_signal(&rlxc_pool.done);
+  }
+  return unused;
+}
+
+static void rlxc_start(void) {
+  const char* wish = getenv("RLXC_THREADS");
+  int threads = wish ? atoi(wish) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  rlxc_pool.threads = 1;
+  for (pthread_t t; rlxc_pool.threads < threads; ++rlxc_pool.threads) {
+    if (pthread_create(&t, NULL, rlxc_worker, NULL) != 0) break;
+    pthread_detach(t);
+  }
+}
+
+void rlxc_parallel_for(int64_t count, int64_t grain, rlxc_loop_body body, const void* args) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, rlxc_start);
+  const int threads = rlxc_pool.threads;
+  if (count <= 0) return;
+  if (threads == 1 || count <= grain) {
+    body(args, 0, count);
+    return;
+  }
+  int64_t piece = (count + 4 * threads - 1) / (4 * threads);
+  if (piece < grain) piece = grain;
+  pthread_mutex_lock(&rlxc_pool.lock);
+  rlxc_pool.body = body, rlxc_pool.args = args, rlxc_pool.count = count, rlxc_pool.piece = piece;
+  __atomic_store_n(&rlxc_pool.next, 0, __ATOMIC_RELAXED);
+  rlxc_pool.running = threads - 1;
+  ++rlxc_pool.round;
+  pthread_cond_broadcast(&rlxc_pool.wake);
+  pthread_mutex_unlock(&rlxc_pool.lock);
+  rlxc_take_pieces(body, args, count, piece);
+  pthread_mutex_lock(&rlxc_pool.lock);
+  while (rlxc_pool.running > 0) pthread_cond_wait(&rlxc_pool.done, &rlxc_pool.lock);
+  pthread_mutex_unlock(&rlxc_pool.lock);
+}
+)";
+
+}  // namespace rlxc::target

@@ -1,0 +1,19 @@
+// CUDA, HIP and MSL without a device: headers that supply the languages' types, qualifiers and built-in functions, so that
+// the C++ compiler of this machine builds the very text of a kernel, and its lanes run as fibers that meet at barriers.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernel/language.h"
+
+namespace rlxc::target {
+
+// Files for the include path: the headers that rendered kernels include.
+std::vector<std::pair<std::string, std::string>> emulation_headers();
+
+// A C function `void rlxc_entry_<i>(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes)`
+// that runs a kernel, to be appended to its text. `metal`: the argument list is that of MSL.
+std::string emulation_entry(const kernel::Kernel&, size_t i, bool metal);
+
+}  // namespace rlxc::target

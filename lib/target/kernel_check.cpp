@@ -1,0 +1,155 @@
+#include "target/kernel_check.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "kernel/interpret.h"
+#include "kernel/simplify.h"
+#include "kernel/value.h"
+#include "kernel/verify.h"
+#include "target/native.h"
+
+namespace rlxc::target {
+namespace {
+
+using namespace kernel;
+
+// Guard bytes around each buffer show stores out of bounds in native code.
+constexpr size_t kGuard = 256;
+constexpr unsigned char kGuardByte = 0xA5;
+
+struct Arena {
+  std::vector<std::vector<unsigned char>> bytes;
+  std::vector<void*> pointers;
+
+  explicit Arena(const std::vector<CheckBuffer>& buffers) : bytes(buffers.size()) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const CheckBuffer& b = buffers[i];
+      size_t size = b.values.size() * static_cast<size_t>(rlxc::bits(b.dtype) / 8);
+      bytes[i].assign(size + 2 * kGuard, kGuardByte);
+      unsigned char* data = bytes[i].data() + kGuard;
+      for (size_t j = 0; j < b.values.size() && !b.output; ++j)
+        write_element(b.dtype, data, static_cast<int64_t>(j), is_float(b.dtype) ? from_float(b.values[j]) : from_int(static_cast<int64_t>(b.values[j])));
+      pointers.push_back(data);
+    }
+  }
+};
+
+std::string compare(const KernelCase& c, const Arena& arena) {
+  for (size_t i = 0; i < c.buffers.size(); ++i) {
+    const CheckBuffer& b = c.buffers[i];
+    const std::vector<unsigned char>& bytes = arena.bytes[i];
+    for (size_t g = 0; g < kGuard; ++g)
+      if (bytes[g] != kGuardByte || bytes[bytes.size() - 1 - g] != kGuardByte) return "a store out of bounds of argument " + std::to_string(i);
+    if (!b.output) continue;
+    for (size_t j = 0; j < b.values.size(); ++j) {
+      Value v = read_element(b.dtype, arena.pointers[i], static_cast<int64_t>(j));
+      double want = b.values[j], got = is_float(b.dtype) ? v.f : static_cast<double>(v.i);
+      if (is_float(b.dtype)) want = round_to(b.dtype, want);
+      double ulp = b.dtype == DType::BF16 ? 0x1p-7 : b.dtype == DType::F16 ? 0x1p-10 : 0;
+      double slack = is_float(b.dtype) ? c.atol + (c.rtol + ulp) * std::fabs(want) : 0;
+      bool same = got == want || (std::isnan(got) && std::isnan(want)) || std::fabs(got - want) <= slack;
+      if (!same) return "argument " + std::to_string(i) + " at " + std::to_string(j) + ": " + std::to_string(got) + ", expected " + std::to_string(want);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Mapping>> test_mappings() {
+  Mapping scalar, vectors, lanes, warps;
+  scalar.vector_bytes = 1;
+  lanes.lanes = warps.lanes = true;
+  lanes.load_bytes = warps.load_bytes = 16;
+  lanes.max_vector_lanes = warps.max_vector_lanes = 4;
+  lanes.group_lanes = 64, lanes.max_group_lanes = 256, lanes.shared_bytes = 16 << 10, lanes.max_grid = {7, 7, 7};
+  warps.group_lanes = 128, warps.warp = 32;
+  return {{"scalar", scalar}, {"vectors", vectors}, {"lanes", lanes}, {"warps", warps}};
+}
+
+namespace {
+
+struct Built {
+  const KernelCase* origin;
+  std::string where;
+  Kernel kernel;
+};
+
+std::array<int64_t, 3> extents(const Kernel& k, const std::array<ExprId, 3>& of, const std::vector<int64_t>& symbols) {
+  std::array<int64_t, 3> n = {1, 1, 1};
+  for (int a = 0; a < 3; ++a)
+    if (of[a].valid()) n[a] = evaluate(k, of[a], symbols);
+  return n;
+}
+
+bool uses_f64(const Kernel& k) {
+  for (const ExprNode& e : k.exprs)
+    if (e.type.dtype == DType::F64) return true;
+  return false;
+}
+
+void run_native(const std::vector<Built>& built, const NativeOptions& options, std::vector<std::string>* problems) {
+  std::vector<const Kernel*> kernels;
+  for (const Built& b : built) kernels.push_back(&b.kernel);
+  std::string error;
+  auto module = NativeModule::build(kernels, options, &error);
+  if (!module) return problems->push_back(error);
+  for (size_t i = 0; i < built.size(); ++i) {
+    const KernelCase& c = *built[i].origin;
+    Arena arena(c.buffers);
+    Launch launch = launch_of(built[i].kernel);
+    module->call(i, arena.pointers, c.symbols, extents(built[i].kernel, launch.grid, c.symbols), extents(built[i].kernel, launch.lanes, c.symbols));
+    std::string wrong = compare(c, arena);
+    constexpr const char* kDialects[] = {"C", "CUDA", "HIP", "MSL"};
+    if (!wrong.empty()) problems->push_back(built[i].where + ", as " + kDialects[static_cast<int>(options.dialect)] + ": " + wrong);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
+  std::vector<std::string> problems;
+  std::vector<Built> threads, grids, metal;
+  int number = 0;
+  for (const KernelCase& c : cases)
+    for (const auto& [mapping_name, mapping] : test_mappings()) {
+      std::string where = c.name + " (" + mapping_name + ")";
+      Builder b("k" + std::to_string(number++) + "_" + mapping_name);
+      c.build(b, mapping);
+      Kernel k = b.finish();
+      for (const char* stage : {"as built", "simplified", "narrowed"}) {
+        if (stage[0] == 'n' && !mapping.lanes) continue;
+        for (const std::string& wrong : verify(k)) problems.push_back(where + ", " + stage + ": " + wrong);
+        Arena arena(c.buffers);
+        InterpretResult run = interpret(k, arena.pointers, c.symbols);
+        std::string wrong = run.ok() ? compare(c, arena) : run.findings[0];
+        if (!wrong.empty()) problems.push_back(where + ", interpreted " + stage + ": " + wrong);
+        stage[0] == 'a' ? simplify(k) : 0;
+        if (stage[0] == 's' && mapping.lanes) narrow_indices(k);
+      }
+      if (mapping.lanes && !uses_f64(k)) metal.push_back({&c, where, k});
+      (mapping.lanes ? grids : threads).push_back({&c, where, std::move(k)});
+    }
+  NativeOptions cxx{Dialect::Cuda, "g++", {"-O1", "-w"}};
+  run_native(threads, {}, &problems);
+  run_native(threads, {Dialect::C, "clang", {"-O1", "-Wall", "-Wextra"}}, &problems);
+  run_native(grids, cxx, &problems);
+  cxx.dialect = Dialect::Hip;
+  run_native(grids, cxx, &problems);
+  run_native(metal, {Dialect::Metal, "clang++", {"-O1", "-w"}}, &problems);
+  return problems;
+}
+
+std::vector<double> random_values(size_t n, DType t, double low, double high, uint64_t seed) {
+  std::vector<double> v(n);
+  uint64_t x = seed * 0x9E3779B97F4A7C15ull + 1;
+  for (double& d : v) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    double u = static_cast<double>(x >> 11) * 0x1p-53;
+    d = is_float(t) ? round_to(t, low + u * (high - low)) : std::floor(low + u * (high - low + 1));
+  }
+  return v;
+}
+
+}  // namespace rlxc::target

@@ -1,0 +1,37 @@
+// For tests of kernels: the same kernel interpreted and built as C, on the same random inputs, against a scalar reference.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernel/builder.h"
+#include "kernel/mapping.h"
+
+namespace rlxc::target {
+
+// One argument as doubles (exact for every dtype but large i64); outputs are given as what is expected.
+struct CheckBuffer {
+  DType dtype = DType::F32;
+  std::vector<double> values;
+  bool output = false;
+};
+
+struct KernelCase {
+  std::string name;
+  std::function<void(kernel::Builder&, const kernel::Mapping&)> build;
+  std::vector<CheckBuffer> buffers;
+  std::vector<int64_t> symbols;
+  double rtol = 1e-4, atol = 1e-5;
+};
+
+// Mappings that tests go through: scalar and vector loops on threads, grids of lanes with and without shuffles.
+std::vector<std::pair<std::string, kernel::Mapping>> test_mappings();
+
+// Builds every case for every mapping, verifies and simplifies it, interprets it before and after, and where it is for
+// threads also runs it as C (one call of the compiler for all). Returns what went wrong, empty when nothing did.
+std::vector<std::string> check_kernels(const std::vector<KernelCase>&);
+
+// Uniform in [low, high) (integers: inclusive), the same on every machine for the same seed; rounded to the dtype.
+std::vector<double> random_values(size_t n, DType, double low, double high, uint64_t seed);
+
+}  // namespace rlxc::target

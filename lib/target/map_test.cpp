@@ -1,0 +1,75 @@
+#include "kernel/builders/map.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "target/kernel_check.h"
+
+using namespace rlxc;
+using namespace rlxc::kernel;
+using namespace rlxc::target;
+
+namespace {
+
+Dims to_dims(const std::vector<int64_t>& v) {
+  Dims d;
+  for (int64_t n : v) d.push_back(n);
+  return d;
+}
+
+// y = a * b + |a|, with NumPy broadcast of a and b.
+KernelCase multiply(std::vector<int64_t> a, std::vector<int64_t> b, std::vector<int64_t> shape, DType t = DType::F32) {
+  auto count = [](const std::vector<int64_t>& s) {
+    int64_t n = 1;
+    for (int64_t d : s) n *= d;
+    return n;
+  };
+  KernelCase c;
+  for (int64_t d : shape) c.name += std::to_string(d) + " ";
+  c.build = [=](Builder& builder, const Mapping& m) {
+    Kernel* k = builder.kernel();
+    MapSpec spec;
+    spec.shape = to_dims(shape);
+    spec.inputs = {broadcast_operand(k, "a", t, to_dims(a), spec.shape), broadcast_operand(k, "b", t, to_dims(b), spec.shape)};
+    spec.outputs = {dense(k, "y", t, spec.shape)};
+    spec.body = [](const std::vector<Expr>& v) { return std::vector<Expr>{v[0] * v[1] + abs(v[0])}; };
+    build_map(builder, spec, m);
+  };
+  auto at = [&](const std::vector<int64_t>& own, size_t linear) {
+    size_t offset = 0, stride = 1;
+    for (size_t back = 1; back <= shape.size(); ++back) {
+      size_t i = linear % shape[shape.size() - back];
+      linear /= shape[shape.size() - back];
+      if (back > own.size()) continue;
+      if (own[own.size() - back] != 1) offset += i * stride;
+      stride *= own[own.size() - back];
+    }
+    return offset;
+  };
+  CheckBuffer x{t, random_values(count(a), t, -9, 9, 1)}, y{t, random_values(count(b), t, -9, 9, 2)}, z{t, {}, true};
+  for (int64_t i = 0; i < count(shape); ++i) {
+    double u = x.values[at(a, i)], v = y.values[at(b, i)];
+    z.values.push_back(u * v + std::fabs(u));
+  }
+  c.buffers = {x, y, z};
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("elementwise kernels: awkward shapes and broadcasts") {
+  std::vector<KernelCase> cases;
+  for (int64_t n : {0, 1, 2, 3, 5, 7, 16, 17, 31, 64, 97, 1000}) cases.push_back(multiply({n}, {n}, {n}));
+  cases.push_back(multiply({}, {}, {}));
+  cases.push_back(multiply({3, 1, 5}, {3, 4, 5}, {3, 4, 5}));
+  cases.push_back(multiply({1, 64}, {13, 1}, {13, 64}));
+  cases.push_back(multiply({64}, {2, 3, 64}, {2, 3, 64}));
+  cases.push_back(multiply({2, 3, 1}, {64}, {2, 3, 64}));
+  cases.push_back(multiply({2, 1, 3, 1}, {1, 5, 1, 7}, {2, 5, 3, 7}));
+  cases.push_back(multiply({2, 0, 3}, {3}, {2, 0, 3}));
+  cases.push_back(multiply({4, 33}, {33}, {4, 33}));
+  for (DType t : {DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8})
+    for (int64_t n : {1, 7, 130}) cases.push_back(multiply({3, n}, {n}, {3, n}, t));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
