@@ -157,6 +157,7 @@ void Importer::main_inputs(const GraphInfo& info) {
     ValId v;
     if (t) {
       v = value(frame().builder.input(view.name, *t));
+      vals_[v.raw].input = static_cast<uint32_t>(frame().graph->inputs().size() - 1);
       frame().leaf_names.insert(s.raw);
     } else {
       v = bad_value();

@@ -4,6 +4,7 @@
 // attributes of Reshape, Expand, Slice, ... and the nodes that computed them are made only where their values are data.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,9 @@ struct ImportOptions {
   int max_depth = 64;                      // of nested sub-graphs and function calls
   size_t max_function_expansion = 1'000'000;  // ONNX nodes that come from inlined model-local functions
   MissingWeights missing_weights = MissingWeights::Refuse;
+  // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
+  // warning says. Without it such models are unsupported.
+  std::function<std::optional<TensorData>(size_t i, TypeKind)> contents;
 };
 
 // Null when there is an error among the diagnostics.
