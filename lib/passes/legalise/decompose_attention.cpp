@@ -43,15 +43,18 @@ std::vector<ValueId> attention(Expansion& e) {
   s = e.b.mul(s, e.num(s, a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(width.size()))));
   if (grouped) s = e.b.reshape(s, {batch, heads, queries, keys});
   if (a.softcap > 0) s = e.b.mul(e.b.unary(OpKind::Tanh, e.b.div(s, e.num(s, a.softcap))), e.num(s, a.softcap));
-  const double hidden = -std::numeric_limits<double>::infinity();
+  const double hidden = a.finite_mask ? std::numeric_limits<float>::lowest() : -std::numeric_limits<double>::infinity();
   ValueId mask;
   if (a.mask == MaskKind::Bias) s = e.b.add(s, e.b.cast(e.in(3), e.g.dtype(s)));
-  else if (a.mask == MaskKind::Custom) mask = e.b.cast(e.in(3), DType::Bool);
-  else if (a.mask != MaskKind::None) mask = visible(e, queries, keys, a);
+  else if (e.has(3)) mask = e.b.cast(e.in(3), DType::Bool);
+  if (a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow) {
+    const ValueId order = visible(e, queries, keys, a);
+    mask = mask.valid() ? e.b.create(OpKind::And, {order, mask}) : order;
+  }
   if (mask.valid()) s = e.b.create(OpKind::Where, {mask, s, e.num(s, hidden)});
   ValueId p = e.b.create(OpKind::Softmax, {s}, AxisAttrs{3});
   // A query that sees no key gives 0, where a softmax of nothing but -inf is not a number.
-  if (a.mask != MaskKind::None) p = e.b.create(OpKind::Where, {e.b.create(OpKind::Eq, {s, e.num(s, hidden)}), e.num(s, 0), p});
+  if (a.mask != MaskKind::None && !a.finite_mask) p = e.b.create(OpKind::Where, {e.b.create(OpKind::Eq, {s, e.num(s, hidden)}), e.num(s, 0), p});
   p = e.b.cast(p, e.g.dtype(v));
   if (grouped) p = e.b.reshape(p, {batch, kv_heads, rows, keys});
   ValueId y = e.b.matmul(p, v);

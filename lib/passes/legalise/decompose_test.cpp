@@ -106,6 +106,14 @@ TEST_CASE("attention in all layouts, with grouped keys, masks and soft-capping")
           return f.b.create(OpKind::Attention, in, a);
         });
       }
+  // Padding beside order, in rows that see some keys and rows that see none.
+  for (MaskKind mask : {MaskKind::Causal, MaskKind::SlidingWindow, MaskKind::Custom})
+    for (bool finite : {false, true})
+      check([&](Fixture& f) {
+        AttentionAttrs a;
+        a.mask = mask, a.window = 2, a.finite_mask = finite;
+        return f.b.create(OpKind::Attention, {f.in("q", {3, 2, 5, 4}), f.in("k", {3, 2, 5, 4}), f.in("v", {3, 2, 5, 4}), f.in("keep", {3, 1, 1, 5}, DType::Bool)}, a);
+      });
   // Transposed keys, and queries that see no key at all.
   check([](Fixture& f) {
     AttentionAttrs a;
