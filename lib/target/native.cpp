@@ -43,7 +43,9 @@ std::string read_file(const fs::path& p) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-bool run(const std::vector<std::string>& command, const fs::path& log) {
+}  // namespace
+
+bool run_command(const std::vector<std::string>& command, const std::string& log) {
   std::vector<char*> argv;
   for (const std::string& s : command) argv.push_back(const_cast<char*>(s.c_str()));
   argv.push_back(nullptr);
@@ -58,8 +60,6 @@ bool run(const std::vector<std::string>& command, const fs::path& log) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
-
-}  // namespace
 
 std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel::Kernel*>& kernels, const NativeOptions& options,
                                                   std::string* error) {
@@ -87,7 +87,7 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
   }
   for (std::string s : {source_path.string(), std::string("-lm"), std::string("-o"), library.string()})
     command.push_back(s);
-  bool built = run(command, log);
+  bool built = run_command(command, log.string());
   std::string messages = read_file(log);
   std::unique_ptr<NativeModule> module;
   if (built && messages.empty()) {
