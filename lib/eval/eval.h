@@ -2,8 +2,10 @@
 // rounded once per operation), integers exactly. It serves folding, calibration, `run --engine=reference` and every test.
 #pragma once
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ir/graph.h"
@@ -18,22 +20,27 @@ struct HostValue {
   std::vector<HostValue> items;  // of a sequence; of an optional: one, or none when empty
 };
 
+using NamedValues = std::map<std::string, HostValue, std::less<>>;
+
 struct Options {
-  DimBindings bindings;                  // symbols that the inputs do not determine
+  DimBindings bindings;                    // symbols that the inputs do not determine
   uint64_t max_steps = uint64_t{1} << 33;  // element operations, over all loops: beyond is Code::TooLarge
   uint64_t max_bytes = uint64_t{8} << 30;  // of live tensors
+  const NamedValues* params = nullptr;     // Params without data, by name
   // Called with each result as it is computed (calibration, first diverging node).
   std::function<void(const Graph&, ValueId, const HostValue&)> observe;
 };
 
 // Evaluates the main graph. `inputs` are in the order of graph.inputs(); their shapes bind the symbols (a contradiction, also of
-// a recorded equality, is an error that names the input). Params must have data, or be given by name in `params`.
-std::optional<std::vector<HostValue>> evaluate(const Module&, std::span<const HostValue> inputs, Diagnostics&, const Options& = {});
+// a recorded equality, is an error that names the input). Params must have data, or be given by name in `params`. Every type rule
+// is applied again at the real sizes; a result that differs from its declared type is an error.
+std::optional<std::vector<HostValue>> evaluate(const Module&, std::span<const HostValue> inputs, Diagnostics&,
+                                               const Options& = {});
 
 // Evaluates one node on known operands (null for absent ones). Used by constant folding. False with a message when the node
 // cannot be evaluated (unsupported, or beyond `options`).
-bool evaluate_node(const Module&, const Graph&, NodeId, std::span<const HostValue* const> operands, std::vector<HostValue>* results,
-                   std::string* message, const Options& = {});
+bool evaluate_node(const Module&, const Graph&, NodeId, std::span<const HostValue* const> operands,
+                   std::vector<HostValue>* results, std::string* message, const Options& = {});
 
 // Is there an evaluator for this kind?
 bool has_evaluator(OpKind);

@@ -120,14 +120,18 @@ struct LrnAttrs {
   RLXC_REFLECT(f("size", self.size); f("alpha", self.alpha); f("beta", self.beta); f("bias", self.bias);)
 };
 // Heads and head sizes come from the shapes in the bhsd and bshd layouts; the packed layout needs num_heads (and num_kv_heads).
+// A causal or window mask may have an operand as well: a bool keep mask as of kind custom, for padding. A key is visible if both
+// say so. A row that sees no key gives 0; with `finite_mask` hidden scores are the lowest finite number instead of -infinity, and
+// such a row gives the mean of all of v.
 struct AttentionAttrs {
   int64_t num_heads = 0, num_kv_heads = 0; AttentionLayout layout = AttentionLayout::BHSD;  // of q, k, v
   AttentionLayout out_layout = AttentionLayout::BHSD; MaskKind mask = MaskKind::None; int64_t window = 0;
   double scale = 0, softcap = 0;  // scale 0: 1/sqrt(head size); softcap 0: none
   bool k_transposed = false;      // k is [B,H,D,S] (bhsd layout only)
+  bool finite_mask = false;       // of kinds causal, sliding_window and custom
   RLXC_REFLECT(f("num_heads", self.num_heads); f("num_kv_heads", self.num_kv_heads); f("layout", self.layout);
                f("out_layout", self.out_layout); f("mask", self.mask); f("window", self.window); f("scale", self.scale);
-               f("softcap", self.softcap); f("k_transposed", self.k_transposed);)
+               f("softcap", self.softcap); f("k_transposed", self.k_transposed); f("finite_mask", self.finite_mask);)
 };
 // x is [B,H,S,D] (bhsd), [B,S,H,D] (bshd) or [B,S,H*D] (packed, head_dim given); tables are [..., S, n_rot/2] or [..., S, n_rot].
 struct RopeAttrs {

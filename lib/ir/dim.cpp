@@ -47,6 +47,7 @@ DimTable::Poly DimTable::poly(Dim d) const {
 }
 
 Dim DimTable::intern(Poly p) {
+  if (p.size() > kMaxTerms) return fresh("opaque");
   if (p.empty()) return Dim(0);
   if (p.size() == 1 && p[0].atoms.empty() && p[0].coefficient >= 0) return Dim(p[0].coefficient);
   std::string key;
@@ -68,6 +69,14 @@ uint32_t DimTable::atom(Atom a) {
   auto [it, made] = atom_index_.try_emplace(std::move(key), static_cast<uint32_t>(atoms_.size()));
   if (made) atoms_.push_back(a);
   return it->second;
+}
+
+int64_t DimTable::weight(Dim d) const {
+  int64_t sum = 0;
+  if (!d.is_static())
+    for (const Term& t : polys_[d.index()])
+      for (uint32_t a : t.atoms) sum += atoms_[a].weight;
+  return sum;
 }
 
 Dim DimTable::from_atom(uint32_t a) { return intern({Term{1, {a}}}); }
@@ -137,7 +146,9 @@ Dim DimTable::sub(Dim a, Dim b) { return intern(add_poly(poly(a), poly(b), -1));
 
 Dim DimTable::mul(Dim a, Dim b) {
   if (a.is_static() && b.is_static()) return Dim(clamp_mul(a.size(), b.size()));
-  return intern(mul_poly(poly(a), poly(b)));
+  const Poly x = poly(a), y = poly(b);
+  if (x.size() * y.size() > kMaxTerms) return fresh("opaque");
+  return intern(mul_poly(x, y));
 }
 
 Dim DimTable::product(std::span<const Dim> dims) {
@@ -183,7 +194,8 @@ Dim DimTable::function(DimFn fn, Dim a, Dim b) {
   f.fn = fn;
   f.a = a;
   f.b = b;
-  return from_atom(atom(f));
+  f.weight = 1 + weight(a) + weight(b);
+  return f.weight > kMaxWeight ? fresh("opaque") : from_atom(atom(f));
 }
 
 Dim DimTable::floor_div(Dim a, Dim b) {
@@ -226,14 +238,40 @@ bool DimTable::known_ne(Dim a, Dim b) {
   return at_least(d, 1) || at_least(sub(Dim(0), d), 1);
 }
 
-bool DimTable::at_least(Dim d, int64_t bound) {
+std::optional<int64_t> DimTable::lower_bound(const Poly& p) const {
   int64_t low = 0;
-  for (const Term& t : poly(canonical(d))) {
-    const bool positive_atoms = std::all_of(t.atoms.begin(), t.atoms.end(), [&](uint32_t a) { return atoms_[a].is_symbol; });
-    if (!t.atoms.empty() && (t.coefficient < 0 || !positive_atoms)) return false;
-    low = clamp_add(low, t.coefficient);
+  for (const Term& t : p) {
+    int64_t product = t.coefficient;
+    for (uint32_t a : t.atoms) {
+      const auto factor = lower_bound(a);
+      if (t.coefficient < 0 || !factor || *factor < 0) return std::nullopt;
+      product = clamp_mul(product, *factor);
+    }
+    low = clamp_add(low, product);
   }
-  return low >= bound;
+  return low;
+}
+
+std::optional<int64_t> DimTable::lower_bound(uint32_t index) const {
+  const Atom& f = atoms_[index];
+  if (f.is_symbol) return 1;
+  const auto a = lower_bound(poly(f.a)), b = lower_bound(poly(f.b));
+  switch (f.fn) {
+    case DimFn::FloorDiv: {
+      if (!a || *a < 0 || !b || *b < 1) return std::nullopt;
+      const auto divisor = constant_value(f.b);
+      return divisor ? *a / *divisor : 0;
+    }
+    case DimFn::Mod: return b && *b >= 1 ? std::optional<int64_t>(0) : std::nullopt;
+    case DimFn::Min: return a && b ? std::optional(std::min(*a, *b)) : std::nullopt;
+    case DimFn::Max: return a && b ? std::optional(std::max(*a, *b)) : a ? a : b;
+  }
+  return std::nullopt;
+}
+
+bool DimTable::at_least(Dim d, int64_t bound) {
+  const auto low = lower_bound(poly(canonical(d)));
+  return low && *low >= bound;
 }
 
 template <class LeafFn>

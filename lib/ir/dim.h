@@ -39,10 +39,14 @@ enum class DimFn : uint8_t { FloorDiv, Mod, Min, Max };
 
 using DimBindings = std::map<std::string, int64_t, std::less<>>;
 
-// Owns the symbols and expressions of one module. Operations cost O(terms). Not thread-safe.
+// Owns the symbols and expressions of one module. Operations cost O(terms). Not thread-safe. An expression that would grow
+// beyond kMaxTerms or kMaxWeight becomes a fresh symbol: nothing is known about it any more, and nothing false.
 // Scalars (shape arithmetic may be negative, as in `seq-1`) are Dims too: a negative constant is an expression with no symbol.
 class DimTable {
  public:
+  static constexpr size_t kMaxTerms = 1024;
+  static constexpr int64_t kMaxWeight = 512;
+
   Dim constant(int64_t);                 // also negative ones
   Dim symbol(std::string_view name);     // finds or makes it
   Dim fresh(std::string_view prefix);    // a symbol with an unused name prefix0, prefix1, ...
@@ -64,6 +68,7 @@ class DimTable {
   bool equal(Dim, Dim);                              // proven, with the recorded equalities
   bool known_ne(Dim, Dim);                           // proven different for all sizes >= 1 of the symbols
   bool at_least(Dim, int64_t bound);                 // proven when every symbol is >= 1
+  int64_t weight(Dim) const;                         // symbols and functions in the text of it
 
   // Records that the model requires a == b (checked by `check` when symbols are bound). False if that is impossible.
   bool assume_equal(Dim a, Dim b);
@@ -82,6 +87,7 @@ class DimTable {
     uint32_t symbol = 0;
     DimFn fn = DimFn::FloorDiv;
     Dim a, b;
+    int64_t weight = 1;  // of the function: 1 + those of a and b
   };
   struct Term {
     int64_t coefficient = 0;
@@ -97,6 +103,8 @@ class DimTable {
   Dim function(DimFn, Dim, Dim);
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
   Dim canonical(Dim);
+  std::optional<int64_t> lower_bound(const Poly&) const;  // with every symbol >= 1
+  std::optional<int64_t> lower_bound(uint32_t atom) const;
   void refresh_substitution();
   template <class LeafFn>
   Dim rewrite(Dim, LeafFn leaf);

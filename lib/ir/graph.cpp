@@ -207,6 +207,8 @@ std::string Graph::label(NodeId n) const {
   return "%" + std::to_string(node.first_result);
 }
 
+void Graph::clear() { *this = Graph(*module_, id_, std::move(name_)); }
+
 void Graph::compact() {
   std::vector<NodeId> node_map(nodes_.size());
   std::vector<ValueId> value_map(values_.size());

@@ -113,6 +113,9 @@ class Graph {
   class NodeRange;
   NodeRange nodes() const;                      // without the terminator
 
+  // Drops all nodes, inputs and outputs: the graph is as it was when it was made.
+  void clear();
+
   // Renumbers nodes and values in execution order and drops tombstones. All ids outside the graph become stale.
   void compact();
 

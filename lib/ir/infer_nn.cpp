@@ -123,8 +123,9 @@ bool infer_attention(InferContext& c) {
   const auto qh = t.constant_value(q.h), kh = t.constant_value(k.h);
   if (qh && kh && (*kh == 0 || *qh % *kh != 0)) return c.fail("heads of q must be a multiple of heads of k");
   const bool needs_mask = a.mask == MaskKind::Custom || a.mask == MaskKind::Bias;
-  if (needs_mask != c.has(3)) return c.fail(needs_mask ? "the mask operand is absent" : "a mask operand needs mask kind custom or bias");
-  if (needs_mask) {
+  if (needs_mask && !c.has(3)) return c.fail("the mask operand is absent");
+  if (c.has(3) && a.mask == MaskKind::None) return c.fail("a mask operand needs a mask kind");
+  if (c.has(3)) {
     std::vector<Dim> wide;
     const std::vector<Dim> scores{q.b, q.h, q.s, k.s};
     if (!broadcast(c, c.t(3).dims, scores, &wide)) return false;

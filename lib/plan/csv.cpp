@@ -58,8 +58,10 @@ class Reader {
       return error(std::to_string(fields.size()) + " fields, the header has " + std::to_string(width_));
     Buffer b;
     b.align = 1;
-    const bool good = number(fields, 1, &b.start) & number(fields, 2, &b.end) & number(fields, 3, &b.size) &
-                      (at_[4] == kAbsent || number(fields, 4, &b.align));
+    bool good = number(fields, 1, &b.start);
+    good = number(fields, 2, &b.end) && good;
+    good = number(fields, 3, &b.size) && good;
+    good = (at_[4] == kAbsent || number(fields, 4, &b.align)) && good;
     if (!good) return;
     if (b.end < b.start) return error("upper " + std::to_string(b.end) + " is below lower " + std::to_string(b.start));
     if (b.align == 0) return error("alignment is 0, must be >= 1");

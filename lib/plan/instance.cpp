@@ -5,6 +5,21 @@
 namespace rlxc::plan {
 namespace {
 
+// Walking back over the sections, the stack holds those whose load exceeds all between them and the present one: loads rise
+// from its top down, so the highest load before `hi` is at the deepest entry before `hi`.
+void set_loads(Instance& part) {
+  std::vector<uint32_t> stack;
+  size_t next = part.items.size();
+  for (uint32_t s = part.sections(); s-- > 0;) {
+    while (!stack.empty() && part.load[stack.back()] <= part.load[s]) stack.pop_back();
+    stack.push_back(s);
+    for (; next > 0 && part.items[next - 1].lo == s; --next) {
+      Item& item = part.items[next - 1];
+      item.load = part.load[*std::partition_point(stack.begin(), stack.end(), [&](uint32_t t) { return t >= item.hi; })];
+    }
+  }
+}
+
 void finish(Instance& part, uint32_t first_section, uint32_t end_section) {
   std::vector<int64_t> change(end_section - first_section + 1, 0);
   for (Item& item : part.items) {
@@ -22,6 +37,7 @@ void finish(Instance& part, uint32_t first_section, uint32_t end_section) {
     part.load[s] = live += change[s];
     part.bound = std::max(part.bound, live);
   }
+  set_loads(part);
 }
 
 }  // namespace
@@ -46,7 +62,8 @@ Split split(const Problem& p) {
     events.push_back({b.end, false, k});
     const int64_t unit = out.unit;
     items.push_back({0, 0, (static_cast<int64_t>(b.size) + unit - 1) / unit, static_cast<int64_t>(b.align) / unit,
-                     b.fixed == Buffer::kFree ? Item::kFree : static_cast<int64_t>(b.fixed) / unit, i});
+                     b.fixed == Buffer::kFree ? Item::kFree : static_cast<int64_t>(b.fixed) / unit, i,
+                     static_cast<uint64_t>(b.end) - static_cast<uint64_t>(b.start), 0});
   }
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return a.step != b.step ? a.step < b.step : a.begins != b.begins ? a.begins < b.begins : a.item < b.item;

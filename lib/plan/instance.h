@@ -17,6 +17,8 @@ struct Item {
   int64_t align;    // units, >= 1
   int64_t fixed;    // units, or kFree
   uint32_t buffer;  // index in the problem
+  uint64_t steps;   // the length of its life in the schedule
+  int64_t load;     // the highest load of the sections it lives in
 };
 
 struct Instance {

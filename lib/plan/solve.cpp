@@ -1,71 +1,93 @@
 #include "plan/solve.h"
 
 #include <algorithm>
+#include <numeric>
 
-#include "plan/greedy.h"
+#include "plan/core.h"
+#include "plan/improve.h"
 #include "plan/instance.h"
+#include "plan/portfolio.h"
 #include "plan/sweep.h"
 #include "support/diagnostics.h"
 
 namespace rlxc::plan {
 namespace {
 
-struct PartSolution {
-  std::vector<int64_t> offsets;
-  int64_t height = INT64_MAX;
-  std::string method;
-};
+constexpr size_t kCoreFrom = 400;  // smaller parts are searched whole
 
-void greedy(const Instance& part, int64_t goal, const SolveOptions& options, PartSolution& best) {
-  Placer placer(part);
-  std::vector<int64_t> offsets;
-  uint64_t steps = 0;
-  const uint64_t cost = part.items.size() * part.items.size() / 2;
-  for (const OrderKey& key : order_keys()) {
-    const std::vector<uint32_t> order = order_by(part, key);
-    for (Fit fit : {Fit::First, Fit::Best}) {
-      if (best.height <= goal) return;
-      steps += cost;
-      if (steps > options.greedy_steps && best.height != INT64_MAX) return;
-      const int64_t height = placer.place(order, fit, best.height, &offsets);
-      if (height >= best.height) continue;
-      best.height = height;
-      best.offsets.swap(offsets);
-      best.method = std::string(fit == Fit::First ? "first fit by " : "best fit by ") + key.name;
-    }
+Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const SolveOptions& options, Effort& effort) {
+  Placement best;
+  best.proved = part.bound;
+  const bool can_sweep = options.sweep && !part.any_fixed;
+  if (options.greedy || !can_sweep) {
+    const uint64_t work = options.greedy_work + options.greedy_work_per_item * part.items.size();
+    place_greedily(part, enough, options.repair ? options.repair_rounds : 0, can_sweep ? work : UINT64_MAX, best);
   }
+  if (best.offsets.empty()) {
+    best.height = place_by_sweep(part, &best.offsets);
+    best.method = "best fit in time order";
+  }
+  if (!options.search || part.any_fixed || best.height <= enough) return best;
+  const uint64_t n = part.items.size();
+  const uint64_t share =
+      must_fit ? effort.work : std::min(effort.work, options.search_work_base + options.search_work_per_pair * n * n);
+  Effort own{share, 0};
+  if (options.core && part.items.size() > kCoreFrom) place_core(part, options.pruning, enough, own, best);
+  if (part.items.size() <= options.search_items) improve(part, options.pruning, enough, must_fit, own, best);
+  effort.work -= share - own.work;
+  effort.nodes += own.nodes;
+  return best;
 }
 
 }  // namespace
+
+SolveOptions thorough() {
+  SolveOptions options;
+  options.search_work = 5'000'000'000;
+  options.search_work_base = options.search_work;
+  return options;
+}
 
 Solution solve(const Problem& problem, const SolveOptions& options) {
   Solution out;
   Diagnostics diagnostics;
   if (!check(problem, diagnostics)) return out;
-  out.lower_bound = lower_bound(problem);
   out.offsets.assign(problem.buffers.size(), 0);
-  const Split parts = split(problem);
-  const int64_t unit = parts.unit;
-  int64_t goal = static_cast<int64_t>(out.lower_bound) / unit, height = 0;
+  const Split split_problem = split(problem);
+  const int64_t unit = split_problem.unit;
+  const std::vector<Instance>& parts = split_problem.parts;
+
+  int64_t height = 0;
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const Buffer& b = problem.buffers[i];
     if (b.fixed != Buffer::kFree) out.offsets[i] = b.fixed;
     if (b.size > 0) height = std::max<int64_t>(height, (out.offsets[i] + b.size + unit - 1) / unit);
   }
+  int64_t bound = height;
+  for (const Instance& part : parts) bound = std::max(bound, part.bound);
+  out.lower_bound = static_cast<uint64_t>(bound) * unit;
+  const bool must_fit = problem.capacity > 0 && !options.minimise;
+  // No part has to be lower than the highest one, so the most loaded comes first.
+  int64_t enough = bound;
+  if (must_fit) enough = std::max(enough, static_cast<int64_t>(problem.capacity) / unit);
+  std::vector<uint32_t> order(parts.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return parts[a].bound > parts[b].bound; });
+  Effort effort{must_fit ? options.search_work_to_fit : options.search_work, 0};
+  int64_t proved = bound;
   out.method = "lower bound";
-  for (const Instance& part : parts.parts) {
-    PartSolution best;
-    if (options.sweep && !part.any_fixed) {
-      best.height = place_by_sweep(part, &best.offsets);
-      best.method = "best fit in time order";
-    }
-    if (options.greedy || best.offsets.empty()) greedy(part, goal, options, best);
-    for (size_t k = 0; k < part.items.size(); ++k) out.offsets[part.items[k].buffer] = best.offsets[k] * unit;
-    if (best.height >= height) height = best.height, out.method = best.method;
+  for (uint32_t k : order) {
+    const Instance& part = parts[k];
+    const Placement best = solve_part(part, enough, must_fit, options, effort);
+    for (size_t i = 0; i < part.items.size(); ++i) out.offsets[part.items[i].buffer] = best.offsets[i] * unit;
+    proved = std::max(proved, best.proved);
+    if (best.height > height) height = best.height, out.method = best.method;
+    enough = std::max(enough, height);
   }
   out.height = static_cast<uint64_t>(height) * unit;
-  out.optimal = out.height == out.lower_bound;
+  out.optimal = height <= proved;
   out.fits = problem.capacity == 0 || out.height <= problem.capacity;
+  out.nodes_searched = effort.nodes;
   return out;
 }
 

@@ -4,14 +4,31 @@
 #include <cstdint>
 
 #include "plan/problem.h"
+#include "plan/search.h"
 
 namespace rlxc::plan {
 
 struct SolveOptions {
-  bool sweep = true;                   // Place in time order into the tightest gap: O(n log n) whatever the overlaps.
-  bool greedy = true;                  // Place in the order of size, area, length, ..., into the lowest or the tightest gap.
-  uint64_t greedy_steps = 60'000'000;  // work allowed for greedy orders; each takes n^2 / 2
+  bool greedy = true;     // Place in the order of size, area, load, ..., into the lowest or the tightest gap.
+  bool repair = true;     // Move items that stuck out of the best greedy order to its front, and place again.
+  bool sweep = true;      // Where no greedy order ends within its budget, place in time order: O(n log n) whatever the overlaps.
+  bool core = true;       // In large parts, search the items where the load is tight and place the rest around them.
+  bool search = true;     // Look for lower placements with the exact search.
+  bool minimise = false;  // With a capacity: go on below it instead of stopping at the first placement that fits.
+  SearchOptions pruning;
+
+  uint64_t greedy_work = 2'000'000;             // visits of placed items in greedy orders, about 2 * 10^8 a second, in each part,
+  uint64_t greedy_work_per_item = 100;          // and as many again for each of its items
+  uint32_t repair_rounds = 12;                  // without a gain
+  uint64_t search_work = 400'000'000;           // of the exact search as in SearchBudget, all parts together,
+  uint64_t search_work_base = 1'000'000;        // and in one part this much,
+  uint64_t search_work_per_pair = 500;          // and as much again for each pair of its items
+  uint64_t search_work_to_fit = 4'000'000'000;  // instead of both while a given capacity is exceeded
+  uint32_t search_items = 4096;                 // parts with more items are left to the heuristics
 };
+
+// For a planner that is used alone: seconds instead of milliseconds where the lower bound is hard to meet.
+SolveOptions thorough();
 
 // A problem that breaks `check` gets a Solution without offsets.
 Solution solve(const Problem&, const SolveOptions& = {});

@@ -35,7 +35,131 @@ void check_clean(const Problem& p, const Solution& s) {
   CHECK(s.height >= s.lower_bound);
 }
 
+// Every offset of every buffer, up to `height`.
+bool brute_force(const Problem& p, uint64_t height, std::vector<uint64_t>& offsets) {
+  const size_t i = offsets.size();
+  if (i == p.buffers.size()) return true;
+  const Buffer& b = p.buffers[i];
+  for (uint64_t at = 0; at + b.size <= height; at += b.align) {
+    bool free = true;
+    for (size_t j = 0; j < i; ++j) {
+      const Buffer& o = p.buffers[j];
+      if (b.start < o.end && o.start < b.end && at < offsets[j] + o.size && offsets[j] < at + b.size) free = false;
+    }
+    if (!free) continue;
+    offsets.push_back(at);
+    if (brute_force(p, height, offsets)) return true;
+    offsets.pop_back();
+  }
+  return false;
+}
+
+// A rectangle of 64 steps by 64 bytes cut into at most `n` buffers: the best height is 64, and nothing may be wasted.
+void cut(Random& random, int64_t start, int64_t end, uint64_t size, size_t n, Problem& p) {
+  const bool wide = end - start > 1, tall = size > 1;
+  if (n <= 1 || (!wide && !tall)) {
+    p.buffers.push_back({start, end, size, 1});
+    return;
+  }
+  const size_t left = 1 + random(n - 1);
+  if (wide && (!tall || random(2) == 0)) {
+    const int64_t at = start + 1 + static_cast<int64_t>(random(end - start - 1));
+    cut(random, start, at, size, left, p);
+    cut(random, at, end, size, n - left, p);
+  } else {
+    const uint64_t at = 1 + random(size - 1);
+    cut(random, start, end, at, left, p);
+    cut(random, start, end, size - at, n - left, p);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("tiny problems are solved as well as by trying everything, and proved so") {
+  Random random{1};
+  for (int round = 0; round < 400; ++round) {
+    Problem p = random_problem(random, 2 + random(5), 6, 4, 4, 1);
+    if (round % 2)
+      for (Buffer& b : p.buffers) b.align = 1 + random(2);
+    const Solution s = solve(p);
+    check_clean(p, s);
+    CHECK(s.optimal);
+    std::vector<uint64_t> offsets;
+    if (s.height > s.lower_bound) CHECK_FALSE(brute_force(p, s.height - 1, offsets));
+  }
+}
+
+TEST_CASE("each pruning rule leaves the answers as they are") {
+  Random random{2};
+  for (int round = 0; round < 60; ++round) {
+    const Problem p = random_problem(random, 9, 8, 4, 6, 1);
+    const uint64_t height = solve(p).height;
+    for (bool SearchOptions::*rule : {&SearchOptions::dominance, &SearchOptions::deferral, &SearchOptions::staircase,
+                                      &SearchOptions::twins, &SearchOptions::memo, &SearchOptions::decomposition}) {
+      SolveOptions options;
+      options.greedy = false;
+      options.pruning.*rule = false;
+      const Solution s = solve(p, options);
+      CHECK(s.height == height);
+      CHECK(s.optimal);
+    }
+  }
+}
+
+TEST_CASE("rectangles cut to pieces are put together again") {
+  Random random{7};
+  for (size_t n : {10, 20, 40, 60}) {
+    for (int round = 0; round < 4; ++round) {
+      Problem p;
+      cut(random, 0, 64, 64, n, p);
+      const Solution s = solve(p);
+      check_clean(p, s);
+      CHECK(s.lower_bound == 64);
+      CHECK(s.height == 64);
+    }
+  }
+}
+
+TEST_CASE("random problems come close to the lower bound") {
+  Random random{11};
+  double sum = 0;
+  int count = 0;
+  for (size_t n : {2, 3, 5, 10, 20, 50, 100, 200, 400, 800}) {
+    for (uint64_t longest : {3, 20, 60}) {
+      const Problem p = random_problem(random, n, n, longest, 1000, 64);
+      const Solution s = solve(p);
+      check_clean(p, s);
+      const double ratio = static_cast<double>(s.height) / static_cast<double>(s.lower_bound);
+      CHECK(ratio <= 1.05);
+      sum += ratio;
+      ++count;
+    }
+  }
+  CHECK(sum / count <= 1.005);
+}
+
+TEST_CASE("28,000 short lives end within 3 % of the bound, 100,000 end at all, in bounded work") {
+  Random random{13};
+  const Problem p = random_problem(random, 28'000, 28'000, 40, 1000, 64);
+  const Solution s = solve(p);
+  check_clean(p, s);
+  CHECK(static_cast<double>(s.height) <= 1.03 * static_cast<double>(s.lower_bound));
+  const Problem q = random_problem(random, 100'000, 3'000, 40, 1000, 64);  // more than a thousand live at once
+  check_clean(q, solve(q));
+}
+
+TEST_CASE("with a capacity the search goes on until the plan fits, and not below unless asked") {
+  Random random{17};
+  Problem p;
+  cut(random, 0, 64, 64, 50, p);
+  p.capacity = 64;
+  CHECK(solve(p).fits);
+  p.capacity = 1000;
+  SolveOptions options;
+  CHECK(solve(p, options).fits);
+  options.minimise = true;
+  CHECK(solve(p, options).height == 64);
+}
 
 TEST_CASE("no buffers, empty buffers and one buffer") {
   Problem p;

@@ -1,5 +1,7 @@
 #include "target/cpu_math.h"
 
+#include <algorithm>
+
 #include "kernel/math.h"
 #include "target/scalar_helpers.h"
 

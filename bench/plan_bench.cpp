@@ -1,0 +1,86 @@
+// Offsets for the CSV files given, within the capacity if one is given, then for synthetic schedules of growing size.
+//   plan_bench [--capacity BYTES] [buffers.csv ...]
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "plan/csv.h"
+#include "plan/solve.h"
+#include "plan/validate.h"
+#include "support/diagnostics.h"
+
+using namespace rlxc;
+using namespace rlxc::plan;
+
+namespace {
+
+struct Random {
+  uint64_t state;
+  uint64_t operator()(uint64_t below) {
+    uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (z ^ (z >> 31)) % below;
+  }
+};
+
+// One buffer a step. Short: lives of 1 to 40 steps. Layered: most are read within four steps, one in `keep` lives on for up to
+// 400.
+Problem synthetic(size_t n, uint64_t keep) {
+  Random random{n};
+  Problem p;
+  for (size_t i = 0; i < n; ++i) {
+    Buffer b;
+    b.start = static_cast<int64_t>(i);
+    b.end = b.start + 2 + static_cast<int64_t>(keep == 0 ? random(39) : random(keep) == 0 ? random(400) : random(3));
+    b.size = (1 + random(16)) << (6 + random(9));
+    p.buffers.push_back(b);
+  }
+  return p;
+}
+
+void row(const std::string& name, const Problem& p, const SolveOptions& options) {
+  const std::clock_t begin = std::clock();
+  const Solution s = solve(p, options);
+  const double ms = 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  const bool clean = validate(p, s.offsets, s.height).empty();
+  std::printf("%-28s %7zu %14llu %14llu %8.5f %10.2f %9llu %s%s%s\n", name.c_str(), p.buffers.size(),
+              static_cast<unsigned long long>(s.lower_bound), static_cast<unsigned long long>(s.height),
+              s.lower_bound > 0 ? static_cast<double>(s.height) / static_cast<double>(s.lower_bound) : 1.0, ms,
+              static_cast<unsigned long long>(s.nodes_searched), s.method.c_str(), s.fits ? "" : ", DOES NOT FIT",
+              clean ? "" : ", INVALID");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::printf("%-28s %7s %14s %14s %8s %10s %9s %s\n", "instance", "buffers", "lower bound", "height", "ratio", "CPU ms", "nodes",
+              "method");
+  uint64_t capacity = 0;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--capacity" && i + 1 < argc) {
+      capacity = std::strtoull(argv[++i], nullptr, 10);
+      continue;
+    }
+    std::ifstream file(arg);
+    std::stringstream text;
+    text << file.rdbuf();
+    BufferTable table;
+    Diagnostics diagnostics(arg);
+    if (!read_csv(text.str(), &table, diagnostics)) {
+      std::fputs(diagnostics.text().c_str(), stderr);
+      return static_cast<int>(diagnostics.exit());
+    }
+    table.problem.capacity = capacity;
+    row(arg.substr(arg.find_last_of('/') + 1), table.problem, thorough());
+  }
+  for (size_t n : {1'000, 3'000, 10'000, 28'000, 100'000}) {
+    row("short lives", synthetic(n, 0), {});
+    row("layered, 1 in 8 kept", synthetic(n, 8), {});
+    row("layered, 1 in 50 kept", synthetic(n, 50), {});
+  }
+}

@@ -1,0 +1,26 @@
+// What a target can run, as far as the choice of kernels needs to know.
+#pragma once
+#include <bitset>
+#include <string>
+
+#include "kernel/mapping.h"
+#include "support/dtype.h"
+
+namespace rlxc::codegen {
+
+struct CapabilityRow {
+  std::string name = "cpu";
+  kernel::Mapping mapping;
+  std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // that kernels may read and write
+
+  // What the kernel language itself can hold.
+  static std::bitset<kDTypeCount> kernel_dtypes() {
+    std::bitset<kDTypeCount> t;
+    for (DType d : {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32,
+                    DType::U64, DType::Bool})
+      t.set(static_cast<size_t>(d));
+    return t;
+  }
+};
+
+}  // namespace rlxc::codegen

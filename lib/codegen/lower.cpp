@@ -1,0 +1,75 @@
+#include "codegen/lower.h"
+
+#include <array>
+
+#include "codegen/lowerings.h"
+#include "ops/elementwise.h"
+
+namespace rlxc::codegen {
+namespace {
+
+using LowerFn = bool (*)(const Node&);
+
+struct Row {
+  OpKind op;
+  LowerFn lower;
+};
+constexpr Row kTable[] = {
+    {OpKind::Reshape, lower_reshape}, {OpKind::Transpose, lower_transpose}, {OpKind::Narrow, lower_narrow}, {OpKind::Slice, lower_slice},
+    {OpKind::Expand, lower_expand}, {OpKind::Reverse, lower_reverse}, {OpKind::Tile, lower_tile}, {OpKind::Concat, lower_concat},
+    {OpKind::FusedSwiGLU, lower_swiglu}, {OpKind::Rope, lower_rope},
+    {OpKind::ElementwiseRegion, lower_region}, {OpKind::Where, lower_elementwise}, {OpKind::Cast, lower_elementwise},
+    {OpKind::BatchNormInference, lower_batch_norm}, {OpKind::Quantize, lower_quantize}, {OpKind::Dequantize, lower_dequantize},
+    {OpKind::Gather, lower_gather}, {OpKind::GatherElements, lower_gather_elements}, {OpKind::GatherNd, lower_gather_nd},
+    {OpKind::ScatterElements, lower_scatter_elements}, {OpKind::ScatterNd, lower_scatter_nd}, {OpKind::Pad, lower_pad}, {OpKind::Trilu, lower_trilu},
+    {OpKind::Range, lower_range}, {OpKind::OneHot, lower_one_hot}, {OpKind::DimValue, lower_dim_value},
+    {OpKind::Reduce, lower_reduce}, {OpKind::ArgReduce, lower_arg_reduce}, {OpKind::Cumsum, lower_cumsum}, {OpKind::TopK, lower_topk}, {OpKind::Fft, lower_fft},
+    {OpKind::Softmax, lower_softmax}, {OpKind::LogSoftmax, lower_softmax}, {OpKind::LayerNorm, lower_norm}, {OpKind::RmsNorm, lower_norm},
+    {OpKind::FusedResidualLN, lower_norm}, {OpKind::FusedResidualRmsNorm, lower_norm}, {OpKind::GroupNorm, lower_group_norm}, {OpKind::Lrn, lower_lrn},
+    {OpKind::MatMul, lower_matmul}, {OpKind::FusedMatMulBiasAct, lower_fused_matmul}, {OpKind::DotGeneral, lower_dot_general}, {OpKind::QMatMul, lower_q_matmul},
+    {OpKind::Conv, lower_conv}, {OpKind::FusedConvBiasAct, lower_fused_conv}, {OpKind::ConvTranspose, lower_conv_transpose}, {OpKind::QConv, lower_q_conv},
+    {OpKind::Pool, lower_pool}, {OpKind::MaxPoolIndices, lower_pool},
+    {OpKind::Attention, lower_attention},
+    {OpKind::SelectiveScan, lower_selective_scan},
+};
+
+LowerFn find(OpKind op) {
+  static const auto functions = [] {
+    std::array<LowerFn, kOpCount> f{};
+    for (size_t i = 0; i < f.size(); ++i)
+      if (ops::has_meaning(static_cast<OpKind>(i))) f[i] = lower_elementwise;
+    for (const Row& r : kTable) f[static_cast<size_t>(r.op)] = r.lower;
+    return f;
+  }();
+  return functions[static_cast<size_t>(op)];
+}
+
+bool has_dtype(const Graph& g, ValueId v, const CapabilityRow& row, std::string* why) {
+  const Type& t = g.type(v);
+  if (t.kind == TypeKind::Tensor && row.dtypes.test(static_cast<size_t>(t.dtype))) return true;
+  *why = "no kernels for values of type " + text(t, g.module().dims);
+  return false;
+}
+
+}  // namespace
+
+bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* why) {
+  if (!find(g.op(n))) {
+    *why = "no kernel for " + std::string(kind_name(g.op(n)));
+    return false;
+  }
+  for (ValueId v : g.operands(n))
+    if (v.valid() && !has_dtype(g, v, row, why)) return false;
+  for (size_t i = 0; i < g.result_count(n); ++i)
+    if (!has_dtype(g, g.result(n, i), row, why)) return false;
+  return true;
+}
+
+std::optional<NodeKernels> lower_node(const Graph& g, NodeId n, const CapabilityRow& row, const IsWeight& is_weight, std::string* why) {
+  if (!supports(g, n, row, why)) return std::nullopt;
+  NodeKernels out;
+  if (!find(g.op(n))(Node{g, n, row, is_weight, out, *why})) return std::nullopt;
+  return out;
+}
+
+}  // namespace rlxc::codegen

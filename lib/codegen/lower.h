@@ -1,0 +1,50 @@
+// From a node to kernels: which kernels compute it, in which order they are launched, and what memory each of them gets.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/capability.h"
+#include "ir/graph.h"
+#include "kernel/language.h"
+
+namespace rlxc::codegen {
+
+// One argument of a launch: an operand or result of the node, or a scratch buffer of the node.
+struct Binding {
+  enum class Kind : uint8_t { Operand, Result, Scratch };
+  Kind kind = Kind::Operand;
+  uint32_t index = 0;
+};
+
+struct Launch {
+  uint32_t kernel = 0;             // of NodeKernels::kernels
+  std::vector<Binding> buffers;    // the kernel's Global buffers, in order
+  std::vector<Dim> sizes;          // the kernel's symbols, in order
+  bool on_load = false;            // reads nothing but weights: runs once, when the weights are loaded
+};
+
+struct Scratch {
+  DType dtype = DType::F32;
+  Dim elements;
+  bool on_load = false;            // written by on_load launches and kept
+};
+
+struct NodeKernels {
+  std::vector<kernel::Kernel> kernels;
+  std::vector<Launch> launches;
+  std::vector<Scratch> scratch;
+};
+
+// Whether a value is known when weights are loaded: a parameter, a constant, or computed from such only.
+using IsWeight = std::function<bool(ValueId)>;
+
+// Whether lower_node has kernels for the node on this target; if not, why not. O(operands).
+bool supports(const Graph&, NodeId, const CapabilityRow&, std::string* why);
+
+// Kernels, simplified and ready to be rendered; nullopt where `supports` says no. Kernel names are the op's name; the caller
+// makes them unique. Leaves and control flow have no kernels. Graphs are not changed, but their table of sizes may grow.
+std::optional<NodeKernels> lower_node(const Graph&, NodeId, const CapabilityRow&, const IsWeight&, std::string* why);
+
+}  // namespace rlxc::codegen

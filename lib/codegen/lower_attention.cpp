@@ -1,0 +1,57 @@
+// Attention in every layout: strides for one builder.
+#include <cmath>
+
+#include "codegen/lowerings.h"
+#include "kernel/builders/attention.h"
+
+namespace rlxc::codegen {
+namespace {
+
+struct View {
+  Dim batch, heads, length, width;
+};
+
+View view_of(DimTable& t, std::span<const Dim> d, AttentionLayout layout, int64_t heads, bool transposed) {
+  if (layout == AttentionLayout::Packed) return {d[0], Dim(heads), d[1], t.floor_div(d[2], Dim(heads))};
+  if (layout == AttentionLayout::BSHD) return {d[0], d[2], d[1], d[3]};
+  return transposed ? View{d[0], d[1], d[3], d[2]} : View{d[0], d[1], d[2], d[3]};
+}
+
+Dims strides_of(Scope& s, const View& v, AttentionLayout layout, bool transposed) {
+  const Expr h = s.size(v.heads).in(s.kernel()), n = s.size(v.length).in(s.kernel()), d = s.size(v.width).in(s.kernel());
+  if (layout != AttentionLayout::BHSD) return {n * h * d, d, h * d, 1};
+  if (transposed) return {h * n * d, n * d, 1, n};
+  return {h * n * d, n * d, d, 1};
+}
+
+}  // namespace
+
+bool lower_attention(const Node& node) {
+  const auto& a = node.attrs<AttentionAttrs>();
+  DimTable& t = node.table();
+  const bool transposed = a.k_transposed && a.layout == AttentionLayout::BHSD;
+  const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  const View q = view_of(t, node.dims(0), a.layout, a.num_heads, false), k = view_of(t, node.dims(1), a.layout, kv_heads, transposed),
+             v = view_of(t, node.dims(2), a.layout, kv_heads, false);
+  const auto heads = t.constant_value(q.heads), groups = t.constant_value(k.heads), width = t.constant_value(q.width), value_width = t.constant_value(v.width);
+  if (!heads || !groups || !width || !value_width) return node.fail("heads and head sizes must be constants");
+  if (*groups == 0 || *heads % *groups || *width < 1 || *value_width < 1 || *value_width > 4096) return node.fail("heads or head sizes do not fit the kernel");
+  Scope s(node);
+  kernel::AttentionSpec spec;
+  spec.batch = s.size(q.batch), spec.heads = s.size(q.heads), spec.queries = s.size(q.length), spec.keys = s.size(k.length);
+  spec.group = *heads / *groups, spec.width = *width, spec.value_width = *value_width;
+  spec.q = s.in(0), spec.q.strides = strides_of(s, q, a.layout, false);
+  spec.k = s.in(1), spec.k.strides = strides_of(s, k, a.layout, transposed);
+  spec.v = s.in(2), spec.v.strides = strides_of(s, v, a.layout, false);
+  if (node.has(3)) spec.mask = s.in(3, std::vector<Dim>{q.batch, q.heads, q.length, k.length});
+  spec.mask_is_bias = a.mask == MaskKind::Bias;
+  spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
+  if (a.mask == MaskKind::SlidingWindow) spec.window = a.window;
+  spec.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(*width));
+  spec.softcap = a.softcap;
+  spec.y = s.out(), spec.y.strides = strides_of(s, {q.batch, q.heads, q.length, v.width}, a.out_layout, false);
+  kernel::build_attention(s.builder(), spec, node.mapping());
+  return s.finish(), true;
+}
+
+}  // namespace rlxc::codegen

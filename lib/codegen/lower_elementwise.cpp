@@ -1,0 +1,176 @@
+// Elementwise ops and regions of them: one map whose body is the meaning of the op (ops/elementwise.h).
+#include <cmath>
+#include <limits>
+
+#include "codegen/lowerings.h"
+#include "kernel/builders/map.h"
+#include "ops/elementwise.h"
+
+namespace rlxc::codegen {
+namespace {
+
+using kernel::compute_dtype;
+
+Expr convert(Expr x, DType to) {
+  if (to == DType::Bool && x.dtype() != DType::Bool) return x != kernel::lit(x, 0);
+  return cast_to(x, to);
+}
+
+// An integer power by squaring: 64 steps at most, each only where the exponent has bits left.
+Expr int_pow(Expr base, Expr exponent) {
+  const int width = rlxc::bits(base.dtype());
+  Expr result = kernel::lit(base, 1), square = base;
+  Expr wide = cast_to(exponent, base.dtype());
+  for (int bit = 0; bit < std::min(width, 32) - 1; ++bit) {
+    result = select(((wide >> bit) & 1) != 0, result * square, result);
+    square = square * square;
+  }
+  const Expr one = kernel::lit(base, 1), zero = kernel::lit(base, 0);
+  if (!is_signed(base.dtype())) return result;
+  const Expr odd = (wide & 1) != 0, minus_one = base == -1;
+  return select(wide < 0, select(base == 1, one, select(minus_one, select(odd, base, one), zero)), result);
+}
+
+Expr apply(OpKind op, const ops::Params& p, DType to, std::span<const Expr> x) {
+  if (op == OpKind::Where) return select(x[0], x[1], x[2]);
+  if (op == OpKind::Cast) return cast_to(convert(x[0], to), compute_dtype(to));
+  if (op == OpKind::Pow) {
+    if (!is_float(x[0].dtype())) return is_float(x[1].dtype()) ? cast_to(pow(cast_to(x[0], DType::F64), cast_to(x[1], DType::F64)), x[0].dtype()) : int_pow(x[0], x[1]);
+    return pow(x[0], cast_to(x[1], x[0].dtype()));
+  }
+  Expr result;
+  ops::visit(op, [&](auto meaning) {
+    if constexpr (meaning.op == OpKind::Pow) return;
+    else if constexpr (meaning.arity == 1) result = meaning(p, x[0]);
+    else if constexpr (meaning.arity == 2) result = meaning(p, x[0], x[1]);
+    else result = meaning(p, x[0], x[1], x[2]);
+  });
+  return result;
+}
+
+ops::Params params(const Attrs& a, DType t) {
+  ops::Params p;
+  p.width = rlxc::bits(t);
+  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&a)) p.alpha = ab->alpha, p.beta = ab->beta;
+  if (const auto* c = std::get_if<ClampAttrs>(&a)) p.alpha = c->min, p.beta = c->max;
+  return p;
+}
+
+bool map(const Node& node, const kernel::MapBody& body) {
+  Scope s(node);
+  const Dims shape = s.shape(node.result_dims());
+  kernel::MapSpec spec{shape, {}, {}, body};
+  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, node.result_dims()));
+  spec.outputs.push_back(s.out());
+  kernel::build_map(s.builder(), spec, node.mapping());
+  if (has_trait(node.op(), kInPlace)) s.may_alias();
+  return s.finish(), true;
+}
+
+}  // namespace
+
+Expr activation(const Epilogue& e, Expr x) {
+  if (!e.has) return x;
+  ops::Params p{e.alpha, e.beta, rlxc::bits(x.dtype())};
+  const Expr args[] = {x};
+  return apply(e.op, p, x.dtype(), args);
+}
+
+bool lower_elementwise(const Node& node) {
+  const ops::Params p = params(node.graph.module().attrs[node.graph.attr_id(node.id)], node.result_dtype());
+  return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {apply(node.op(), p, node.result_dtype(), v)}; });
+}
+
+bool lower_region(const Node& node) {
+  const auto& steps = node.attrs<RegionAttrs>().steps;
+  return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
+    std::vector<Expr> values;
+    for (const RegionStep& step : steps) {
+      std::vector<Expr> args;
+      for (uint16_t a : step.args)
+        if (a != RegionStep::kNone) args.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : v[a]);
+      values.push_back(apply(step.op, {step.alpha, step.beta, rlxc::bits(step.dtype)}, step.dtype, args));
+    }
+    return {values.back()};
+  });
+}
+
+bool lower_batch_norm(const Node& node) {
+  const auto& a = node.attrs<NormAttrs>();
+  Scope s(node);
+  const Dims shape = s.shape(node.result_dims());
+  kernel::MapSpec spec{shape, {s.in(0)}, {}, nullptr};
+  for (size_t i = 1; i < 5; ++i) {
+    Operand o = s.in(i);
+    o.strides.assign(shape.size(), 0);
+    o.strides[static_cast<size_t>(a.axis)] = 1;
+    spec.inputs.push_back(std::move(o));
+  }
+  spec.outputs.push_back(s.out());
+  spec.body = [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {(v[0] - v[3]) * (v[1] / sqrt(v[4] + a.eps)) + v[2]}; };
+  kernel::build_map(s.builder(), spec, node.mapping());
+  return s.finish(), true;
+}
+
+namespace {
+
+// x, scale and zero point over the shape of x; a blocked axis is split in two.
+bool map_quant(const Node& node, const kernel::MapBody& body) {
+  const auto& a = node.attrs<QuantAttrs>();
+  const auto axis = static_cast<size_t>(a.axis);
+  DimTable& t = node.table();
+  std::vector<Dim> space(node.dims(0).begin(), node.dims(0).end());
+  if (a.block > 0) {
+    if (!t.divides(Dim(a.block), space[axis])) return node.fail("the blocks do not divide the axis");
+    space[axis] = t.floor_div(space[axis], Dim(a.block));
+    space.insert(space.begin() + a.axis + 1, Dim(a.block));
+  }
+  Scope s(node);
+  const Dims shape = s.shape(space);
+  kernel::MapSpec spec{shape, {}, {}, body};
+  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) {
+    if (!node.has(i)) continue;
+    Operand o = s.in(i);
+    const auto own = node.dims(i);
+    if (i == 0) o.strides = kernel::dense(s.kernel(), "x", o.dtype, shape).strides;
+    else if (a.block > 0) {
+      o.strides.insert(o.strides.begin() + a.axis + 1, 0);
+    } else {
+      const bool scalar = num_elements(node.graph.type(node.in(i))) == 1;
+      o.strides.assign(shape.size(), 0);
+      if (!scalar && own.size() == 1) o.strides[axis] = 1;
+    }
+    spec.inputs.push_back(std::move(o));
+  }
+  Operand y = s.out();
+  y.strides = spec.inputs[0].strides;
+  spec.outputs.push_back(std::move(y));
+  kernel::build_map(s.builder(), spec, node.mapping());
+  return s.finish(), true;
+}
+
+}  // namespace
+
+bool lower_quantize(const Node& node) {
+  const auto& a = node.attrs<QuantAttrs>();
+  return map_quant(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
+    const DType f = v[0].dtype() == DType::F64 ? DType::F64 : DType::F32;
+    Expr q = round_even(cast_to(v[0], f) / cast_to(v[1], f));
+    if (v.size() > 2) q = q + cast_to(v[2], f);
+    if (is_float(a.to)) return {q};
+    const int width = rlxc::bits(a.to);
+    const double low = is_signed(a.to) ? -std::ldexp(1.0, width - 1) : 0, high = std::ldexp(1.0, is_signed(a.to) ? width - 1 : width) - 1;
+    return {min(max(q, low), high)};
+  });
+}
+
+bool lower_dequantize(const Node& node) {
+  return map_quant(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
+    Expr q = is_float(v[0].dtype()) ? v[0] : cast_to(v[0], DType::I32);
+    if (v.size() > 2) q = q - cast_to(v[2], q.dtype());
+    const DType f = node.result_dtype() == DType::F64 ? DType::F64 : DType::F32;
+    return {cast_to(q, f) * cast_to(v[1], f)};
+  });
+}
+
+}  // namespace rlxc::codegen

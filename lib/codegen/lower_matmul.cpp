@@ -1,0 +1,249 @@
+// Matrix products of every spelling, as one descriptor for the gemm builder.
+#include "codegen/lowerings.h"
+#include "kernel/builders/gemm.h"
+#include "kernel/builders/map.h"
+
+namespace rlxc::codegen {
+namespace {
+
+using kernel::GemmSpec;
+
+DType accumulator(DType t) { return kernel::compute_dtype(t); }
+
+// The axes of one operand of a product: batch axes of the result, its rows (or columns), the summed axis.
+struct Side {
+  std::vector<Dim> batch;  // sizes in the operand: 1 or left out where it is broadcast
+  Dim free, summed;
+  bool summed_last = true;  // memory order of the last two axes
+};
+
+struct Product {
+  std::vector<Dim> batch;
+  Dim m, n, k;
+  Side a, b;
+  bool zero_points = false;           // operands 2 and 3 are zero points; else bias and residual
+  Epilogue act;
+  DType accumulate = DType::F32;
+};
+
+Product product_of(const Node& node, bool trans_a, bool trans_b) {
+  Product p;
+  const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
+  p.batch.assign(y.begin(), y.end() - 2);
+  p.m = y[y.size() - 2], p.n = y.back(), p.k = a[a.size() - (trans_a ? 2 : 1)];
+  p.a = {{a.begin(), a.end() - 2}, p.m, p.k, !trans_a};
+  p.b = {{b.begin(), b.end() - 2}, p.n, p.k, trans_b};
+  p.accumulate = accumulator(node.result_dtype());
+  // Without batch axes in b, those of a are rows.
+  bool plain = !trans_a && p.a.batch.size() == p.batch.size();
+  for (Dim d : p.b.batch) plain = plain && d == 1;
+  for (size_t i = 0; plain && i < p.batch.size(); ++i) plain = p.a.batch[i] == p.batch[i];
+  if (plain) {
+    p.batch.push_back(p.m);
+    p.m = p.a.free = node.table().product(p.batch);
+    p.batch.clear(), p.a.batch.clear(), p.b.batch.clear();
+  }
+  return p;
+}
+
+Operand side_operand(Scope& s, Operand o, const Side& side, const std::vector<Dim>& batch, bool free_first) {
+  Dims own = s.shape(side.batch), wide = s.shape(batch);
+  const Expr free = s.size(side.free).in(s.kernel()), summed = s.size(side.summed).in(s.kernel());
+  Operand lead = kernel::broadcast_operand(s.kernel(), o.name, o.dtype, own, wide);
+  o.strides.clear();
+  for (const Index& stride : lead.strides) o.strides.push_back(stride.in(s.kernel()) * free * summed);
+  const Index free_stride = side.summed_last ? Index(summed) : Index(1), summed_stride = side.summed_last ? Index(1) : Index(free);
+  o.strides.push_back(free_first ? free_stride : summed_stride);
+  o.strides.push_back(free_first ? summed_stride : free_stride);
+  return o;
+}
+
+GemmSpec spec_of(Scope& s, const Product& p) {
+  GemmSpec g;
+  g.batch = s.shape(p.batch), g.m = s.size(p.m), g.n = s.size(p.n), g.k = s.size(p.k);
+  g.accumulate = p.accumulate;
+  return g;
+}
+
+// Per row (or column) values, or one for all.
+Operand zero_point(const Node& node, Scope& s, size_t i, size_t batch) {
+  Operand o = s.in(i);
+  const bool one = num_elements(node.graph.type(node.in(i))) == 1;
+  o.strides.assign(batch, 0);
+  o.strides.push_back(one ? 0 : 1);
+  return o;
+}
+
+bool emit(const Node& node, const Product& p) {
+  const bool has_a_zero = p.zero_points && node.has(2), has_b_zero = p.zero_points && node.has(3);
+  bool pack = false;
+  {
+    Scope probe(node);
+    const GemmSpec g = spec_of(probe, p);
+    int64_t k = 0;
+    const bool fits = node.result_dtype() == p.accumulate || (kernel::constant(g.k, &k) && k <= kernel::kGemmChunk);
+    pack = kernel::gemm_is_tiled(g, node.mapping()) && (!fits || (node.constant(1) && (!has_b_zero || node.constant(3))));
+    int64_t n = 0;
+    const bool weight_row = node.constant(1) && !node.mapping().lanes && kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
+    pack = pack || (weight_row && (!has_b_zero || node.constant(3)));  // also a single row reads packed weights in order
+  }
+  uint32_t packed = 0;
+  const bool on_load = node.constant(1) && (!has_b_zero || node.constant(3));
+  if (pack) {
+    DimTable& t = node.table();
+    const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate));
+    const Dim panels = t.mul(t.ceil_div(p.n, w), t.mul(w, p.k));
+    packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
+    Scope s(node, "pack");
+    GemmSpec g = spec_of(s, p);
+    g.b = side_operand(s, s.in(1), p.b, p.batch, false);
+    if (has_b_zero) g.b_zero = zero_point(node, s, 3, p.batch.size());
+    s.bind({Binding::Kind::Scratch, packed});
+    kernel::build_pack(s.builder(), g, "panels", node.mapping());
+    s.finish(on_load);
+  }
+  Scope s(node);
+  GemmSpec g = spec_of(s, p);
+  g.a = side_operand(s, s.in(0), p.a, p.batch, true);
+  if (pack) g.b = s.scratch(packed), g.packed = true;
+  else g.b = side_operand(s, s.in(1), p.b, p.batch, false);
+  if (has_a_zero) g.a_zero = zero_point(node, s, 2, p.batch.size());
+  if (has_b_zero && !pack) g.b_zero = zero_point(node, s, 3, p.batch.size());
+  Dims result = g.batch;
+  result.insert(result.end(), {g.m, g.n});
+  bool bias = false, residual = false;
+  if (!p.zero_points && node.has(2)) {
+    Operand o = s.in(2);
+    const bool one = num_elements(node.graph.type(node.in(2))) == 1;
+    o.strides.assign(result.size(), 0);
+    if (!one) o.strides.back() = 1;
+    g.extras.push_back(std::move(o)), bias = true;
+  }
+  if (!p.zero_points && node.has(3)) {
+    Operand o = s.in(3);
+    o.strides = kernel::dense(s.kernel(), "r", o.dtype, result).strides;
+    g.extras.push_back(std::move(o)), residual = true;
+  }
+  if (bias || residual || p.act.has)
+    g.epilogue = [&](Expr sum, const std::vector<Expr>& extra) {
+      for (const Expr& e : extra) sum = sum + e;
+      return activation(p.act, sum);
+    };
+  g.c = s.out();
+  g.c.strides = kernel::dense(s.kernel(), "y", g.c.dtype, result).strides;
+  kernel::build_gemm(s.builder(), g, node.mapping());
+  return s.finish(), true;
+}
+
+}  // namespace
+
+bool lower_matmul(const Node& node) {
+  const auto& a = node.attrs<MatMulAttrs>();
+  return emit(node, product_of(node, a.trans_a, a.trans_b));
+}
+
+bool lower_fused_matmul(const Node& node) {
+  const auto& a = node.attrs<FusedMatMulAttrs>();
+  Product p = product_of(node, a.trans_a, a.trans_b);
+  p.act = a.act;
+  return emit(node, p);
+}
+
+bool lower_q_matmul(const Node& node) {
+  Product p = product_of(node, false, false);
+  p.zero_points = true, p.accumulate = DType::I32;
+  return emit(node, p);
+}
+
+// Batch axes, and all free axes but the last of each side, are batch axes of the product; several summed axes are made one by
+// copying the operands to the order batch, free, summed.
+bool lower_dot_general(const Node& node) {
+  const auto& a = node.attrs<DotGeneralAttrs>();
+  struct Axes {
+    std::vector<int64_t> batch, free, summed;
+    std::vector<int64_t> order() const {
+      std::vector<int64_t> all = batch;
+      all.insert(all.end(), free.begin(), free.end());
+      all.insert(all.end(), summed.begin(), summed.end());
+      return all;
+    }
+  };
+  Axes side[2] = {{a.lhs_batch, {}, a.lhs_contracting}, {a.rhs_batch, {}, a.rhs_contracting}};
+  for (size_t i = 0; i < 2; ++i)
+    for (int64_t d = 0; d < static_cast<int64_t>(node.dims(i).size()); ++d) {
+      auto has = [&](const std::vector<int64_t>& v) { return std::find(v.begin(), v.end(), d) != v.end(); };
+      if (!has(side[i].batch) && !has(side[i].summed)) side[i].free.push_back(d);
+    }
+  const bool copy = side[0].summed.size() != 1;
+  uint32_t copies[2] = {};
+  for (size_t i = 0; copy && i < 2; ++i) {
+    copies[i] = node.scratch(node.dtype(i), node.table().product(node.dims(i)));
+    Scope s(node, "order");
+    Operand x = s.in(i), y = s.scratch(copies[i]);
+    Dims shape, strides;
+    for (int64_t d : side[i].order()) shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)])), strides.push_back(x.strides[static_cast<size_t>(d)]);
+    x.strides = strides;
+    y.strides = kernel::dense(s.kernel(), "y", y.dtype, shape).strides;
+    kernel::build_map(s.builder(), {shape, {x}, {y}, [](const std::vector<Expr>& v) { return v; }}, node.mapping());
+    s.finish();
+  }
+  Scope s(node);
+  GemmSpec g;
+  g.accumulate = accumulator(node.result_dtype());
+  Dim k(1);
+  for (int64_t d : side[0].summed) k = node.table().mul(k, node.dims(0)[static_cast<size_t>(d)]);
+  g.k = s.size(k);
+  // Strides of each axis of the operands, and of the single summed axis.
+  Operand o[2];
+  Dims own[2];
+  for (size_t i = 0; i < 2; ++i) {
+    o[i] = copy ? s.scratch(copies[i]) : s.in(i);
+    o[i].name = i == 0 ? "a" : "b";
+    own[i].assign(node.dims(i).size(), 0);
+    if (copy) {
+      Dims shape;
+      for (int64_t d : side[i].order()) shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)]));
+      const Dims strides = kernel::dense(s.kernel(), "a", o[i].dtype, shape).strides;
+      for (size_t d = 0; d < shape.size(); ++d) own[i][static_cast<size_t>(side[i].order()[d])] = strides[d];
+    } else {
+      own[i] = o[i].strides;
+    }
+    o[i].strides.clear();
+  }
+  auto size_at = [&](size_t i, int64_t d) { return s.size(node.dims(i)[static_cast<size_t>(d)]); };
+  auto stride_at = [&](size_t i, int64_t d) { return own[i][static_cast<size_t>(d)]; };
+  for (size_t b = 0; b < side[0].batch.size(); ++b) {
+    g.batch.push_back(size_at(0, side[0].batch[b]));
+    for (size_t i = 0; i < 2; ++i) o[i].strides.push_back(stride_at(i, side[i].batch[b]));
+  }
+  for (size_t i = 0; i < 2; ++i)
+    for (size_t f = 0; f + 1 < side[i].free.size(); ++f) {
+      g.batch.push_back(size_at(i, side[i].free[f]));
+      o[i].strides.push_back(stride_at(i, side[i].free[f]));
+      o[1 - i].strides.push_back(0);
+    }
+  const Index summed[2] = {copy ? Index(1) : stride_at(0, side[0].summed[0]), copy ? Index(1) : stride_at(1, side[1].summed[0])};
+  const Index free[2] = {side[0].free.empty() ? Index(0) : stride_at(0, side[0].free.back()), side[1].free.empty() ? Index(0) : stride_at(1, side[1].free.back())};
+  if (!side[0].free.empty()) g.m = size_at(0, side[0].free.back());
+  if (!side[1].free.empty()) g.n = size_at(1, side[1].free.back());
+  o[0].strides.insert(o[0].strides.end(), {free[0], summed[0]});
+  o[1].strides.insert(o[1].strides.end(), {summed[1], free[1]});
+  g.a = o[0], g.b = o[1];
+  // The result's axes are batch, free axes of a, free axes of b; the product's are batch, leading free axes, then m, n.
+  g.c = s.out();
+  const Dims y = g.c.strides;
+  const size_t nb = side[0].batch.size(), fa = side[0].free.size();
+  Dims c(y.begin(), y.begin() + static_cast<int64_t>(nb));
+  for (size_t f = 0; f + 1 < fa; ++f) c.push_back(y[nb + f]);
+  for (size_t f = 0; f + 1 < side[1].free.size(); ++f) c.push_back(y[nb + fa + f]);
+  c.push_back(fa ? y[nb + fa - 1] : Index(0));
+  c.push_back(side[1].free.empty() ? Index(0) : y.back());
+  g.c.strides = c;
+  int64_t constant_k = 0;
+  kernel::Mapping mapping = node.mapping();
+  if (node.result_dtype() != g.accumulate && !(kernel::constant(g.k, &constant_k) && constant_k <= kernel::kGemmChunk)) mapping.vector_bytes = 1, g.k = g.k;
+  kernel::build_gemm(s.builder(), g, mapping);
+  return s.finish(), true;
+}
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,192 @@
+// Ops whose result is the operand seen through other strides: one elementwise copy over a suitable index space.
+#include "codegen/lowerings.h"
+#include "kernel/builders/map.h"
+
+namespace rlxc::codegen {
+namespace {
+
+using kernel::MapSpec;
+
+std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
+
+// result[i] = operand at `x` strides, over the shape of the result.
+bool copy(const Node& node, Scope& s, Operand x, const Dims& shape) {
+  Operand y = s.out();
+  kernel::build_map(s.builder(), {shape, {std::move(x)}, {std::move(y)}, identity}, node.mapping());
+  return s.finish(), true;
+}
+
+Expr times(Scope& s, const Index& a, const Index& b) { return a.in(s.kernel()) * b.in(s.kernel()); }
+
+// Elements start, start + step, ... of one axis.
+bool take(const Node& node, size_t axis, Dim start, int64_t step) {
+  Scope s(node);
+  const Dims shape = s.shape(node.result_dims());
+  Operand x = s.in(0);
+  x.offset = times(s, s.size(start), x.strides[axis]);
+  x.strides[axis] = times(s, x.strides[axis], step);
+  return copy(node, s, std::move(x), shape);
+}
+
+}  // namespace
+
+bool lower_reshape(const Node& node) {
+  Scope s(node);
+  Operand x = s.in(0), y = s.out();
+  x.strides = y.strides = {1};
+  kernel::build_map(s.builder(), {{x.extent}, {x}, {y}, identity}, node.mapping());
+  return s.finish(), true;
+}
+
+bool lower_transpose(const Node& node) {
+  Scope s(node);
+  const Dims shape = s.shape(node.result_dims());
+  Operand x = s.in(0);
+  Dims strides;
+  for (int64_t axis : node.attrs<PermAttrs>().perm) strides.push_back(x.strides[static_cast<size_t>(axis)]);
+  x.strides = std::move(strides);
+  return copy(node, s, std::move(x), shape);
+}
+
+bool lower_narrow(const Node& node) {
+  const auto& a = node.attrs<NarrowAttrs>();
+  return take(node, static_cast<size_t>(a.axis), a.start, 1);
+}
+
+bool lower_slice(const Node& node) {
+  const auto& a = node.attrs<SliceAttrs>();
+  return take(node, static_cast<size_t>(a.axis), a.start, a.step);
+}
+
+bool lower_expand(const Node& node) {
+  Scope s(node);
+  const Dims shape = s.shape(node.result_dims());
+  return copy(node, s, s.in(0, node.result_dims()), shape);
+}
+
+bool lower_reverse(const Node& node) {
+  Scope s(node);
+  const Dims shape = s.shape(node.result_dims());
+  Operand x = s.in(0);
+  for (int64_t axis : node.attrs<AxesAttrs>().axes) {
+    const auto d = static_cast<size_t>(axis);
+    x.offset = x.offset.in(s.kernel()) + (shape[d].in(s.kernel()) - 1) * x.strides[d].in(s.kernel());
+    x.strides[d] = times(s, x.strides[d], -1);
+  }
+  return copy(node, s, std::move(x), shape);
+}
+
+bool lower_tile(const Node& node) {
+  Scope s(node);
+  const Dims own = s.shape(node.dims(0)), reps = s.shape(node.attrs<DimsAttrs>().dims);
+  Operand x = s.in(0);
+  Dims shape, strides;
+  for (size_t d = 0; d < own.size(); ++d) {
+    shape.insert(shape.end(), {reps[d], own[d]});
+    strides.insert(strides.end(), {0, x.strides[d]});
+  }
+  x.strides = strides;
+  Operand y = s.out();
+  y.strides = kernel::dense(s.kernel(), "y", y.dtype, shape).strides;
+  kernel::build_map(s.builder(), {shape, {x}, {y}, identity}, node.mapping());
+  return s.finish(), true;
+}
+
+bool lower_concat(const Node& node) {
+  const auto axis = static_cast<size_t>(node.attrs<AxisAttrs>().axis);
+  Dim start(0);
+  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) {
+    const Dim n = node.dims(i)[axis];
+    if (node.table().constant_value(n) != 0) {
+      Scope s(node);
+      const Dims shape = s.shape(node.dims(i));
+      const Expr offset = s.size(start).in(s.kernel());
+      Operand x = s.in(i), y = s.out();
+      y.offset = times(s, offset, y.strides[axis]);
+      kernel::build_map(s.builder(), {shape, {x}, {y}, identity}, node.mapping());
+      s.finish();
+    }
+    start = node.table().add(start, n);
+  }
+  return true;
+}
+
+// The last axis holds two halves: up * act(gate).
+bool lower_swiglu(const Node& node) {
+  const auto& a = node.attrs<SwiGLUAttrs>();
+  Scope s(node);
+  const Dims shape = s.shape(node.result_dims());
+  Operand up = s.in(0), gate = s.in(0);
+  gate.name = "gate", up.name = "up";
+  (a.gate_first ? up : gate).offset = shape.back();
+  Operand y = s.out();
+  auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> {
+    return {v[0] * (a.act.has ? activation(a.act, v[1]) : v[1] / (1.0 + kernel::exp(-v[1])))};
+  };
+  kernel::build_map(s.builder(), {shape, {up, gate}, {y}, body}, node.mapping());
+  return s.finish(), true;
+}
+
+// Pairs of elements turned by an angle each; elements behind n_rot pass through.
+bool lower_rope(const Node& node) {
+  const auto& a = node.attrs<RopeAttrs>();
+  DimTable& t = node.table();
+  // The index space: batch, heads, positions, and within a head.
+  const auto x = node.dims(0);
+  const bool packed = a.layout == AttentionLayout::Packed, heads_first = a.layout == AttentionLayout::BHSD;
+  const Dim head_dim = packed ? Dim(a.head_dim) : x[3];
+  const Dim heads = packed ? t.floor_div(x[2], head_dim) : x[heads_first ? 1 : 2];
+  const Dim seq = x[heads_first ? 2 : 1];
+  const Dim rotated = a.n_rot ? Dim(a.n_rot) : head_dim, half = t.floor_div(rotated, Dim(2));
+  const bool halves = a.style == RopeStyle::NeoX;
+
+  auto strides = [&](Scope& s, int64_t step) -> Dims {
+    const Expr d = s.size(head_dim).in(s.kernel()), h = s.size(heads).in(s.kernel()), n = s.size(seq).in(s.kernel());
+    return heads_first ? Dims{h * n * d, n * d, d, step} : Dims{n * h * d, d, h * d, step};
+  };
+  {
+    Scope s(node);
+    const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, half});
+    const int64_t step = halves ? 1 : 2;
+    const Index second = halves ? s.size(half) : Index(1);
+    auto part = [&](Operand o, const std::string& name, const Index& offset) {
+      o.name = name, o.strides = strides(s, step), o.offset = offset;
+      return o;
+    };
+    // Tables [..., seq, half or rotated]: leading axes are batch, then heads.
+    auto table = [&](size_t i) {
+      Operand o = s.in(i);
+      const auto d = node.dims(i);
+      Dims wide(4, 0);
+      auto put = [&](size_t axis, size_t own) {
+        if (!(d[own] == 1)) wide[axis] = o.strides[own];
+      };
+      wide[3] = 1;
+      if (d.size() >= 2) put(2, d.size() - 2);
+      if (d.size() == 3) put(0, 0);
+      if (d.size() == 4) put(0, 0), put(1, 1);
+      if (!halves && !t.equal(d.back(), half)) wide[3] = 2;
+      if (!(d.back() == 1)) o.strides = wide;
+      else wide[3] = 0, o.strides = wide;
+      return o;
+    };
+    Operand x0 = part(s.in(0), "first", 0), x1 = part(s.in(0), "second", second);
+    Operand cos = table(1), sin = table(2);
+    cos.name = "cosine", sin.name = "sine";
+    Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
+    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> { return {v[0] * v[2] - v[1] * v[3], v[1] * v[2] + v[0] * v[3]}; };
+    kernel::build_map(s.builder(), {space, {x0, x1, cos, sin}, {y0, y1}, body}, node.mapping());
+    s.finish();
+  }
+  const Dim rest = t.sub(head_dim, rotated);
+  if (t.constant_value(rest) == 0) return true;
+  Scope s(node, "rest");
+  const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
+  Operand from = s.in(0), to = s.out();
+  from.strides = to.strides = strides(s, 1);
+  from.offset = to.offset = s.size(rotated);
+  kernel::build_map(s.builder(), {space, {from}, {to}, identity}, node.mapping());
+  return s.finish(), true;
+}
+
+}  // namespace rlxc::codegen

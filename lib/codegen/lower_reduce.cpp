@@ -1,0 +1,256 @@
+// Reductions, and ops that walk rows in order: arg-reductions, running sums, selection, Fourier transforms, state-space scans.
+#include <cmath>
+#include <numbers>
+
+#include "codegen/lowerings.h"
+#include "kernel/builders/generate.h"
+#include "kernel/builders/map.h"
+#include "kernel/builders/reduce.h"
+
+namespace rlxc::codegen {
+namespace {
+
+using kernel::ExprOp;
+
+struct Rule {
+  ReduceOp op;
+  ExprOp combine;
+  Expr (*prepare)(Expr);
+  Expr (*finish)(Expr, Expr);
+};
+Expr square(Expr x) { return x * x; }
+Expr magnitude(Expr x) { return abs(x); }
+Expr root(Expr x, Expr) { return sqrt(x); }
+Expr logarithm(Expr x, Expr) { return log(x); }
+Expr mean(Expr x, Expr n) { return x / cast_to(n, x.dtype()); }
+constexpr Rule kRules[] = {
+    {ReduceOp::Sum, ExprOp::Add, nullptr, nullptr},    {ReduceOp::Mean, ExprOp::Add, nullptr, mean},
+    {ReduceOp::Max, ExprOp::Max, nullptr, nullptr},    {ReduceOp::Min, ExprOp::Min, nullptr, nullptr},
+    {ReduceOp::Prod, ExprOp::Mul, nullptr, nullptr},   {ReduceOp::L1, ExprOp::Add, magnitude, nullptr},
+    {ReduceOp::L2, ExprOp::Add, square, root},         {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm},
+    {ReduceOp::SumSquare, ExprOp::Add, square, nullptr}};
+
+kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) {
+  kernel::ReduceSpec spec;
+  spec.shape = s.shape(node.dims(0));
+  spec.reduced.assign(spec.shape.size(), false);
+  for (int64_t axis : node.attrs<ReduceAttrs>().axes) spec.reduced[static_cast<size_t>(axis)] = true;
+  spec.input = in, spec.output = out, spec.accumulate = kernel::compute_dtype(in);
+  return spec;
+}
+
+// max + log(sum(exp(x - max))), by way of the maximum and the exponentials in memory.
+bool log_sum_exp(const Node& node) {
+  const DType t = kernel::compute_dtype(node.dtype(0));
+  DimTable& table = node.table();
+  const uint32_t top = node.scratch(t, table.product(node.result_dims())), all = node.scratch(t, table.product(node.dims(0))), sum = node.scratch(t, table.product(node.result_dims()));
+  std::vector<Dim> kept(node.dims(0).begin(), node.dims(0).end());
+  for (int64_t axis : node.attrs<ReduceAttrs>().axes) kept[static_cast<size_t>(axis)] = Dim(1);
+  {
+    Scope s(node, "max");
+    kernel::ReduceSpec spec = reduce_spec(node, s, node.dtype(0), t);
+    spec.combine = ExprOp::Max;
+    s.in(0), s.scratch(top);
+    kernel::build_reduce(s.builder(), spec, node.mapping());
+    s.finish();
+  }
+  auto finite = [](Expr m) { return select(isinf(m), kernel::lit(m, 0.0), m); };
+  {
+    Scope s(node, "exp");
+    const Dims shape = s.shape(node.dims(0));
+    Operand x = s.in(0), m = s.scratch(top), y = s.scratch(all);
+    m.strides = kernel::broadcast_operand(s.kernel(), "m", t, s.shape(kept), shape).strides, y.strides = x.strides;
+    auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {exp(v[0] - finite(v[1]))}; };
+    kernel::build_map(s.builder(), {shape, {x, m}, {y}, body}, node.mapping());
+    s.finish();
+  }
+  {
+    Scope s(node, "sum");
+    s.scratch(all), s.scratch(sum);
+    kernel::build_reduce(s.builder(), reduce_spec(node, s, t, t), node.mapping());
+    s.finish();
+  }
+  Scope s(node, "log");
+  Operand v = s.scratch(sum), m = s.scratch(top), y = s.out();
+  v.strides = m.strides = y.strides = {1};
+  auto body = [&](const std::vector<Expr>& x) -> std::vector<Expr> { return {log(x[0]) + finite(x[1])}; };
+  kernel::build_map(s.builder(), {{y.extent}, {v, m}, {y}, body}, node.mapping());
+  return s.finish(), true;
+}
+
+}  // namespace
+
+bool lower_reduce(const Node& node) {
+  const ReduceOp op = node.attrs<ReduceAttrs>().op;
+  if (op == ReduceOp::LogSumExp) return log_sum_exp(node);
+  for (const Rule& r : kRules) {
+    if (r.op != op) continue;
+    Scope s(node);
+    kernel::ReduceSpec spec = reduce_spec(node, s, node.dtype(0), node.result_dtype());
+    spec.combine = r.combine;
+    if (r.prepare) spec.prepare = r.prepare;
+    if (r.finish) spec.finish = r.finish;
+    s.in(0), s.out();
+    kernel::build_reduce(s.builder(), spec, node.mapping());
+    return s.finish(), true;
+  }
+  return node.fail("unknown reduction");
+}
+
+bool lower_arg_reduce(const Node& node) {
+  const auto& a = node.attrs<ArgAttrs>();
+  Scope s(node);
+  const Dims x = s.shape(node.dims(0));
+  const auto axis = static_cast<size_t>(a.axis);
+  const DType t = kernel::compute_dtype(node.dtype(0));
+  Buf data = s.in_buf(0), y = s.out_buf();
+  kernel::for_each_row(s.builder(), node.mapping(), x, axis, 4096, [&](Expr row, Expr base, Expr stride) {
+    auto& b = s.builder();
+    Buf best = b.variable("best", cast_to(data[base], t)), at = b.variable("at", b.i64(0));
+    b.loop("i", x[axis].in(s.kernel()) - 1, [&](Expr i) {
+      const Expr v = b.let("v", cast_to(data[base + (i + 1) * stride], t)), old = best.get();
+      const Expr better = a.largest ? (a.select_last ? v >= old : v > old) : (a.select_last ? v <= old : v < old);
+      b.when(better, [&] { best.set(v), at.set(i + 1); });
+    });
+    y.store(row, at.get());
+  });
+  return s.finish(), true;
+}
+
+bool lower_cumsum(const Node& node) {
+  const auto& a = node.attrs<CumAttrs>();
+  Scope s(node);
+  const Dims x = s.shape(node.dims(0));
+  const auto axis = static_cast<size_t>(a.axis);
+  const DType t = kernel::compute_dtype(node.dtype(0));
+  Buf data = s.in_buf(0), y = s.out_buf();
+  kernel::for_each_row(s.builder(), node.mapping(), x, axis, 4096, [&](Expr, Expr base, Expr stride) {
+    auto& b = s.builder();
+    const Expr n = x[axis].in(s.kernel());
+    Buf sum = b.variable("sum", kernel::constant_int(s.kernel(), t, 0));
+    b.loop("i", n, [&](Expr i) {
+      const Expr at = b.let("at", base + (a.reverse ? n - 1 - i : i) * stride), v = cast_to(data[at], t);
+      const Expr next = b.let("next", sum.get() + v);
+      y.store(at, cast_to(a.exclusive ? sum.get() : next, node.result_dtype()));
+      sum.set(next);
+    });
+  });
+  return s.finish(), true;
+}
+
+// Each row: the rank of every element (how many are better, or equal and earlier); those of rank < k are written in place.
+bool lower_topk(const Node& node) {
+  const auto& a = node.attrs<TopKAttrs>();
+  Scope s(node);
+  const Dims x = s.shape(node.dims(0));
+  const auto axis = static_cast<size_t>(a.axis);
+  const Expr count = s.size(a.k).in(s.kernel());
+  const DType t = kernel::compute_dtype(node.dtype(0));
+  Buf data = s.in_buf(0), values = s.out_buf(0), indices = s.out_buf(1);
+  kernel::for_each_row(s.builder(), node.mapping(), x, axis, 1 << 16, [&](Expr row, Expr base, Expr stride) {
+    auto& b = s.builder();
+    const Expr n = x[axis].in(s.kernel()), to = b.let("to", row / stride * (count * stride) + row % stride);
+    // NaN counts as the largest value.
+    auto better = [&](Expr v, Expr w) {
+      if (!is_float(t)) return a.largest ? v > w : v < w;
+      return a.largest ? v > w || (isnan(v) && !isnan(w)) : v < w || (!isnan(v) && isnan(w));
+    };
+    b.loop("i", n, [&](Expr i) {
+      const Expr v = b.let("v", cast_to(data[base + i * stride], t));
+      Buf rank = b.variable("rank", b.i64(0));
+      b.loop("j", n, [&](Expr j) {
+        const Expr w = b.let("w", cast_to(data[base + j * stride], t));
+        const Expr before = better(w, v) || (!better(v, w) && j < i);
+        rank.set(rank.get() + cast_to(before, DType::I64));
+      });
+      const Expr r = rank.get();
+      b.when(r < count, [&] {
+        values.store(to + r * stride, data[base + i * stride]);
+        indices.store(to + r * stride, i);
+      });
+    });
+  });
+  return s.finish(), true;
+}
+
+// The sum of the definition, O(n^2) a row; the angle is taken of the exact remainder of i*j modulo n.
+bool lower_fft(const Node& node) {
+  const auto& a = node.attrs<FftAttrs>();
+  Scope s(node);
+  kernel::Kernel* k = s.kernel();
+  const auto axis = static_cast<size_t>(a.axis);
+  const Dims x = s.shape(node.dims(0)), y = s.shape(node.result_dims());
+  int64_t parts = 1, out_parts = 2;
+  kernel::constant(x.back(), &parts), kernel::constant(y.back(), &out_parts);
+  const Expr own = x[axis].in(k), length = a.length == Dim(0) ? own : s.size(a.length).in(k);
+  const DType t = kernel::compute_dtype(node.dtype(0)), wide = DType::F64;
+  const Expr inner = kernel::product(k, x, axis + 1, x.size() - 1);
+  Buf data = s.in_buf(0), out = s.out_buf();
+  const Dims shape = {kernel::product(k, x, 0, axis), y[axis], inner};
+  auto& b = s.builder();
+  const double sign = a.inverse ? 1 : -1;
+  kernel::for_each(b, node.mapping(), "i", kernel::product(k, shape), 4096, [&](Expr i) {
+    const std::vector<Expr> at = kernel::split_index(i, shape);
+    Buf re = b.variable("re", kernel::constant(k, wide, 0)), im = b.variable("im", kernel::constant(k, wide, 0));
+    const bool mirrored = a.onesided && a.inverse;  // the second half of the spectrum is the conjugate of the first
+    b.loop("j", mirrored ? length : min(own, length), [&](Expr j) {
+      Expr from = j, conjugate = b.value(wide, 1);
+      Expr present = kernel::constant_int(k, DType::Bool, 1);
+      if (mirrored) {
+        const Expr second = j >= length / 2 + 1;
+        from = select(second, length - j, j);
+        conjugate = select(second, b.value(wide, -1), conjugate);
+        present = from < own;
+      }
+      const Expr element = ((at[0] * own + from) * inner + at[2]) * parts, zero = kernel::constant(k, node.dtype(0), 0);
+      const Expr xr = b.let("xr", cast_to(cast_to(data.load_if(present, element, zero), t), wide));
+      const Expr angle = b.let("angle", sign * 2 * std::numbers::pi * cast_to(at[1] * j % length, wide) / cast_to(length, wide));
+      const Expr c = b.let("c", cos(angle)), w = b.let("w", sin(angle));
+      Expr r = xr * c, m = xr * w;
+      if (parts == 2) {
+        const Expr xi = b.let("xi", cast_to(cast_to(data.load_if(present, element + 1, zero), t), wide) * conjugate);
+        r = r - xi * w, m = m + xi * c;
+      }
+      re.set(re.get() + r), im.set(im.get() + m);
+    });
+    Expr scale = b.value(wide, 1);
+    if (a.norm == FftNorm::InverseN) scale = 1.0 / cast_to(length, wide);
+    if (a.norm == FftNorm::Unitary) scale = 1.0 / sqrt(cast_to(length, wide));
+    out.store(i * out_parts, cast_to(re.get() * scale, node.result_dtype()));
+    if (out_parts == 2) out.store(i * out_parts + 1, cast_to(im.get() * scale, node.result_dtype()));
+  });
+  return s.finish(), true;
+}
+
+// h[n] = exp(delta * A[n]) * h[n] + delta * B[n] * x; y = sum_n h[n] * C[n], position by position.
+bool lower_selective_scan(const Node& node) {
+  Scope s(node);
+  kernel::Kernel* k = s.kernel();
+  const auto x = node.dims(0);
+  const Expr seq = s.size(x[1]).in(k), hidden = s.size(x[2]).in(k);
+  const auto states = node.table().constant_value(node.dims(2)[1]);
+  if (!states || *states > 1024) return node.fail("the number of states must be a constant up to 1024");
+  Buf in = s.in_buf(0), delta = s.in_buf(1), A = s.in_buf(2), B = s.in_buf(3), C = s.in_buf(4), y = s.out_buf();
+  const DType t = kernel::compute_dtype(node.dtype(0));
+  auto& b = s.builder();
+  auto wide = [&](Expr v) { return cast_to(v, t); };
+  kernel::for_each(b, node.mapping(), "channel", s.size(x[0]).in(k) * hidden, 1 << 16, [&](Expr i) {
+    const Expr batch = b.let("batch", i / hidden), h = b.let("h", i % hidden);
+    Buf state = b.registers("state", t, *states);
+    b.loop("n", *states, [&](Expr n) { state.store(n, kernel::constant(k, t, 0)); });
+    b.loop("t", seq, [&](Expr p) {
+      const Expr at = b.let("at", (batch * seq + p) * hidden + h), row = b.let("row", (batch * seq + p) * *states);
+      const Expr d = b.let("d", wide(delta[at])), v = b.let("v", wide(in[at]));
+      Buf sum = b.variable("sum", kernel::constant(k, t, 0));
+      b.loop("n", *states, [&](Expr n) {
+        const Expr next = b.let("next", exp(d * wide(A[h * *states + n])) * state.load(n) + d * wide(B[row + n]) * v);
+        state.store(n, next);
+        sum.set(sum.get() + next * wide(C[row + n]));
+      });
+      y.store(at, cast_to(sum.get(), node.result_dtype()));
+    });
+  });
+  return s.finish(), true;
+}
+
+}  // namespace rlxc::codegen

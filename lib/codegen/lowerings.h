@@ -1,0 +1,65 @@
+// The lowering function of each op kind (table in lower.cpp). They return false with a reason in Node::why.
+#pragma once
+#include "codegen/scope.h"
+
+namespace rlxc::codegen {
+
+// The activation of a fused op on a value of its compute type.
+Expr activation(const Epilogue&, Expr);
+
+bool lower_reshape(const Node&);
+bool lower_transpose(const Node&);
+bool lower_narrow(const Node&);
+bool lower_slice(const Node&);
+bool lower_expand(const Node&);
+bool lower_reverse(const Node&);
+bool lower_tile(const Node&);
+bool lower_concat(const Node&);
+bool lower_swiglu(const Node&);
+bool lower_rope(const Node&);
+
+bool lower_elementwise(const Node&);
+bool lower_region(const Node&);
+bool lower_batch_norm(const Node&);
+bool lower_quantize(const Node&);
+bool lower_dequantize(const Node&);
+
+bool lower_gather(const Node&);
+bool lower_gather_elements(const Node&);
+bool lower_gather_nd(const Node&);
+bool lower_scatter_elements(const Node&);
+bool lower_scatter_nd(const Node&);
+bool lower_pad(const Node&);
+bool lower_trilu(const Node&);
+bool lower_range(const Node&);
+bool lower_one_hot(const Node&);
+bool lower_dim_value(const Node&);
+bool lower_resize(const Node&);
+
+bool lower_reduce(const Node&);
+bool lower_arg_reduce(const Node&);
+bool lower_cumsum(const Node&);
+bool lower_topk(const Node&);
+bool lower_fft(const Node&);
+
+bool lower_softmax(const Node&);
+bool lower_norm(const Node&);
+bool lower_group_norm(const Node&);
+bool lower_lrn(const Node&);
+
+bool lower_matmul(const Node&);
+bool lower_fused_matmul(const Node&);
+bool lower_dot_general(const Node&);
+bool lower_q_matmul(const Node&);
+
+bool lower_conv(const Node&);
+bool lower_fused_conv(const Node&);
+bool lower_conv_transpose(const Node&);
+bool lower_q_conv(const Node&);
+bool lower_pool(const Node&);
+
+bool lower_attention(const Node&);
+bool lower_recurrent(const Node&);
+bool lower_selective_scan(const Node&);
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,239 @@
+#include "codegen/package.h"
+
+#include <map>
+#include <set>
+
+namespace rlxc::codegen {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+class Packager {
+ public:
+  Packager(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics)
+      : lir_(lir), m_(*lir.module), dims_(lir.module->dims), row_(row), diagnostics_(diagnostics) {
+    p_.name = std::move(name), p_.lir = &lir;
+  }
+
+  std::optional<Package> run() {
+    p_.graphs.resize(m_.graph_count());
+    packed_base_.assign(m_.graph_count(), Dim(0));
+    for (size_t g = 0; g < m_.graph_count(); ++g) {
+      packed_base_[g] = packed_;
+      packed_ = dims_.add(packed_, aligned(lir_.plans[g].packed_size));
+      weight_of_.emplace_back(m_.graph(GraphId(g)).value_capacity(), ~uint32_t{0});
+      collect_weights(m_.graph(GraphId(g)));
+    }
+    for (size_t g = 0; g < m_.graph_count(); ++g) lower_graph(m_.graph(GraphId(g)));
+    const Graph& main = m_.main();
+    for (NodeId n : main.inputs()) p_.inputs.push_back({std::string(m_.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
+    for (size_t i = 0; i < main.outputs().size(); ++i) {
+      std::string name(m_.text(main.output_name(i)));
+      if (name.empty()) name = std::string(m_.text(main.value_name(main.outputs()[i])));
+      p_.outputs.push_back({std::move(name), main.id(), main.outputs()[i]});
+    }
+    p_.packed_bytes = packed_, p_.load_scratch_bytes = load_scratch_;
+    p_.arena_bytes = aligned(lir_.plans[0].arena_size), p_.held_bytes = held_, p_.scratch_bytes = scratch_;
+    collect_symbols();
+    if (!diagnostics_.ok()) return std::nullopt;
+    return std::move(p_);
+  }
+
+ private:
+  Dim aligned(Dim d) { return dims_.mul(dims_.ceil_div(d, Dim(kAlignment)), Dim(kAlignment)); }
+  const GraphPlan& plan(const Graph& g) const { return lir_.plans[g.id().raw]; }
+  std::string where(const Graph& g, NodeId n) const { return "node \"" + g.label(n) + "\" (" + std::string(kind_name(g.op(n))) + ")"; }
+
+  void collect_weights(const Graph& g) {
+    for (NodeId n : g.nodes()) {
+      if (g.op(n) != OpKind::Param && g.op(n) != OpKind::Constant) continue;
+      const ValueId v = g.result(n);
+      const DataId data = g.attrs<DataAttrs>(n).data;
+      if (!data.valid()) {
+        if (g.use_count(v)) diagnostics_.error(Code::MissingWeights, "the model carries no data for this parameter", where(g, n));
+        continue;
+      }
+      weight_of_[g.id().raw][v.raw] = static_cast<uint32_t>(p_.weights.size());
+      std::string name(m_.text(g.value_name(v)));
+      const uint64_t bytes = m_.data[data].size_bytes(), offset = p_.weights_bytes;
+      p_.weights.push_back({data, name.empty() ? g.label(n) : name, bytes, offset});
+      p_.weights_bytes = (offset + bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+  }
+
+  Place place_of(const Graph& g, ValueId v) {
+    const Slot& s = plan(g).slot[v.raw];
+    switch (s.region) {
+      case Region::Input: return {Place::Memory::Input, s.index, s.offset};
+      case Region::Output: return {Place::Memory::Output, s.index, s.offset};
+      case Region::Weights: {
+        const ValueId root = s.root.valid() ? s.root : v;
+        return {Place::Memory::Weights, weight_of_[g.id().raw][root.raw], dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
+      }
+      case Region::Packed: return {Place::Memory::Packed, 0, dims_.add(packed_base_[g.id().raw], s.offset)};
+      case Region::Activations:
+      case Region::None: break;
+    }
+    return {Place::Memory::Arena, 0, s.offset};
+  }
+
+  void lower_graph(const Graph& g) {
+    GraphProgram& program = p_.graphs[g.id().raw];
+    const GraphPlan& pl = plan(g);
+    const IsWeight is_weight = [&](ValueId v) { return pl.slot[v.raw].region == Region::Weights || pl.slot[v.raw].region == Region::Packed; };
+    for (NodeId n : pl.schedule) {
+      const OpKind op = g.op(n);
+      if (has_trait(op, kLeaf | kTerminator) || (g.result_count(n) > 0 && pl.slot[g.result(n).raw].view)) continue;
+      if (has_trait(op, kBody)) {
+        control(g, n, &program.run);
+        continue;
+      }
+      std::string why;
+      auto kernels = lower_node(g, n, row_, is_weight, &why);
+      if (!kernels) {
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: " + why, where(g, n));
+        continue;
+      }
+      launches(g, n, *kernels, pl.phase[n.raw] == Phase::Prologue, &program);
+    }
+    for (size_t i = 0; i < g.outputs().size(); ++i) {
+      const ValueId v = g.outputs()[i];
+      const Place from = place_of(g, v);
+      if (from.memory == Place::Memory::Output && from.index == i && from.offset == Dim(0)) continue;
+      Step copy;
+      copy.kind = Step::Kind::Copy;
+      copy.graph = g.id();
+      copy.places = {{Place::Memory::Output, static_cast<uint32_t>(i), Dim(0)}, from};
+      copy.sizes = {pl.slot[v.raw].size};
+      program.run.push_back(std::move(copy));
+    }
+  }
+
+  void launches(const Graph& g, NodeId n, NodeKernels& lowered, bool prologue, GraphProgram* program) {
+    std::vector<Place> scratch;
+    Dim run_bytes(0), load_bytes(0);
+    for (const Scratch& s : lowered.scratch) {
+      const Dim bytes = aligned(dims_.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)));
+      if (s.on_load && !prologue) {
+        scratch.push_back({Place::Memory::Packed, 0, packed_});
+        packed_ = dims_.add(packed_, bytes);
+      } else {
+        Dim& top = prologue ? load_bytes : run_bytes;
+        scratch.push_back({Place::Memory::Scratch, 0, top});
+        top = dims_.add(top, bytes);
+      }
+    }
+    load_scratch_ = larger(load_scratch_, load_bytes), scratch_ = larger(scratch_, run_bytes);
+    std::vector<uint32_t> ids;
+    for (kernel::Kernel& k : lowered.kernels) ids.push_back(intern(g, n, std::move(k)));
+    for (const Launch& l : lowered.launches) {
+      Step s;
+      s.graph = g.id(), s.node = n, s.kernel = ids[l.kernel], s.sizes = l.sizes;
+      for (const Binding& b : l.buffers) {
+        if (b.kind == Binding::Kind::Scratch) s.places.push_back(scratch[b.index]);
+        else s.places.push_back(place_of(g, b.kind == Binding::Kind::Operand ? g.operand(n, b.index) : g.result(n, b.index)));
+      }
+      (prologue || l.on_load ? program->load : program->run).push_back(std::move(s));
+    }
+  }
+
+  Dim larger(Dim a, Dim b) {
+    if (dims_.at_least(dims_.sub(a, b), 0)) return a;
+    if (dims_.at_least(dims_.sub(b, a), 0)) return b;
+    return dims_.max(a, b);
+  }
+
+  // A kernel with the same text but for its name and head is used again; its head lists the nodes that share it.
+  uint32_t intern(const Graph& g, NodeId n, kernel::Kernel k) {
+    constexpr size_t kListed = 8;
+    const std::string op = std::move(k.name);
+    std::vector<std::string> head = std::move(k.comments);
+    k.name = "k", k.comments.clear();
+    for (const kernel::Buffer& b : k.buffers) k.comments.push_back(b.may_alias ? "shared" : "");
+    std::string text = kernel::to_text(k);
+    const auto [it, is_new] = by_text_.try_emplace(std::move(text), static_cast<uint32_t>(p_.kernels.size()));
+    if (is_new) {
+      k.name = p_.name + "_" + op + "_" + std::to_string(counts_[op]++);
+      k.comments = std::move(head);
+      k.comments.push_back("node " + g.label(n));
+      p_.kernels.push_back(std::move(k)), users_.push_back(1);
+    } else {
+      std::vector<std::string>& comments = p_.kernels[it->second].comments;
+      size_t& users = users_[it->second];
+      if (++users <= kListed) comments.push_back("node " + g.label(n));
+      else if (users == kListed + 1) comments.push_back("and other nodes");
+    }
+    return it->second;
+  }
+
+  void control(const Graph& g, NodeId n, std::vector<Step>* steps) {
+    Step s;
+    s.kind = g.op(n) == OpKind::If ? Step::Kind::If : g.op(n) == OpKind::Loop ? Step::Kind::Loop : Step::Kind::Scan;
+    s.graph = g.id(), s.node = n, s.body_arena = plan(g).body_offset[n.raw];
+    for (ValueId v : g.operands(n)) {
+      s.present.push_back(v.valid());
+      s.places.push_back(v.valid() ? place_of(g, v) : Place());
+    }
+    for (size_t r = 0; r < g.result_count(n); ++r) s.places.push_back(place_of(g, g.result(n, r)));
+    s.held = held_;
+    if (s.kind != Step::Kind::If) {
+      // Two buffers for each carried value, so that a body never writes what it reads.
+      const Graph& body = m_.graph(g.bodies(n)[0]);
+      for (ValueId v : body.outputs()) {
+        const Dim bytes = aligned(plan(body).slot[v.raw].size);
+        held_ = dims_.add(held_, dims_.mul(bytes, Dim(2)));
+      }
+    }
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      if (g.type(g.result(n, r)).kind != TypeKind::Tensor)
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences", where(g, n));
+    steps->push_back(std::move(s));
+  }
+
+  // Sizes must follow from the sizes of inputs.
+  void collect_symbols() {
+    std::set<std::string> known, used;
+    for (const Port& in : p_.inputs)
+      for (Dim d : m_.main().dims(in.value))
+        for (std::string& s : dims_.symbols_of(d)) known.insert(std::move(s));
+    std::map<std::string, std::string> unknown;  // and a node that needs it
+    auto use = [&](Dim d, const Step& s) {
+      if (d.is_static()) return;
+      for (const std::string& name : dims_.symbols_of(d)) {
+        used.insert(name);
+        if (!known.contains(name)) unknown.try_emplace(name, s.node.valid() ? where(m_.graph(s.graph), s.node) : std::string("the outputs"));
+      }
+    };
+    for (const GraphProgram& g : p_.graphs)
+      for (const auto* steps : {&g.load, &g.run})
+        for (const Step& s : *steps) {
+          for (Dim d : s.sizes) use(d, s);
+          for (const Place& p : s.places) use(p.offset, s);
+        }
+    for (const auto& [name, node] : unknown)
+      diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target needs sizes that follow from those of the inputs; \"" + name + "\" does not", node);
+    used.insert(known.begin(), known.end());
+    p_.symbols.assign(used.begin(), used.end());
+  }
+
+  const LirModule& lir_;
+  Module& m_;
+  DimTable& dims_;
+  const CapabilityRow& row_;
+  Diagnostics& diagnostics_;
+  Package p_;
+  std::vector<Dim> packed_base_;
+  std::vector<std::vector<uint32_t>> weight_of_;  // by graph, by value
+  std::map<std::string, uint32_t> by_text_;
+  std::map<std::string, uint32_t> counts_;
+  std::vector<size_t> users_;
+  Dim packed_{0}, load_scratch_{0}, scratch_{0}, held_{0};
+};
+
+}  // namespace
+
+std::optional<Package> make_package(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics) {
+  return Packager(lir, std::move(name), row, diagnostics).run();
+}
+
+}  // namespace rlxc::codegen

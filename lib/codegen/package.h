@@ -1,0 +1,73 @@
+// A module as a program for a host: which kernels there are, and the launches, copies and control flow that run it, each with
+// the memory it works on. Writers (one per language of the host) only spell it.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/lower.h"
+#include "ir/lir.h"
+#include "support/diagnostics.h"
+
+namespace rlxc::codegen {
+
+// A place in memory. Offsets are bytes; those of Arena count from the arena of the graph that is run.
+struct Place {
+  enum class Memory : uint8_t {
+    Weights,  // bytes of weight number `index`
+    Packed,   // what the load-time part of the program makes; kept for all runs
+    Arena,    // activations of the graph
+    Scratch,  // of one step; in the load-time part a block of its own
+    Input, Output,  // buffer number `index` of the graph
+  };
+  Memory memory = Memory::Arena;
+  uint32_t index = 0;
+  Dim offset;
+};
+
+struct Step {
+  enum class Kind : uint8_t { Launch, Copy, If, Loop, Scan };
+  Kind kind = Kind::Launch;
+  GraphId graph;
+  NodeId node;                 // that the step belongs to; invalid for the copies of outputs
+  uint32_t kernel = 0;         // Launch
+  std::vector<Place> places;   // Launch: arguments; Copy: to, from; If, Loop, Scan: operands (absent ones: see `present`), results
+  std::vector<bool> present;   // If, Loop, Scan: of the operands
+  std::vector<Dim> sizes;      // Launch: symbols of the kernel; Copy: bytes
+  Dim body_arena;              // control flow: where the arenas of the bodies begin
+  Dim held;                    // Loop, Scan: where its own memory (two buffers for each output of the body) begins
+};
+
+struct GraphProgram {
+  std::vector<Step> load, run;
+};
+
+struct Weight {
+  DataId data;
+  std::string name;
+  uint64_t bytes = 0, offset = 0;  // offset: in the file of all weights
+};
+
+struct Port {
+  std::string name;
+  GraphId graph;
+  ValueId value;
+};
+
+struct Package {
+  std::string name;
+  const LirModule* lir = nullptr;
+  std::vector<kernel::Kernel> kernels;          // equal kernels of several nodes are one
+  std::vector<GraphProgram> graphs;             // by graph id
+  std::vector<Weight> weights;
+  uint64_t weights_bytes = 0;
+  std::vector<Port> inputs, outputs;            // of the main graph
+  std::vector<std::string> symbols;             // that sizes depend on
+  Dim packed_bytes, load_scratch_bytes;         // static
+  Dim arena_bytes, held_bytes, scratch_bytes;   // of a run: one block with these parts in order
+};
+
+// Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget, Code::MissingWeights.
+std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,104 @@
+#include "codegen/scope.h"
+
+#include "kernel/simplify.h"
+
+namespace rlxc::codegen {
+
+namespace {
+
+std::string kernel_name(const Node& node, std::string_view part) {
+  std::string s(name(node.op()));
+  if (!part.empty()) s += "_" + std::string(part);
+  return s;
+}
+
+}  // namespace
+
+Scope::Scope(const Node& node, std::string_view part) : node_(node), builder_(std::make_unique<kernel::Builder>(kernel_name(node, part))) {
+  const Graph& g = node.graph;
+  std::string head(name(node.op()));
+  if (!part.empty()) head += " (" + std::string(part) + ")";
+  head += ":";
+  for (size_t i = 0; i < g.operands(node.id).size(); ++i)
+    head += (i ? ", " : " ") + (node.has(i) ? text(g.type(node.in(i)), node.table()) : std::string("-"));
+  for (size_t i = 0; i < g.result_count(node.id); ++i) head += (i ? ", " : " -> ") + text(g.type(node.result(i)), node.table());
+  builder_->head(std::move(head));
+}
+
+Index Scope::size(Dim d) {
+  if (const auto v = node_.table().constant_value(d)) return *v;
+  for (const auto& [dim, e] : sizes_)
+    if (dim == d) return e;
+  std::string name = node_.table().text(d);
+  Expr e = builder_->symbol(name.size() > 24 ? "n" : name);
+  sizes_.push_back({d, e});
+  launch_.sizes.push_back(d);
+  return e;
+}
+
+Dims Scope::shape(std::span<const Dim> dims) {
+  Dims out;
+  for (Dim d : dims) out.push_back(size(d));
+  return out;
+}
+
+Operand Scope::dense(std::string name, ValueId v) {
+  return kernel::dense(kernel(), std::move(name), node_.graph.dtype(v), shape(node_.graph.dims(v)));
+}
+
+Operand Scope::in(size_t i) {
+  bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
+  return dense("x" + std::to_string(i), node_.in(i));
+}
+
+Operand Scope::in(size_t i, std::span<const Dim> to) {
+  bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
+  const Dims own = shape(node_.dims(i)), wide = shape(to);
+  return kernel::broadcast_operand(kernel(), "x" + std::to_string(i), node_.dtype(i), own, wide);
+}
+
+Operand Scope::out(size_t i) {
+  bind({Binding::Kind::Result, static_cast<uint32_t>(i)});
+  return dense("y" + std::to_string(i), node_.result(i));
+}
+
+Operand Scope::scratch(uint32_t i) {
+  bind({Binding::Kind::Scratch, i});
+  const Scratch& s = node_.out.scratch[i];
+  return {"s" + std::to_string(i), s.dtype, {}, size(s.elements), 0};
+}
+
+Buf Scope::in_buf(size_t i) {
+  const Operand o = in(i);
+  return builder_->input(o.name, o.dtype, o.extent);
+}
+
+Buf Scope::out_buf(size_t i) {
+  const Operand o = out(i);
+  return builder_->output(o.name, o.dtype, o.extent);
+}
+
+std::vector<std::pair<std::string, DType>> Scope::outputs() {
+  std::vector<std::pair<std::string, DType>> names;
+  for (size_t i = 0; i < node_.graph.result_count(node_.id); ++i) {
+    bind({Binding::Kind::Result, static_cast<uint32_t>(i)});
+    names.push_back({"y" + std::to_string(i), node_.result_dtype(i)});
+  }
+  return names;
+}
+
+void Scope::may_alias() {
+  for (kernel::Buffer& b : kernel()->buffers)
+    if (b.space == kernel::Space::Global) b.may_alias = true;
+}
+
+void Scope::finish(bool on_load) {
+  kernel::Kernel k = builder_->finish();
+  kernel::simplify(k);
+  launch_.kernel = static_cast<uint32_t>(node_.out.kernels.size());
+  launch_.on_load = on_load;
+  node_.out.kernels.push_back(std::move(k));
+  node_.out.launches.push_back(std::move(launch_));
+}
+
+}  // namespace rlxc::codegen

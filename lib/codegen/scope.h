@@ -1,0 +1,77 @@
+// Tools of the lowering functions (lower_*.cpp): the node at hand, and a kernel of it being written.
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/lower.h"
+#include "kernel/builders/common.h"
+
+namespace rlxc::codegen {
+
+using kernel::Buf, kernel::Dims, kernel::Expr, kernel::Index, kernel::Operand;
+
+// The node being lowered.
+struct Node {
+  const Graph& graph;
+  NodeId id;
+  const CapabilityRow& row;
+  const IsWeight& is_weight;
+  NodeKernels& out;
+  std::string& why;
+
+  OpKind op() const { return graph.op(id); }
+  template <class A>
+  const A& attrs() const { return graph.attrs<A>(id); }
+  bool has(size_t i) const { return graph.operand(id, i).valid(); }
+  ValueId in(size_t i) const { return graph.operand(id, i); }
+  ValueId result(size_t i = 0) const { return graph.result(id, i); }
+  std::span<const Dim> dims(size_t i) const { return graph.dims(in(i)); }
+  std::span<const Dim> result_dims(size_t i = 0) const { return graph.dims(result(i)); }
+  DType dtype(size_t i) const { return graph.dtype(in(i)); }
+  DType result_dtype(size_t i = 0) const { return graph.dtype(result(i)); }
+  DimTable& table() const { return graph.module().dims; }
+  const kernel::Mapping& mapping() const { return row.mapping; }
+  bool constant(size_t i) const { return is_weight && is_weight(in(i)); }
+  bool fail(std::string message) const { return why = std::move(message), false; }
+  uint32_t scratch(DType t, Dim elements, bool on_load = false) const {
+    out.scratch.push_back({t, elements, on_load});
+    return static_cast<uint32_t>(out.scratch.size() - 1);
+  }
+};
+
+// One kernel of a node. Sizes that are not constant become symbols of the kernel. in(), out() and scratch() must be called in
+// the order in which the builder adds its arguments.
+class Scope {
+ public:
+  explicit Scope(const Node& node, std::string_view part = {});
+
+  kernel::Builder& builder() { return *builder_; }
+  kernel::Kernel* kernel() { return builder_->kernel(); }
+  Index size(Dim);
+  Dims shape(std::span<const Dim>);
+
+  Operand in(size_t i);                                              // row-major, in its own shape
+  Operand in(size_t i, std::span<const Dim> to);                     // broadcast to a larger shape
+  Operand out(size_t i = 0);
+  Operand scratch(uint32_t i);
+  Buf in_buf(size_t i);                                              // added to the kernel as an input
+  Buf out_buf(size_t i = 0);
+  void bind(Binding b) { launch_.buffers.push_back(b); }
+  std::vector<std::pair<std::string, DType>> outputs();              // all results, for build_generate
+  void may_alias();                                                  // results may share memory with operands, index by index
+
+  // Simplifies the kernel and launches it.
+  void finish(bool on_load = false);
+
+ private:
+  Operand dense(std::string name, ValueId);
+
+  const Node& node_;
+  std::unique_ptr<kernel::Builder> builder_;
+  Launch launch_;
+  std::vector<std::pair<Dim, Expr>> sizes_;
+};
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,159 @@
+#include "driver/compile.h"
+
+#include <chrono>
+
+#include "analysis/phases.h"
+#include "driver/config_files.h"
+#include "driver/pipeline.h"
+#include "driver/plan_lir.h"
+#include "driver/target_traits.h"
+#include "ir/verify.h"
+#include "support/text.h"
+
+namespace rlxc {
+namespace {
+
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double s = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return s;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+bool find_passes(std::span<const std::string_view> names, std::vector<const PassInfo*>* out, Diagnostics& d) {
+  for (std::string_view n : names) {
+    if (const PassInfo* p = find_pass(n)) {
+      out->push_back(p);
+      continue;
+    }
+    std::vector<std::string_view> known;
+    for (const PassInfo& p : all_passes()) known.push_back(p.name);
+    const auto close = closest(n, known);
+    d.error(Code::BadFlag, "there is no pass \"" + std::string(n) + "\"", {},
+            close ? "did you mean " + std::string(*close) + "?" : "`rlxc list passes` shows them");
+  }
+  return d.ok();
+}
+
+std::optional<PrecisionPolicy> policy_from(std::string_view s) {
+  constexpr std::pair<std::string_view, PrecisionPolicy> kPolicies[] = {
+      {"f32", PrecisionPolicy::F32},
+      {"f16", PrecisionPolicy::F16},
+      {"automixed", PrecisionPolicy::AutoMixed},
+      {"automixed-conservative", PrecisionPolicy::AutoMixedConservative},
+      {"automixed-bf16", PrecisionPolicy::AutoMixedBf16},
+  };
+  for (const auto& [name, policy] : kPolicies)
+    if (name == s) return policy;
+  return std::nullopt;
+}
+
+}  // namespace
+
+OpCounts count_ops(const Module& m) {
+  std::vector<int64_t> counts(kOpCount);
+  OpCounts out;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    for (NodeId n : g.nodes()) ++counts[static_cast<size_t>(g.op(n))], ++out.nodes;
+  }
+  for (size_t k = 0; k < counts.size(); ++k)
+    if (counts[k]) out.by_kind.emplace(kind_name(static_cast<OpKind>(k)), counts[k]);
+  out.launches = count_launches(m);
+  return out;
+}
+
+std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
+  PassOptions p;
+  p.fold_max_bytes = o.fold_max_bytes;
+  p.fast_math = o.fast_math;
+  if (o.precision.starts_with("custom:")) {
+    p.precision = PrecisionPolicy::Custom;
+    if (!read_precision_map(o.precision.substr(7), &p.custom_precision, d)) return std::nullopt;
+  } else if (const auto policy = policy_from(o.precision)) {
+    p.precision = *policy;
+  } else {
+    d.error(Code::BadFlag, "--precision does not know \"" + o.precision + "\"", {},
+            "one of f32, f16, automixed, automixed-conservative, automixed-bf16, custom:FILE");
+    return std::nullopt;
+  }
+  if (!o.calibration.empty()) {
+    CalibrationRecord record;
+    if (!read_calibration(o.calibration, &record, d)) return std::nullopt;
+    p.calibration = std::move(record);
+  }
+  return p;
+}
+
+bool optimise(Module& m, const TargetTraits& target, const Options& o, const PassOptions& pass_opts, const StageSink& sink, Compiled* out, Diagnostics& d) {
+  TargetTraits traits = target;
+  if (o.kernel_dispatch == "common")
+    for (size_t k = 0; k < kOpCount; ++k)
+      if (has_trait(static_cast<OpKind>(k), kFused)) traits.native.reset(k);
+  PassContext context{traits, pass_opts, d, out->decisions, out->precision};
+  RunnerOptions runner;
+  runner.verify = o.verify || o.verify_each;
+  runner.verify_each = o.verify_each;
+  runner.stop_after = o.stop_after;
+  runner.disabled.assign(o.disabled_passes.begin(), o.disabled_passes.end());
+  runner.bisect_limit = o.bisect_limit;
+  runner.dump = sink;
+
+  std::vector<PipelinePart> parts = pipeline(target.name, o);
+  if (!o.passes.empty()) parts = {{"custom", {o.passes.begin(), o.passes.end()}, 1}};
+  std::vector<const PassInfo*> known;
+  for (const std::string& name : o.disabled_passes) {
+    const std::string_view view = name;
+    if (!find_passes({&view, 1}, &known, d)) return false;
+  }
+  if (!o.stop_after.empty()) {
+    const std::string_view view = o.stop_after;
+    if (o.stop_after != "hir" && o.stop_after != "mir" && !find_passes({&view, 1}, &known, d)) return false;
+  }
+  if (o.stop_after == "hir") return true;
+  for (const PipelinePart& part : parts) {
+    std::vector<const PassInfo*> passes;
+    if (!find_passes(part.passes, &passes, d)) return false;
+    const bool ok = part.repeat > 1 ? run_to_fixed_point(m, passes, part.repeat, context, runner, &out->passes)
+                                    : run_passes(m, passes, context, runner, &out->passes);
+    if (!ok) return false;
+    if (o.stop_after == "mir" && part.name == "lower") break;
+  }
+  m.current_pass = {};
+  return d.ok();
+}
+
+std::optional<Compiled> compile(LoadedModel model, const std::string& target, const Options& o, const StageSink& sink, Diagnostics& d) {
+  const TargetTraits* traits = find_target(target);
+  if (!traits) {
+    const auto close = closest(target, target_names());
+    d.error(Code::BadFlag, "there is no target \"" + target + "\"", {},
+            close ? "did you mean " + std::string(*close) + "?" : "`rlxc list targets` shows them");
+    return std::nullopt;
+  }
+  const auto pass_opts = pass_options(o, d);
+  if (!pass_opts) return std::nullopt;
+  Compiled out;
+  out.target = target;
+  Stopwatch watch;
+  out.before = count_ops(*model.module);
+  if (sink) sink("import", true, *model.module);
+  if (o.verify && !verify(*model.module, d)) return std::nullopt;
+  if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
+  out.seconds.emplace_back("passes", watch.lap());
+  out.after = count_ops(*model.module);
+  auto lir = plan_lir(std::move(model.module), {o.alignment ? o.alignment : arena_alignment(target), o.in_place, o.verify}, d);
+  if (!lir) return std::nullopt;
+  out.lir = std::move(*lir);
+  out.seconds.emplace_back("plan", watch.lap());
+  if (sink) sink("lir", true, *out.lir.module);
+  return out;
+}
+
+}  // namespace rlxc

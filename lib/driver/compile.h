@@ -1,0 +1,43 @@
+// One compile: a loaded model through the pipeline of a target to LIR, with everything the reports need. No files are written here.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "driver/load.h"
+#include "driver/options.h"
+#include "ir/lir.h"
+#include "passes/runner.h"
+
+namespace rlxc {
+
+// Counts of a module's graphs at one moment.
+struct OpCounts {
+  std::map<std::string, int64_t> by_kind;   // kind_name -> nodes
+  int64_t nodes = 0, launches = 0;
+};
+OpCounts count_ops(const Module&);
+
+struct Compiled {
+  std::string target;
+  LirModule lir;
+  OpCounts before, after;
+  std::vector<Decision> decisions;
+  std::vector<PrecisionNote> precision;
+  RunnerReport passes;
+  std::vector<std::pair<std::string, double>> seconds;  // of the other stages: load, plan, ...
+};
+
+// Receives the text of a stage ("import", a pass name, "lir") as it is reached.
+using StageSink = std::function<void(std::string_view stage, bool changed, const Module&)>;
+
+// What the flags ask of the passes. Errors: bad precision or calibration files, unknown pass names.
+std::optional<PassOptions> pass_options(const Options&, Diagnostics&);
+
+// Runs the pipeline on a module in place. False on errors.
+bool optimise(Module&, const TargetTraits&, const Options&, const PassOptions&, const StageSink&, Compiled*, Diagnostics&);
+
+std::optional<Compiled> compile(LoadedModel, const std::string& target, const Options&, const StageSink&, Diagnostics&);
+
+}  // namespace rlxc

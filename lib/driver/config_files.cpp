@@ -1,0 +1,76 @@
+#include "driver/config_files.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "support/mapped_file.h"
+
+namespace rlxc {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMaxConfigBytes = 64 << 20;
+
+std::optional<json> read_object(const std::string& path, std::string_view format, Diagnostics& d) {
+  const auto file = open_model_file(path, d);
+  if (!file) return std::nullopt;
+  if (file->size() > kMaxConfigBytes) return d.error(Code::TooLarge, path + " is larger than 64 MiB"), std::nullopt;
+  const auto* begin = reinterpret_cast<const char*>(file->data());
+  json j = json::parse(begin, begin + file->size(), nullptr, false);
+  if (j.is_discarded() || !j.is_object()) return d.error(Code::BadJson, path + " is not a JSON object"), std::nullopt;
+  const auto it = j.find("format");
+  if (it == j.end() || *it != format) return d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\""), std::nullopt;
+  return j;
+}
+
+}  // namespace
+
+bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnostics& d) {
+  const auto j = read_object(path, "rlxc-precision-map", d);
+  if (!j) return false;
+  const auto rules = j->find("rules");
+  if (rules == j->end() || !rules->is_object()) return d.error(Code::BadJson, path + " needs an object \"rules\" of class or op name to dtype"), false;
+  for (const auto& [name, value] : rules->items()) {
+    const auto t = value.is_string() ? dtype_from_name(value.get<std::string>()) : std::nullopt;
+    if (!t || (*t != DType::F32 && *t != DType::F16 && *t != DType::BF16))
+      d.error(Code::BadJson, path + ": rule \"" + name + "\" must be f32, f16 or bf16");
+    else
+      out->rules.emplace_back(name, *t);
+  }
+  return d.ok();
+}
+
+bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnostics& d) {
+  const auto j = read_object(path, "rlxc-calibration", d);
+  if (!j) return false;
+  const auto tensors = j->find("tensors");
+  if (tensors == j->end() || !tensors->is_object()) return d.error(Code::BadCalibration, path + " needs an object \"tensors\""), false;
+  for (const auto& [name, t] : tensors->items()) {
+    CalibrationEntry e;
+    const auto bad = [&](const std::string& why) { d.error(Code::BadCalibration, path + ": tensor \"" + name + "\" " + why); };
+    if (!t.is_object() || !t.contains("scales") || !t["scales"].is_array() || t["scales"].empty()) {
+      bad("needs a list \"scales\"");
+      continue;
+    }
+    for (const json& s : t["scales"]) {
+      const double v = s.is_number() ? s.get<double>() : NAN;
+      if (!(v > 0) || !std::isfinite(v)) bad("has a scale that is not a positive number");
+      e.scales.push_back(v);
+    }
+    if (t.contains("axis")) {
+      if (!t["axis"].is_number_integer() || t["axis"].get<int64_t>() < 0) bad("has a bad axis");
+      else e.axis = t["axis"].get<int64_t>();
+    }
+    for (const json& z : t.value("zero_points", json::array())) {
+      if (!z.is_number_integer() || z.get<int64_t>() < -128 || z.get<int64_t>() > 127) bad("has a zero point outside -128..127");
+      else e.zero_points.push_back(z.get<int64_t>());
+    }
+    if (!e.zero_points.empty() && e.zero_points.size() != e.scales.size()) bad("has different numbers of scales and zero points");
+    e.zero_points.resize(e.scales.size());
+    out->entries.emplace_back(name, std::move(e));
+  }
+  return d.ok();
+}
+
+}  // namespace rlxc

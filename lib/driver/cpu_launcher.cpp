@@ -1,0 +1,261 @@
+#include "driver/cpu_launcher.h"
+
+#include <algorithm>
+
+#include "support/text.h"
+
+namespace rlxc {
+namespace {
+
+using codegen::Package;
+using codegen::Place;
+using codegen::Step;
+
+constexpr size_t kStepsInFunction = 64;
+
+std::string comment(std::string s) {
+  for (char& c : s)
+    if (static_cast<unsigned char>(c) < 32 || c == '\\') c = ' ';
+  for (size_t at; (at = s.find("*/")) != std::string::npos;) s[at] = ' ';
+  return s;
+}
+
+class Launcher {
+ public:
+  Launcher(const Package& p, CSizes* sizes) : p_(p), m_(*p.lir->module), n_(*sizes) {}
+
+  std::string run() {
+    for (size_t g = 0; g < p_.graphs.size(); ++g) declare(g);
+    out_ += "\n";
+    functions("load", all_loads(), true);
+    for (size_t g = 0; g < p_.graphs.size(); ++g) {
+      std::vector<const Step*> steps;
+      for (const Step& s : p_.graphs[g].run) steps.push_back(&s);
+      functions("graph_" + std::to_string(g), steps, false);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::string_view kParameters = "unsigned char* a, const void* const* in, void* const* out";
+  std::string context() const { return "const " + p_.name + "_ctx* c"; }
+  void declare(size_t g) { out_ += "static int graph_" + std::to_string(g) + "(" + context() + ", " + std::string(kParameters) + ");\n"; }
+
+  std::vector<const Step*> all_loads() const {
+    std::vector<const Step*> steps;
+    for (const codegen::GraphProgram& g : p_.graphs)
+      for (const Step& s : g.load) steps.push_back(&s);
+    return steps;
+  }
+
+  void functions(const std::string& name, const std::vector<const Step*>& steps, bool load) {
+    const std::string parameters = load ? context() + ", unsigned char* scratch" : context() + ", " + std::string(kParameters);
+    const std::string arguments = load ? "c, scratch" : "c, a, in, out";
+    std::string calls;
+    for (size_t first = 0; first < steps.size(); first += kStepsInFunction) {
+      const std::string part = name + "_" + std::to_string(first / kStepsInFunction);
+      body_.clear();
+      for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) step(*steps[i]);
+      out_ += "static int " + part + "(" + parameters + ") {\n";
+      if (load) out_ += "  (void)scratch;\n";
+      else out_ += "  unsigned char* scratch = c->scratch;\n  (void)scratch, (void)a, (void)in, (void)out;\n";
+      out_ += "  const int64_t* n = c->n;\n  (void)n;\n" + body_ + "  return 0;\n}\n\n";
+      calls += "  if ((status = " + part + "(" + arguments + "))) return status;\n";
+    }
+    out_ += "static int " + name + "(" + parameters + ") {\n  int status = 0;\n";
+    out_ += load ? "  (void)c, (void)scratch;\n" : "  (void)c, (void)a, (void)in, (void)out;\n";
+    out_ += calls + "  return status;\n}\n\n";
+  }
+
+  std::string plus(const std::string& base, Dim offset) { return offset == Dim(0) ? base : base + " + " + n_(offset); }
+
+  std::string pointer(const Place& p) {
+    const std::string i = std::to_string(p.index);
+    switch (p.memory) {
+      case Place::Memory::Weights: return "W(" + i + ", " + n_(p.offset) + ")";
+      case Place::Memory::Packed: return "P(" + n_(p.offset) + ")";
+      case Place::Memory::Arena: return "A(" + n_(p.offset) + ")";
+      case Place::Memory::Scratch: return "S(" + n_(p.offset) + ")";
+      case Place::Memory::Input: return "IN(" + i + ", " + n_(p.offset) + ")";
+      case Place::Memory::Output: return "OUT(" + i + ", " + n_(p.offset) + ")";
+    }
+    return "0";
+  }
+
+  void line(const std::string& s) { body_ += "  " + s + "\n"; }
+
+  void step(const Step& s) {
+    if (s.node.valid() && s.node != last_) line("// " + comment(m_.graph(s.graph).label(s.node)));
+    last_ = s.node;
+    switch (s.kind) {
+      case Step::Kind::Launch: {
+        std::string call = p_.kernels[s.kernel].name + "(";
+        for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + pointer(s.places[i]);
+        for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
+        return line(call + ");");
+      }
+      case Step::Kind::Copy: return line("memcpy(" + pointer(s.places[0]) + ", " + pointer(s.places[1]) + ", (size_t)" + n_(s.sizes[0]) + ");");
+      case Step::Kind::If: return if_step(s);
+      case Step::Kind::Loop: return loop(s);
+      case Step::Kind::Scan: return scan(s);
+    }
+  }
+
+  std::string list(const std::string& type, const std::string& name, const std::vector<std::string>& items) {
+    return type + " " + name + "[] = {" + (items.empty() ? "0" : join(items, ", ")) + "};";
+  }
+  std::string call_body(GraphId g, const Step& s) {
+    return "graph_" + std::to_string(g.raw) + "(c, " + plus("a", s.body_arena) + ", bi, bo)";
+  }
+  std::string bytes(const Graph& g, ValueId v) { return n_(p_.lir->plans[g.id().raw].slot[v.raw].size); }
+
+  void if_step(const Step& s) {
+    const Graph& g = m_.graph(s.graph);
+    const size_t operands = s.present.size();
+    std::vector<std::string> in, out;
+    for (size_t i = 1; i < operands; ++i) in.push_back(s.present[i] ? pointer(s.places[i]) : "0");
+    for (size_t r = operands; r < s.places.size(); ++r) out.push_back(pointer(s.places[r]));
+    line("{");
+    line("  " + list("const void*", "bi", in));
+    line("  " + list("void*", "bo", out));
+    line("  const int failed = *(const uint8_t*)" + pointer(s.places[0]) + " ? " + call_body(g.bodies(s.node)[0], s) + " : " + call_body(g.bodies(s.node)[1], s) + ";");
+    line("  if (failed) return failed;");
+    line("}");
+  }
+
+  // Where output `i` of the body of a loop is kept, the first and the second buffer.
+  std::vector<std::string> carry_buffers(const Step& s, const Graph& body) {
+    std::vector<std::string> places;
+    DimTable& t = m_.dims;
+    Dim at = s.held;
+    for (ValueId v : body.outputs()) {
+      const Dim size = t.mul(t.ceil_div(p_.lir->plans[body.id().raw].slot[v.raw].size, Dim(64)), Dim(64));
+      for (int copy = 0; copy < 2; ++copy) places.push_back("H(" + n_(at) + ")"), at = t.add(at, size);
+    }
+    return places;
+  }
+
+  void loop(const Step& s) {
+    const Graph& g = m_.graph(s.graph);
+    const Graph& body = m_.graph(g.bodies(s.node)[0]);
+    const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(s.node).carries);
+    const size_t operands = s.present.size(), results = s.places.size() - operands, scans = results - carries;
+    const auto held = carry_buffers(s, body);
+    std::vector<std::string> in = {"&i", "&go"}, out = {"&next"};
+    for (size_t k = 2; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
+    for (size_t k = 0; k < results; ++k) out.push_back("0");
+    line("{");
+    line("  const int64_t trips = " + (s.present[0] ? "*(const int64_t*)" + pointer(s.places[0]) : std::string("INT64_MAX")) + ";");
+    line("  int64_t i = 0;");
+    line("  uint8_t go = " + (s.present[1] ? "*(const uint8_t*)" + pointer(s.places[1]) : std::string("1")) + ", next = go;");
+    line("  " + list("const void*", "bi", in));
+    line("  " + list("void*", "bo", out));
+    line("  for (; i < trips && go; ++i) {");
+    for (size_t k = 0; k < carries; ++k) line("    bo[" + std::to_string(k + 1) + "] = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
+    for (size_t k = 0; k < scans; ++k) {
+      const ValueId v = g.result(s.node, carries + k);
+      line("    if (i >= " + n_(g.dims(v)[0]) + ") return RLXC_DYNAMIC_SIZE;");
+      line("    bo[" + std::to_string(1 + carries + k) + "] = (unsigned char*)" + pointer(s.places[operands + carries + k]) + " + i * " +
+           bytes(body, body.outputs()[1 + carries + k]) + ";");
+    }
+    line("    const int failed = " + call_body(body.id(), s) + ";");
+    line("    if (failed) return failed;");
+    line("    go = next;");
+    for (size_t k = 0; k < carries; ++k) line("    bi[" + std::to_string(k + 2) + "] = bo[" + std::to_string(k + 1) + "];");
+    line("  }");
+    for (size_t k = 0; k < scans; ++k) line("  if (i != " + n_(g.dims(g.result(s.node, carries + k))[0]) + ") return RLXC_DYNAMIC_SIZE;");
+    for (size_t k = 0; k < carries; ++k)
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k + 2) + "], (size_t)" + bytes(g, g.result(s.node, k)) + ");");
+    line("}");
+  }
+
+  void scan(const Step& s) {
+    const Graph& g = m_.graph(s.graph);
+    const Graph& body = m_.graph(g.bodies(s.node)[0]);
+    const auto& a = g.attrs<ScanAttrs>(s.node);
+    const auto states = static_cast<size_t>(a.states), inputs = static_cast<size_t>(a.scan_inputs), operands = s.present.size();
+    const size_t results = s.places.size() - operands, scans = results - states;
+    const auto held = carry_buffers(s, body);
+    const std::string length = n_(g.dims(g.operand(s.node, states))[0]);
+    auto turned = [](const std::vector<int64_t>& reverse, size_t k) { return k < reverse.size() && reverse[k] != 0; };
+    std::vector<std::string> in, out;
+    for (size_t k = 0; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
+    for (size_t k = 0; k < results; ++k) out.push_back("0");
+    line("{");
+    line("  " + list("const void*", "bi", in));
+    line("  " + list("void*", "bo", out));
+    line("  for (int64_t i = 0; i < " + length + "; ++i) {");
+    for (size_t k = 0; k < states; ++k) line("    bo[" + std::to_string(k) + "] = i % 2 ? " + held[2 * k + 1] + " : " + held[2 * k] + ";");
+    for (size_t k = 0; k < inputs; ++k)
+      line("    bi[" + std::to_string(states + k) + "] = (const unsigned char*)" + pointer(s.places[states + k]) + " + " +
+           (turned(a.input_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " + bytes(body, body.result(body.inputs()[states + k])) + ";");
+    for (size_t k = 0; k < scans; ++k)
+      line("    bo[" + std::to_string(states + k) + "] = (unsigned char*)" + pointer(s.places[operands + states + k]) + " + " +
+           (turned(a.output_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " + bytes(body, body.outputs()[states + k]) + ";");
+    line("    const int failed = " + call_body(body.id(), s) + ";");
+    line("    if (failed) return failed;");
+    for (size_t k = 0; k < states; ++k) line("    bi[" + std::to_string(k) + "] = bo[" + std::to_string(k) + "];");
+    line("  }");
+    for (size_t k = 0; k < states; ++k)
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k) + "], (size_t)" + bytes(g, g.result(s.node, k)) + ");");
+    line("}");
+  }
+
+  const Package& p_;
+  Module& m_;
+  CSizes& n_;
+  std::string out_, body_;
+  NodeId last_;
+};
+
+}  // namespace
+
+std::string CSizes::operator()(Dim d) {
+  if (const auto v = dims_.constant_value(d)) return std::to_string(*v);
+  const auto it = std::find(entries_.begin(), entries_.end(), d);
+  const auto at = static_cast<size_t>(it - entries_.begin());
+  if (it == entries_.end()) entries_.push_back(d);
+  return "n[" + std::to_string(at) + "]";
+}
+
+// The text of a size with symbols as s[i] and its functions as rlxc_*.
+std::string CSizes::expression(Dim d) const {
+  const std::string text = dims_.text(d);
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    std::string name;
+    bool quoted = false;
+    if (c == '"') {
+      quoted = true;
+      for (++i; i < text.size() && text[i] != '"'; ++i) {
+        if (text[i] == '\\') ++i;
+        name += text[i];
+      }
+      ++i;
+    } else if (std::string_view("+-*(),").find(c) != std::string_view::npos || (c >= '0' && c <= '9')) {
+      out += c, ++i;
+      while (c >= '0' && c <= '9' && i < text.size() && text[i] >= '0' && text[i] <= '9') out += text[i++];
+      continue;
+    } else {
+      while (i < text.size() && std::string_view("+-*(),").find(text[i]) == std::string_view::npos) name += text[i++];
+    }
+    if (!quoted && i < text.size() && text[i] == '(') {
+      out += "rlxc_" + name;
+      continue;
+    }
+    const auto it = std::find(symbols_.begin(), symbols_.end(), name);
+    out += "s[" + std::to_string(it - symbols_.begin()) + "]";
+  }
+  return out;
+}
+
+std::string CSizes::table() const {
+  std::string out;
+  for (size_t i = 0; i < entries_.size(); ++i) out += "  n[" + std::to_string(i) + "] = " + expression(entries_[i]) + ";  // " + comment(dims_.text(entries_[i])) + "\n";
+  return out;
+}
+
+std::string launcher_functions(const Package& p, CSizes* sizes) { return Launcher(p, sizes).run(); }
+
+}  // namespace rlxc

@@ -1,0 +1,393 @@
+#include "driver/cpu_package.h"
+
+#include <algorithm>
+
+#include "driver/cpu_launcher.h"
+#include "support/text.h"
+#include "target/cpu.h"
+#include "target/render.h"
+
+namespace rlxc {
+namespace {
+
+using codegen::Package;
+
+constexpr size_t kKernelsInFile = 24;
+
+bool in_model_file(const Package& p, const CpuPackageOptions& o, const codegen::Weight& w) {
+  const TensorData& d = p.lir->module->data[w.data];
+  return !o.pack_weights && !d.file.empty() && !d.splat;
+}
+
+std::string shape_text(const Package& p, const codegen::Port& port) {
+  const Module& m = *p.lir->module;
+  return text(m.graph(port.graph).type(port.value), m.dims);
+}
+
+std::string upper(std::string s) {
+  for (char& c : s)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return s;
+}
+
+std::string header(const Package& p) {
+  const std::string& n = p.name;
+  std::string s = "// " + n + ": a model as C, made by rlxc.\n//\n";
+  for (size_t i = 0; i < p.inputs.size(); ++i) s += "// input " + std::to_string(i) + ": " + quote(p.inputs[i].name) + " " + shape_text(p, p.inputs[i]) + "\n";
+  for (size_t i = 0; i < p.outputs.size(); ++i) s += "// output " + std::to_string(i) + ": " + quote(p.outputs[i].name) + " " + shape_text(p, p.outputs[i]) + "\n";
+  for (size_t i = 0; i < p.symbols.size(); ++i) s += "// size " + std::to_string(i) + ": " + quote(p.symbols[i]) + "\n";
+  s += "//\n// Tensors are dense, row-major, little-endian; bool is a byte, 0 or 1; f16 and bf16 are their bits as uint16_t.\n#pragma once\n";
+  s += "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+  const std::string u = upper(n);
+  s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u + "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
+       "_NO_SIZES = 3,        // set_sizes was not called, or a size is negative\n  " + u + "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
+  s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u + "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " +
+       std::to_string(p.symbols.size()) + ", " + u + "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
+  s += "typedef struct " + n + "_ctx " + n + "_ctx;\n\n";
+  s += "// Maps the weights (files in `folder`) and prepares them. NULL and an error code where that fails.\n";
+  s += n + "_ctx* " + n + "_create(const char* folder, int* error);\n";
+  s += "// The same with the bytes of each weight, in the order of " + n + "_weight_name; they must outlive the context.\n";
+  s += n + "_ctx* " + n + "_create_from(const void* const* weights, int* error);\nconst char* " + n + "_weight_name(int i);\n\n";
+  s += "// Gives the sizes above their values and makes room for them. Not needed where there are none.\n";
+  s += "int " + n + "_set_sizes(" + n + "_ctx*, const int64_t* sizes);\n";
+  s += "size_t " + n + "_arena_size(const " + n + "_ctx*);              // bytes of activations, and of scratch memory\n";
+  s += "size_t " + n + "_input_bytes(const " + n + "_ctx*, int i);\nsize_t " + n + "_output_bytes(const " + n + "_ctx*, int i);\n\n";
+  s += "// One run. Not to be called for one context from two threads at a time.\n";
+  s += "int " + n + "_run(" + n + "_ctx*, const void* const* inputs, void* const* outputs);\n";
+  s += "void " + n + "_destroy(" + n + "_ctx*);\n\n#ifdef __cplusplus\n}\n#endif\n";
+  return s;
+}
+
+std::string prototypes(const Package& p) {
+  std::string s = "// The kernels, in the order in which they are first used.\n#pragma once\n#include <stdbool.h>\n#include <stdint.h>\n\n";
+  target::Helpers helpers;
+  for (const kernel::Kernel& k : p.kernels) {
+    std::string open = target::cpu().open(k, kernel::launch_of(k), helpers);
+    s += open.substr(0, open.rfind(" {")) + ";\n";
+  }
+  return s;
+}
+
+std::string weight_table(const Package& p, const CpuPackageOptions& o) {
+  std::vector<std::string> files = {"weights.bin"};
+  std::string rows;
+  uint64_t packed = 0;
+  for (const codegen::Weight& w : p.weights) {
+    const TensorData& d = p.lir->module->data[w.data];
+    size_t file = 0;
+    uint64_t offset = packed;
+    if (in_model_file(p, o, w)) {
+      const auto it = std::find(files.begin(), files.end(), d.file);
+      file = static_cast<size_t>(it - files.begin());
+      if (it == files.end()) files.push_back(d.file);
+      offset = d.offset;
+    } else {
+      packed = (packed + w.bytes + 63) / 64 * 64;
+    }
+    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(offset) + "u, " + std::to_string(w.bytes) + "u},\n";
+  }
+  std::string s = "enum { FILES = " + std::to_string(files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\nstatic const char* const kFiles[FILES] = {";
+  for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + quote(files[i]);
+  s += "};\n\ntypedef struct {\n  const char* name;\n  int file;\n  uint64_t offset, bytes;\n} weight_row;\n\n";
+  return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 0, 0}};\n\n";
+}
+
+std::string replaced(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values) { return target::expand(text, values); }
+
+constexpr std::string_view kLauncherHead = R"(// The host side of $N: weights, memory, and the order of the kernels.
+#include "$N.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels.h"
+
+enum { RLXC_DYNAMIC_SIZE = $U_DYNAMIC_SIZE };
+
+$TABLEstruct $N_ctx {
+  const void* weights[WEIGHTS + 1];
+  void* maps[FILES];
+  size_t map_bytes[FILES];
+  unsigned char *packed, *arena, *held, *scratch;
+  int64_t n[$COUNT + 1];  // sizes
+  int sized;
+};
+
+#define W(i, offset) ((const void*)((const unsigned char*)c->weights[i] + (offset)))
+#define P(offset) ((void*)(c->packed + (offset)))
+#define A(offset) ((void*)(a + (offset)))
+#define H(offset) ((void*)(c->held + (offset)))
+#define S(offset) ((void*)(scratch + (offset)))
+#define IN(i, offset) ((const void*)((const unsigned char*)in[i] + (offset)))
+#define OUT(i, offset) ((void*)((unsigned char*)out[i] + (offset)))
+
+)";
+
+constexpr std::string_view kLauncherTail = R"($FUNCTIONS#define UNUSED __attribute__((unused))
+static UNUSED int64_t rlxc_floordiv(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static UNUSED int64_t rlxc_mod(int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(a, b) * b; }
+static UNUSED int64_t rlxc_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static UNUSED int64_t rlxc_max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
+
+int $N_set_sizes($N_ctx* c, const int64_t* s) {
+  int64_t* n = c->n;
+  (void)n, (void)s;
+  for (int i = 0; i < $U_SIZES; ++i)
+    if (s[i] < 0) return $U_NO_SIZES;
+$SIZES  free(c->arena);
+  c->arena = allocate($ARENA + $HELD + $SCRATCH);
+  if (!c->arena) return $U_NO_MEMORY;
+  c->held = c->arena + $ARENA;
+  c->scratch = c->held + $HELD;
+  c->sized = 1;
+  return $U_OK;
+}
+
+size_t $N_arena_size(const $N_ctx* c) {
+  const int64_t* n = c->n;
+  (void)n;
+  return (size_t)($ARENA + $HELD + $SCRATCH);
+}
+
+size_t $N_input_bytes(const $N_ctx* c, int i) {
+  const int64_t* n = c->n;
+  (void)n;
+  switch (i) {
+$INPUTS    default: return 0;
+  }
+}
+
+size_t $N_output_bytes(const $N_ctx* c, int i) {
+  const int64_t* n = c->n;
+  (void)n;
+  switch (i) {
+$OUTPUTS    default: return 0;
+  }
+}
+
+const char* $N_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : ""; }
+
+static $N_ctx* finish($N_ctx* c, int* error) {
+  unsigned char* scratch = allocate($LOAD_SCRATCH);
+  c->packed = allocate($PACKED);
+  int status = c->packed && scratch ? load(c, scratch) : $U_NO_MEMORY;
+  if (!status && $U_SIZES == 0) status = $N_set_sizes(c, 0);
+  free(scratch);
+  if (error) *error = status;
+  if (!status) return c;
+  $N_destroy(c);
+  return 0;
+}
+
+$N_ctx* $N_create_from(const void* const* weights, int* error) {
+  $N_ctx* c = calloc(1, sizeof *c);
+  if (!c) {
+    if (error) *error = $U_NO_MEMORY;
+    return 0;
+  }
+  for (int i = 0; i < WEIGHTS; ++i) c->weights[i] = weights[i];
+  return finish(c, error);
+}
+
+static int map_file($N_ctx* c, const char* folder, int i) {
+  const size_t length = strlen(folder) + strlen(kFiles[i]) + 2;
+  char* path = malloc(length);
+  if (!path) return $U_NO_MEMORY;
+  strcpy(path, folder), strcat(path, "/"), strcat(path, kFiles[i]);
+  const int file = open(path, O_RDONLY);
+  free(path);
+  struct stat info;
+  if (file < 0) return $U_NO_WEIGHTS;
+  if (fstat(file, &info) == 0 && info.st_size > 0) {
+    void* bytes = mmap(0, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (bytes != MAP_FAILED) c->maps[i] = bytes, c->map_bytes[i] = (size_t)info.st_size;
+  }
+  close(file);
+  return $U_OK;
+}
+
+$N_ctx* $N_create(const char* folder, int* error) {
+  $N_ctx* c = calloc(1, sizeof *c);
+  int status = c ? $U_OK : $U_NO_MEMORY;
+  for (int i = 0; !status && i < WEIGHTS; ++i) {
+    const weight_row* w = &kWeights[i];
+    if (w->bytes == 0) continue;
+    if (!c->maps[w->file]) status = map_file(c, folder, w->file);
+    if (!status && (w->offset > c->map_bytes[w->file] || w->bytes > c->map_bytes[w->file] - w->offset)) status = $U_NO_WEIGHTS;
+    if (!status) c->weights[i] = (const unsigned char*)c->maps[w->file] + w->offset;
+  }
+  if (!status) return finish(c, error);
+  if (error) *error = status;
+  if (c) $N_destroy(c);
+  return 0;
+}
+
+int $N_run($N_ctx* c, const void* const* inputs, void* const* outputs) {
+  if (!c->sized) return $U_NO_SIZES;
+  return graph_0(c, c->arena, inputs, outputs);
+}
+
+void $N_destroy($N_ctx* c) {
+  if (!c) return;
+  for (int i = 0; i < FILES; ++i)
+    if (c->maps[i]) munmap(c->maps[i], c->map_bytes[i]);
+  free(c->packed), free(c->arena), free(c);
+}
+)";
+
+std::string launcher(const Package& p, const CpuPackageOptions& o) {
+  CSizes sizes(p.lir->module->dims, p.symbols);
+  const std::string functions = launcher_functions(p, &sizes);
+  auto ports = [&](const std::vector<codegen::Port>& list) {
+    std::string s;
+    for (size_t i = 0; i < list.size(); ++i)
+      s += "    case " + std::to_string(i) + ": return (size_t)" + sizes(p.lir->plans[list[i].graph.raw].slot[list[i].value.raw].size) + ";\n";
+    return s;
+  };
+  const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
+  const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
+  const std::vector<std::pair<std::string_view, std::string>> values = {
+      {"TABLE", weight_table(p, o)}, {"COUNT", std::to_string(sizes.count())}, {"FUNCTIONS", functions},
+      {"SIZES", sizes.table()}, {"ARENA", arena}, {"HELD", held}, {"SCRATCH", scratch}, {"INPUTS", inputs}, {"OUTPUTS", outputs},
+      {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)}, {"PACKED", sizes(p.packed_bytes)}, {"N", p.name}, {"U", upper(p.name)}};
+  return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
+}
+
+constexpr std::string_view kMain = R"(// Runs $N on raw files: run FOLDER [SIZE=VALUE...] INPUT... writes output_<i>.bin. FOLDER holds the weights.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "$N.h"
+
+static const char* const kSizes[$U_SIZES + 1] = {$NAMES0};
+
+int main(int argc, char** argv) {
+  int64_t sizes[$U_SIZES + 1] = {0};
+  const char* files[$U_INPUTS + 1] = {0};
+  int given = 0, error = 0;
+  for (int i = 2; i < argc; ++i) {
+    int is_size = 0;
+    for (int s = 0; s < $U_SIZES; ++s) {
+      const size_t length = strlen(kSizes[s]);
+      if (strncmp(argv[i], kSizes[s], length) == 0 && argv[i][length] == '=') sizes[s] = strtoll(argv[i] + length + 1, 0, 10), is_size = 1;
+    }
+    if (!is_size && given < $U_INPUTS) files[given++] = argv[i];
+  }
+  if (argc < 2 || given != $U_INPUTS) {
+    fprintf(stderr, "usage: %s FOLDER [SIZE=VALUE...] INPUT...\n", argv[0]);
+    return 2;
+  }
+  $N_ctx* c = $N_create(argv[1], &error);
+  if (c && $U_SIZES > 0) error = $N_set_sizes(c, sizes);
+  void* inputs[$U_INPUTS + 1] = {0};
+  void* outputs[$U_OUTPUTS + 1] = {0};
+  for (int i = 0; !error && i < $U_INPUTS; ++i) {
+    const size_t bytes = $N_input_bytes(c, i);
+    FILE* f = fopen(files[i], "rb");
+    inputs[i] = malloc(bytes + 1);
+    if (!f || !inputs[i] || fread(inputs[i], 1, bytes, f) != bytes) {
+      fprintf(stderr, "%s: can't read %zu bytes\n", files[i], bytes);
+      return 3;
+    }
+    fclose(f);
+  }
+  for (int i = 0; !error && i < $U_OUTPUTS; ++i) {
+    outputs[i] = malloc($N_output_bytes(c, i) + 1);
+    if (!outputs[i]) return 3;
+  }
+  if (!error) error = $N_run(c, (const void* const*)inputs, outputs);
+  for (int i = 0; !error && i < $U_OUTPUTS; ++i) {
+    char name[64];
+    snprintf(name, sizeof name, "output_%d.bin", i);
+    FILE* f = fopen(name, "wb");
+    if (!f || fwrite(outputs[i], 1, $N_output_bytes(c, i), f) != $N_output_bytes(c, i)) error = 6;
+    if (f) fclose(f);
+  }
+  if (error) fprintf(stderr, "$N: error %d (see $N.h)\n", error);
+  $N_destroy(c);
+  return error;
+}
+)";
+
+std::string makefile(const Package& p, size_t files) {
+  std::string objects = p.name + ".o parallel.o";
+  for (size_t i = 0; i < files; ++i) objects += " kernels_" + std::to_string(i) + ".o";
+  return "# make builds lib" + p.name + ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing -fPIC -pthread\nOBJECTS = " + objects +
+         "\n\nrun: main.o lib" + p.name + ".a\n\t$(CC) $(CFLAGS) -o $@ $^ -pthread -lm\n\nlib" + p.name +
+         ".a: $(OBJECTS)\n\t$(AR) rcs $@ $^\n\n%.o: %.c\n\t$(CC) $(CFLAGS) $(OWN) -c -o $@ $<\n\nclean:\n\trm -f *.o lib" + p.name + ".a run\n\n.PHONY: clean\n";
+}
+
+std::string readme(const Package& p, const CpuPackageOptions& o) {
+  uint64_t own = 0;
+  for (const codegen::Weight& w : p.weights)
+    if (!in_model_file(p, o, w)) own += w.bytes;
+  std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " + std::to_string(p.weights.size()) + " weights.\n\n";
+  s += "| file | content |\n|---|---|\n| `" + p.name + ".h` | the C API, inputs and outputs |\n| `" + p.name + ".c` | weights, memory, the order of the kernels |\n";
+  s += "| `kernels_*.c` | the kernels; each says which nodes of the model it computes |\n| `parallel.c` | threads |\n| `main.c` | a test runner on raw files |\n\n";
+  s += "Build with `make` (gcc or clang). Run with `./run FOLDER INPUT...`, FOLDER being where the weights are:\n\n";
+  if (own > 0) s += "- `weights.bin`, " + std::to_string(own) + " bytes of tensors (64-byte aligned)\n";
+  for (const codegen::Weight& w : p.weights)
+    if (in_model_file(p, o, w)) {
+      s += "- the weights files of the model, read where they are\n";
+      break;
+    }
+  if (p.weights.empty()) s += "- none: the model has no weights\n";
+  s += "\n| tensor | name | type |\n|---|---|---|\n";
+  for (size_t i = 0; i < p.inputs.size(); ++i) s += "| input " + std::to_string(i) + " | " + p.inputs[i].name + " | " + shape_text(p, p.inputs[i]) + " |\n";
+  for (size_t i = 0; i < p.outputs.size(); ++i) s += "| output " + std::to_string(i) + " | " + p.outputs[i].name + " | " + shape_text(p, p.outputs[i]) + " |\n";
+  return s;
+}
+
+}  // namespace
+
+std::string c_identifier(std::string_view text) {
+  std::string s;
+  for (char c : text) s += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+  if (s.empty() || (s[0] >= '0' && s[0] <= '9') || s[0] == '_') s = "model_" + s;
+  return s;
+}
+
+std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOptions& o) {
+  std::vector<TextFile> files = {{p.name + ".h", header(p)}, {p.name + ".c", launcher(p, o)}, {"kernels.h", prototypes(p)}};
+  size_t count = 0;
+  for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile, ++count) {
+    std::vector<const kernel::Kernel*> kernels;
+    for (size_t i = first; i < std::min(first + kKernelsInFile, p.kernels.size()); ++i) kernels.push_back(&p.kernels[i]);
+    files.push_back({"kernels_" + std::to_string(count) + ".c", target::render(kernels, target::cpu())});
+  }
+  files.push_back({"parallel.c", std::string(target::parallel_runtime(o.threads))});
+  std::string names;
+  for (const std::string& s : p.symbols) names += quote(s) + ", ";
+  files.push_back({"main.c", replaced(kMain, {{"NAMES", names}, {"N", p.name}, {"U", upper(p.name)}})});
+  files.push_back({"Makefile", makefile(p, count)});
+  files.push_back({"README.md", readme(p, o)});
+  return files;
+}
+
+bool write_weights(const Package& p, const CpuPackageOptions& o, const std::function<bool(std::span<const std::byte>)>& write) {
+  constexpr size_t kBlock = 1 << 16;
+  for (const codegen::Weight& w : p.weights) {
+    if (in_model_file(p, o, w)) continue;
+    const TensorData& d = p.lir->module->data[w.data];
+    if (!d.splat) {
+      if (!write(d.bytes)) return false;
+    } else {
+      std::vector<std::byte> block;
+      while (block.size() < kBlock && block.size() < w.bytes) block.insert(block.end(), d.bytes.begin(), d.bytes.end());
+      for (uint64_t done = 0; done < w.bytes; done += block.size())
+        if (!write(std::span(block).first(std::min<uint64_t>(block.size(), w.bytes - done)))) return false;
+    }
+    const std::byte zeros[64] = {};
+    if (w.bytes % 64 != 0 && !write(std::span(zeros).first(64 - w.bytes % 64))) return false;
+  }
+  return true;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,20 @@
+// Reads a model of any form: ONNX, the JSON graph form, or the text form of the IR. The content decides, not the name.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "driver/options.h"
+#include "ir/graph.h"
+
+namespace rlxc {
+
+struct LoadedModel {
+  std::unique_ptr<Module> module;
+  std::string format;           // "onnx", "json", "text"
+  uint64_t file_size = 0;
+  std::string content_hash;     // 128-bit hash of the file's bytes (Hash128)
+};
+
+std::optional<LoadedModel> load_model(const Options&, Diagnostics&);
+
+}  // namespace rlxc

@@ -1,0 +1,45 @@
+// A cpu package built by the C compiler of this machine, loaded and run: `rlxc run --engine=kernels`, and tests.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/package.h"
+#include "eval/eval.h"
+
+namespace rlxc {
+
+struct RunOptions {
+  std::string compiler = "cc";
+  std::vector<std::string> flags = {"-O1", "-march=native"};
+  bool threads = false;
+  std::string folder;  // where the sources are kept; empty: a temporary folder, removed afterwards
+};
+
+class LoadedPackage {
+ public:
+  // Errors: Code::ToolFailed with the compiler's message.
+  static std::unique_ptr<LoadedPackage> build(const codegen::Package&, const RunOptions&, Diagnostics&);
+  ~LoadedPackage();
+  LoadedPackage(const LoadedPackage&) = delete;
+  LoadedPackage& operator=(const LoadedPackage&) = delete;
+
+  // Inputs in the order of the graph; their shapes bind the symbols. Code::BadShape, BadType where they do not fit.
+  std::optional<std::vector<eval::HostValue>> run(std::span<const eval::HostValue> inputs, Diagnostics&);
+
+ private:
+  explicit LoadedPackage(const codegen::Package&);
+  struct Api;
+
+  const codegen::Package& package_;
+  void* library_ = nullptr;
+  void* context_ = nullptr;
+  std::unique_ptr<Api> api_;
+  std::vector<std::vector<std::byte>> expanded_;  // weights that the module holds as one repeated element
+};
+
+std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&, const RunOptions& = {});
+
+}  // namespace rlxc

@@ -1,0 +1,74 @@
+#include "driver/target_traits.h"
+
+#include <array>
+#include <map>
+#include <string>
+
+namespace rlxc {
+namespace {
+
+struct Row {
+  std::string_view name;
+  uint32_t region_steps, region_inputs;
+  double launch_ns, memory_gbps, peak_gflops;
+  uint64_t alignment;
+  bool kernels;  // kernels are generated for it; else it takes a graph, and fused kinds that the graph language lacks are expanded
+};
+
+constexpr std::array<Row, 7> kRows = {{
+    {"cpu", 64, 16, 50, 50, 200, 64, true},
+    {"metal", 32, 16, 500, 200, 4000, 256, true},
+    {"mlx", 32, 16, 500, 200, 4000, 64, false},
+    {"wgpu", 32, 8, 3000, 100, 2000, 256, true},
+    {"cuda", 32, 16, 2000, 800, 20000, 256, true},
+    {"rocm", 32, 16, 2000, 800, 20000, 256, true},
+    {"tpu", 32, 16, 3000, 800, 100000, 128, false},
+}};
+
+constexpr std::array<std::string_view, kRows.size()> kNames = [] {
+  std::array<std::string_view, kRows.size()> names;
+  for (size_t i = 0; i < kRows.size(); ++i) names[i] = kRows[i].name;
+  return names;
+}();
+
+TargetTraits make(const Row& row) {
+  TargetTraits t;
+  t.name = row.name;
+  t.region_max_steps = row.region_steps;
+  t.region_max_inputs = row.region_inputs;
+  t.launch_ns = row.launch_ns;
+  t.memory_gbps = row.memory_gbps;
+  t.peak_gflops = row.peak_gflops;
+  for (size_t k = 0; k < kOpCount; ++k) {
+    const auto op = static_cast<OpKind>(k);
+    if (has_trait(op, kHir)) t.native.reset(k);
+    // StableHLO has no fused kinds: XLA forms its own groups from primitive operations.
+    if (!row.kernels && row.name == "tpu" && has_trait(op, kFused)) t.native.reset(k);
+    if (!has_trait(op, kActivation)) t.epilogues.reset(k);
+  }
+  for (OpKind op : {OpKind::DotGeneral, OpKind::BatchNormInference})
+    if (row.kernels) t.native.reset(static_cast<size_t>(op));
+  return t;
+}
+
+}  // namespace
+
+std::span<const std::string_view> target_names() { return kNames; }
+
+const TargetTraits* find_target(std::string_view name) {
+  static const auto table = [] {
+    std::map<std::string_view, TargetTraits> m;
+    for (const Row& row : kRows) m.emplace(row.name, make(row));
+    return m;
+  }();
+  auto it = table.find(name);
+  return it == table.end() ? nullptr : &it->second;
+}
+
+uint64_t arena_alignment(std::string_view target) {
+  for (const Row& row : kRows)
+    if (row.name == target) return row.alignment;
+  return 64;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,149 @@
+#include "eval/attention.h"
+
+#include <algorithm>
+
+#include "eval/norm.h"
+
+namespace rlxc::eval {
+
+HeadView head_view(std::span<const int64_t> d, AttentionLayout layout, int64_t heads, bool transposed) {
+  switch (layout) {
+    case AttentionLayout::Packed: {
+      const int64_t width = d[2] / heads;
+      return {d[0], heads, d[1], width, d[1] * d[2], width, d[2], 1};
+    }
+    case AttentionLayout::BSHD: return {d[0], d[2], d[1], d[3], d[1] * d[2] * d[3], d[3], d[2] * d[3], 1};
+    default: break;
+  }
+  if (transposed) return {d[0], d[1], d[3], d[2], d[1] * d[2] * d[3], d[2] * d[3], 1, d[3]};
+  return {d[0], d[1], d[2], d[3], d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+}
+
+std::vector<double> attention(const AttentionOperands& p) {
+  const HeadView &q = p.q_view, &k = p.k_view, &v = p.v_view, &y = p.y_view;
+  std::vector<double> out(static_cast<size_t>(y.batch * y.heads * y.length * y.width), 0.0);
+  const int64_t group = k.heads > 0 ? std::max<int64_t>(1, q.heads / k.heads) : 1;
+  const double scale = p.scale != 0 ? p.scale : 1 / std::sqrt(static_cast<double>(q.width));
+  std::vector<double> mask, scores(static_cast<size_t>(k.length));
+  int64_t mask_stride[4] = {};
+  if (p.mask) {
+    mask = load_all<double>(*p.mask);
+    const auto strides = strides_of(p.mask->dims);
+    for (size_t i = 0, rank = strides.size(); i < rank; ++i) mask_stride[4 - rank + i] = p.mask->dims[i] == 1 ? 0 : strides[i];
+  }
+  const double hidden = -std::numeric_limits<double>::infinity();
+  for (int64_t b = 0; b < q.batch; ++b)
+    for (int64_t h = 0; h < q.heads; ++h)
+      for (int64_t i = 0; i < q.length; ++i) {
+        const int64_t position = k.length - q.length + i;
+        const double* query = p.q.data() + q.at(b, h, i);
+        for (int64_t j = 0; j < k.length; ++j) {
+          double s = hidden;
+          const double m =
+              p.mask
+                  ? mask[static_cast<size_t>(b * mask_stride[0] + h * mask_stride[1] + i * mask_stride[2] + j * mask_stride[3])]
+                  : 0;
+          const bool causal = p.kind == MaskKind::Causal || p.kind == MaskKind::SlidingWindow;
+          const bool visible = (!causal || j <= position) && (p.kind != MaskKind::SlidingWindow || j >= position - p.window) &&
+                               (p.kind != MaskKind::Custom || m != 0);
+          if (visible) {
+            const double* key = p.k.data() + k.at(b, h / group, j);
+            s = 0;
+            for (int64_t d = 0; d < q.width; ++d) s += query[d * q.element_stride] * key[d * k.element_stride];
+            s *= scale;
+            if (p.softcap > 0) s = p.softcap * std::tanh(s / p.softcap);
+            if (p.kind == MaskKind::Bias) s += m;
+          }
+          scores[static_cast<size_t>(j)] = s;
+        }
+        softmax_run(scores.data(), k.length);
+        double* result = out.data() + y.at(b, h, i);
+        for (int64_t j = 0; j < k.length; ++j) {
+          const double w = scores[static_cast<size_t>(j)];
+          if (w == 0) continue;
+          const double* value = p.v.data() + v.at(b, h / group, j);
+          for (int64_t d = 0; d < v.width; ++d) result[d] += w * value[d];
+        }
+      }
+  return out;
+}
+
+void rope(std::vector<double>& x, const HeadView& v, const TensorData& cos_table, const TensorData& sin_table, int64_t n_rot,
+          RopeStyle style) {
+  const auto cosines = load_all<double>(cos_table), sines = load_all<double>(sin_table);
+  const auto& d = cos_table.dims;
+  const int64_t half = n_rot / 2, columns = d.back(), rows = d.size() > 1 ? d[d.size() - 2] : 1;
+  // Leading axes of the tables: absent, 1 or the batch (and 1 for the heads).
+  const int64_t tables = static_cast<int64_t>(cosines.size()) / std::max<int64_t>(1, rows * columns);
+  for (int64_t b = 0; b < v.batch; ++b)
+    for (int64_t h = 0; h < v.heads; ++h)
+      for (int64_t s = 0; s < v.length; ++s) {
+        double* head = x.data() + v.at(b, h, s);
+        const int64_t table = tables == 1 ? 0 : tables == v.batch ? b : b * v.heads + h;
+        const auto row = static_cast<size_t>((table * rows + (rows == 1 ? 0 : s)) * columns);
+        for (int64_t i = 0; i < half; ++i) {
+          const bool pairs = style == RopeStyle::GptJ;
+          const int64_t first = pairs ? 2 * i : i, second = pairs ? 2 * i + 1 : i + half;
+          // Tables of full width repeat each angle as the style pairs the elements.
+          const bool full = columns >= n_rot;
+          const auto c1 = row + static_cast<size_t>(full ? first : i), c2 = row + static_cast<size_t>(full ? second : i);
+          const double a = head[first], e = head[second];
+          head[first] = a * cosines[c1] - e * sines[c1];
+          head[second] = e * cosines[c2] + a * sines[c2];
+        }
+      }
+}
+
+namespace {
+
+bool eval_attention(Context& c) {
+  const auto& a = c.a<AttentionAttrs>();
+  AttentionOperands p;
+  const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
+  if (a.layout == AttentionLayout::Packed && (c.dims(0)[2] % a.num_heads || c.dims(1)[2] % kv_heads || c.dims(2)[2] % kv_heads))
+    return c.fail("the heads do not divide the packed sizes");
+  p.q_view = head_view(c.dims(0), a.layout, a.num_heads);
+  p.k_view = head_view(c.dims(1), a.layout, kv_heads, a.k_transposed && a.layout == AttentionLayout::BHSD);
+  p.v_view = head_view(c.dims(2), a.layout, kv_heads);
+  if (p.k_view.heads == 0 || p.q_view.heads % p.k_view.heads != 0) return c.fail("heads of q must be a multiple of heads of k");
+  const double work =
+      static_cast<double>(p.q_view.batch * p.q_view.heads * p.q_view.length) * static_cast<double>(p.k_view.length);
+  if (!c.charge(work * static_cast<double>(p.q_view.width + p.v_view.width))) return false;
+  p.y_view = head_view(c.result_dims(), a.out_layout, p.q_view.heads);
+  p.q = c.doubles(0), p.k = c.doubles(1), p.v = c.doubles(2);
+  p.mask = c.has(3) ? &c.t(3) : nullptr;
+  p.kind = a.mask, p.window = a.window, p.scale = a.scale, p.softcap = a.softcap;
+  return c.put_result(0, attention(p));
+}
+
+bool eval_rope(Context& c) {
+  const auto& a = c.a<RopeAttrs>();
+  const auto& d = c.dims(0);
+  if (d.size() != (a.layout == AttentionLayout::Packed ? 3u : 4u))
+    return c.fail("x does not have the rank of its layout: " + show(c.t(0).dtype, d));
+  const int64_t width = a.layout == AttentionLayout::Packed ? a.head_dim : d[3];
+  const int64_t n_rot = a.n_rot ? a.n_rot : width;
+  if (width < 1 || n_rot < 0 || n_rot % 2 || n_rot > width || (a.layout == AttentionLayout::Packed && d[2] % width))
+    return c.fail("n_rot or head_dim does not fit x");
+  const HeadView v = head_view(d, a.layout, a.layout == AttentionLayout::Packed ? d[2] / width : 0);
+  const auto& table = c.dims(1);
+  if (table.empty() || c.dims(2) != table) return c.fail("the tables must have one shape");
+  const int64_t rows = table.size() > 1 ? table[table.size() - 2] : 1, columns = table.back();
+  const int64_t tables = rows * columns != 0 ? c.t(1).elements() / (rows * columns) : 0;
+  if (columns < n_rot / 2 || (columns > n_rot / 2 && columns < n_rot) || (rows != 1 && rows < v.length) ||
+      (tables != 1 && tables != v.batch && tables != v.batch * v.heads))
+    return c.fail("tables " + show(c.t(1).dtype, table) + " do not cover x " + show(c.t(0).dtype, d));
+  auto x = c.doubles(0);
+  if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
+  rope(x, v, c.t(1), c.t(2), n_rot, a.style);
+  return c.put_result(0, x);
+}
+
+}  // namespace
+
+std::span<const Entry> attention_evaluators() {
+  static constexpr Entry kTable[] = {{OpKind::Attention, eval_attention}, {OpKind::Rope, eval_rope}};
+  return kTable;
+}
+
+}  // namespace rlxc::eval

@@ -1,0 +1,124 @@
+// What the evaluator of one operation sees: operands, attributes with all sizes known, the inferred result types, and the
+// budget. Operand counts, types and sizes were checked by the type rule of the operation, at the real sizes, before.
+#pragma once
+#include <set>
+#include <unordered_map>
+
+#include "eval/tensor.h"
+
+namespace rlxc::eval {
+
+// State of one evaluation, shared by nested graphs.
+struct Run {
+  Run(const Module& m, const Options& o)
+      : module(m), options(o), bindings(o.bindings), memory(std::make_shared<MemoryMeter>(o.max_bytes)) {}
+
+  const Module& module;
+  const Options& options;
+  DimBindings bindings;  // symbols known so far; those that only results determine follow the last one computed
+  std::set<std::string, std::less<>> fixed;  // the symbols that inputs or options determine
+  uint64_t steps = 0;
+  std::shared_ptr<MemoryMeter> memory;
+  Module scratch;                                                 // types and sizes of the node being evaluated, all static
+  std::unordered_map<int64_t, std::vector<std::string>> symbols;  // of the sizes met so far
+  int depth = 0;                                                  // of nested graphs
+
+  // The first thing that went wrong.
+  Code code = Code::BadShape;
+  std::string where, error;
+  bool fail(Code c, std::string message) {
+    if (error.empty()) code = c, error = std::move(message);
+    return false;
+  }
+};
+
+struct Context {
+  Run& run;
+  const Graph& graph;
+  NodeId node;
+  OpKind op;
+  const Attrs& attrs;                    // sizes are static
+  std::span<const HostValue* const> in;  // null for absent operands
+  std::span<const Type> types;           // of the results; empty for control flow and sequences
+  std::vector<HostValue>& out;
+
+  template <class A>
+  const A& a() const {
+    return std::get<A>(attrs);
+  }
+  bool has(size_t i) const { return i < in.size() && in[i] != nullptr; }
+  const TensorData& t(size_t i) const { return in[i]->tensor; }
+  const std::vector<int64_t>& dims(size_t i) const { return in[i]->tensor.dims; }
+  int64_t size(Dim d) const { return run.scratch.dims.constant_value(d).value_or(0); }
+  std::vector<int64_t> sizes(std::span<const Dim>) const;
+  std::vector<int64_t> result_dims(size_t i = 0) const { return sizes(types[i].dims); }
+
+  bool fail(std::string message) { return run.fail(Code::BadShape, std::move(message)); }
+  bool unsupported(std::string message) { return run.fail(Code::UnsupportedAttribute, std::move(message)); }
+  // Counts element operations; false beyond the budget.
+  bool charge(double count) {
+    run.steps += count > 1e18 ? uint64_t{1} << 60 : static_cast<uint64_t>(count);
+    return run.steps <= run.options.max_steps ||
+           run.fail(Code::TooLarge, "needs more than " + std::to_string(run.options.max_steps) + " element operations");
+  }
+
+  // An uninitialised tensor; false (with the error set) beyond the memory limit.
+  bool make(DType, std::vector<int64_t> dims, TensorData* out);
+  bool make_result(size_t i, TensorData* out) { return make(types[i].dtype, result_dims(i), out); }
+  bool put(TensorData d) { return out.push_back({TypeKind::Tensor, std::move(d), {}}), true; }
+  // Appends a result of these elements.
+  template <class V>
+  bool put(DType t, std::vector<int64_t> dims, const std::vector<V>& values) {
+    TensorData d;
+    if (!make(t, std::move(dims), &d)) return false;
+    store(d, 0, d.elements(), values.data());
+    return put(std::move(d));
+  }
+  template <class V>
+  bool put_result(size_t i, const std::vector<V>& values) {
+    return put(types[i].dtype, result_dims(i), values);
+  }
+
+  std::vector<double> doubles(size_t i) const { return load_all<double>(t(i)); }
+  std::vector<double> optional_doubles(size_t i) const { return has(i) ? doubles(i) : std::vector<double>(); }
+  std::vector<int64_t> ints(size_t i) const;
+};
+
+using Evaluator = bool (*)(Context&);
+struct Entry {
+  OpKind op;
+  Evaluator run;
+};
+
+// The evaluators by family.
+std::span<const Entry> movement_evaluators();
+std::span<const Entry> scatter_evaluators();
+std::span<const Entry> linear_evaluators();
+std::span<const Entry> reduce_evaluators();
+std::span<const Entry> norm_evaluators();
+std::span<const Entry> attention_evaluators();
+std::span<const Entry> conv_evaluators();
+std::span<const Entry> pool_evaluators();
+std::span<const Entry> recurrent_evaluators();
+std::span<const Entry> quant_evaluators();
+std::span<const Entry> fft_evaluators();
+std::span<const Entry> resize_evaluators();
+std::span<const Entry> fused_evaluators();
+std::span<const Entry> hir_evaluators();
+std::span<const Entry> control_evaluators();
+std::span<const Entry> sequence_evaluators();
+bool eval_elementwise(Context&);  // every kind that ops::visit knows
+bool eval_cast(Context&);
+bool eval_where(Context&);
+bool eval_region(Context&);
+
+// Runs a graph (main or body) on its inputs. Defined with the driver of evaluation, used by control flow.
+bool run_graph(Run&, const Graph&, std::vector<HostValue> inputs, std::vector<HostValue>* outputs);
+
+// An axis split of sizes: elements before, on and after axis `axis`.
+struct Split {
+  int64_t outer = 1, n = 1, inner = 1;
+};
+Split split_at(std::span<const int64_t> dims, int64_t axis);
+
+}  // namespace rlxc::eval

@@ -1,0 +1,15 @@
+// Convolution on arrays of numbers, shared by Conv, FusedConvBiasAct and QConv.
+#pragma once
+#include "eval/context.h"
+
+namespace rlxc::eval {
+
+// Cross-correlation of x [N,Ci,...] and w [Co,Ci/groups,...], without bias; `dims` are the sizes of the result.
+template <class V>
+std::vector<V> convolve(const std::vector<V>& x, std::span<const int64_t> x_dims, const std::vector<V>& w,
+                        std::span<const int64_t> w_dims, const ConvAttrs&, std::span<const int64_t> dims);
+
+// Adds bias[channel] where given.
+void add_channel_bias(std::vector<double>& y, std::span<const int64_t> dims, const std::vector<double>& bias);
+
+}  // namespace rlxc::eval

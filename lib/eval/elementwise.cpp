@@ -1,0 +1,287 @@
+// Elementwise operations: the formulas of ops/elementwise.h over broadcast operands, in blocks. Each result is computed in
+// double (or exactly, for integers) and rounded once to its type; inside a region every step is.
+#include "ops/elementwise.h"
+
+#include <algorithm>
+
+#include "eval/broadcast.h"
+#include "eval/context.h"
+
+namespace rlxc::eval {
+
+BroadcastRows::BroadcastRows(std::span<const int64_t> out, std::span<const TensorData* const> operands) {
+  const size_t n = operands.size();
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> strides;
+  for (size_t k = 0; k < out.size(); ++k) {
+    if (out[k] == 1) continue;
+    std::vector<int64_t> s(n, 0);
+    for (size_t i = 0; i < n; ++i) {
+      const auto& d = operands[i]->dims;
+      if (operands[i]->splat || k + d.size() < out.size()) continue;
+      const size_t own = k + d.size() - out.size();
+      if (d[own] != 1) s[i] = product(std::span(d).subspan(own + 1));
+    }
+    bool joined = !dims.empty();
+    for (size_t i = 0; joined && i < n; ++i) joined = strides.back()[i] == s[i] * out[k];
+    if (joined) dims.back() *= out[k], strides.back() = std::move(s);
+    else dims.push_back(out[k]), strides.push_back(std::move(s));
+  }
+  steps_.assign(n, 0);
+  if (!dims.empty()) {
+    length_ = dims.back(), steps_ = strides.back();
+    dims.pop_back(), strides.pop_back();
+  }
+  dims_ = std::move(dims), strides_ = std::move(strides);
+  for (int64_t d : dims_) rows_ *= d;
+}
+
+namespace {
+
+constexpr int64_t kBlock = 1024;
+
+struct Source {
+  const TensorData* tensor;
+  int64_t offset, step;
+
+  template <class V>
+  void read(int64_t n, V* out) const {
+    load(*tensor, offset, step == 0 ? 1 : n, out);
+    if (step == 0) std::fill(out + 1, out + n, out[0]);
+  }
+};
+
+template <class V>
+constexpr unsigned domain_of() {
+  if constexpr (std::is_same_v<V, double>) return ops::kFloats;
+  else if constexpr (std::is_same_v<V, Complex>) return ops::kComplexes;
+  else return ops::kIntegers | ops::kBools;
+}
+
+unsigned domain_of(DType t) {
+  switch (dtype_class(t)) {
+    case DTypeClass::Float: return ops::kFloats;
+    case DTypeClass::Int:
+    case DTypeClass::UInt: return ops::kIntegers;
+    case DTypeClass::Bool: return ops::kBools;
+    case DTypeClass::Complex: return ops::kComplexes;
+    default: return 0;
+  }
+}
+
+template <class V, class M>
+void compute(M meaning, const ops::Params& p, const Source* in, int64_t n, TensorData& out, int64_t at) {
+  V x[3][kBlock];
+  for (int i = 0; i < M::arity; ++i) in[i].read(n, x[i]);
+  auto apply = [&](int64_t i) {
+    if constexpr (M::arity == 1) return meaning(p, x[0][i]);
+    else if constexpr (M::arity == 2) return meaning(p, x[0][i], x[1][i]);
+    else return meaning(p, x[0][i], x[1][i], x[2][i]);
+  };
+  using R = decltype(apply(0));
+  std::conditional_t<std::is_same_v<R, bool>, Int, R> y[kBlock];
+  for (int64_t i = 0; i < n; ++i) y[i] = apply(i);
+  store(out, at, n, y);
+}
+
+// A power in the type of the base, whatever the type of the exponent.
+void compute_pow(const Source* in, int64_t n, TensorData& out, int64_t at) {
+  if (!is_float(in[0].tensor->dtype) && !is_float(in[1].tensor->dtype)) {
+    with_numbers(in[0].tensor->dtype, [&](auto v) {
+      using V = decltype(v);
+      if constexpr (!std::is_same_v<V, Complex>) compute<V>(ops::Meaning<OpKind::Pow>(), {}, in, n, out, at);
+      return true;
+    });
+    return;
+  }
+  compute<double>(ops::Meaning<OpKind::Pow>(), {}, in, n, out, at);
+}
+
+void compute_where(const Source* in, int64_t n, TensorData& out, int64_t at) {
+  Int c[kBlock];
+  in[0].read(n, c);
+  with_numbers(out.dtype, [&](auto v) {
+    using V = decltype(v);
+    V a[kBlock], b[kBlock];
+    in[1].read(n, a), in[2].read(n, b);
+    for (int64_t i = 0; i < n; ++i) a[i] = c[i] != 0 ? a[i] : b[i];
+    store(out, at, n, a);
+    return true;
+  });
+}
+
+void compute_cast(const Source& in, int64_t n, TensorData& out, int64_t at, bool saturate) {
+  with_numbers(in.tensor->dtype, [&](auto v) {
+    using V = decltype(v);
+    V x[kBlock];
+    in.read(n, x);
+    store(out, at, n, x, saturate);
+    return true;
+  });
+}
+
+// One block of one operation. The operands have the types that the operation needs.
+void compute_block(OpKind op, const ops::Params& p, const Source* in, int64_t n, TensorData& out, int64_t at) {
+  if (op == OpKind::Cast) return compute_cast(in[0], n, out, at, true);
+  if (op == OpKind::Where) return compute_where(in, n, out, at);
+  if (op == OpKind::Pow) return compute_pow(in, n, out, at);
+  ops::visit(op, [&](auto meaning) {
+    using M = decltype(meaning);
+    with_numbers(in[0].tensor->dtype, [&](auto v) {
+      using V = decltype(v);
+      if constexpr ((M::domain & domain_of<V>()) != 0) compute<V>(meaning, p, in, n, out, at);
+      return true;
+    });
+  });
+}
+
+bool accepts(OpKind op, DType t) {
+  unsigned domain = 0;
+  ops::visit(op, [&](auto m) { domain = decltype(m)::domain; });
+  if (op == OpKind::Cast || op == OpKind::Where) domain = ~0u;
+  return (domain & domain_of(t)) != 0;
+}
+
+ops::Params params_of(const Attrs& attrs, DType t) {
+  ops::Params p;
+  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) p.alpha = ab->alpha, p.beta = ab->beta;
+  if (const auto* c = std::get_if<ClampAttrs>(&attrs)) p.alpha = c->min, p.beta = c->max;
+  p.width = bits(t);
+  return p;
+}
+
+// Walks the operands of the node in blocks: f(sources, block length, result offset).
+template <class F>
+bool for_blocks(Context& c, std::span<const int64_t> dims, F f) {
+  std::vector<const TensorData*> tensors;
+  for (const HostValue* v : c.in) tensors.push_back(&v->tensor);
+  if (!c.charge(static_cast<double>(product(dims)))) return false;
+  std::vector<Source> sources(tensors.size());
+  BroadcastRows(dims, tensors).for_each([&](int64_t out, int64_t length, const int64_t* offset, const int64_t* step) {
+    for (int64_t at = 0; at < length; at += kBlock) {
+      for (size_t i = 0; i < sources.size(); ++i) sources[i] = {tensors[i], offset[i] + at * step[i], step[i]};
+      f(sources.data(), std::min(kBlock, length - at), out + at);
+    }
+  });
+  return true;
+}
+
+// Equality of strings, and selection between them.
+bool eval_strings(Context& c) {
+  TensorData d;
+  if (!c.make_result(0, &d)) return false;
+  std::vector<const TensorData*> tensors;
+  for (const HostValue* v : c.in) tensors.push_back(&v->tensor);
+  BroadcastRows(d.dims, tensors).for_each([&](int64_t out, int64_t length, const int64_t* offset, const int64_t* step) {
+    for (int64_t i = 0; i < length; ++i) {
+      auto text = [&](size_t k) -> const std::string& {
+        return tensors[k]->strings[static_cast<size_t>(offset[k] + i * step[k])];
+      };
+      if (c.op == OpKind::Where)
+        d.strings[static_cast<size_t>(out + i)] = text(element_as_int(*tensors[0], offset[0] + i * step[0]) ? 1 : 2);
+      else writable(d)[out + i] = std::byte((text(0) == text(1)) == (c.op == OpKind::Eq));
+    }
+  });
+  return c.put(std::move(d));
+}
+
+std::string number_text(const TensorData& t, int64_t i) {
+  if (is_integer(t.dtype))
+    return t.dtype == DType::U64 ? std::to_string(static_cast<uint64_t>(load_int(t, i))) : std::to_string(load_int(t, i));
+  if (t.dtype == DType::Bool) return load_int(t, i) ? "1" : "0";
+  const double v = element_as_double(t, i);
+  if (std::isnan(v)) return "NaN";
+  if (std::isinf(v)) return v > 0 ? "INF" : "-INF";
+  // The fewest digits that give the value back in its own type.
+  for (int digits = 1;; ++digits) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*g", digits, v);
+    const double back = std::strtod(text, nullptr);
+    if (digits >= 17 || (t.dtype == DType::F64 ? back == v : static_cast<float>(back) == static_cast<float>(v))) return text;
+  }
+}
+
+bool cast_strings(Context& c, const TensorData& x, TensorData* d) {
+  const DType to = d->dtype;
+  for (int64_t i = 0; i < d->elements(); ++i) {
+    if (to == DType::String) {
+      d->strings[static_cast<size_t>(i)] =
+          x.dtype == DType::String ? x.strings[static_cast<size_t>(x.splat ? 0 : i)] : number_text(x, x.splat ? 0 : i);
+      continue;
+    }
+    const std::string& s = x.strings[static_cast<size_t>(x.splat ? 0 : i)];
+    char* end = nullptr;
+    if (is_integer(to)) {
+      const Int v = to == DType::U64 ? Int(std::strtoull(s.c_str(), &end, 10)) : Int(std::strtoll(s.c_str(), &end, 10));
+      if (*end == '\0' && !s.empty()) {
+        store(*d, i, 1, &v);
+        continue;
+      }
+    }
+    const double v = std::strtod(s.c_str(), &end);
+    if (s.empty() || *end != '\0') return c.fail("\"" + s.substr(0, 40) + "\" is not a number");
+    store(*d, i, 1, &v);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool eval_elementwise(Context& c) {
+  const DType t = c.t(0).dtype;
+  if (t == DType::String && (c.op == OpKind::Eq || c.op == OpKind::Ne)) return eval_strings(c);
+  if (!accepts(c.op, t)) return c.unsupported(std::string(name(c.op)) + " is not defined for " + std::string(name(t)));
+  TensorData d;
+  const ops::Params p = params_of(c.attrs, t);
+  return c.make_result(0, &d) &&
+         for_blocks(c, d.dims, [&](const Source* in, int64_t n, int64_t at) { compute_block(c.op, p, in, n, d, at); }) &&
+         c.put(std::move(d));
+}
+
+bool eval_where(Context& c) {
+  if (c.t(1).dtype == DType::String) return eval_strings(c);
+  TensorData d;
+  return c.make_result(0, &d) &&
+         for_blocks(c, d.dims, [&](const Source* in, int64_t n, int64_t at) { compute_where(in, n, d, at); }) &&
+         c.put(std::move(d));
+}
+
+bool eval_cast(Context& c) {
+  TensorData d;
+  if (!c.make_result(0, &d)) return false;
+  if (c.t(0).dtype == DType::String || d.dtype == DType::String) return cast_strings(c, c.t(0), &d) && c.put(std::move(d));
+  const bool saturate = c.a<CastAttrs>().saturate;
+  return for_blocks(c, d.dims, [&](const Source* in, int64_t n, int64_t at) { compute_cast(in[0], n, d, at, saturate); }) &&
+         c.put(std::move(d));
+}
+
+bool eval_region(Context& c) {
+  const auto& steps = c.a<RegionAttrs>().steps;
+  TensorData d;
+  if (!c.make_result(0, &d)) return false;
+  std::vector<TensorData> values(steps.size());  // one block of each step
+  for (size_t s = 0; s < steps.size(); ++s)
+    if (!c.make(steps[s].dtype, {kBlock}, &values[s])) return false;
+  auto type_of = [&](uint16_t arg) { return arg & RegionStep::kStep ? steps[arg & ~RegionStep::kStep].dtype : c.t(arg).dtype; };
+  for (const RegionStep& s : steps) {
+    const size_t first = s.op == OpKind::Where ? 1 : 0;
+    if (s.args[first] == RegionStep::kNone || !accepts(s.op, type_of(s.args[first])))
+      return c.unsupported("the region step " + std::string(name(s.op)) + " is not defined for its operands");
+  }
+  const bool ok = for_blocks(c, d.dims, [&](const Source* in, int64_t n, int64_t at) {
+    for (size_t s = 0; s < steps.size(); ++s) {
+      Source args[3] = {};
+      for (size_t k = 0; k < 3; ++k) {
+        const uint16_t arg = steps[s].args[k];
+        if (arg == RegionStep::kNone) continue;
+        args[k] = arg & RegionStep::kStep ? Source{&values[arg & ~RegionStep::kStep], 0, 1} : in[arg];
+      }
+      const bool last = s + 1 == steps.size();
+      compute_block(steps[s].op, {steps[s].alpha, steps[s].beta, bits(args[0].tensor->dtype)}, args, n, last ? d : values[s],
+                    last ? at : 0);
+    }
+  });
+  return ok && c.charge(static_cast<double>(d.elements()) * static_cast<double>(steps.size())) && c.put(std::move(d));
+}
+
+}  // namespace rlxc::eval

@@ -1,0 +1,282 @@
+// The driver: binds symbols, runs nodes in order, frees values after their last use, keeps to the budget.
+#include <array>
+
+#include "eval/context.h"
+#include "ir/infer.h"
+#include "ops/elementwise.h"
+#include "support/checked.h"
+
+namespace rlxc::eval {
+namespace {
+
+constexpr int kMaxDepth = 64;  // of nested bodies
+
+bool eval_constant(Context& c) {
+  const DataId id = c.a<DataAttrs>().data;
+  if (!id.valid()) return c.fail("has no data");
+  return c.put(c.run.module.data[id]);
+}
+
+bool eval_dim_value(Context& c) {
+  std::vector<Int> values;
+  for (Dim d : c.a<DimsAttrs>().dims) values.push_back(c.size(d));
+  return c.put_result(0, values);
+}
+
+const std::array<Evaluator, kOpCount>& evaluators() {
+  static const auto table = [] {
+    std::array<Evaluator, kOpCount> t{};
+    for (int k = 0; k < kOpCount; ++k)
+      if (ops::has_meaning(static_cast<OpKind>(k))) t[static_cast<size_t>(k)] = eval_elementwise;
+    const Entry core[] = {{OpKind::Constant, eval_constant},
+                          {OpKind::DimValue, eval_dim_value},
+                          {OpKind::Cast, eval_cast},
+                          {OpKind::Where, eval_where},
+                          {OpKind::ElementwiseRegion, eval_region}};
+    for (auto family : {std::span<const Entry>(core), movement_evaluators(), scatter_evaluators(), linear_evaluators(),
+                        reduce_evaluators(), norm_evaluators(), attention_evaluators(), conv_evaluators(), pool_evaluators(),
+                        recurrent_evaluators(), quant_evaluators(), fft_evaluators(), resize_evaluators(), fused_evaluators(),
+                        hir_evaluators(), control_evaluators(), sequence_evaluators()})
+      for (const Entry& e : family) t[static_cast<size_t>(e.op)] = e.run;
+    return t;
+  }();
+  return table;
+}
+
+template <class A, class F>
+void for_each_dim(A& attrs, F f) {
+  std::visit(
+      [&](auto& a) {
+        a.reflect(a, [&](std::string_view, auto& field) {
+          using Field = std::remove_cvref_t<decltype(field)>;
+          if constexpr (std::is_same_v<Field, Dim>) f(field);
+          if constexpr (std::is_same_v<Field, std::vector<Dim>>)
+            for (auto& d : field) f(d);
+        });
+      },
+      attrs);
+}
+
+// `attrs` with every size known, in terms of the scratch module. False when a symbol is not bound.
+bool bind_attrs(Run& run, const Attrs& attrs, Attrs* bound, const Attrs** use) {
+  bool all_static = true;
+  for_each_dim(attrs, [&](Dim d) { all_static &= d.is_static(); });
+  *use = all_static ? &attrs : bound;
+  if (all_static) return true;
+  *bound = attrs;
+  bool ok = true;
+  for_each_dim(*bound, [&](Dim& d) {
+    const auto v = d.is_static() ? d.size() : run.module.dims.evaluate(d, run.bindings);
+    if (!v) ok = run.fail(Code::UnboundDim, "size " + run.module.dims.text(d) + " is not known");
+    else d = run.scratch.dims.constant(*v);
+  });
+  return ok;
+}
+
+const std::vector<std::string>& symbols_of(Run& run, Dim d) {
+  const auto [it, fresh] = run.symbols.try_emplace(d.raw());
+  if (fresh) it->second = run.module.dims.symbols_of(d);
+  return it->second;
+}
+
+std::string declared(Run& run, const HostValue& v, const Type& t) {
+  return "computed " + show(v.tensor.dtype, v.tensor.dims) + ", declared " + text(t, run.module.dims);
+}
+
+// Checks the sizes of a value against its declared type, and binds the symbols that it determines; `fix` for good.
+bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
+  if (v.kind != t.kind) return run.fail(Code::BadType, "is not of the kind " + text(t, run.module.dims));
+  if (t.kind != TypeKind::Tensor) return true;
+  const auto& actual = v.tensor.dims;
+  if (v.tensor.dtype != t.dtype) return run.fail(Code::BadType, declared(run, v, t));
+  if (t.ranked && actual.size() != t.dims.size()) return run.fail(Code::BadShape, declared(run, v, t));
+  for (size_t i = 0; i < t.dims.size(); ++i) {
+    const Dim d = t.dims[i];
+    if (d.is_static() ? d.size() != actual[i] : false) return run.fail(Code::BadShape, declared(run, v, t));
+    if (d.is_static()) continue;
+    const auto& symbols = symbols_of(run, d);
+    if (symbols.size() == 1 && !run.fixed.contains(symbols[0]) && run.module.dims.text(d) == symbols[0]) {
+      run.bindings[symbols[0]] = actual[i];
+      if (fix) run.fixed.insert(symbols[0]);
+      continue;
+    }
+    for (const auto& s : symbols)
+      if (!run.fixed.contains(s)) goto next;
+    if (const auto size = run.module.dims.evaluate(d, run.bindings); size && *size != actual[i])
+      return run.fail(Code::BadShape, declared(run, v, t) + ", where " + run.module.dims.text(d) + " = " + std::to_string(*size));
+  next:;
+  }
+  return true;
+}
+
+bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* const> operands, std::vector<HostValue>* results) {
+  const OpKind op = g.op(n);
+  const Evaluator f = evaluators()[static_cast<size_t>(op)];
+  if (!f) return run.fail(Code::UnsupportedOp, "cannot be evaluated");
+  Attrs bound;
+  const Attrs* attrs = nullptr;
+  if (!bind_attrs(run, run.module.attrs[g.attr_id(n)], &bound, &attrs)) return false;
+  std::vector<Type> types;
+  if (!has_trait(op, kBody | kSequenceOp | kLeaf)) {
+    std::vector<Type> in(operands.size());
+    std::vector<const Type*> pointers(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i]) continue;
+      const TensorData& d = operands[i]->tensor;
+      if (operands[i]->kind != TypeKind::Tensor)
+        return run.fail(Code::BadType, "operand " + std::to_string(i) + " must be a tensor");
+      in[i] = tensor_type(d.dtype, {d.dims.begin(), d.dims.end()});
+      pointers[i] = &in[i];
+    }
+    std::string message;
+    auto inferred = infer(run.scratch, op, *attrs, pointers, {}, &message);
+    if (!inferred) return run.fail(Code::BadShape, message);
+    types = std::move(*inferred);
+  }
+  Context c{run, g, n, op, *attrs, operands, types, *results};
+  const bool ok = f(c);
+  if (!ok) return run.fail(Code::BadShape, "failed");
+  for (size_t i = 0; i < results->size(); ++i)
+    if (!bind_type(run, g.type(g.result(n, i)), (*results)[i], false)) return false;
+  return true;
+}
+
+bool well_formed(const HostValue& v) {
+  if (v.kind != TypeKind::Tensor) {
+    for (const auto& item : v.items)
+      if (!well_formed(item)) return false;
+    return true;
+  }
+  const TensorData& d = v.tensor;
+  const auto n = checked_product(d.dims);
+  if (!n) return false;
+  const auto stored = d.splat ? std::min<int64_t>(*n, 1) : *n;
+  if (d.dtype == DType::String) return d.strings.size() == static_cast<uint64_t>(stored);
+  const auto bytes = byte_size(d.dtype, static_cast<uint64_t>(stored));
+  return bytes && d.bytes.size() >= *bytes;
+}
+
+bool param_value(Run& run, const Graph& g, NodeId n, HostValue* out) {
+  const DataId id = g.attrs<DataAttrs>(n).data;
+  const auto name = run.module.text(g.value_name(g.result(n)));
+  if (id.valid()) out->tensor = run.module.data[id];
+  else if (run.options.params) {
+    const auto it = run.options.params->find(name);
+    if (it == run.options.params->end()) return run.fail(Code::MissingWeights, "parameter has no data");
+    *out = it->second;
+  } else return run.fail(Code::MissingWeights, "parameter has no data");
+  if (!well_formed(*out)) return run.fail(Code::BadTensor, "the data does not fill the tensor");
+  return bind_type(run, g.type(g.result(n)), *out, false);
+}
+
+}  // namespace
+
+bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vector<HostValue>* outputs) {
+  if (inputs.size() != g.inputs().size())
+    return run.fail(Code::BadArity,
+                    "takes " + std::to_string(g.inputs().size()) + " inputs, got " + std::to_string(inputs.size()));
+  if (++run.depth > kMaxDepth)
+    return run.fail(Code::TooLarge, "bodies are nested more than " + std::to_string(kMaxDepth) + " deep");
+  std::vector<HostValue> values(g.value_capacity());
+  std::vector<uint32_t> uses(g.value_capacity());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId v = g.result(g.inputs()[i]);
+    if (!well_formed(inputs[i]) || !bind_type(run, g.type(v), inputs[i], run.depth == 1)) {
+      if (run.where.empty()) run.where = "input \"" + std::string(run.module.text(g.value_name(v))) + "\"";
+      return run.fail(Code::BadTensor, "the data does not fill the tensor");
+    }
+    values[v.raw] = std::move(inputs[i]);
+    uses[v.raw] = static_cast<uint32_t>(g.use_count(v));
+    if (run.options.observe) run.options.observe(g, v, values[v.raw]);
+  }
+  if (run.depth == 1) {
+    for (const auto& [a, b] : run.module.dims.equalities()) {
+      const auto x = run.module.dims.evaluate(a, run.bindings), y = run.module.dims.evaluate(b, run.bindings);
+      if (x && y && *x != *y)
+        return run.fail(Code::BadBinding, "the model needs " + run.module.dims.text(a) + " = " + run.module.dims.text(b) +
+                                              ", the inputs give " + std::to_string(*x) + " and " + std::to_string(*y));
+    }
+  }
+  std::vector<const HostValue*> operands;
+  std::vector<HostValue> results;
+  for (NodeId n : g.nodes()) {
+    if (g.op(n) == OpKind::Input) continue;
+    results.clear();
+    bool ok = true;
+    if (g.op(n) == OpKind::Param) {
+      ok = param_value(run, g, n, &results.emplace_back());
+    } else {
+      operands.clear();
+      for (ValueId v : g.operands(n)) operands.push_back(v.valid() ? &values[v.raw] : nullptr);
+      ok = compute(run, g, n, operands, &results);
+    }
+    if (!ok) {
+      if (run.where.empty()) run.where = "node \"" + g.label(n) + "\" (" + std::string(name(g.op(n))) + ")";
+      return false;
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      const ValueId v = g.result(n, i);
+      uses[v.raw] = static_cast<uint32_t>(g.use_count(v));
+      if (run.options.observe) run.options.observe(g, v, results[i]);
+      if (uses[v.raw] > 0) values[v.raw] = std::move(results[i]);
+    }
+    for (ValueId v : g.operands(n))
+      if (v.valid() && --uses[v.raw] == 0) values[v.raw] = {};
+  }
+  outputs->clear();
+  for (ValueId v : g.outputs()) outputs->push_back(v.valid() ? values[v.raw] : HostValue());
+  --run.depth;
+  return true;
+}
+
+std::optional<std::vector<HostValue>> evaluate(const Module& m, std::span<const HostValue> inputs, Diagnostics& diagnostics,
+                                               const Options& options) {
+  Run run(m, options);
+  for (const auto& [name, size] : options.bindings) run.fixed.insert(name);
+  std::vector<HostValue> outputs;
+  if (run_graph(run, m.main(), {inputs.begin(), inputs.end()}, &outputs)) return outputs;
+  diagnostics.error(run.code, run.error, run.where);
+  return std::nullopt;
+}
+
+bool evaluate_node(const Module& m, const Graph& g, NodeId n, std::span<const HostValue* const> operands,
+                   std::vector<HostValue>* results, std::string* message, const Options& options) {
+  Run run(m, options);
+  results->clear();
+  const bool ok =
+      g.op(n) == OpKind::Param ? param_value(run, g, n, &results->emplace_back()) : compute(run, g, n, operands, results);
+  if (!ok) *message = run.error;
+  return ok;
+}
+
+bool has_evaluator(OpKind op) {
+  return op == OpKind::Input || op == OpKind::Param || evaluators()[static_cast<size_t>(op)] != nullptr;
+}
+
+std::vector<int64_t> Context::sizes(std::span<const Dim> dims) const {
+  std::vector<int64_t> out;
+  for (Dim d : dims) out.push_back(size(d));
+  return out;
+}
+
+bool Context::make(DType t, std::vector<int64_t> dims, TensorData* out) {
+  auto d = MemoryMeter::allocate(run.memory, t, std::move(dims));
+  if (!d)
+    return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes");
+  *out = std::move(*d);
+  return true;
+}
+
+std::vector<int64_t> Context::ints(size_t i) const {
+  const auto values = load_all<Int>(t(i));
+  std::vector<int64_t> out;
+  for (Int v : values) out.push_back(v.v);
+  return out;
+}
+
+Split split_at(std::span<const int64_t> dims, int64_t axis) {
+  const auto k = static_cast<size_t>(axis);
+  return {product(dims.first(k)), dims[k], product(dims.subspan(k + 1))};
+}
+
+}  // namespace rlxc::eval

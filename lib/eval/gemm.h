@@ -1,0 +1,63 @@
+// Products of row-major matrices, and sets of them over broadcast leading axes. Sums run over k in order, in the number type.
+#pragma once
+#include <vector>
+
+#include "eval/context.h"
+#include "ops/elementwise.h"
+
+namespace rlxc::eval {
+
+// c[m,n] += a[m,k] * b[k,n]. Blocked so that a panel of b stays in the cache; four rows share each load of b.
+template <class V>
+void gemm(const V* a, const V* b, V* c, int64_t m, int64_t k, int64_t n) {
+  constexpr int64_t kPanel = 128, kWidth = 256;
+  for (int64_t k0 = 0; k0 < k; k0 += kPanel) {
+    const int64_t k1 = std::min(k, k0 + kPanel);
+    for (int64_t n0 = 0; n0 < n; n0 += kWidth) {
+      const int64_t width = std::min(n - n0, kWidth);
+      int64_t i = 0;
+      for (; i + 4 <= m; i += 4) {
+        V *c0 = c + i * n + n0, *c1 = c0 + n, *c2 = c1 + n, *c3 = c2 + n;
+        for (int64_t p = k0; p < k1; ++p) {
+          const V x0 = a[i * k + p], x1 = a[(i + 1) * k + p], x2 = a[(i + 2) * k + p], x3 = a[(i + 3) * k + p];
+          const V* row = b + p * n + n0;
+          for (int64_t j = 0; j < width; ++j) {
+            const V y = row[j];
+            c0[j] += x0 * y, c1[j] += x1 * y, c2[j] += x2 * y, c3[j] += x3 * y;
+          }
+        }
+      }
+      for (; i < m; ++i)
+        for (int64_t p = k0; p < k1; ++p) {
+          const V x = a[i * k + p];
+          const V* row = b + p * n + n0;
+          for (int64_t j = 0; j < width; ++j) c[i * n + n0 + j] += x * row[j];
+        }
+    }
+  }
+}
+
+// Swaps the last two axes: [.., rows, columns] to [.., columns, rows].
+template <class V>
+std::vector<V> transpose_last(const std::vector<V>& x, int64_t rows, int64_t columns) {
+  std::vector<V> out(x.size());
+  const size_t size = static_cast<size_t>(rows * columns);
+  for (size_t base = 0; size > 0 && base < x.size(); base += size)
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t k = 0; k < columns; ++k)
+        out[base + static_cast<size_t>(k * rows + r)] = x[base + static_cast<size_t>(r * columns + k)];
+  return out;
+}
+
+// The matrix product of two operands, as sizes `dims` of the result say. Leading axes broadcast.
+template <class V>
+std::vector<V> matmul(std::vector<V> a, std::vector<int64_t> a_dims, bool trans_a, std::vector<V> b, std::vector<int64_t> b_dims,
+                      bool trans_b, std::span<const int64_t> dims);
+
+// Replaces each value by act(value).
+void apply_epilogue(const Epilogue&, std::vector<double>& values);
+
+// Rounds each value to the element type and back.
+void round_to(DType, std::vector<double>& values);
+
+}  // namespace rlxc::eval

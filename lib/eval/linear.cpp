@@ -1,0 +1,139 @@
+// Contractions: MatMul, DotGeneral.
+#include <algorithm>
+
+#include "eval/broadcast.h"
+#include "eval/gemm.h"
+
+namespace rlxc::eval {
+
+template <class V>
+std::vector<V> matmul(std::vector<V> a, std::vector<int64_t> a_dims, bool trans_a, std::vector<V> b, std::vector<int64_t> b_dims,
+                      bool trans_b, std::span<const int64_t> dims) {
+  auto orient = [](std::vector<V>& x, std::vector<int64_t>& d, bool transposed) {
+    if (!transposed) return;
+    x = transpose_last(x, d[d.size() - 2], d.back());
+    std::swap(d[d.size() - 2], d.back());
+  };
+  orient(a, a_dims, trans_a), orient(b, b_dims, trans_b);
+  const int64_t m = dims[dims.size() - 2], n = dims.back(), k = a_dims.back();
+  // The leading axes, as tensors of matrices.
+  TensorData lead_a, lead_b;
+  lead_a.dims.assign(a_dims.begin(), a_dims.end() - 2), lead_b.dims.assign(b_dims.begin(), b_dims.end() - 2);
+  const TensorData* leads[] = {&lead_a, &lead_b};
+  std::vector<V> out(static_cast<size_t>(product(dims)), V(0));
+  if (out.empty() || k == 0) return out;
+  BroadcastRows(dims.first(dims.size() - 2), leads)
+      .for_each([&](int64_t at, int64_t length, const int64_t* offset, const int64_t* step) {
+        if (step[1] == 0 && step[0] == 1)
+          return gemm(a.data() + offset[0] * m * k, b.data() + offset[1] * k * n, out.data() + at * m * n, length * m, k, n);
+        for (int64_t i = 0; i < length; ++i)
+          gemm(a.data() + (offset[0] + i * step[0]) * m * k, b.data() + (offset[1] + i * step[1]) * k * n,
+               out.data() + (at + i) * m * n, m, k, n);
+      });
+  return out;
+}
+template std::vector<double> matmul(std::vector<double>, std::vector<int64_t>, bool, std::vector<double>, std::vector<int64_t>,
+                                    bool, std::span<const int64_t>);
+template std::vector<Int> matmul(std::vector<Int>, std::vector<int64_t>, bool, std::vector<Int>, std::vector<int64_t>, bool,
+                                 std::span<const int64_t>);
+
+void apply_epilogue(const Epilogue& e, std::vector<double>& values) {
+  if (!e.has) return;
+  ops::Params p;
+  p.alpha = e.alpha, p.beta = e.beta;
+  ops::visit(e.op, [&](auto meaning) {
+    using M = decltype(meaning);
+    if constexpr (M::arity == 1 && (M::domain & ops::kFloats) != 0)
+      for (double& v : values) v = static_cast<double>(meaning(p, v));
+  });
+}
+
+void round_to(DType t, std::vector<double>& values) {
+  if (t == DType::F64) return;
+  if (t == DType::F32) {
+    for (double& v : values) v = static_cast<float>(v);
+    return;
+  }
+  constexpr int64_t kBlock = 256;
+  std::byte buffer[kBlock * 8];
+  TensorData d;
+  d.dtype = t, d.dims = {kBlock}, d.bytes = buffer;
+  const auto n = static_cast<int64_t>(values.size());
+  for (int64_t i = 0; i < n; i += kBlock)
+    store(d, 0, std::min(kBlock, n - i), values.data() + i), load(d, 0, std::min(kBlock, n - i), values.data() + i);
+}
+
+namespace {
+
+bool eval_matmul(Context& c) {
+  const auto& a = c.a<MatMulAttrs>();
+  const auto dims = c.result_dims();
+  const int64_t k = c.dims(0)[c.dims(0).size() - (a.trans_a ? 2 : 1)];
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(std::max<int64_t>(k, 1)))) return false;
+  if (is_float(c.t(0).dtype))
+    return c.put_result(0, matmul(c.doubles(0), c.dims(0), a.trans_a, c.doubles(1), c.dims(1), a.trans_b, dims));
+  if (is_integer(c.t(0).dtype))
+    return c.put_result(0,
+                        matmul(load_all<Int>(c.t(0)), c.dims(0), a.trans_a, load_all<Int>(c.t(1)), c.dims(1), a.trans_b, dims));
+  return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
+}
+
+// An operand with its axes in the order batch, free, contracting.
+template <class V>
+std::vector<V> arranged(const std::vector<V>& x, std::span<const int64_t> dims, const std::vector<int64_t>& order) {
+  const auto strides = strides_of(dims);
+  std::vector<V> out;
+  out.reserve(x.size());
+  std::vector<int64_t> at(order.size(), 0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t from = 0;
+    for (size_t k = 0; k < order.size(); ++k) from += at[k] * strides[static_cast<size_t>(order[k])];
+    out.push_back(x[static_cast<size_t>(from)]);
+    for (size_t k = order.size(); k-- > 0;) {
+      if (++at[k] < dims[static_cast<size_t>(order[k])]) break;
+      at[k] = 0;
+    }
+  }
+  return out;
+}
+
+bool eval_dot_general(Context& c) {
+  const auto& a = c.a<DotGeneralAttrs>();
+  auto sizes = [](std::span<const int64_t> dims, const std::vector<int64_t>& axes) {
+    int64_t n = 1;
+    for (int64_t k : axes) n *= dims[static_cast<size_t>(k)];
+    return n;
+  };
+  auto order = [](size_t rank, const std::vector<int64_t>& batch, const std::vector<int64_t>& contracting) {
+    std::vector<int64_t> out = batch;
+    for (int64_t k = 0; k < static_cast<int64_t>(rank); ++k)
+      if (!std::ranges::count(batch, k) && !std::ranges::count(contracting, k)) out.push_back(k);
+    out.insert(out.end(), contracting.begin(), contracting.end());
+    return out;
+  };
+  const int64_t batch = sizes(c.dims(0), a.lhs_batch), k = sizes(c.dims(0), a.lhs_contracting);
+  const auto dims = c.result_dims();
+  if (product(dims) == 0) return c.put_result(0, std::vector<double>());
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(std::max<int64_t>(k, 1)))) return false;
+  const int64_t m = k ? c.t(0).elements() / (batch * k) : 1, n = k ? c.t(1).elements() / (batch * k) : 1;
+  auto run = [&](auto v) {
+    using V = decltype(v);
+    if (k == 0) return c.put_result(0, std::vector<V>(static_cast<size_t>(product(dims)), V(0)));
+    auto x = arranged(load_all<V>(c.t(0)), c.dims(0), order(c.dims(0).size(), a.lhs_batch, a.lhs_contracting));
+    auto y = arranged(load_all<V>(c.t(1)), c.dims(1), order(c.dims(1).size(), a.rhs_batch, a.rhs_contracting));
+    const int64_t out[] = {batch, m, n};
+    return c.put_result(0, matmul(std::move(x), {batch, m, k}, false, std::move(y), {batch, n, k}, true, out));
+  };
+  if (is_float(c.t(0).dtype)) return run(double{});
+  if (is_integer(c.t(0).dtype)) return run(Int());
+  return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
+}
+
+}  // namespace
+
+std::span<const Entry> linear_evaluators() {
+  static constexpr Entry kTable[] = {{OpKind::MatMul, eval_matmul}, {OpKind::DotGeneral, eval_dot_general}};
+  return kTable;
+}
+
+}  // namespace rlxc::eval

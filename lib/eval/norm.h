@@ -1,0 +1,21 @@
+// Normalisations on arrays of double, shared by the plain and the fused operations.
+#pragma once
+#include "eval/context.h"
+
+namespace rlxc::eval {
+
+// (x-mean)/sqrt(var+eps), or x/sqrt(mean(x^2)+eps) when `rms`, over runs of `n` elements; then * gamma + beta where given (their
+// sizes broadcast to the last axes of `dims` from `axis` on).
+struct NormOperands {
+  const TensorData* gamma = nullptr;
+  const TensorData* beta = nullptr;
+};
+void normalise(std::vector<double>& x, std::span<const int64_t> dims, int64_t axis, double eps, bool rms, NormOperands);
+
+// x += y (y broadcast to the sizes of x).
+void add_broadcast(std::vector<double>& x, std::span<const int64_t> dims, const TensorData& y);
+
+// Softmax over runs of `n` elements; runs of -inf only give 0.
+void softmax_run(double* x, int64_t n);
+
+}  // namespace rlxc::eval

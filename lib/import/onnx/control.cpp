@@ -1,0 +1,146 @@
+// If, Loop and Scan: bodies become sub-graphs, what they use of the outside becomes operands.
+#include <algorithm>
+#include <array>
+
+#include "import/onnx/handlers.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+constexpr int kMaxWidenings = 3;  // of carried shapes, before all that is left of them is open
+
+void set_results(Op& op, NodeId n) {
+  if (!n.valid()) return;
+  for (size_t i = 0; i < op.outputs() && i < op.graph().result_count(n); ++i) op.set(i, op.graph().result(n, i));
+}
+
+void append_captures(Op& op, std::span<const Frame::Capture> captures, std::vector<ValueId>* operands) {
+  for (const Frame::Capture& c : captures) operands->push_back(op.im.materialise(c.outer));
+}
+
+std::string body_name(Op& op, std::string_view what) {
+  return std::string(op.node().name.empty() ? op.node().op_type : op.node().name) + "." + std::string(what);
+}
+
+}  // namespace
+
+void if_else(Op& op) {
+  const auto then_body = op.body("then_branch"), else_body = op.body("else_branch");
+  if (!then_body || !else_body) return;
+  if (op.dtype(0) != DType::Bool) return (void)op.fail(Code::BadType, "the condition must be a bool, is " + op.show(0));
+  if (const auto known = op.known_ints(0); known && known->size() == 1) {
+    const auto results = op.im.inline_body((*known)[0] ? *then_body : *else_body);
+    if (results.empty()) return op.give_up();
+    for (size_t i = 0; i < results.size(); ++i) op.set_ref(i, results[i]);
+    return;
+  }
+  const ValueId condition = op.in(0);
+  std::vector<Frame::Capture> captures, more;
+  Graph* a = op.im.import_body(*then_body, body_name(op, "then"), {}, &captures);
+  if (!a) return op.give_up();
+  more = captures;
+  Graph* b = op.im.import_body(*else_body, body_name(op, "else"), {}, &more);
+  if (!b) return op.give_up();
+  op.im.add_capture_inputs(*a, std::span(more).subspan(captures.size()));
+  std::vector<ValueId> operands{condition};
+  append_captures(op, more, &operands);
+  const std::array bodies{a->id(), b->id()};
+  set_results(op, op.b.create_node(OpKind::If, operands, NoAttrs{}, bodies));
+}
+
+// A carried tensor that changes its shape from one iteration to the next has open sizes: the body is imported again with them.
+void loop(Op& op) {
+  const auto body = op.body("body");
+  if (!body) return;
+  std::vector<Type> types{tensor_type(DType::I64, {}), tensor_type(DType::Bool, {})};
+  for (size_t i = 2; i < op.inputs(); ++i) {
+    if (!op.has(i)) return (void)op.fail(Code::BadArity, "carried value " + std::to_string(i - 2) + " is absent");
+    types.push_back(op.type(i));
+  }
+  const size_t carries = types.size() - 2;
+  std::vector<ValueId> operands{op.has(0) ? op.b.reshape(op.in(0), {}) : ValueId(), op.has(1) ? op.b.reshape(op.in(1), {}) : op.b.scalar(DType::Bool, 1)};
+  for (size_t i = 0; i < carries; ++i) operands.push_back(op.in(i + 2));
+  std::vector<Frame::Capture> captures;
+  Graph* g = nullptr;
+  for (int attempt = 0;; ++attempt) {
+    captures.clear();
+    if (g) g->clear();
+    g = op.im.import_body(*body, body_name(op, "body"), types, &captures, g);
+    if (!g) return op.give_up();
+    if (g->outputs().size() < 1 + carries) return (void)op.fail(Code::BadGraph, "the body has " + std::to_string(g->outputs().size()) + " outputs for " + std::to_string(carries) + " carried values");
+    bool stable = true;
+    for (size_t i = 0; i < carries; ++i) {
+      Type& in = types[i + 2];
+      const Type& out = g->type(g->outputs()[i + 1]);
+      if (in.kind != out.kind || in.dtype != out.dtype) return (void)op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type from " + text(in, op.dims()) + " to " + text(out, op.dims()));
+      if (in.kind != TypeKind::Tensor) {
+        if (in == out) continue;
+        in.ranked = in.ranked && out.ranked && in.rank() == out.rank();
+        if (!in.ranked) in.dims.clear();
+        stable = stable && g->type(g->result(g->inputs()[i + 2])) == in;
+        continue;
+      }
+      if (in.rank() != out.rank()) return (void)op.unsupported("carried value " + std::to_string(i) + " changes its rank");
+      for (size_t k = 0; k < in.dims.size(); ++k)
+        if (!op.dims().equal(in.dims[k], out.dims[k])) {
+          if (attempt > kMaxWidenings) continue;
+          in.dims[k] = op.dims().fresh("carried");
+          stable = false;
+        }
+    }
+    if (stable || attempt > kMaxWidenings) break;
+  }
+  append_captures(op, captures, &operands);
+  set_results(op, op.b.create_node(OpKind::Loop, operands, LoopAttrs{static_cast<int64_t>(carries)}, std::array{g->id()}));
+}
+
+void scan(Op& op) {
+  const auto body = op.body("body");
+  if (!body) return;
+  const int64_t inputs = op.i("num_scan_inputs", 0);
+  const auto all = static_cast<int64_t>(op.inputs());
+  if (op.opset < 9) return (void)op.unsupported("Scan of opset 8 has another form");
+  if (inputs < 1 || inputs > all) return (void)op.fail(Code::BadAttribute, "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(all) + " inputs");
+  ScanAttrs a;
+  a.states = all - inputs;
+  a.scan_inputs = inputs;
+  const auto list = [&](std::string_view name, size_t n, std::vector<int64_t>* out) {
+    *out = op.ints(name);
+    if (out->empty()) out->assign(n, 0);
+    return out->size() == n || op.fail(Code::BadAttribute, std::string(name) + " needs " + std::to_string(n) + " entries");
+  };
+  if (!list("scan_input_axes", static_cast<size_t>(inputs), &a.input_axes) || !list("scan_input_directions", static_cast<size_t>(inputs), &a.input_reverse)) return;
+  std::vector<Type> types;
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < op.inputs(); ++i) {
+    if (!op.has(i)) return (void)op.fail(Code::BadArity, "input " + std::to_string(i) + " is absent");
+    Type t = op.type(i);
+    if (i >= static_cast<size_t>(a.states)) {
+      int64_t& axis = a.input_axes[i - static_cast<size_t>(a.states)];
+      const auto normal = op.axis(axis, t.rank());
+      if (!normal) return;
+      axis = *normal;
+      t.dims.erase(t.dims.begin() + axis);
+    }
+    types.push_back(std::move(t));
+    operands.push_back(op.in(i));
+  }
+  std::vector<Frame::Capture> captures;
+  Graph* g = op.im.import_body(*body, body_name(op, "body"), types, &captures);
+  if (!g) return op.give_up();
+  if (g->outputs().size() < static_cast<size_t>(a.states)) return (void)op.fail(Code::BadGraph, "the body has too few outputs");
+  const size_t scans = g->outputs().size() - static_cast<size_t>(a.states);
+  if (!list("scan_output_axes", scans, &a.output_axes) || !list("scan_output_directions", scans, &a.output_reverse)) return;
+  for (size_t i = 0; i < scans; ++i) {
+    const auto normal = op.axis(a.output_axes[i], g->rank(g->outputs()[i + static_cast<size_t>(a.states)]) + 1);
+    if (!normal) return;
+    a.output_axes[i] = *normal;
+  }
+  for (size_t i = 0; i < static_cast<size_t>(a.states); ++i)
+    if (const Type& out = g->type(g->outputs()[i]); out.kind != types[i].kind || out.dtype != types[i].dtype || out.rank() != types[i].rank())
+      return (void)op.fail(Code::BadType, "state " + std::to_string(i) + " changes its type from " + text(types[i], op.dims()) + " to " + text(out, op.dims()));
+  append_captures(op, captures, &operands);
+  set_results(op, op.b.create_node(OpKind::Scan, operands, std::move(a), std::array{g->id()}));
+}
+
+}  // namespace rlxc::onnx_import

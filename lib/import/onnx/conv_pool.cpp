@@ -1,0 +1,176 @@
+// Convolution and pooling: attributes become full-length lists, auto_pad is resolved.
+#include <algorithm>
+#include <array>
+
+#include "import/onnx/handlers.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+constexpr int64_t kMaxEntry = 1 << 20;
+
+bool fill(Op& op, std::string_view name, size_t n, int64_t fallback, int64_t low, std::vector<int64_t>* out) {
+  *out = op.ints(name);
+  if (!op.has_attr(name)) out->assign(n, fallback);
+  if (op.failed()) return false;
+  if (out->size() != n) return op.fail(Code::BadAttribute, std::string(name) + " has " + std::to_string(out->size()) + " entries, must have " + std::to_string(n));
+  for (size_t i = 0; i < n; ++i)
+    if ((*out)[i] < low || (*out)[i] > kMaxEntry)
+      return op.fail(Code::BadAttribute, std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string((*out)[i]) + ", must be " +
+                                             ((*out)[i] < low ? ">= " + std::to_string(low) : "<= " + std::to_string(kMaxEntry)));
+  return true;
+}
+
+struct Windows {
+  std::vector<int64_t> kernel, strides, dilations, begin, end;
+};
+
+// SAME: as many results as ceil(size / stride), the odd padding at the end (upper) or the beginning (lower).
+bool windows(Op& op, const std::vector<Dim>& spatial, Windows* w) {
+  const size_t n = spatial.size();
+  if (!fill(op, "strides", n, 1, 1, &w->strides) || !fill(op, "dilations", n, 1, 1, &w->dilations)) return false;
+  std::vector<int64_t> pads;
+  if (!fill(op, "pads", 2 * n, 0, 0, &pads)) return false;
+  w->begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
+  w->end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
+  const std::string_view mode = op.s("auto_pad", "NOTSET");
+  if (mode == "NOTSET" || mode.empty()) return true;
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER" && mode != "VALID") return op.fail(Code::BadAttribute, "auto_pad " + quote(mode) + " is unknown");
+  for (size_t i = 0; i < n; ++i) {
+    w->begin[i] = w->end[i] = 0;
+    if (mode == "VALID") continue;
+    const int64_t reach = (w->kernel[i] - 1) * w->dilations[i] + 1;
+    const auto size = op.dims().constant_value(spatial[i]);
+    int64_t total = 0;
+    if (size) total = std::max<int64_t>(((*size + w->strides[i] - 1) / w->strides[i] - 1) * w->strides[i] + reach - *size, 0);
+    else if (w->strides[i] == 1) total = reach - 1;
+    else return op.unsupported("auto_pad " + std::string(mode) + " with strides needs known sizes");
+    w->begin[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    w->end[i] = total - w->begin[i];
+  }
+  return true;
+}
+
+bool kernel_of_weights(Op& op, size_t weights, std::vector<int64_t>* kernel) {
+  const auto& d = op.sizes(weights);
+  for (size_t i = 2; i < d.size(); ++i) {
+    const auto k = op.dims().constant_value(d[i]);
+    if (!k || *k < 1 || *k > kMaxEntry) return op.fail(Code::BadShape, "kernel sizes must be known and positive: " + op.show(weights));
+    kernel->push_back(*k);
+  }
+  const auto given = op.ints("kernel_shape");
+  if (!given.empty() && given != *kernel) return op.fail(Code::BadAttribute, "kernel_shape differs from the weights " + op.show(weights));
+  return true;
+}
+
+bool spatial_operands(Op& op, size_t weights) {
+  if (op.rank(0) >= 3 && op.rank(weights) == op.rank(0)) return true;
+  return op.fail(Code::BadShape, "needs x [N,C,...] and w of the same rank >= 3: " + op.show(0) + ", " + op.show(weights));
+}
+
+}  // namespace
+
+// The attributes of Conv and its integer forms; `weights` is the operand that holds them.
+std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights) {
+  Windows w;
+  if (!spatial_operands(op, weights) || !kernel_of_weights(op, weights, &w.kernel)) return std::nullopt;
+  if (!windows(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, &w)) return std::nullopt;
+  ConvAttrs a{w.strides, w.begin, w.end, w.dilations, std::vector<int64_t>(w.strides.size(), 0), op.i("group", 1)};
+  if (a.groups < 1 || a.groups > kMaxEntry) return op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1"), std::nullopt;
+  return a;
+}
+
+void conv(Op& op) {
+  const auto a = conv_attrs(op, 1);
+  if (!a) return;
+  std::vector<ValueId> operands{op.in(0), op.in(1)};
+  if (op.has(2)) operands.push_back(op.in(2));
+  op.set(0, op.b.create(OpKind::Conv, operands, *a));
+}
+
+void conv_transpose(Op& op) {
+  Windows w;
+  if (!spatial_operands(op, 1) || !kernel_of_weights(op, 1, &w.kernel)) return;
+  const std::vector<Dim> spatial(op.sizes(0).begin() + 2, op.sizes(0).end());
+  const size_t n = spatial.size();
+  ConvAttrs a;
+  a.groups = op.i("group", 1);
+  if (a.groups < 1 || a.groups > kMaxEntry) return (void)op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1");
+  std::vector<int64_t> pads;
+  if (!fill(op, "strides", n, 1, 1, &a.strides) || !fill(op, "dilations", n, 1, 1, &a.dilations) || !fill(op, "output_padding", n, 0, 0, &a.output_padding) ||
+      !fill(op, "pads", 2 * n, 0, -kMaxEntry, &pads))
+    return;
+  a.pads_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
+  a.pads_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
+  const std::string_view mode = op.s("auto_pad", "NOTSET");
+  std::vector<int64_t> want = op.ints("output_shape");
+  if (want.size() == n + 2) want.erase(want.begin(), want.begin() + 2);
+  if (!want.empty() && want.size() != n) return (void)op.fail(Code::BadAttribute, "output_shape needs one entry per spatial axis");
+  const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+  for (size_t i = 0; i < n && (same || mode == "VALID" || !want.empty()); ++i) {
+    const int64_t reach = (w.kernel[i] - 1) * a.dilations[i] + 1;
+    // (size-1)*stride + output_padding + reach - size*stride for SAME, whatever the size is
+    int64_t total = same ? a.output_padding[i] + reach - a.strides[i] : 0;
+    if (!want.empty()) {
+      const auto size = op.dims().constant_value(spatial[i]);
+      if (!size) return (void)op.unsupported("output_shape needs known sizes");
+      if (want[i] < 0 || want[i] > Dim::kMax / 4 || *size > Dim::kMax / (4 * kMaxEntry)) return (void)op.fail(Code::BadAttribute, "output_shape is out of range");
+      total = (*size - 1) * a.strides[i] + a.output_padding[i] + reach - want[i];
+    }
+    if (total < 0) a.output_padding[i] -= total, total = 0;
+    a.pads_begin[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    a.pads_end[i] = total - a.pads_begin[i];
+  }
+  std::vector<ValueId> operands{op.in(0), op.in(1)};
+  if (op.has(2)) operands.push_back(op.in(2));
+  op.set(0, op.b.create(OpKind::ConvTranspose, operands, a));
+}
+
+// MaxPool, AveragePool, LpPool: the row's alpha is the ReduceOp.
+void pool(Op& op) {
+  if (op.rank(0) < 3) return (void)op.fail(Code::BadShape, "needs [N,C,...] of rank >= 3: " + op.show(0));
+  const std::vector<Dim> spatial(op.sizes(0).begin() + 2, op.sizes(0).end());
+  Windows w;
+  if (!op.has_attr("kernel_shape")) return (void)op.fail(Code::BadAttribute, "kernel_shape is missing");
+  if (!fill(op, "kernel_shape", spatial.size(), 1, 1, &w.kernel) || !windows(op, spatial, &w)) return;
+  PoolAttrs a;
+  a.op = static_cast<ReduceOp>(static_cast<int>(op.row.alpha));
+  a.kernel = w.kernel;
+  a.strides = w.strides;
+  a.pads_begin = w.begin;
+  a.pads_end = w.end;
+  a.dilations = w.dilations;
+  a.ceil_mode = op.i("ceil_mode", 0) != 0;
+  a.count_include_pad = op.i("count_include_pad", 0) != 0;
+  a.column_major = op.i("storage_order", 0) != 0;
+  if (a.op == ReduceOp::L2) {
+    a.p = static_cast<double>(op.i("p", 2));
+    if (a.p < 1) return (void)op.fail(Code::BadAttribute, "p must be >= 1");
+  }
+  if (!op.wants(1)) return op.set(0, op.b.create(OpKind::Pool, {op.in(0)}, a));
+  const NodeId n = op.b.create_node(OpKind::MaxPoolIndices, std::array{op.in(0)}, a);
+  if (!n.valid()) return;
+  op.set(0, op.graph().result(n, 0));
+  op.set(1, op.graph().result(n, 1));
+}
+
+void global_pool(Op& op) {
+  if (op.rank(0) < 2) return (void)op.fail(Code::BadShape, "needs [N,C,...]: " + op.show(0));
+  std::vector<int64_t> axes;
+  for (int64_t i = 2; i < op.rank(0); ++i) axes.push_back(i);
+  const auto how = static_cast<ReduceOp>(static_cast<int>(op.row.alpha));
+  if (how == ReduceOp::L2) {
+    const int64_t p = op.i("p", 2);
+    if (p < 1) return (void)op.fail(Code::BadAttribute, "p must be >= 1");
+    if (p == 1) return op.set(0, op.b.reduce(ReduceOp::L1, op.in(0), axes, true));
+    if (p != 2) {
+      const DType t = op.dtype(0);
+      const ValueId powers = op.b.create(OpKind::Pow, {op.b.unary(OpKind::Abs, op.in(0)), op.b.scalar(t, static_cast<double>(p))});
+      return op.set(0, op.b.create(OpKind::Pow, {op.b.reduce(ReduceOp::Sum, powers, axes, true), op.b.scalar(t, 1.0 / static_cast<double>(p))}));
+    }
+  }
+  op.set(0, op.b.reduce(how, op.in(0), axes, true));
+}
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,186 @@
+// Elementwise operators, and those that only rename.
+#include "import/onnx/handlers.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+
+// y = kind(x), with the parameters that the row names.
+void unary(Op& op) {
+  if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(op.row.kind))) {
+    AlphaBetaAttrs a{op.row.alpha, op.row.beta};
+    if (!op.row.alpha_name.empty()) a.alpha = op.f(op.row.alpha_name, a.alpha);
+    if (!op.row.beta_name.empty()) a.beta = op.f(op.row.beta_name, a.beta);
+    op.set(0, op.b.create(op.row.kind, {op.in(0)}, a));
+  } else {
+    op.set(0, op.b.unary(op.row.kind, op.in(0)));
+  }
+}
+
+namespace {
+
+// Before opset 7, `broadcast` = 1 aligned the second operand to `axis` of the first.
+ValueId legacy_aligned(Op& op, ValueId b) {
+  if (op.opset >= 7 || !op.has_attr("axis") || op.i("broadcast", 0) == 0 || !b.valid()) return b;
+  const auto axis = op.axis(op.i("axis", 0), op.rank(0));
+  if (!axis) return {};
+  std::vector<Dim> sizes = op.sizes(1);
+  if (*axis + op.rank(1) > op.rank(0)) return op.fail(Code::BadShape, "the second operand does not fit at this axis"), ValueId();
+  sizes.resize(static_cast<size_t>(op.rank(0) - *axis), Dim(1));
+  return op.b.reshape(b, std::move(sizes));
+}
+
+}  // namespace
+
+void binary(Op& op) {
+  const ValueId a = op.in(0), b = legacy_aligned(op, op.in(1));
+  op.set(0, op.b.create(op.row.kind, {a, b}));
+}
+
+void negated_compare(Op& op) { op.set(0, op.b.unary(OpKind::Not, op.b.create(op.row.kind, {op.in(0), op.in(1)}))); }
+
+void pow(Op& op) {
+  const ValueId a = op.in(0);
+  ValueId b = op.in(1);
+  // Exponents of another type are legal since opset 12; where both are floats, or integers, one type loses nothing.
+  if (op.dtype(0) != op.dtype(1) && (is_float(op.dtype(0)) || (is_integer(op.dtype(0)) && is_integer(op.dtype(1))))) b = op.b.cast(b, op.dtype(0));
+  op.set(0, op.b.create(OpKind::Pow, {a, legacy_aligned(op, b)}));
+}
+
+void variadic(Op& op) {
+  ValueId v = op.in(0);
+  for (size_t i = 1; i < op.inputs(); ++i) v = op.b.create(op.row.kind, {v, op.in(i)});
+  if (op.inputs() == 1) op.set_ref(0, op.ref(0));
+  else op.set(0, v);
+}
+
+void mean(Op& op) {
+  ValueId v = op.in(0);
+  for (size_t i = 1; i < op.inputs(); ++i) v = op.b.add(v, op.in(i));
+  op.set(0, op.b.div(v, op.b.scalar(op.dtype(0), static_cast<double>(op.inputs()))));
+}
+
+void affine_scale(Op& op) {  // com.microsoft / early ai.onnx: alpha*x + beta
+  const DType t = op.dtype(0);
+  op.set(0, op.b.add(op.b.mul(op.in(0), op.b.scalar(t, op.f("alpha", 1))), op.b.scalar(t, op.f("beta", 0))));
+}
+
+// Bounds are attributes up to opset 10, optional operands after. Constant scalar bounds become attributes.
+void clip(Op& op) {
+  ClampAttrs a;
+  if (op.opset < 11) {
+    a.min = op.f("min", a.min);
+    a.max = op.f("max", a.max);
+    return op.set(0, op.b.create(OpKind::Clamp, {op.in(0)}, a));
+  }
+  ValueId v = op.in(0);
+  const auto low = op.known_reals(1), high = op.known_reals(2);
+  const bool constant = (!op.has(1) || (low && low->size() == 1)) && (!op.has(2) || (high && high->size() == 1)) && is_float(op.dtype(0));
+  if (constant) {
+    if (low) a.min = (*low)[0];
+    if (high) a.max = (*high)[0];
+    if (!low && !high) return op.set_ref(0, op.ref(0));
+    return op.set(0, op.b.create(OpKind::Clamp, {v}, a));
+  }
+  if (op.has(1)) v = op.b.create(OpKind::Max, {v, op.in(1)});
+  if (op.has(2)) v = op.b.create(OpKind::Min, {v, op.in(2)});
+  if (!op.has(1) && !op.has(2)) op.set_ref(0, op.ref(0));
+  else op.set(0, v);
+}
+
+namespace {
+
+void cast_to(Op& op, DType to) {
+  const bool text = op.dtype(0) == DType::String || to == DType::String;
+  if (op.dtype(0) == to) return op.set_ref(0, op.ref(0));
+  if (text) return (void)op.unsupported("casts of strings are not supported");
+  op.set(0, op.b.create(OpKind::Cast, {op.in(0)}, CastAttrs{to, op.i("saturate", 1) != 0}));
+}
+
+}  // namespace
+
+void cast(Op& op) {
+  std::optional<DType> to;
+  const AttributeView* a = op.node().attribute("to");
+  if (a && a->type == AttrType::String) to = dtype_from_name(a->s == "FLOAT" ? "f32" : a->s == "INT64" ? "i64" : a->s == "INT32" ? "i32" : a->s == "DOUBLE" ? "f64" : a->s);
+  else to = dtype_from_onnx(static_cast<int>(op.i("to", 0) & 0xFFFF));
+  if (!to) return (void)op.fail(Code::BadAttribute, "attribute \"to\" is not a known element type");
+  cast_to(op, *to);
+}
+
+void cast_like(Op& op) { cast_to(op, op.dtype(1)); }
+
+void where(Op& op) { op.set(0, op.b.create(OpKind::Where, {op.in(0), op.in(1), op.in(2)})); }
+
+void mod(Op& op) {
+  const bool fmod = op.i("fmod", 0) != 0;
+  if (!fmod && is_float(op.dtype(0))) return (void)op.fail(Code::BadAttribute, "fmod must be 1 for floats");
+  op.set(0, op.b.create(fmod ? OpKind::Fmod : OpKind::Mod, {op.in(0), op.in(1)}));
+}
+
+void bit_shift(Op& op) {
+  const std::string_view d = op.s("direction", "");
+  if (d != "LEFT" && d != "RIGHT") return (void)op.fail(Code::BadAttribute, "direction is " + quote(d) + ", must be LEFT or RIGHT");
+  op.set(0, op.b.create(d == "LEFT" ? OpKind::Shl : OpKind::Shr, {op.in(0), op.in(1)}));
+}
+
+void is_inf(Op& op) {
+  AlphaBetaAttrs a;
+  a.alpha = op.i("detect_negative", 1) != 0;
+  a.beta = op.i("detect_positive", 1) != 0;
+  op.set(0, op.b.create(OpKind::IsInf, {op.in(0)}, a));
+}
+
+void is_nan(Op& op) { op.set(0, op.b.unary(OpKind::IsNan, op.in(0))); }
+
+void gelu(Op& op) {
+  const std::string_view mode = op.s("approximate", "none");
+  if (mode != "none" && mode != "tanh") return (void)op.fail(Code::BadAttribute, "approximate is " + quote(mode) + ", must be none or tanh");
+  op.set(0, op.b.unary(mode == "none" ? OpKind::Gelu : OpKind::GeluApprox, op.in(0)));
+}
+
+void shrink(Op& op) {  // MIR: alpha is the threshold, beta the bias
+  op.set(0, op.b.create(OpKind::Shrink, {op.in(0)}, AlphaBetaAttrs{op.f("lambd", 0.5), op.f("bias", 0)}));
+}
+
+void identity(Op& op) { op.set_ref(0, op.ref(0)); }
+
+void dropout(Op& op) {  // inference: the identity, and a mask that keeps everything
+  if (op.has(2)) {
+    const auto training = op.known_reals(2);
+    if (!training) return (void)op.unsupported("training_mode must be constant");
+    if ((*training)[0] != 0) {
+      const auto ratio = op.has(1) ? op.known_reals(1) : std::vector<double>{0.5};
+      if (!ratio || (*ratio)[0] != 0) return (void)op.unsupported("dropout in training mode gives random results");
+    }
+  }
+  op.set_ref(0, op.ref(0));
+  if (!op.wants(1)) return;
+  const ValueId yes = op.b.scalar(op.opset >= 10 ? DType::Bool : op.dtype(0), 1);
+  op.set(1, op.b.expand(yes, op.sizes(0)));
+}
+
+void hardmax(Op& op) {  // 1 at the first largest element of the axis
+  ValueId x = op.in(0);
+  const auto axis = op.axis(op.i("axis", op.opset < 13 ? 1 : -1), op.rank(0));
+  if (!axis) return;
+  const auto sizes = op.sizes(0);
+  int64_t a = *axis;
+  if (op.opset < 13) {
+    const auto cut = sizes.begin() + *axis;
+    x = op.b.reshape(x, {op.dims().product({sizes.begin(), cut}), op.dims().product({cut, sizes.end()})});
+    a = 1;
+  }
+  const std::vector<Dim> shape = x.valid() ? std::vector<Dim>(op.graph().dims(x).begin(), op.graph().dims(x).end()) : std::vector<Dim>();
+  if (!x.valid()) return;
+  const ValueId index = op.b.create(OpKind::ArgReduce, {x}, ArgAttrs{a, true, false, false});
+  const ValueId values = op.b.constant(make_data(op.dtype(0), {2}, [&] {
+    auto bytes = element_bytes(op.dtype(0), 0);
+    const auto one = element_bytes(op.dtype(0), 1);
+    bytes.insert(bytes.end(), one.begin(), one.end());
+    return bytes;
+  }()));
+  const ValueId hot = op.b.create(OpKind::OneHot, {index, values}, OneHotAttrs{a, shape[static_cast<size_t>(a)]});
+  op.set(0, op.b.reshape(hot, sizes));
+}
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,336 @@
+// Graphs as ONNX declares them: initializers, inputs and outputs with their types, bodies.
+#include <algorithm>
+
+#include "import/onnx/importer.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+// "2*seq + 1" and "floordiv(h,2)" are expressions; "batch-size", "s0//2" and the like are names.
+bool looks_like_expression(std::string_view s) {
+  return s.size() <= 200 && (s.find('+') != s.npos || s.find('*') != s.npos || s.find(" - ") != s.npos || s.find("floordiv(") != s.npos);
+}
+
+constexpr int kMaxTypeDepth = 8;
+
+}  // namespace
+
+// First walk over a graph: everything but its nodes. Initializers are declared, the rest is listed.
+bool Importer::read_graph(Bytes graph, GraphInfo* info) {
+  const size_t errors = diagnostics_.errors();
+  WireReader r(graph);
+  while (r.next()) switch (r.tag()) {
+      case bytes_field(1): ++info->nodes; break;
+      case bytes_field(2): info->name = r.text(); break;
+      case bytes_field(5): declare_initializer(r.bytes(), false); break;
+      case bytes_field(11): info->inputs.push_back(r.bytes()); break;
+      case bytes_field(12): info->outputs.push_back(r.bytes()); break;
+      case bytes_field(13):
+        if (ValueInfoView v; scopes_.size() == 1 && read_value_info(r.bytes(), &v) && v.has_type) value_infos_.emplace(symbol(v.name).raw, v.type);
+        break;
+      case bytes_field(15): declare_initializer(r.bytes(), true); break;
+    }
+  if (!r.ok()) diagnostics_.error(Code::NotAModel, "the graph is cut short or malformed");
+  return diagnostics_.errors() == errors;
+}
+
+void Importer::declare_initializer(Bytes b, bool sparse) {
+  TensorView view;
+  SparseTensorView sparse_view;
+  bool read = sparse ? read_sparse_tensor(b, &sparse_view) : read_tensor(b, &view);
+  if (sparse && read) {
+    TensorView values;
+    read = read_tensor(sparse_view.values, &values);
+    view.name = values.name;
+  }
+  if (!read) return diagnostics_.error(Code::NotAModel, "an initializer is cut short or malformed");
+  const std::string place = "initializer " + quote(view.name);
+  if (view.name.empty()) return diagnostics_.error(Code::BadTensor, "an initializer has no name");
+  bool missing = false;
+  auto data = sparse ? source_.load_sparse(sparse_view, place, diagnostics_) : source_.load(view, place, diagnostics_, &missing);
+  const ValId v = data ? constant(std::move(*data), missing) : bad_value();
+  if (!bind(symbol(view.name), v)) diagnostics_.error(Code::DuplicateName, "two initializers have this name", place);
+}
+
+Dim Importer::named_dim(std::string_view name) {
+  if (looks_like_expression(name))
+    if (const auto d = dims().parse(name)) {
+      for (const std::string& s : dims().symbols_of(*d)) model_dims_.emplace(s, model_dims_.size());
+      return dims().bind(*d, options_.bind);
+    }
+  model_dims_.emplace(std::string(name), model_dims_.size());
+  const auto bound = options_.bind.find(name);
+  return bound == options_.bind.end() ? dims().symbol(name) : Dim(bound->second);
+}
+
+// nullopt with a diagnostic, or silently when `place` is empty.
+std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
+  const auto fail = [&](Code c, std::string message) {
+    if (!place.empty()) diagnostics_.error(c, std::move(message), place);
+    return std::nullopt;
+  };
+  Type type;
+  Bytes tensor;
+  bool found = false;
+  for (int depth = 0; depth < kMaxTypeDepth && !found; ++depth) {
+    Bytes inner;
+    bool nested = false;
+    WireReader r(proto);
+    while (r.next()) switch (r.tag()) {
+        case bytes_field(1): tensor = r.bytes(), found = true; break;
+        case bytes_field(4):
+        case bytes_field(9): {
+          const TypeKind kind = r.tag() == bytes_field(4) ? TypeKind::Sequence : TypeKind::Optional;
+          if (type.kind == TypeKind::Tensor) type.kind = kind;
+          else if (type.kind != TypeKind::Optional || kind != TypeKind::Sequence) return fail(Code::UnsupportedAttribute, "nested sequence types are not supported");
+          nested = true;
+          WireReader element(r.bytes());
+          while (element.next())
+            if (element.tag() == bytes_field(1)) inner = element.bytes();
+          break;
+        }
+        case bytes_field(5):
+        case bytes_field(8): return fail(Code::UnsupportedAttribute, "maps and sparse tensors are not supported");
+      }
+    if (!r.ok()) return fail(Code::NotAModel, "its type is malformed");
+    if (!found && !nested) return fail(Code::BadType, "it has no type");
+    proto = inner;
+  }
+  if (!found) return fail(Code::UnsupportedAttribute, "its type is nested too deeply");
+  int64_t element_type = 0;
+  bool has_shape = false;
+  Bytes shape;
+  WireReader r(tensor);
+  while (r.next()) switch (r.tag()) {
+      case varint_field(1): element_type = r.value(); break;
+      case bytes_field(2): shape = r.bytes(), has_shape = true; break;
+    }
+  Diagnostics local;
+  const auto dtype = read_dtype(element_type, place, local);
+  if (!dtype) return fail(local.items()[0].code, local.items()[0].message);
+  type.dtype = *dtype;
+  type.ranked = has_shape;
+  WireReader axes(shape);
+  while (axes.next()) {
+    if (axes.tag() != bytes_field(1)) continue;
+    std::optional<Dim> d;
+    WireReader axis(axes.bytes());
+    while (axis.next()) {
+      if (axis.tag() == varint_field(1)) {
+        if (axis.value() < 0 && axis.value() != -1) return fail(Code::BadShape, "size " + std::to_string(axis.value()) + " is negative");
+        if (axis.value() > Dim::kMax) return fail(Code::TooLarge, "size " + std::to_string(axis.value()) + " is too large");
+        if (axis.value() >= 0) d = Dim(axis.value());
+      } else if (axis.tag() == bytes_field(2) && !axis.text().empty()) {
+        d = named_dim(axis.text());
+      }
+    }
+    type.dims.push_back(d ? *d : dims().fresh("dim"));
+    if (type.dims.size() > 64) return fail(Code::TooLarge, "its rank is more than 64");
+  }
+  if (!r.ok() || !axes.ok()) return fail(Code::NotAModel, "its type is malformed");
+  return type;
+}
+
+void Importer::main_inputs(const GraphInfo& info) {
+  for (Bytes b : info.inputs) {
+    ValueInfoView view;
+    if (!read_value_info(b, &view)) {
+      diagnostics_.error(Code::NotAModel, "an input is malformed");
+      continue;
+    }
+    const std::string place = "input " + quote(view.name);
+    const Symbol s = symbol(view.name);
+    const ValId given = view.name.empty() ? ValId() : lookup(s);
+    if (given.valid() && vals_[given.raw].tensor != Val::kNone) {  // an initializer is its default, which is what runs
+      if (const auto declared = view.has_type ? read_type(view.type, {}) : std::nullopt; declared && declared->dtype != type(given).dtype)
+        diagnostics_.error(Code::BadType, "it is declared " + text(*declared, dims()) + ", its initializer is " + text(type(given), dims()), place);
+      continue;
+    }
+    if (given.valid() && vals_[given.raw].bad) continue;
+    auto t = view.has_type ? read_type(view.type, place) : std::nullopt;
+    if (!view.has_type) diagnostics_.error(Code::BadType, "it has no type", place);
+    if (t && !t->ranked && t->kind == TypeKind::Tensor) {
+      diagnostics_.error(Code::UnsupportedAttribute, "it is declared without a shape", place, "export the model with shapes (unknown sizes may be symbols)");
+      t.reset();
+    }
+    ValId v;
+    if (t) {
+      v = value(frame().builder.input(view.name, *t));
+      frame().leaf_names.insert(s.raw);
+    } else {
+      v = bad_value();
+    }
+    if (view.name.empty()) diagnostics_.error(Code::BadGraph, "an input has no name");
+    else if (!bind(s, v)) diagnostics_.error(Code::DuplicateName, "two inputs have this name", place);
+  }
+}
+
+void Importer::main_outputs(const GraphInfo& info) {
+  if (over_limit_) return;
+  std::vector<ValueId> outputs;
+  std::vector<Symbol> names;
+  std::unordered_set<uint32_t> seen;
+  for (Bytes b : info.outputs) {
+    ValueInfoView view;
+    if (!read_value_info(b, &view)) {
+      diagnostics_.error(Code::NotAModel, "an output is malformed");
+      continue;
+    }
+    const std::string place = "output " + quote(view.name);
+    const Symbol s = symbol(view.name);
+    const ValId v = lookup(s);
+    if (!v.valid()) {
+      diagnostics_.error(Code::UnknownName, "no node defines it", place);
+      continue;
+    }
+    if (!seen.insert(s.raw).second) diagnostics_.error(Code::DuplicateName, "two outputs have this name", place);
+    const ValueId id = materialise(v);
+    for (const Diagnostic& item : local_.items()) diagnostics_.error(item.code, item.message, place);
+    local_ = Diagnostics();
+    if (!id.valid()) continue;
+    outputs.push_back(id);
+    names.push_back(s);
+    if (const auto declared = view.has_type ? read_type(view.type, {}) : std::nullopt) reconcile(id, *declared, view.name, true);
+  }
+  if (info.outputs.empty()) diagnostics_.error(Code::BadGraph, "the model has no outputs");
+  module_.main().set_outputs(outputs);
+  for (size_t i = 0; i < names.size(); ++i) module_.main().set_output_name(i, names[i]);
+}
+
+// What the file declares against what was inferred. A declaration gives meaning to sizes that only running the node would tell;
+// for an output a contradiction is an error.
+void Importer::reconcile(ValueId v, const Type& declared, std::string_view name, bool output) {
+  const Type& have = frame().graph->type(v);
+  const auto contradiction = [&] {
+    if (output)
+      diagnostics_.error(have.dtype != declared.dtype || have.kind != declared.kind ? Code::BadType : Code::BadShape,
+                         "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()), "output " + quote(name));
+  };
+  if (have.kind != declared.kind || have.dtype != declared.dtype) return contradiction();
+  if (!have.ranked || !declared.ranked) return;
+  if (have.rank() != declared.rank()) return contradiction();
+  for (size_t i = 0; i < have.dims.size(); ++i) {
+    const Dim a = have.dims[i], b = declared.dims[i];
+    if (dims().equal(a, b)) continue;
+    if (dims().known_ne(a, b)) return contradiction();
+    const auto named = [&](Dim d) { return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return model_dims_.contains(s); }); };
+    const bool useful = named(b) && (!named(a) || b.is_static());
+    if (useful && !dims().assume_equal(a, b)) return contradiction();
+  }
+}
+
+void Importer::check_bindings() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, order] : model_dims_) names.push_back(name);
+  for (const auto& [name, size] : options_.bind) {
+    if (size < 0 || size > Dim::kMax) diagnostics_.error(Code::BadBinding, "size " + std::to_string(size) + " for " + quote(name) + " is out of range");
+    if (model_dims_.contains(name)) continue;
+    const auto close = closest(name, names);
+    std::string help = names.empty() ? "the model has no symbolic dimensions" : "it has " + join(std::vector(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(names.size(), 10))), ", ");
+    if (close) help = "did you mean " + quote(*close) + "?";
+    diagnostics_.error(Code::BadBinding, "the model has no dimension " + quote(name), {}, help);
+  }
+}
+
+// Bodies.
+
+Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures, Graph* reuse) {
+  const size_t errors = diagnostics_.errors();
+  Graph& g = reuse ? *reuse : module_.graph(module_.make_graph(std::string(name)));
+  const auto index = static_cast<uint16_t>(frames_.size());
+  frames_.push_back(std::make_unique<Frame>(g, &local_));
+  bool entered = false;
+  const std::string prefix = scopes_.back().prefix;
+  if (enter(index, false, prefix, *scopes_.back().opsets)) {
+    entered = true;
+    GraphInfo info;
+    read_graph(body, &info);
+    if (info.inputs.size() != types.size())
+      local_.error(Code::BadGraph, "the body has " + std::to_string(info.inputs.size()) + " inputs, the node gives " + std::to_string(types.size()));
+    for (size_t i = 0; i < types.size() && i < info.inputs.size(); ++i) {
+      ValueInfoView view;
+      read_value_info(info.inputs[i], &view);
+      const ValId v = value(frame().builder.input(view.name, types[i]));
+      frame().leaf_names.insert(symbol(view.name).raw);
+      if (!bind(symbol(view.name), v)) local_.error(Code::DuplicateName, "the body defines " + quote(view.name) + " twice");
+    }
+    for (const Frame::Capture& c : *captures) {
+      frame().capture_of.emplace(c.outer.raw, frame().captures.size());
+      const std::string_view capture_name = module_.text(vals_[c.outer.raw].name);
+      frame().captures.push_back({c.outer, frame().builder.input(capture_name.empty() ? "" : fresh_name(capture_name), type(c.outer))});
+    }
+    if (local_.ok()) import_nodes(body, 1);
+    std::vector<ValueId> outputs;
+    for (size_t i = 0; i < info.outputs.size() && local_.ok() && !over_limit_; ++i) {
+      ValueInfoView view;
+      read_value_info(info.outputs[i], &view);
+      const ValId v = lookup(symbol(view.name));
+      if (!v.valid()) local_.error(Code::UnknownName, "the body does not define its output " + quote(view.name));
+      else if (const ValueId id = materialise(v); id.valid()) outputs.push_back(id);
+    }
+    if (outputs.size() == info.outputs.size()) g.set_outputs(outputs);
+    else entered = false;
+    *captures = frame().captures;
+    leave();
+  }
+  frames_.pop_back();
+  return entered && local_.ok() && diagnostics_.errors() == errors ? &g : nullptr;
+}
+
+void Importer::add_capture_inputs(Graph& g, std::span<const Frame::Capture> captures) {
+  Builder b(g);
+  std::unordered_set<uint32_t> names;
+  for (NodeId n : g.inputs()) names.insert(g.value_name(g.result(n)).raw);
+  for (const Frame::Capture& c : captures) {
+    std::string name(module_.text(vals_[c.outer.raw].name));
+    const std::string base = name;
+    for (int i = 1; names.contains(module_.symbol(name).raw); ++i) name = base + "_" + std::to_string(i);
+    names.insert(module_.symbol(name).raw);
+    b.input(name, type(c.outer));
+  }
+}
+
+std::vector<ValId> Importer::inline_body(Bytes body) {
+  const size_t errors = diagnostics_.errors();
+  std::vector<ValId> out;
+  if (!enter(scopes_.back().frame, false, scopes_.back().prefix, *scopes_.back().opsets)) return out;
+  GraphInfo info;
+  read_graph(body, &info);
+  if (!info.inputs.empty()) local_.error(Code::BadGraph, "the body of If has inputs");
+  else import_nodes(body, 1);
+  for (size_t i = 0; i < info.outputs.size() && !over_limit_; ++i) {
+    ValueInfoView view;
+    read_value_info(info.outputs[i], &view);
+    const ValId v = lookup(symbol(view.name));
+    if (!v.valid()) local_.error(Code::UnknownName, "the body does not define its output " + quote(view.name));
+    out.push_back(v);
+  }
+  leave();
+  if (diagnostics_.errors() != errors || !local_.ok()) out.clear();
+  return out;
+}
+
+// The entry.
+
+std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions& options, Diagnostics& d) {
+  const size_t errors = d.errors();
+  auto mapped = open_model_file(path, d);
+  if (!mapped) return nullptr;
+  const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
+  if (file->size() == 0) return d.error(Code::NotAModel, "the file is empty", quote(path)), nullptr;
+  ModelView model;
+  if (!read_model(file->bytes(), &model) || model.graphs != 1) {
+    const bool some = model.ir_version > 0 || model.graphs > 0;
+    d.error(Code::NotAModel, model.graphs > 1 ? "it holds several graphs" : some ? "the file is cut short or damaged" : "it is not an ONNX model", quote(path));
+    return nullptr;
+  }
+  const size_t slash = path.rfind('/');
+  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1), slash == path.npos ? path : path.substr(slash + 1), options.allow_missing_weights);
+  auto module = std::make_unique<Module>();
+  Importer importer(*module, source, model, options, d);
+  importer.run();
+  return d.errors() == errors ? std::move(module) : nullptr;
+}
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,63 @@
+// The handlers that ops.def names, by family.
+#pragma once
+#include "import/onnx/op.h"
+
+namespace rlxc::onnx_import {
+
+#define HANDLER(name) void name(Op&);
+#define FOLD(name) bool name(Op&);
+
+// elementwise.cpp
+HANDLER(unary) HANDLER(binary) HANDLER(variadic) HANDLER(mean) HANDLER(clip) HANDLER(cast) HANDLER(cast_like) HANDLER(where) HANDLER(mod)
+HANDLER(bit_shift) HANDLER(is_inf) HANDLER(gelu) HANDLER(shrink) HANDLER(pow) HANDLER(negated_compare) HANDLER(identity) HANDLER(dropout)
+HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale)
+
+// shape.cpp
+HANDLER(shape) HANDLER(size) HANDLER(constant) HANDLER(reshape) HANDLER(flatten) HANDLER(squeeze) HANDLER(unsqueeze) HANDLER(expand) HANDLER(tile)
+HANDLER(constant_of_shape) HANDLER(range) HANDLER(eye_like)
+
+// movement.cpp
+HANDLER(transpose) HANDLER(concat) HANDLER(split) HANDLER(slice) HANDLER(gather) HANDLER(gather_elements) HANDLER(gather_nd)
+HANDLER(scatter_elements) HANDLER(scatter_nd) HANDLER(pad) HANDLER(depth_to_space) HANDLER(space_to_depth) HANDLER(trilu) HANDLER(one_hot)
+HANDLER(reverse_sequence) HANDLER(center_crop_pad)
+
+// linear.cpp
+HANDLER(matmul) HANDLER(gemm) HANDLER(einsum) HANDLER(det)
+
+// reduce.cpp
+HANDLER(reduce) HANDLER(arg_reduce) HANDLER(cumsum) HANDLER(topk) HANDLER(softmax)
+
+// conv_pool.cpp
+HANDLER(conv) HANDLER(conv_transpose) HANDLER(pool) HANDLER(global_pool)
+
+// norm.cpp
+HANDLER(batch_norm) HANDLER(layer_norm) HANDLER(group_norm) HANDLER(instance_norm) HANDLER(lp_norm) HANDLER(mean_variance_norm) HANDLER(lrn)
+HANDLER(rms_norm)
+
+// rnn.cpp
+HANDLER(lstm) HANDLER(gru_rnn)
+
+// quant.cpp
+HANDLER(quantize) HANDLER(dequantize) HANDLER(matmul_integer) HANDLER(conv_integer) HANDLER(qlinear_matmul) HANDLER(qlinear_conv)
+HANDLER(dynamic_quantize)
+
+// resize.cpp
+HANDLER(resize) HANDLER(upsample)
+
+// signal.cpp
+HANDLER(dft) HANDLER(stft) HANDLER(window)
+
+// control.cpp
+HANDLER(if_else) HANDLER(loop) HANDLER(scan)
+
+// sequence.cpp
+HANDLER(sequence_empty) HANDLER(sequence_insert) HANDLER(sequence_at) HANDLER(concat_from_sequence)
+
+// fold.cpp
+FOLD(fold_binary) FOLD(fold_compare) FOLD(fold_logic) FOLD(fold_unary) FOLD(fold_cast) FOLD(fold_where) FOLD(fold_concat) FOLD(fold_gather)
+FOLD(fold_slice) FOLD(fold_view) FOLD(fold_transpose) FOLD(fold_fill) FOLD(fold_range) FOLD(fold_expand) FOLD(fold_reduce) FOLD(fold_split)
+
+#undef HANDLER
+#undef FOLD
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,376 @@
+#include "import/onnx/importer.h"
+
+#include <algorithm>
+
+#include "import/onnx/op.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+constexpr int64_t kNewestOpset = 28;
+
+// The versions of operators that the file states; a model without any is of the first.
+int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain) {
+  for (const OpsetView& o : opsets)
+    if (o.domain == domain || (domain.empty() && o.domain == "ai.onnx")) return o.version;
+  return 0;
+}
+
+std::string function_key(std::string_view domain, std::string_view name, std::string_view overload) {
+  return std::string(domain) + '\0' + std::string(name) + '\0' + std::string(overload);
+}
+
+}  // namespace
+
+Importer::Importer(Module& m, TensorSource& source, const ModelView& model, const ImportOptions& options, Diagnostics& d)
+    : module_(m), source_(source), model_(model), options_(options), diagnostics_(d) {}
+
+int64_t Importer::opset(std::string_view domain) const {
+  if (domain.empty()) return scopes_.back().opset;
+  return version_of(*scopes_.back().opsets, domain);
+}
+
+bool Importer::run() {
+  for (const OpsetView& o : model_.opsets)
+    if ((o.domain.empty() || o.domain == "ai.onnx") && (o.version < 1 || o.version > kNewestOpset)) {
+      diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; 1 to " + std::to_string(kNewestOpset) + " are known");
+      return false;
+    }
+  for (const FunctionView& f : model_.functions)
+    if (!functions_.emplace(function_key(f.domain, f.name, f.overload), &f).second)
+      diagnostics_.error(Code::DuplicateName, "the function " + quote(f.name) + " is defined twice");
+  frames_.push_back(std::make_unique<Frame>(module_.main(), &local_));
+  if (!enter(0, true, {}, model_.opsets)) return false;
+  GraphInfo info;
+  if (!read_graph(model_.graph, &info)) return false;
+  module_.name = info.name.empty() ? "main" : std::string(info.name);
+  main_inputs(info);
+  import_nodes(model_.graph, 1);
+  main_outputs(info);
+  check_bindings();
+  leave();
+  return diagnostics_.ok();
+}
+
+std::string Importer::where(const NodeView& n) const {
+  std::string name(n.name);
+  if (name.empty() && !n.outputs.empty()) name = n.outputs[0];
+  std::string out = "node " + quote(scopes_.back().prefix + name) + " (";
+  if (!n.domain.empty()) out += std::string(n.domain) + ".";
+  return out + std::string(n.op_type) + ", opset " + std::to_string(opset(n.domain)) + ")";
+}
+
+// Scopes and names.
+
+bool Importer::enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets) {
+  if (scopes_.size() > static_cast<size_t>(options_.max_depth)) {
+    if (!over_limit_) diagnostics_.error(Code::TooLarge, "sub-graphs and functions are nested deeper than " + std::to_string(options_.max_depth), {}, "raise max_depth");
+    over_limit_ = true;
+    return false;
+  }
+  Scope s;
+  s.frame = frame;
+  s.floor = isolated || scopes_.empty() ? static_cast<uint32_t>(scopes_.size() + 1) : scopes_.back().floor;
+  s.prefix = std::move(prefix);
+  s.opsets = &opsets;
+  s.opset = std::max<int64_t>(version_of(opsets, ""), 1);
+  s.first_undo = undo_.size();
+  scopes_.push_back(std::move(s));
+  if (work_.size() < scopes_.size() + 1) work_.resize(scopes_.size() + 1);
+  return true;
+}
+
+void Importer::leave() {
+  while (undo_.size() > scopes_.back().first_undo) {
+    bindings_[undo_.back().first.raw] = undo_.back().second;
+    undo_.pop_back();
+  }
+  scopes_.pop_back();
+}
+
+Symbol Importer::symbol(std::string_view name) {
+  const Scope& s = scopes_.back();
+  return module_.symbol(s.prefix.empty() ? name : std::string_view(s.prefix + std::string(name)));
+}
+
+ValId Importer::lookup(Symbol s) {
+  if (s.raw >= bindings_.size()) return {};
+  const Binding b = bindings_[s.raw];
+  if (b.depth < scopes_.back().floor) return {};
+  const uint16_t from = vals_[b.val.raw].frame, to = scopes_.back().frame;
+  if (from >= to) return b.val;
+  const ValId inner = capture(b.val, from, to);
+  vals_[inner.raw].name = vals_[inner.raw].name.valid() ? vals_[inner.raw].name : s;
+  undo_.emplace_back(s, b);  // later uses in this scope find the same capture
+  bindings_[s.raw] = {static_cast<uint32_t>(scopes_.size()), inner};
+  return inner;
+}
+
+bool Importer::bind(Symbol s, ValId v) {
+  if (s.raw >= bindings_.size()) bindings_.resize(std::max<size_t>(s.raw + 1, bindings_.size() * 2));
+  Binding& b = bindings_[s.raw];
+  const auto depth = static_cast<uint32_t>(scopes_.size());
+  if (b.depth == depth) return false;
+  if (depth > 1) undo_.emplace_back(s, b);
+  b = {depth, v};
+  Val& val = vals_[v.raw];
+  if (!val.name.valid()) {
+    val.name = s;
+    Graph& g = *frames_[val.frame]->graph;
+    if (val.id.valid() && !g.value_name(val.id).valid()) g.set_value_name(val.id, s);
+  }
+  return true;
+}
+
+// Nodes. ONNX asks for topological order; a node that comes too early waits for the first name that it misses.
+
+bool Importer::import_nodes(Bytes container, uint32_t node_field) {
+  const size_t errors = diagnostics_.errors();
+  std::unordered_map<uint32_t, std::vector<Bytes>> waiting;
+  std::vector<Bytes> ready;
+  size_t waiting_nodes = 0;
+  WireReader r(container);
+  while (r.next() && !over_limit_) {
+    if (r.tag() != bytes_field(node_field)) continue;
+    ready.assign(1, r.bytes());
+    while (!ready.empty() && !over_limit_) {
+      const Bytes node = ready.back();
+      ready.pop_back();
+      Symbol missing;
+      if (!import_node(node, &missing)) {
+        waiting[missing.raw].push_back(node);
+        ++waiting_nodes;
+      } else if (waiting_nodes > 0) {
+        for (Symbol s : work_[scopes_.size()].outputs) {
+          const auto it = s.valid() ? waiting.find(s.raw) : waiting.end();
+          if (it == waiting.end()) continue;
+          waiting_nodes -= it->second.size();
+          ready.insert(ready.end(), it->second.rbegin(), it->second.rend());
+          waiting.erase(it);
+        }
+      }
+    }
+  }
+  if (!r.ok()) diagnostics_.error(Code::NotAModel, "the list of nodes is cut short or malformed");
+  if (waiting_nodes > 0 && !over_limit_) {
+    std::unordered_set<uint32_t> pending;
+    std::vector<std::pair<uint32_t, Bytes>> stuck;
+    for (const auto& [name, nodes] : waiting)
+      for (Bytes b : nodes) stuck.emplace_back(name, b);
+    std::ranges::sort(stuck, {}, [](const auto& s) { return s.second.data(); });
+    NodeView view;
+    for (const auto& [name, b] : stuck) {
+      read_node(b, &view);
+      for (std::string_view o : view.outputs) pending.insert(symbol(o).raw);
+    }
+    for (const auto& [name, b] : stuck) {
+      read_node(b, &view);
+      const std::string text = quote(module_.text(Symbol(name)));
+      if (pending.contains(name)) diagnostics_.error(Code::BadGraph, "reads " + text + ", which depends on this node or on another one in error (a cycle)", where(view));
+      else diagnostics_.error(Code::UnknownName, "reads " + text + ", which no node, input or initializer defines", where(view));
+    }
+  }
+  return diagnostics_.errors() == errors;
+}
+
+// False when the node must wait for `missing`.
+bool Importer::import_node(Bytes b, Symbol* missing) {
+  NodeWork& work = work_[scopes_.size()];
+  if (!read_node(b, &work.view)) {
+    work.outputs.clear();
+    return diagnostics_.error(Code::NotAModel, "a node is cut short or malformed"), true;
+  }
+  if (!calls_.empty()) substitute_references(work.view);
+  if (!resolve_names(work, missing)) return false;
+  if (++nodes_ > options_.max_nodes || (!calls_.empty() && ++expanded_ > options_.max_function_expansion)) {
+    if (!over_limit_)
+      diagnostics_.error(Code::TooLarge,
+                         nodes_ > options_.max_nodes ? "the model has more than " + std::to_string(options_.max_nodes) + " nodes"
+                                                     : "its functions expand to more than " + std::to_string(options_.max_function_expansion) + " nodes",
+                         {}, nodes_ > options_.max_nodes ? "raise max_nodes" : "raise max_function_expansion");
+    over_limit_ = true;
+    return true;
+  }
+  dispatch(work);
+  return true;
+}
+
+bool Importer::resolve_names(NodeWork& work, Symbol* missing) {
+  work.inputs.clear();
+  work.outputs.clear();
+  for (std::string_view name : work.view.inputs) {
+    if (name.empty()) {
+      work.inputs.emplace_back();
+      continue;
+    }
+    const Symbol s = symbol(name);
+    const ValId v = lookup(s);
+    if (!v.valid() && !(!absent_.empty() && absent_.back().contains(s.raw))) return *missing = s, false;
+    work.inputs.push_back(v);
+  }
+  for (const AttributeView& a : work.view.attributes) {
+    if (a.type != AttrType::Graph) continue;
+    std::vector<std::string_view> names;
+    size_t budget = options_.max_nodes;
+    free_names(a.message, &names, 1, &budget);
+    for (std::string_view name : names) {
+      const Symbol s = symbol(name);
+      if (!lookup(s).valid()) return *missing = s, false;
+    }
+  }
+  for (std::string_view name : work.view.outputs) work.outputs.push_back(name.empty() ? Symbol() : symbol(name));
+  return true;
+}
+
+// The names that a body reads and does not define.
+void Importer::free_names(Bytes graph, std::vector<std::string_view>* out, int depth, size_t* budget) {
+  if (depth > options_.max_depth) return;
+  std::unordered_set<std::string_view> defined;
+  std::vector<std::string_view> used;
+  WireReader r(graph);
+  NodeView node;
+  while (r.next() && *budget > 0) {
+    if (r.tag() == bytes_field(5) || r.tag() == bytes_field(11) || r.tag() == bytes_field(15)) {
+      TensorView tensor;
+      ValueInfoView info;
+      if (r.tag() == bytes_field(5) && read_tensor(r.bytes(), &tensor)) defined.insert(tensor.name);
+      if (r.tag() == bytes_field(11) && read_value_info(r.bytes(), &info)) defined.insert(info.name);
+      SparseTensorView sparse;
+      if (r.tag() == bytes_field(15) && read_sparse_tensor(r.bytes(), &sparse) && read_tensor(sparse.values, &tensor)) defined.insert(tensor.name);
+    } else if (r.tag() == bytes_field(12)) {
+      ValueInfoView info;
+      if (read_value_info(r.bytes(), &info)) used.push_back(info.name);
+    } else if (r.tag() == bytes_field(1) && read_node(r.bytes(), &node)) {
+      --*budget;
+      used.insert(used.end(), node.inputs.begin(), node.inputs.end());
+      defined.insert(node.outputs.begin(), node.outputs.end());
+      const std::vector<AttributeView> attributes = node.attributes;
+      for (const AttributeView& a : attributes)
+        if (a.type == AttrType::Graph) free_names(a.message, &used, depth + 1, budget);
+    }
+  }
+  for (std::string_view name : used)
+    if (!name.empty() && defined.insert(name).second) out->push_back(name);
+}
+
+void Importer::dispatch(NodeWork& work) {
+  const NodeView& node = work.view;
+  const OpRow* row = find_row(node.domain, node.op_type);
+  if (!row) {
+    const auto f = functions_.find(function_key(node.domain, node.op_type, node.overload));
+    if (f != functions_.end()) return call_function(*f->second, work, where(node));
+    diagnostics_.error(Code::UnsupportedOp, "the operator is not supported", where(node));
+    return finish_node(work, {});
+  }
+  while (!work.inputs.empty() && !work.inputs.back().valid()) work.inputs.pop_back();
+  for (ValId v : work.inputs)
+    if (v.valid() && vals_[v.raw].bad) return finish_node(work, {});
+  Op op(*this, work, *row, opset(node.domain));
+  const auto count = static_cast<int>(work.inputs.size());
+  bool fits = count >= row->min_in && (row->max_in < 0 || count <= row->max_in);
+  for (int i = 0; i < row->min_in && fits; ++i) fits = work.inputs[static_cast<size_t>(i)].valid();
+  if (!fits) {
+    op.fail(Code::BadArity, "takes " + std::to_string(row->min_in) + (row->max_in < 0 ? " or more" : row->max_in > row->min_in ? " to " + std::to_string(row->max_in) : "") +
+                                " inputs, has " + std::to_string(count));
+  } else if (!row->any_kind) {
+    for (size_t i = 0; i < work.inputs.size() && !op.failed(); ++i) {
+      if (!op.has(i)) continue;
+      if (op.type(i).kind != TypeKind::Tensor) op.fail(Code::BadType, "input " + std::to_string(i) + " must be a tensor, is " + op.show(i));
+      else if (op.dtype(i) == DType::String) op.unsupported("strings are not supported here");
+    }
+  }
+  if (!op.failed() && !(row->fold && row->fold(op)) && !op.failed()) {
+    op.b.set_node_name(node.name.empty() ? symbol(std::string(node.op_type) + "_" + std::to_string(nodes_ - 1)) : symbol(node.name));
+    row->handler(op);
+  }
+  if (!local_.ok()) {
+    const std::string place = where(node);
+    for (Diagnostic item : local_.items()) {
+      item.where = place;
+      diagnostics_.add(std::move(item));
+    }
+    local_ = Diagnostics();
+    return finish_node(work, {});
+  }
+  if (op.failed()) return finish_node(work, {});
+  for (size_t i = 0; i < work.outputs.size(); ++i)
+    if (work.outputs[i].valid() && !op.results()[i].valid()) {
+      diagnostics_.error(Code::UnsupportedAttribute, "output " + std::to_string(i) + " is not supported", where(node));
+      return finish_node(work, {});
+    }
+  finish_node(work, op.results());
+}
+
+// Names the results; without results the node is in error and they are bad.
+void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
+  for (size_t i = 0; i < work.outputs.size(); ++i) {
+    if (!work.outputs[i].valid()) continue;
+    const ValId v = i < results.size() && results[i].valid() ? results[i] : bad_value();
+    if (!bind(work.outputs[i], v))
+      diagnostics_.error(Code::DuplicateName, "the value " + quote(module_.text(work.outputs[i])) + " is defined twice", where(work.view));
+    if (scopes_.size() == 1 && !value_infos_.empty() && vals_[v.raw].id.valid() && !type(v).is_static()) {
+      const auto it = value_infos_.find(work.outputs[i].raw);
+      if (it == value_infos_.end()) continue;
+      if (const auto declared = read_type(it->second, {})) reconcile(vals_[v.raw].id, *declared, module_.text(work.outputs[i]), false);
+    }
+  }
+}
+
+// Functions of the model: the body takes the place of the call.
+
+void Importer::substitute_references(NodeView& node) {
+  const Call& call = calls_.back();
+  for (size_t i = 0; i < node.attributes.size();) {
+    AttributeView& a = node.attributes[i];
+    if (a.reference.empty()) {
+      ++i;
+      continue;
+    }
+    const AttributeView* given = call.node->attribute(a.reference);
+    for (const AttributeView& d : call.function->defaults)
+      if (!given && d.name == a.reference) given = &d;
+    if (given) {
+      const std::string_view name = a.name;
+      a = *given;
+      a.name = name;
+      ++i;
+    } else {
+      node.attributes.erase(node.attributes.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
+void Importer::call_function(const FunctionView& f, NodeWork& work, const std::string& place) {
+  for (const Call& c : calls_)
+    if (c.function == &f) {
+      diagnostics_.error(Code::BadGraph, "the function calls itself", place);
+      return finish_node(work, {});
+    }
+  if (work.inputs.size() > f.inputs.size() || work.outputs.size() > f.outputs.size()) {
+    diagnostics_.error(Code::BadArity, "the call has more inputs or outputs than the function", place);
+    return finish_node(work, {});
+  }
+  const std::string prefix = scopes_.back().prefix + (work.view.name.empty() ? std::string(f.name) + "_" + std::to_string(nodes_ - 1) : std::string(work.view.name)) + "/";
+  const std::vector<ValId> inputs = work.inputs;
+  if (!enter(scopes_.back().frame, true, prefix, f.opsets.empty() ? model_.opsets : f.opsets)) return finish_node(work, {});
+  calls_.push_back({&f, &work.view});
+  for (size_t i = 0; i < f.inputs.size(); ++i)
+    if (i < inputs.size() && inputs[i].valid()) bind(symbol(f.inputs[i]), inputs[i]);
+  absent_.emplace_back();
+  for (size_t i = 0; i < f.inputs.size(); ++i)
+    if (i >= inputs.size() || !inputs[i].valid()) absent_.back().insert(symbol(f.inputs[i]).raw);
+  import_nodes(f.body, 7);
+  std::vector<ValId> results;
+  for (size_t i = 0; i < work.outputs.size() && !over_limit_; ++i) {
+    const ValId v = lookup(symbol(f.outputs[i]));
+    if (!v.valid() && work.outputs[i].valid()) diagnostics_.error(Code::UnknownName, "the function does not define its output " + quote(f.outputs[i]), place);
+    results.push_back(v);
+  }
+  absent_.pop_back();
+  calls_.pop_back();
+  leave();
+  finish_node(work, results);
+}
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,179 @@
+// The state of one import: graphs under construction, name scopes, and values that are made only when something needs them.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "import/onnx/import.h"
+#include "import/onnx/known.h"
+#include "import/onnx/proto.h"
+#include "import/onnx/tensor.h"
+#include "ir/builder.h"
+
+namespace rlxc::onnx_import {
+
+using ValId = Id<struct ValTag>;
+
+// What an ONNX name stands for. A value that is only known (a size), a weight, or one of an enclosing graph has no node until
+// `Importer::materialise` makes one.
+struct Val {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  TypeId type;
+  ValueId id;               // in the graph of its frame
+  uint32_t known = kNone;   // contents
+  uint32_t tensor = kNone;  // a constant
+  ValId outer;              // the value of the enclosing frame that it captures
+  Symbol name;
+  uint16_t frame = 0;
+  bool known_checked = false;
+  bool bad = false;         // its node was in error: what reads it stays silent
+};
+
+// A graph under construction: the main graph or the body of a control-flow node.
+struct Frame {
+  struct Capture {
+    ValId outer;
+    ValueId inner;
+  };
+  Graph* graph;
+  Builder builder;
+  std::vector<Capture> captures;                    // in the order of the body's inputs
+  std::unordered_map<uint32_t, size_t> capture_of;  // outer value -> its index
+  std::unordered_set<uint32_t> leaf_names;          // of inputs and parameters
+
+  Frame(Graph& g, Diagnostics* d) : graph(&g), builder(g, d) {}
+};
+
+// A name space: a graph, a body, or the expansion of a function, whose names get a prefix and which sees nothing outside.
+struct Scope {
+  uint16_t frame = 0;
+  uint32_t floor = 0;  // bindings of outer scopes below this depth are invisible
+  std::string prefix;
+  const std::vector<OpsetView>* opsets = nullptr;
+  int64_t opset = 0;   // of ai.onnx
+  size_t first_undo = 0;
+};
+
+struct OpRow;
+
+// A node being imported: its message and what its names stand for. Kept per depth, so that vectors are reused.
+struct NodeWork {
+  NodeView view;
+  std::vector<ValId> inputs;
+  std::vector<Symbol> outputs;
+};
+
+class Importer {
+ public:
+  Importer(Module& m, TensorSource& source, const ModelView& model, const ImportOptions& options, Diagnostics& d);
+  bool run();
+
+  Module& module() { return module_; }
+  DimTable& dims() { return module_.dims; }
+  Diagnostics& diagnostics() { return diagnostics_; }
+  Diagnostics& pending() { return local_; }  // of the node at hand; its name is added when it is done
+  const ImportOptions& options() const { return options_; }
+  Frame& frame() { return *frames_[scopes_.back().frame]; }
+  Scope& scope() { return scopes_.back(); }
+  int64_t opset(std::string_view domain) const;  // 0: not imported
+
+  // Values.
+  Val& val(ValId v) { return vals_[v.raw]; }
+  const Type& type(ValId v) const { return module_.types[vals_[v.raw].type]; }
+  ValueId materialise(ValId);
+  const Known* known(ValId);
+  const TensorData* tensor(ValId);  // of a constant; valid until the next value is made
+  ValId value(ValueId);             // of the current frame
+  ValId known_value(Known);
+  ValId constant(TensorData, bool missing = false);
+  ValId bad_value();
+  std::optional<TensorData> load(Bytes tensor_proto, const std::string& where, bool* missing);
+  TensorSource& source() { return source_; }
+
+  // Bodies. The graph's inputs get `types`; what it uses of the outside is captured (further inputs, in the order of `captures`,
+  // which are made in advance where given). Null when the body is in error.
+  Graph* import_body(Bytes graph, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures, Graph* reuse = nullptr);
+  void add_capture_inputs(Graph&, std::span<const Frame::Capture>);
+  // A body whose choice is known: its nodes become part of the current graph. Empty when it is in error.
+  std::vector<ValId> inline_body(Bytes graph);
+
+  std::optional<Type> read_type(Bytes type_proto, const std::string& where);
+  std::string fresh_name(std::string_view base);
+
+ private:
+  struct Binding {
+    uint32_t depth = 0;  // of the scope that made it, counted from 1; 0: unbound
+    ValId val;
+  };
+  struct Waiting {
+    Bytes node;
+    bool done = false;
+  };
+  struct GraphInfo {
+    std::vector<Bytes> inputs, outputs;
+    std::string_view name;
+    size_t nodes = 0;
+  };
+
+  bool read_graph(Bytes graph, GraphInfo*);
+  void declare_initializer(Bytes proto, bool sparse);
+  void main_inputs(const GraphInfo&);
+  void main_outputs(const GraphInfo&);
+  bool import_nodes(Bytes container, uint32_t node_field);
+  bool import_node(Bytes, Symbol* missing);
+  bool resolve_names(NodeWork&, Symbol* missing);
+  void free_names(Bytes graph, std::vector<std::string_view>* out, int depth, size_t* budget);
+  void call_function(const FunctionView&, NodeWork&, const std::string& where);
+  void substitute_references(NodeView&);
+  void dispatch(NodeWork&);
+  void finish_node(NodeWork&, std::span<const ValId> results);
+  std::string where(const NodeView&) const;
+
+  bool enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets);
+  void leave();
+  Symbol symbol(std::string_view name);
+  ValId lookup(Symbol);
+  bool bind(Symbol, ValId);  // false: the scope has the name already
+  ValId capture(ValId, uint16_t from, uint16_t to);
+  const TensorData& tensor_data(uint32_t index) const;
+  void reconcile(ValueId, const Type& declared, std::string_view name, bool output);
+  void check_bindings();
+  Dim named_dim(std::string_view);
+
+  Module& module_;
+  TensorSource& source_;
+  const ModelView& model_;
+  const ImportOptions& options_;
+  Diagnostics& diagnostics_;
+  Diagnostics local_;  // of the node at hand, before it is named
+  std::vector<Val> vals_;
+  std::deque<Known> knowns_;  // addresses stay
+  struct LazyTensor {
+    TensorData data;
+    DataId id;
+    bool missing = false;
+  };
+  std::deque<LazyTensor> tensors_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+  std::vector<Scope> scopes_;
+  std::vector<Binding> bindings_;
+  std::vector<std::pair<Symbol, Binding>> undo_;
+  std::deque<NodeWork> work_;
+  std::unordered_map<uint32_t, Bytes> value_infos_;
+  struct Call {
+    const FunctionView* function;
+    const NodeView* node;
+  };
+  std::vector<Call> calls_;
+  std::vector<std::unordered_set<uint32_t>> absent_;  // per call: the inputs that it leaves out
+  std::unordered_map<std::string, const FunctionView*> functions_;
+  std::map<std::string, size_t> model_dims_;  // the names of sizes, in order
+  size_t nodes_ = 0, expanded_ = 0;
+  bool over_limit_ = false;
+};
+
+}  // namespace rlxc::onnx_import

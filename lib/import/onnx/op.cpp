@@ -1,0 +1,130 @@
+#include "import/onnx/op.h"
+
+#include <algorithm>
+
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+
+bool Op::fail(Code c, std::string message, std::string help) {
+  errors_.error(c, std::move(message), {}, std::move(help));
+  return false;
+}
+
+const AttributeView* Op::attribute(std::string_view name, AttrType t) {
+  const AttributeView* a = node().attribute(name);
+  if (!a || a->type == t) return a;
+  fail(Code::BadAttribute, "attribute " + quote(name) + " has the wrong type");
+  return nullptr;
+}
+
+int64_t Op::i(std::string_view name, int64_t fallback) {
+  const AttributeView* a = attribute(name, AttrType::Int);
+  return a ? a->i : fallback;
+}
+
+double Op::f(std::string_view name, double fallback) {
+  const AttributeView* a = attribute(name, AttrType::Float);
+  return a ? static_cast<double>(a->f) : fallback;
+}
+
+std::string_view Op::s(std::string_view name, std::string_view fallback) {
+  const AttributeView* a = attribute(name, AttrType::String);
+  return a ? a->s : fallback;
+}
+
+std::vector<int64_t> Op::ints(std::string_view name) {
+  const AttributeView* a = attribute(name, AttrType::Ints);
+  return a ? a->ints() : std::vector<int64_t>();
+}
+
+std::vector<double> Op::floats(std::string_view name) {
+  const AttributeView* a = attribute(name, AttrType::Floats);
+  std::vector<double> out;
+  if (a)
+    for (float v : a->floats()) out.push_back(static_cast<double>(v));
+  return out;
+}
+
+std::optional<Bytes> Op::body(std::string_view name) {
+  const AttributeView* a = attribute(name, AttrType::Graph);
+  if (a) return a->message;
+  if (!failed()) fail(Code::BadAttribute, "attribute " + quote(name) + " is missing");
+  return std::nullopt;
+}
+
+std::optional<int64_t> Op::axis(int64_t value, int rank_of) {
+  if (value >= -rank_of && value < rank_of) return value < 0 ? value + rank_of : value;
+  fail(Code::BadAttribute, "axis " + std::to_string(value) + " is out of range for rank " + std::to_string(rank_of));
+  return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> Op::axes(std::vector<int64_t> values, int rank_of) {
+  std::vector<bool> seen(static_cast<size_t>(rank_of));
+  for (int64_t& v : values) {
+    const auto a = axis(v, rank_of);
+    if (!a) return std::nullopt;
+    if (seen[static_cast<size_t>(*a)]) return fail(Code::BadAttribute, "axis " + std::to_string(v) + " is listed twice"), std::nullopt;
+    seen[static_cast<size_t>(*a)] = true;
+    v = *a;
+  }
+  return values;
+}
+
+std::optional<std::vector<Dim>> Op::known_dims(size_t i) {
+  const Known* k = known(i);
+  if (!k || is_float(k->dtype) || k->shape.size() > 1) return std::nullopt;
+  std::vector<Dim> out;
+  for (const Num& n : k->v) out.push_back(n.num);
+  return out;
+}
+
+std::optional<std::vector<int64_t>> Op::known_ints(size_t i) {
+  const auto d = known_dims(i);
+  if (!d) {  // longer lists than those that are followed
+    const TensorData* t = tensor(i);
+    if (!t || !is_integer(t->dtype) || t->dims.size() > 1 || t->elements() > 4096) return std::nullopt;
+    std::vector<int64_t> out;
+    for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_int(*t, k));
+    return out;
+  }
+  std::vector<int64_t> out;
+  for (Dim x : *d) {
+    const auto v = dims().constant_value(x);
+    if (!v) return std::nullopt;
+    out.push_back(*v);
+  }
+  return out;
+}
+
+std::optional<std::vector<double>> Op::known_reals(size_t i) {
+  const Known* k = known(i);
+  if (!k) return std::nullopt;
+  std::vector<double> out;
+  for (const Num& n : k->v) {
+    const auto v = dims().constant_value(n.num);
+    if (!n.is_real && !v) return std::nullopt;
+    out.push_back(n.is_real ? n.real : static_cast<double>(*v) / static_cast<double>(n.den));
+  }
+  return out;
+}
+
+std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
+  auto d = known_dims(i);
+  if (!d) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  return d;
+}
+
+std::optional<std::vector<int64_t>> Op::need_ints(size_t i, std::string_view what) {
+  auto d = known_ints(i);
+  if (!d) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant");
+  return d;
+}
+
+std::optional<std::vector<int64_t>> Op::ints_or_input(std::string_view name, size_t i) {
+  if (has(i)) return need_ints(i, name);
+  if (has_attr(name)) return ints(name);
+  return std::nullopt;
+}
+
+}  // namespace rlxc::onnx_import

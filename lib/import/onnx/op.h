@@ -1,0 +1,104 @@
+// What a handler of an ONNX operator sees of its node: operands, attributes, results, errors.
+#pragma once
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "import/onnx/importer.h"
+
+namespace rlxc::onnx_import {
+
+class Op;
+using Handler = void (*)(Op&);
+using Fold = bool (*)(Op&);  // sets known results and answers true when the contents of the operands allow it
+
+// One row of ops.def. `kind`, `names` and `defaults` parametrise the handlers of regular operators.
+struct OpRow {
+  std::string_view domain, name;
+  int min_in, max_in;  // -1: any number
+  Handler handler;
+  Fold fold = nullptr;
+  OpKind kind = OpKind::Input;
+  std::string_view alpha_name = {}, beta_name = {};
+  double alpha = 0, beta = 0;
+  bool any_kind = false;  // takes sequences, optionals or strings
+};
+const OpRow* find_row(std::string_view domain, std::string_view name);
+
+class Op {
+ public:
+  Op(Importer& importer, const NodeWork& work, const OpRow& op_row, int64_t version)
+      : im(importer), b(importer.frame().builder), row(op_row), opset(version), work_(work), results_(work.outputs.size()), errors_(importer.pending()) {}
+
+  Importer& im;
+  Builder& b;
+  const OpRow& row;
+  const int64_t opset;  // of the operator's domain
+
+  const NodeView& node() const { return work_.view; }
+  DimTable& dims() { return im.dims(); }
+  Graph& graph() { return b.graph(); }
+
+  // Operands.
+  size_t inputs() const { return work_.inputs.size(); }
+  size_t outputs() const { return work_.outputs.size(); }
+  bool has(size_t i) const { return i < work_.inputs.size() && work_.inputs[i].valid(); }
+  bool wants(size_t out) const { return out < work_.outputs.size() && work_.outputs[out].valid(); }
+  ValId ref(size_t i) const { return has(i) ? work_.inputs[i] : ValId(); }
+  ValueId in(size_t i) { return has(i) ? im.materialise(work_.inputs[i]) : ValueId(); }
+  const Type& type(size_t i) const { return im.type(work_.inputs[i]); }  // requires has(i)
+  const std::vector<Dim>& sizes(size_t i) const { return type(i).dims; }
+  DType dtype(size_t i) const { return type(i).dtype; }
+  int rank(size_t i) const { return type(i).rank(); }
+  const Known* known(size_t i) { return has(i) ? im.known(work_.inputs[i]) : nullptr; }
+  const TensorData* tensor(size_t i) { return has(i) ? im.tensor(work_.inputs[i]) : nullptr; }
+  // Known contents as sizes, integers or numbers; the second form fails with a message when they are needed but not known.
+  std::optional<std::vector<Dim>> known_dims(size_t i);
+  std::optional<std::vector<int64_t>> known_ints(size_t i);
+  std::optional<std::vector<double>> known_reals(size_t i);
+  std::optional<std::vector<Dim>> need_dims(size_t i, std::string_view what);
+  std::optional<std::vector<int64_t>> need_ints(size_t i, std::string_view what);
+
+  // Attributes. One of the wrong type is an error.
+  bool has_attr(std::string_view name) const { return node().attribute(name) != nullptr; }
+  int64_t i(std::string_view name, int64_t fallback);
+  double f(std::string_view name, double fallback);
+  std::string_view s(std::string_view name, std::string_view fallback);
+  std::vector<int64_t> ints(std::string_view name);
+  std::vector<double> floats(std::string_view name);
+  std::optional<Bytes> body(std::string_view name);  // a graph
+  // Counted from the end when negative, and checked.
+  std::optional<int64_t> axis(int64_t value, int rank_of);
+  std::optional<std::vector<int64_t>> axes(std::vector<int64_t> values, int rank_of);
+  // A list that moved from an attribute to operand `i`; nullopt when neither is there. Fails when the operand is not known.
+  std::optional<std::vector<int64_t>> ints_or_input(std::string_view name, size_t i);
+
+  // Results.
+  void set(size_t out, ValueId v) {
+    if (v.valid() && out < results_.size()) results_[out] = im.value(v);
+  }
+  void set_ref(size_t out, ValId v) {
+    if (out < results_.size()) results_[out] = v;
+  }
+  bool set_known(size_t out, Known k) { return set_ref(out, im.known_value(std::move(k))), true; }
+  std::span<const ValId> results() const { return results_; }
+
+  // Errors: reported with the node's name. They return false (or nothing) so that `return op.fail(...)` reads well.
+  bool fail(Code, std::string message, std::string help = {});
+  bool unsupported(std::string message) { return fail(Code::UnsupportedAttribute, std::move(message)); }
+  void give_up() { gave_up_ = true; }  // the error has been reported elsewhere, in a body say
+  bool failed() const { return gave_up_ || !errors_.ok(); }
+  std::string show(size_t i) const { return has(i) ? text(type(i), im.module().dims) : "absent"; }
+
+ private:
+  const AttributeView* attribute(std::string_view name, AttrType);
+
+  const NodeWork& work_;
+  std::vector<ValId> results_;
+  Diagnostics& errors_;
+  bool gave_up_ = false;
+};
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,97 @@
+// The messages of onnx.proto as views into the file: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+// A `read_x` answers false when the bytes are not such a message. Repeated scalars are decoded when they are asked for.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "import/onnx/wire.h"
+
+namespace rlxc::onnx_import {
+
+enum class AttrType : uint8_t {
+  Undefined, Float, Int, String, Tensor, Graph, Floats, Ints, Strings, Tensors, Graphs, SparseTensor, SparseTensors, TypeProto, TypeProtos
+};
+
+struct AttributeView {
+  std::string_view name, s, reference;  // reference: the attribute of the enclosing function that gives the value
+  AttrType type = AttrType::Undefined;
+  float f = 0;
+  int64_t i = 0;
+  Bytes message;  // the tensor, graph, sparse tensor or type
+  Bytes body;     // the whole attribute: lists are read from it
+
+  std::vector<int64_t> ints() const;
+  std::vector<float> floats() const;
+  std::vector<std::string_view> strings() const;
+};
+
+struct NodeView {
+  std::string_view name, op_type, domain, overload;
+  std::vector<std::string_view> inputs, outputs;
+  std::vector<AttributeView> attributes;
+
+  const AttributeView* attribute(std::string_view attribute_name) const;
+};
+bool read_attribute(Bytes, AttributeView*);
+bool read_node(Bytes, NodeView*);  // reuses the vectors
+
+struct ExternalData {
+  std::string_view location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+  bool malformed = false;
+};
+
+struct TensorView {
+  std::string_view name;
+  std::vector<int64_t> dims;
+  int data_type = 0;
+  std::optional<Bytes> raw;                 // raw_data
+  std::vector<Bytes> packed;                // chunks of the typed field, as they lie in the file
+  uint32_t packed_field = 0;                // its number: 4 float, 5 int32, 7 int64, 10 double, 11 uint64
+  std::vector<uint64_t> loose;              // elements of the typed field that are not packed
+  std::vector<std::string_view> strings;
+  bool external = false, has_segment = false;
+  ExternalData external_data;
+};
+bool read_tensor(Bytes, TensorView*);
+
+struct SparseTensorView {
+  Bytes values, indices;
+  std::vector<int64_t> dims;
+};
+bool read_sparse_tensor(Bytes, SparseTensorView*);
+
+struct ValueInfoView {
+  std::string_view name;
+  Bytes type;
+  bool has_type = false;
+};
+bool read_value_info(Bytes, ValueInfoView*);
+
+struct OpsetView {
+  std::string_view domain;
+  int64_t version = 0;
+};
+
+struct FunctionView {
+  std::string_view name, domain, overload;
+  std::vector<std::string_view> inputs, outputs;
+  std::vector<AttributeView> defaults;
+  std::vector<OpsetView> opsets;
+  Bytes body;  // its nodes are field 7
+};
+bool read_function(Bytes, FunctionView*);
+
+struct ModelView {
+  int64_t ir_version = 0;
+  std::vector<OpsetView> opsets;
+  std::vector<FunctionView> functions;
+  Bytes graph;
+  int graphs = 0;
+};
+bool read_model(Bytes, ModelView*);
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,252 @@
+// Operators that make sizes, or tensors of given sizes.
+#include <algorithm>
+#include <cmath>
+
+#include "import/onnx/handlers.h"
+#include "support/checked.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+
+void shape(Op& op) {
+  const auto& d = op.sizes(0);
+  const int64_t rank = op.rank(0);
+  const auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
+  const int64_t start = op.opset >= 15 ? clamp(op.i("start", 0)) : 0, end = op.opset >= 15 ? clamp(op.i("end", rank)) : rank;
+  Known k;
+  k.shape = {std::max<int64_t>(end - start, 0)};
+  for (int64_t i = start; i < end; ++i) k.v.push_back({d[static_cast<size_t>(i)]});
+  op.set_known(0, std::move(k));
+}
+
+void size(Op& op) {
+  Known k;
+  k.v.push_back({op.dims().product(op.sizes(0))});
+  op.set_known(0, std::move(k));
+}
+
+void constant(Op& op) {
+  const std::string place = "node " + quote(op.node().name) + " (Constant)";
+  for (const AttributeView& a : op.node().attributes) {
+    if (a.name == "value" && a.type == AttrType::Tensor) {
+      auto data = op.im.load(a.message, place, nullptr);
+      if (!data) return op.give_up();
+      return op.set_ref(0, op.im.constant(std::move(*data)));
+    }
+    if (a.name == "sparse_value" && a.type == AttrType::SparseTensor) {
+      SparseTensorView view;
+      if (!read_sparse_tensor(a.message, &view)) return (void)op.fail(Code::BadTensor, "the sparse tensor is malformed");
+      auto data = op.im.source().load_sparse(view, place, op.im.diagnostics());
+      if (!data) return op.give_up();
+      return op.set_ref(0, op.im.constant(std::move(*data)));
+    }
+    if (a.name == "value_int") return op.set_ref(0, op.im.constant(make_data(DType::I64, {}, std::vector<int64_t>{a.i})));
+    if (a.name == "value_float") return op.set_ref(0, op.im.constant(make_data(DType::F32, {}, std::vector<float>{a.f})));
+    if (a.name == "value_ints") {
+      const auto v = a.ints();
+      return op.set_ref(0, op.im.constant(make_data(DType::I64, {static_cast<int64_t>(v.size())}, v)));
+    }
+    if (a.name == "value_floats") {
+      const auto v = a.floats();
+      return op.set_ref(0, op.im.constant(make_data(DType::F32, {static_cast<int64_t>(v.size())}, v)));
+    }
+    if (a.name == "value_string" || a.name == "value_strings") {
+      TensorData data;
+      data.dtype = DType::String;
+      if (a.name == "value_string") {
+        data.strings.emplace_back(a.s);
+      } else {
+        for (std::string_view s : a.strings()) data.strings.emplace_back(s);
+        data.dims = {static_cast<int64_t>(data.strings.size())};
+      }
+      return op.set_ref(0, op.im.constant(std::move(data)));
+    }
+  }
+  op.fail(Code::BadAttribute, "it has no value");
+}
+
+// 0 copies the size of the operand (unless allowzero), -1 is what remains.
+void reshape(Op& op) {
+  std::optional<std::vector<Dim>> target;
+  if (op.opset >= 5) {
+    target = op.need_dims(1, "sizes");
+  } else {
+    target.emplace();
+    for (int64_t v : op.ints("shape")) target->push_back(op.dims().constant(v));
+  }
+  if (!target) return;
+  const auto& from = op.sizes(0);
+  const bool allow_zero = op.opset >= 14 && op.i("allowzero", 0) != 0;
+  std::optional<size_t> open;
+  for (size_t i = 0; i < target->size(); ++i) {
+    const auto v = op.dims().constant_value((*target)[i]);
+    if (v && *v == 0 && !allow_zero) {
+      if (i >= from.size()) return (void)op.fail(Code::BadShape, "size 0 at axis " + std::to_string(i) + " copies an axis that " + op.show(0) + " does not have");
+      (*target)[i] = from[i];
+    } else if (v && *v == -1) {
+      if (open) return (void)op.fail(Code::BadShape, "two sizes are -1");
+      open = i;
+    } else if (v && *v < -1) {
+      return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
+    }
+  }
+  if (open) {
+    (*target)[*open] = Dim(1);
+    const Dim have = op.dims().product(from), rest = op.dims().product(*target);
+    if (rest == Dim(0)) {
+      (*target)[*open] = Dim(0);
+    } else {
+      const auto a = op.dims().constant_value(have), b = op.dims().constant_value(rest);
+      if (a && b && *a % *b != 0)
+        return (void)op.fail(Code::BadShape, "cannot reshape " + op.show(0) + ": " + std::to_string(*b) + " does not divide " + std::to_string(*a));
+      (*target)[*open] = op.dims().floor_div(have, rest);
+    }
+  }
+  if (*target == from) return op.set_ref(0, op.ref(0));
+  op.set(0, op.b.reshape(op.in(0), std::move(*target)));
+}
+
+void flatten(Op& op) {
+  const int rank = op.rank(0);
+  const int64_t given = op.i("axis", 1), axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis > rank) return (void)op.fail(Code::BadAttribute, "axis " + std::to_string(given) + " is out of range for " + op.show(0));
+  const auto& d = op.sizes(0);
+  const auto cut = d.begin() + axis;
+  op.set(0, op.b.reshape(op.in(0), {op.dims().product({d.begin(), cut}), op.dims().product({cut, d.end()})}));
+}
+
+void squeeze(Op& op) {
+  auto list = op.ints_or_input("axes", 1);
+  if (op.failed()) return;
+  const auto& d = op.sizes(0);
+  std::vector<Dim> out;
+  std::vector<bool> drop(d.size());
+  if (list) {
+    const auto normal = op.axes(*list, op.rank(0));
+    if (!normal) return;
+    for (int64_t a : *normal) {
+      const Dim s = d[static_cast<size_t>(a)];
+      if (!op.dims().equal(s, Dim(1)) && !op.dims().assume_equal(s, Dim(1)))
+        return (void)op.fail(Code::BadShape, "axis " + std::to_string(a) + " of " + op.show(0) + " cannot be dropped");
+      drop[static_cast<size_t>(a)] = true;
+    }
+  } else {
+    for (size_t i = 0; i < d.size(); ++i) drop[i] = d[i] == Dim(1);
+  }
+  for (size_t i = 0; i < d.size(); ++i)
+    if (!drop[i]) out.push_back(d[i]);
+  if (out.size() == d.size()) return op.set_ref(0, op.ref(0));
+  op.set(0, op.b.reshape(op.in(0), std::move(out)));
+}
+
+void unsqueeze(Op& op) {
+  auto list = op.ints_or_input("axes", 1);
+  if (op.failed()) return;
+  if (!list) return (void)op.fail(Code::BadAttribute, "axes are missing");
+  if (op.rank(0) + list->size() > 64) return (void)op.fail(Code::TooLarge, "the rank is more than 64");
+  const auto normal = op.axes(*list, op.rank(0) + static_cast<int>(list->size()));
+  if (!normal) return;
+  std::vector<Dim> out(op.sizes(0).size() + normal->size(), Dim(1));
+  std::vector<bool> added(out.size());
+  for (int64_t a : *normal) added[static_cast<size_t>(a)] = true;
+  size_t from = 0;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!added[i]) out[i] = op.sizes(0)[from++];
+  op.set(0, op.b.reshape(op.in(0), std::move(out)));
+}
+
+// The target may have 1 where the operand is larger.
+void expand(Op& op) {
+  auto target = op.need_dims(1, "sizes");
+  if (!target) return;
+  const auto& d = op.sizes(0);
+  while (target->size() < d.size()) target->insert(target->begin(), Dim(1));
+  for (size_t i = 0; i < d.size(); ++i) {
+    Dim& t = (*target)[target->size() - d.size() + i];
+    if (t == Dim(1)) t = d[i];
+  }
+  for (Dim t : *target)
+    if (const auto v = op.dims().constant_value(t); v && *v < 0) return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
+  if (*target == d) return op.set_ref(0, op.ref(0));
+  op.set(0, op.b.expand(op.in(0), std::move(*target)));
+}
+
+void tile(Op& op) {
+  std::optional<std::vector<Dim>> repeats;
+  if (op.opset >= 6) {
+    repeats = op.need_dims(1, "repeats");
+  } else {
+    const auto tiles = op.need_ints(1, "tiles"), axis_list = op.need_ints(2, "axis");
+    if (!tiles || !axis_list || tiles->empty() || axis_list->empty()) return;
+    const auto axis = op.axis((*axis_list)[0], op.rank(0));
+    if (!axis) return;
+    repeats.emplace(op.sizes(0).size(), Dim(1));
+    (*repeats)[static_cast<size_t>(*axis)] = op.dims().constant((*tiles)[0]);
+  }
+  if (!repeats) return;
+  for (Dim t : *repeats)
+    if (const auto v = op.dims().constant_value(t); v && *v < 0) return (void)op.fail(Code::BadShape, "repeat " + std::to_string(*v) + " is negative");
+  if (std::ranges::all_of(*repeats, [](Dim t) { return t == Dim(1); }) && repeats->size() == op.sizes(0).size()) return op.set_ref(0, op.ref(0));
+  op.set(0, op.b.create(OpKind::Tile, {op.in(0)}, DimsAttrs{std::move(*repeats), false}));
+}
+
+void constant_of_shape(Op& op) {
+  auto target = op.need_dims(0, "sizes");
+  if (!target) return;
+  TensorData value = make_data(DType::F32, {}, std::vector<float>{0});
+  if (const AttributeView* a = op.node().attribute("value")) {
+    auto data = op.im.load(a->message, "attribute \"value\"", nullptr);
+    if (!data) return op.give_up();
+    if (data->elements() != 1 || data->dtype == DType::String) return (void)op.fail(Code::BadAttribute, "the value must be one number");
+    data->dims.clear();
+    value = std::move(*data);
+  }
+  for (Dim t : *target)
+    if (const auto v = op.dims().constant_value(t); v && *v < 0) return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
+  op.set(0, op.b.expand(op.b.constant(std::move(value)), std::move(*target)));
+}
+
+// The length is ceil((limit - start) / step).
+void range(Op& op) {
+  const DType t = op.dtype(0);
+  Dim length;
+  if (is_float(t)) {
+    const auto a = op.known_reals(0), z = op.known_reals(1), s = op.known_reals(2);
+    if (!a || !z || !s || a->size() != 1 || z->size() != 1 || s->size() != 1) {
+      const Known *start = op.known(0), *limit = op.known(1), *step = op.known(2);
+      const bool unit = start && limit && step && step->v.size() == 1 && step->v[0].is_real && step->v[0].real == 1 && limit->v.size() == 1 &&
+                        start->v.size() == 1 && start->v[0].is_real && start->v[0].real == 0 && !limit->v[0].is_real;
+      if (!unit) return (void)op.unsupported("the length depends on data that are only known at run time");
+      length = op.dims().ceil_div(limit->v[0].num, Dim(limit->v[0].den));
+    } else {
+      if ((*s)[0] == 0) return (void)op.fail(Code::BadAttribute, "the step is 0");
+      const double n = std::ceil(((*z)[0] - (*a)[0]) / (*s)[0]);
+      if (!(n < 1e15)) return (void)op.fail(Code::TooLarge, "the range is too long");
+      length = Dim(n > 0 ? static_cast<int64_t>(n) : 0);
+    }
+  } else {
+    const auto a = op.known_dims(0), z = op.known_dims(1), s = op.known_dims(2);
+    if (!a || !z || !s || a->size() != 1 || z->size() != 1 || s->size() != 1)
+      return (void)op.unsupported("the length depends on data that are only known at run time");
+    const auto step = op.dims().constant_value((*s)[0]);
+    if (!step) return (void)op.unsupported("the step must be constant");
+    if (*step == 0) return (void)op.fail(Code::BadAttribute, "the step is 0");
+    Dim span = *step > 0 ? op.dims().sub((*z)[0], (*a)[0]) : op.dims().sub((*a)[0], (*z)[0]);
+    if (const auto v = op.dims().constant_value(span)) span = Dim(std::max<int64_t>(*v, 0));
+    length = op.dims().ceil_div(span, Dim(*step > 0 ? *step : -*step));
+  }
+  const auto scalar = [&](size_t i) { return op.b.reshape(op.in(i), {}); };
+  op.set(0, op.b.create(OpKind::Range, {scalar(0), scalar(2)}, DimsAttrs{{length}, false}));
+}
+
+void eye_like(Op& op) {
+  if (op.rank(0) != 2) return (void)op.fail(Code::BadShape, "needs two axes, has " + op.show(0));
+  const auto to = op.has_attr("dtype") ? dtype_from_onnx(static_cast<int>(op.i("dtype", 0) & 0xFFFF)) : op.dtype(0);
+  if (!to) return (void)op.fail(Code::BadAttribute, "attribute \"dtype\" is not a known element type");
+  const ValueId zero = op.b.scalar(DType::I64, 0), one = op.b.scalar(DType::I64, 1);
+  const ValueId row = op.b.reshape(op.b.create(OpKind::Range, {zero, one}, DimsAttrs{{op.sizes(0)[0]}, false}), {op.sizes(0)[0], Dim(1)});
+  const ValueId column = op.b.create(OpKind::Range, {op.b.scalar(DType::I64, static_cast<double>(-op.i("k", 0))), one}, DimsAttrs{{op.sizes(0)[1]}, false});
+  op.set(0, op.b.cast(op.b.create(OpKind::Eq, {row, column}), *to));
+}
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,179 @@
+// Values that have no node yet: constants, known contents, captures. Nodes are made where something needs them.
+#include <algorithm>
+
+#include "import/onnx/importer.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+constexpr int64_t kSmall = 64;            // constants of up to so many elements are literals,
+constexpr int64_t kSmallIntegers = 1024;  // or so many integers; others are parameters
+
+bool is_literal(const TensorData& d, bool missing) {
+  if (missing) return false;
+  const int64_t n = d.elements();
+  return n <= kSmall || d.dtype == DType::String || (n <= kSmallIntegers && (is_integer(d.dtype) || d.dtype == DType::Bool));
+}
+
+TensorData constant_from(const Known& k, DimTable& t, bool* exact) {
+  std::vector<std::byte> bytes;
+  for (const Num& n : k.v) {
+    const auto v = t.constant_value(n.num);
+    if (!n.is_real && (!v || *v >= Dim::kMax || *v <= -Dim::kMax)) return *exact = false, TensorData();
+    if (n.is_real || n.den != 1 || is_float(k.dtype)) {
+      const auto one = element_bytes(k.dtype, n.is_real ? n.real : static_cast<double>(*v) / static_cast<double>(n.den));
+      bytes.insert(bytes.end(), one.begin(), one.end());
+    } else {
+      const int64_t value = *v;
+      const auto* p = reinterpret_cast<const std::byte*>(&value);
+      bytes.insert(bytes.end(), p, p + bits(k.dtype) / 8);
+    }
+  }
+  return make_data(k.dtype, k.shape, bytes);
+}
+
+}  // namespace
+
+ValId Importer::value(ValueId v) {
+  Val out;
+  out.id = v;
+  out.type = frame().graph->type_id(v);
+  out.frame = scopes_.back().frame;
+  vals_.push_back(out);
+  return ValId(vals_.size() - 1);
+}
+
+ValId Importer::known_value(Known k) {
+  Val out;
+  out.type = module_.types.tensor(k.dtype, {k.shape.begin(), k.shape.end()});
+  out.known = static_cast<uint32_t>(knowns_.size());
+  out.known_checked = true;
+  out.frame = scopes_.back().frame;
+  knowns_.push_back(std::move(k));
+  vals_.push_back(out);
+  return ValId(vals_.size() - 1);
+}
+
+ValId Importer::constant(TensorData data, bool missing) {
+  Val out;
+  out.type = module_.types.tensor(data.dtype, {data.dims.begin(), data.dims.end()});
+  out.tensor = static_cast<uint32_t>(tensors_.size());
+  out.frame = scopes_.back().frame;
+  tensors_.push_back({std::move(data), {}, missing});
+  vals_.push_back(out);
+  return ValId(vals_.size() - 1);
+}
+
+ValId Importer::bad_value() {
+  Val out;
+  out.bad = true;
+  out.frame = scopes_.back().frame;
+  vals_.push_back(out);
+  return ValId(vals_.size() - 1);
+}
+
+std::optional<TensorData> Importer::load(Bytes tensor_proto, const std::string& place, bool* missing) {
+  TensorView view;
+  if (!read_tensor(tensor_proto, &view)) return diagnostics_.error(Code::BadTensor, "the tensor is malformed", place), std::nullopt;
+  return source_.load(view, place, diagnostics_, missing);
+}
+
+const TensorData& Importer::tensor_data(uint32_t index) const {
+  const LazyTensor& t = tensors_[index];
+  return t.id.valid() ? module_.data[t.id] : t.data;
+}
+
+const TensorData* Importer::tensor(ValId v) {
+  const uint32_t index = vals_[v.raw].tensor;
+  if (index == Val::kNone || tensors_[index].missing) return nullptr;
+  return &tensor_data(index);
+}
+
+const Known* Importer::known(ValId v) {
+  if (!vals_[v.raw].known_checked) {
+    vals_[v.raw].known_checked = true;
+    if (const TensorData* t = tensor(v))
+      if (auto k = known_from(*t, module_.dims)) {
+        vals_[v.raw].known = static_cast<uint32_t>(knowns_.size());
+        knowns_.push_back(std::move(*k));
+      }
+  }
+  const uint32_t index = vals_[v.raw].known;
+  return index == Val::kNone ? nullptr : &knowns_[index];
+}
+
+std::string Importer::fresh_name(std::string_view base) {
+  std::string name(base);
+  for (int i = 1; !frame().leaf_names.insert(module_.symbol(name).raw).second; ++i) name = std::string(base) + "_" + std::to_string(i);
+  return name;
+}
+
+ValId Importer::capture(ValId v, uint16_t from, uint16_t to) {
+  for (uint32_t f = from + 1u; f <= to; ++f) {
+    Val inner = vals_[v.raw];
+    const bool literal = inner.tensor != Val::kNone && is_literal(tensor_data(inner.tensor), tensors_[inner.tensor].missing);
+    inner.id = {};
+    inner.frame = static_cast<uint16_t>(f);
+    inner.outer = v;
+    if (literal || (inner.known != Val::kNone && inner.tensor == Val::kNone)) inner.outer = {};  // made again inside
+    vals_.push_back(inner);
+    v = ValId(vals_.size() - 1);
+  }
+  return v;
+}
+
+ValueId Importer::materialise(ValId id) {
+  if (vals_[id.raw].id.valid() || vals_[id.raw].bad) return vals_[id.raw].id;
+  const Val v = vals_[id.raw];
+  Frame& f = *frames_[v.frame];
+  Builder& b = f.builder;
+  ValueId made;
+  if (v.outer.valid()) {
+    auto [it, fresh] = f.capture_of.try_emplace(v.outer.raw, f.captures.size());
+    if (fresh) {
+      if (!materialise(v.outer).valid()) return {};
+      const std::string_view name = module_.text(v.name);
+      const ValueId inner = b.input(name.empty() ? "" : fresh_name(name), module_.types[v.type]);
+      f.captures.push_back({v.outer, inner});
+    }
+    made = f.captures[it->second].inner;
+  } else if (v.tensor != Val::kNone) {
+    LazyTensor& t = tensors_[v.tensor];
+    const bool literal = is_literal(tensor_data(v.tensor), t.missing);
+    if (!t.id.valid() && !t.missing) {
+      t.id = module_.data.add(std::move(t.data));
+      t.data = {};
+    }
+    const TypeId type = v.type;
+    const OpKind kind = literal ? OpKind::Constant : OpKind::Param;
+    made = f.graph->result(f.graph->make_node(kind, {}, module_.attrs.intern(DataAttrs{t.id}), {&type, 1}, {}, b.insertion_point()));
+    const std::string_view name = module_.text(v.name);
+    if (!literal) f.graph->set_value_name(made, module_.symbol(fresh_name(name.empty() ? "weight" : name)));
+    else if (v.name.valid()) f.graph->set_value_name(made, v.name);
+  } else {
+    const Known& k = knowns_[v.known];
+    bool exact = true;
+    const bool all_constant = std::ranges::all_of(k.v, [&](const Num& n) { return n.is_real || module_.dims.constant_value(n.num).has_value(); });
+    if (all_constant) {
+      TensorData data = constant_from(k, module_.dims, &exact);
+      if (exact) made = b.constant(std::move(data));
+    } else if (std::ranges::all_of(k.v, [&](const Num& n) { return !n.is_real && n.den == k.v[0].den; })) {
+      std::vector<Dim> sizes;
+      for (const Num& n : k.v) sizes.push_back(n.num);
+      const bool scalar = k.shape.empty();
+      made = b.create(OpKind::DimValue, {}, DimsAttrs{sizes, scalar});
+      if (k.shape.size() > 1) made = b.reshape(made, {k.shape.begin(), k.shape.end()});
+      made = b.cast(made, k.dtype);
+      if (k.v[0].den != 1) made = b.div(made, b.scalar(k.dtype, static_cast<double>(k.v[0].den)));
+    } else {
+      exact = false;
+    }
+    if (!exact) local_.error(Code::UnsupportedAttribute, "a computed size is needed as data but has no exact form");
+    if (made.valid() && v.name.valid() && !f.graph->value_name(made).valid()) f.graph->set_value_name(made, v.name);
+  }
+  vals_[id.raw].id = made;
+  return made;
+}
+
+}  // namespace rlxc::onnx_import

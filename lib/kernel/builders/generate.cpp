@@ -1,0 +1,57 @@
+#include "kernel/builders/generate.h"
+
+#include <algorithm>
+
+namespace rlxc::kernel {
+
+Expr linear_index(Kernel* k, const std::vector<Expr>& index, const Dims& shape) {
+  Expr at = constant_int(k, DType::I64, 0);
+  for (size_t d = 0; d < index.size(); ++d) at = at * shape[d].in(k) + index[d];
+  return at;
+}
+
+Expr wrap_index(Expr i, Expr n) { return max(min(select(i < 0, i + n, i), n - 1), 0); }
+
+void build_generate(Builder& b, const Dims& shape, const std::vector<std::pair<std::string, DType>>& outputs, int64_t bytes,
+                    const Mapping& m, const PointBody& body) {
+  Kernel* k = b.kernel();
+  std::vector<Buf> out;
+  for (const auto& [name, t] : outputs) out.push_back(b.output(name, t, product(k, shape)));
+  auto point = [&](Expr at, const std::vector<Expr>& index) {
+    std::vector<Expr> values = body(index);
+    for (size_t i = 0; i < values.size(); ++i) out[i].store(at, cast_to(values[i], outputs[i].second));
+  };
+  if (m.lanes || shape.size() < 2) {
+    for_each(b, m, "i", product(k, shape), bytes, [&](Expr i) {
+      std::vector<Expr> index = split_index(i, shape);
+      for (Expr& e : index) e = b.let("i", e);
+      point(i, index);
+    });
+    return;
+  }
+  Dims outer(shape.begin(), shape.end() - 1);
+  Expr inner = shape.back().in(k);
+  int64_t n = 64;
+  constant(inner, &n);
+  for_each(b, m, "row", product(k, outer), bytes * std::max<int64_t>(n, 1), [&](Expr row) {
+    std::vector<Expr> index = split_index(row, outer);
+    for (Expr& e : index) e = b.let("i", e);
+    b.loop("j", inner, [&](Expr j) {
+      std::vector<Expr> full = index;
+      full.push_back(j);
+      point(row * inner + j, full);
+    });
+  });
+}
+
+void for_each_row(Builder& b, const Mapping& m, const Dims& shape, size_t axis, int64_t bytes,
+                  const std::function<void(Expr, Expr, Expr)>& body) {
+  Kernel* k = b.kernel();
+  Expr outer = product(k, shape, 0, axis), n = shape[axis].in(k), inner = product(k, shape, axis + 1);
+  for_each(b, m, "row", outer * inner, bytes, [&](Expr row) {
+    Expr base = b.let("base", row / inner * (n * inner) + row % inner);
+    body(row, base, inner);
+  });
+}
+
+}  // namespace rlxc::kernel

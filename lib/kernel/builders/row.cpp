@@ -1,0 +1,181 @@
+#include "kernel/builders/row.h"
+
+#include <algorithm>
+
+#include "kernel/builders/generate.h"
+#include "kernel/builders/reduce.h"
+
+namespace rlxc::kernel {
+namespace {
+
+bool is_constant(const Index& i, int64_t want) {
+  int64_t v = 0;
+  return constant(i, &v) && v == want;
+}
+
+// body(i, lanes) for i = 0, lanes, 2*lanes ... and then one by one up to n. In a group of lanes, each takes its share.
+void across(Builder& b, Expr n, int lanes, std::optional<Expr> lane, int64_t group, const std::function<void(Expr, int)>& body) {
+  if (lane) {
+    b.loop("j", ceil_div(n, group), [&](Expr j) {
+      const Expr i = b.let("i", j * group + *lane);
+      b.when(i < n, [&] { body(i, 1); });
+    });
+    return;
+  }
+  b.loop("j", n / lanes, [&](Expr j) { body(j * lanes, lanes); });
+  const Expr rest = n % lanes;
+  if (lanes > 1 && !is_constant(rest, 0)) b.loop("t", rest, [&](Expr t) { body(n / lanes * lanes + t, 1); });
+}
+
+// One accumulator for the vectors of a row, one for its tail.
+class Accumulator {
+ public:
+  Accumulator(Builder& b, ExprOp combine, DType t, int lanes)
+      : b_(b), combine_(combine), wide_(b.variable("all", broadcast(identity_of(b.kernel(), combine, t), lanes))), lanes_(lanes) {
+    if (lanes > 1) tail_ = b.variable("tail", identity_of(b.kernel(), combine, t));
+  }
+  void add(Expr v) {
+    Buf& to = v.lanes() == lanes_ ? wide_ : tail_;
+    to.set(make(combine_, to.get(), v));
+  }
+  Expr result(const Mapping& m, std::optional<Expr> lane, int64_t group) {
+    Expr all = wide_.get();
+    if (lanes_ > 1) all = make(combine_, combine_lanes(combine_, all), tail_.get());
+    return b_.let("result", lane ? combine_group(b_, m, combine_, all, *lane, group) : all);
+  }
+
+ private:
+  Builder& b_;
+  ExprOp combine_;
+  Buf wide_, tail_;
+  int lanes_;
+};
+
+// Calls body(row, lane): a group of lanes for each row on a grid, a thread elsewhere.
+void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes, const std::function<void(Expr, std::optional<Expr>)>& body) {
+  int64_t length = 1024;
+  constant(n, &length);
+  if (m.lanes) return for_each_group(b, m, "row", rows, m.group_lanes, [&](Expr row, Expr lane) { body(row, lane); });
+  for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
+}
+
+int vector_for(const Mapping& m, Expr n, DType compute) {
+  int lanes = m.lanes ? 1 : m.vector_lanes(rlxc::bits(compute) / 8);
+  int64_t length = 0;
+  if (constant(n, &length))
+    while (lanes > 1 && lanes > length) lanes /= 2;
+  return lanes;
+}
+
+// The largest value of a row of -inf only would make NaN of its exponentials; they are 0.
+Expr finite_or_zero(Expr top) { return select(isinf(top), lit(top, 0.0), top); }
+
+}  // namespace
+
+void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
+  Kernel* k = b.kernel();
+  Buf x = b.input("x", s.dtype, product(k, s.shape)), y = b.output("y", s.dtype, product(k, s.shape));
+  const DType t = compute_dtype(s.dtype);
+  const Expr n = s.shape[s.axis].in(k), inner = product(k, s.shape, s.axis + 1);
+  if (is_constant(inner, 1)) {
+    const int lanes = vector_for(m, n, t);
+    const Expr rows = product(k, s.shape, 0, s.axis);
+    per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
+      const Expr base = b.let("base", row * n);
+      auto value = [&](Expr i, int w) { return cast_to(x.load(base + i, w), t); };
+      Accumulator top(b, ExprOp::Max, t, lanes), sum(b, ExprOp::Add, t, lanes);
+      across(b, n, lanes, lane, m.group_lanes, [&](Expr i, int w) { top.add(value(i, w)); });
+      const Expr most = b.let("most", finite_or_zero(top.result(m, lane, m.group_lanes)));
+      const bool keep = !s.log && s.dtype == t;
+      across(b, n, lanes, lane, m.group_lanes, [&](Expr i, int w) {
+        const Expr e = b.let("e", exp(value(i, w) - broadcast(most, w)));
+        if (keep) y.store(base + i, e);
+        sum.add(e);
+      });
+      const Expr total = sum.result(m, lane, m.group_lanes);
+      const Expr shift = s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
+      across(b, n, lanes, lane, m.group_lanes, [&](Expr i, int w) {
+        const Expr factor = broadcast(shift, w);
+        const Expr v = s.log ? value(i, w) - factor : (keep ? y.load(base + i, w) : exp(value(i, w) - broadcast(most, w))) * factor;
+        y.store(base + i, cast_to(v, s.dtype));
+      });
+    });
+    return;
+  }
+  for_each_row(b, m, s.shape, s.axis, 4096, [&](Expr, Expr base, Expr stride) {
+    auto value = [&](Expr i) { return cast_to(x.load(base + i * stride), t); };
+    Buf top = b.variable("top", identity_of(k, ExprOp::Max, t)), sum = b.variable("sum", constant(k, t, 0));
+    b.loop("i", n, [&](Expr i) { top.set(max(top.get(), value(i))); });
+    const Expr most = b.let("most", finite_or_zero(top.get()));
+    b.loop("i", n, [&](Expr i) { sum.set(sum.get() + exp(value(i) - most)); });
+    const Expr all = b.let("all", sum.get());
+    const Expr total = s.log ? b.let("shift", most + log(all)) : b.let("scale", select(all == 0.0, all, 1.0 / all));
+    b.loop("i", n, [&](Expr i) { y.store(base + i * stride, cast_to(s.log ? value(i) - total : exp(value(i) - most) * total, s.dtype)); });
+  });
+}
+
+void build_norm(Builder& b, const NormSpec& s, const Mapping& m) {
+  Kernel* k = b.kernel();
+  const DType t = compute_dtype(s.input);
+  const Expr rows = s.rows.in(k), outer = s.outer.in(k), inner = s.inner.in(k), n = outer * inner;
+  Buf x = b.input("x", s.input, rows * n);
+  std::vector<Buf> addends;
+  for (const Operand& o : s.addends) addends.push_back(b.input(o.name, o.dtype, o.extent));
+  Buf gamma, beta, sums;
+  if (s.gamma) gamma = b.input(s.gamma->name, s.gamma->dtype, s.gamma->extent);
+  if (s.beta) beta = b.input(s.beta->name, s.beta->dtype, s.beta->extent);
+  Buf y = b.output("y", s.output, rows * n);
+  if (!s.addends.empty()) sums = b.output("sum", s.output, rows * n);
+
+  auto fits = [](const Operand& o) { return is_constant(o.strides[2], 1) || is_constant(o.strides[2], 0); };
+  bool vectors = (!s.gamma || fits(*s.gamma)) && (!s.beta || fits(*s.beta));
+  for (const Operand& o : s.addends) vectors = vectors && fits(o);
+  const int lanes = vectors ? vector_for(m, inner, t) : 1;
+  per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
+    const Expr base = b.let("base", row * n);
+    const Expr group = is_constant(s.row_groups, 0) ? row : row % s.row_groups.in(k);
+    auto walk = [&](const std::function<void(Expr, Expr, int)>& body) {
+      if (is_constant(outer, 1)) return across(b, inner, lanes, lane, m.group_lanes, [&](Expr i, int w) { body(b.i64(0), i, w); });
+      b.loop("c", outer, [&](Expr c) { across(b, inner, lanes, lane, m.group_lanes, [&](Expr i, int w) { body(c, i, w); }); });
+    };
+    auto other = [&](const Buf& buf, const Operand& o, Expr r, Expr c, Expr i, int w) {
+      const Expr at = o.offset.in(k) + r * o.strides[0].in(k) + c * o.strides[1].in(k) + i * o.strides[2].in(k);
+      return cast_to(buf.load(at, is_constant(o.strides[2], 0) ? 1 : w), t);
+    };
+    const bool stored = !s.addends.empty() && s.output == t;  // the sum can be read back as it is
+    auto value = [&](Expr c, Expr i, int w, bool again) {
+      if (again && stored) return sums.load(base + c * inner + i, w);
+      Expr v = cast_to(x.load(base + c * inner + i, w), t);
+      for (size_t a = 0; a < addends.size(); ++a) v = v + other(addends[a], s.addends[a], row, c, i, w);
+      return v;
+    };
+    auto divide = [&](Expr sum) { return sum / cast_to(n, t); };
+    Accumulator first(b, ExprOp::Add, t, lanes);
+    walk([&](Expr c, Expr i, int w) {
+      const Expr v = b.let("v", value(c, i, w, false));
+      if (!s.addends.empty()) sums.store(base + c * inner + i, cast_to(v, s.output));
+      first.add(s.centred ? v : v * v);
+    });
+    Expr mean, square = divide(first.result(m, lane, m.group_lanes));
+    if (s.centred) {
+      mean = b.let("mean", square);
+      Accumulator second(b, ExprOp::Add, t, lanes);
+      walk([&](Expr c, Expr i, int w) {
+        const Expr d = b.let("d", value(c, i, w, true) - broadcast(mean, w));
+        second.add(d * d);
+      });
+      square = divide(second.result(m, lane, m.group_lanes));
+    }
+    const Expr scale = b.let("scale", 1.0 / sqrt(square + s.eps));
+    walk([&](Expr c, Expr i, int w) {
+      Expr v = value(c, i, w, true);
+      if (s.centred) v = v - broadcast(mean, w);
+      v = v * broadcast(scale, w);
+      if (s.gamma) v = v * other(gamma, *s.gamma, group, c, i, w);
+      if (s.beta) v = v + other(beta, *s.beta, group, c, i, w);
+      y.store(base + c * inner + i, broadcast(cast_to(v, s.output), w));
+    });
+  });
+}
+
+}  // namespace rlxc::kernel

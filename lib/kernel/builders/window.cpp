@@ -1,0 +1,148 @@
+#include "kernel/builders/window.h"
+
+#include <limits>
+
+#include "kernel/builders/generate.h"
+
+namespace rlxc::kernel {
+namespace {
+
+// Calls body(tap index, element offset in the plane, inside) for every tap of the window at `at`.
+using TapBody = std::function<void(Expr tap, Expr offset, Expr inside, Expr padded)>;
+
+class Window {
+ public:
+  Window(Builder& b, const WindowSpec& s) : b_(b), s_(s) {}
+
+  void taps(const std::vector<Expr>& at, bool transposed, const TapBody& body) {
+    walk(at, transposed, 0, b_.i64(0), b_.i64(0), truth(), truth(), body);
+  }
+  Expr plane() { return product(b_.kernel(), s_.in_size); }
+
+ private:
+  Expr truth() { return constant_int(b_.kernel(), DType::Bool, 1); }
+
+  void walk(const std::vector<Expr>& at, bool transposed, size_t d, Expr tap, Expr offset, Expr inside, Expr padded, const TapBody& body) {
+    if (d == s_.kernel.size()) return body(tap, offset, inside, padded);
+    auto step = [&](Expr t) {
+      const Expr n = s_.in_size[d].in(b_.kernel());
+      Expr i = transposed ? at[d] + s_.pads_begin[d] - t * s_.dilations[d] : at[d] * s_.strides[d] - s_.pads_begin[d] + t * s_.dilations[d];
+      Expr in = inside;
+      if (transposed && s_.strides[d] != 1) {
+        in = in && i % s_.strides[d] == 0;
+        in = in && i >= 0;
+        i = i / s_.strides[d];
+      }
+      in = in && i >= 0 && i < n;
+      walk(at, transposed, d + 1, tap * s_.kernel[d] + t, offset * n + i, in, padded && i < n + s_.pads_end[d], body);
+    };
+    if (s_.kernel[d] == 1) return step(b_.i64(0));
+    b_.loop("t", s_.kernel[d], step);
+  }
+
+  Builder& b_;
+  const WindowSpec& s_;
+};
+
+int64_t taps_of(const WindowSpec& s) {
+  int64_t n = 1;
+  for (int64_t k : s.kernel) n *= k;
+  return n;
+}
+
+Dims result_shape(const WindowSpec& s) {
+  Dims shape = {s.batch, s.out_channels};
+  shape.insert(shape.end(), s.out_size.begin(), s.out_size.end());
+  return shape;
+}
+
+void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m) {
+  Kernel* k = b.kernel();
+  Window window(b, s);
+  const Expr in = s.in_channels.in(k), out = s.out_channels.in(k), in_group = in / s.groups, out_group = out / s.groups, plane = window.plane();
+  const int64_t taps = taps_of(s);
+  Buf x = b.input("x", s.input, s.batch.in(k) * in * plane);
+  Buf w = b.input("w", s.weight, (transposed ? in * out_group : out * in_group) * taps);
+  Buf x_zero, w_zero;
+  if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
+  if (s.w_zero) w_zero = b.input(s.w_zero->name, s.w_zero->dtype, s.w_zero->extent);
+  std::vector<Buf> extras;
+  for (const Operand& o : s.extras) extras.push_back(b.input(o.name, o.dtype, o.extent));
+  build_generate(b, result_shape(s), {{"y", s.output}}, taps * 64, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
+    const Expr channel = at[1], group = s.groups == 1 ? b.i64(0) : channel / out_group;
+    const std::vector<Expr> position(at.begin() + 2, at.end());
+    Buf sum = b.variable("sum", constant_int(k, s.accumulate, 0));
+    auto wide = [&](Expr v) { return cast_to(v, s.accumulate); };
+    b.loop("c", in_group, [&](Expr c) {
+      const Expr from = b.let("from", (at[0] * in + group * in_group + c) * plane);
+      const Expr weights = b.let("weights", (transposed ? (group * in_group + c) * out_group + channel - group * out_group : channel * in_group + c) * taps);
+      window.taps(position, transposed, [&](Expr tap, Expr offset, Expr inside, Expr) {
+        b.when(inside, [&] {
+          Expr v = wide(x[from + offset]), f = wide(w[weights + tap]);
+          if (s.x_zero) v = v - wide(x_zero[0]);
+          if (s.w_zero) f = f - wide(w_zero[channel * s.w_zero->strides[0].in(k)]);
+          sum.set(sum.get() + v * f);
+        });
+      });
+    });
+    Expr result = sum.get();
+    if (!s.epilogue) return {result};
+    const Expr where = linear_index(k, position, s.out_size);
+    std::vector<Expr> extra;
+    for (size_t i = 0; i < extras.size(); ++i) {
+      const Dims& stride = s.extras[i].strides;
+      extra.push_back(cast_to(extras[i][at[0] * stride[0].in(k) + channel * stride[1].in(k) + where * stride[2].in(k)], compute_dtype(s.extras[i].dtype)));
+    }
+    return {s.epilogue(result, extra)};
+  });
+}
+
+}  // namespace
+
+void build_window_conv(Builder& b, const WindowSpec& s, const Mapping& m) { convolve(b, s, false, m); }
+void build_window_conv_transpose(Builder& b, const WindowSpec& s, const Mapping& m) { convolve(b, s, true, m); }
+
+void build_pool(Builder& b, const PoolSpec& p, const Mapping& m) {
+  const WindowSpec& s = p.window;
+  Kernel* k = b.kernel();
+  Window window(b, s);
+  const Expr plane = window.plane(), channels = s.in_channels.in(k);
+  Buf x = b.input("x", s.input, s.batch.in(k) * channels * plane);
+  build_generate(b, result_shape(s), {{"y", s.output}}, taps_of(s) * 8, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
+    Buf acc = b.variable("acc", p.start(k)), count = b.variable("count", b.i64(0));
+    const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
+    window.taps({at.begin() + 2, at.end()}, false, [&](Expr, Expr offset, Expr inside, Expr padded) {
+      b.when(inside, [&] { acc.set(p.step(acc.get(), cast_to(x[from + offset], s.accumulate))); });
+      count.set(count.get() + cast_to(p.count_padding ? padded : inside, DType::I64));
+    });
+    return {p.finish(acc.get(), count.get())};
+  });
+}
+
+void build_max_pool_indices(Builder& b, const WindowSpec& s, bool column_major, const Mapping& m) {
+  Kernel* k = b.kernel();
+  Window window(b, s);
+  const Expr plane = window.plane(), channels = s.in_channels.in(k);
+  Buf x = b.input("x", s.input, s.batch.in(k) * channels * plane);
+  build_generate(b, result_shape(s), {{"y", s.output}, {"index", DType::I64}}, taps_of(s) * 8, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
+    const Expr low = is_float(s.accumulate) ? constant(k, s.accumulate, -std::numeric_limits<double>::infinity()) : constant_int(k, s.accumulate, std::numeric_limits<int64_t>::min() >> (64 - rlxc::bits(s.accumulate)));
+    Buf best = b.variable("best", low), where = b.variable("where", b.i64(-1));
+    const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
+    window.taps({at.begin() + 2, at.end()}, false, [&](Expr, Expr offset, Expr inside, Expr) {
+      b.when(inside, [&] {
+        const Expr v = b.let("v", cast_to(x[from + offset], s.accumulate)), old = best.get();
+        b.when(v > old || where.get() < 0, [&] { best.set(v), where.set(offset); });
+      });
+    });
+    Expr index = max(where.get(), 0);
+    if (column_major) {
+      const std::vector<Expr> position = split_index(index, s.in_size);
+      Expr flat = b.i64(0);
+      for (size_t d = position.size(); d-- > 0;) flat = flat * s.in_size[d].in(k) + position[d];
+      index = flat;
+    }
+    return {best.get(), from + index};
+  });
+}
+
+}  // namespace rlxc::kernel

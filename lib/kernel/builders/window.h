@@ -1,0 +1,42 @@
+// Sliding windows over 1 to 3 (or more) spatial axes of [N, C, ...]: convolution, its transpose, and pooling, each result
+// element a loop over its window. Convolutions that are worth more go through conv.h.
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "kernel/builders/common.h"
+
+namespace rlxc::kernel {
+
+struct WindowSpec {
+  Index batch = 1, in_channels = 1, out_channels = 1;
+  Dims in_size, out_size;                     // spatial
+  std::vector<int64_t> kernel, strides, pads_begin, pads_end, dilations;
+  int64_t groups = 1;
+  DType input = DType::F32, weight = DType::F32, output = DType::F32, accumulate = DType::F32;
+  std::optional<Operand> x_zero, w_zero;      // subtracted; strides [] and [out channel]
+  std::vector<Operand> extras;                // of the epilogue; strides [batch, channel, position]
+  std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null
+};
+
+// Adds x, w [out, in / groups, kernel...], [x_zero], [w_zero], extras, y.
+void build_window_conv(Builder&, const WindowSpec&, const Mapping&);
+// The same with w [in, out / groups, kernel...], the adjoint of the convolution with these strides.
+void build_window_conv_transpose(Builder&, const WindowSpec&, const Mapping&);
+
+// Combines a window: start, then step(accumulated, value) for each element inside, then finish(accumulated, elements that
+// count). Elements count where they are inside, or also in the padding. Adds x, y.
+struct PoolSpec {
+  WindowSpec window;
+  std::function<Expr(Kernel*)> start;
+  std::function<Expr(Expr, Expr)> step;
+  std::function<Expr(Expr, Expr count)> finish;
+  bool count_padding = false;
+};
+void build_pool(Builder&, const PoolSpec&, const Mapping&);
+
+// Largest element and its flat index; column_major: the spatial part counted with the first axis fastest. Adds x, y, index.
+void build_max_pool_indices(Builder&, const WindowSpec&, bool column_major, const Mapping&);
+
+}  // namespace rlxc::kernel

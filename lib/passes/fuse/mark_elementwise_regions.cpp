@@ -1,0 +1,217 @@
+#include "passes/fuse/mark_elementwise_regions.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "passes/fuse/region_step.h"
+#include "passes/graphs.h"
+#include "passes/provenance.h"
+
+namespace rlxc {
+namespace {
+
+constexpr uint32_t kNoGroup = 0xFFFFFFFF;
+constexpr size_t kMostCopies = 4;  // of a cheap node with several users
+
+struct Group {
+  NodeId root;
+  std::vector<NodeId> members;   // last first
+  std::vector<ValueId> inputs;   // distinct operands from outside
+};
+
+class Marker {
+ public:
+  Marker(Graph& g, PassContext& c) : graph_(g), context_(c) {}
+
+  void run() {
+    std::vector<NodeId> order;
+    order.reserve(graph_.live_nodes());
+    load_time_.resize(graph_.node_capacity());
+    group_.assign(graph_.node_capacity(), kNoGroup);
+    for (NodeId n : graph_.nodes()) {
+      order.push_back(n);
+      load_time_[n.raw] = graph_.op(n) == OpKind::Param || graph_.op(n) == OpKind::Constant ||
+                          (!graph_.operands(n).empty() && std::ranges::all_of(graph_.operands(n), [&](ValueId v) {
+                            return v.valid() && load_time_[graph_.def(v).raw];
+                          }));
+    }
+    for (NodeId n : order | std::views::reverse)
+      if (can_be_step(graph_, n) && graph_.use_count(graph_.result(n)) > 0) place(n);
+    for (const Group& group : groups_)
+      if (group.members.size() > 1) emit(group);
+  }
+
+  int64_t regions = 0, merged = 0, copies = 0;
+
+ private:
+  const TargetTraits& target() const { return context_.target; }
+  ValueId value(NodeId n) const { return graph_.result(n); }
+
+  // Puts n into the region of its users, or starts one.
+  void place(NodeId n) {
+    std::vector<uint32_t> wanted;  // the distinct regions of the users
+    bool outside = false;          // some user is in none
+    for (Graph::Use use : graph_.uses(value(n))) {
+      const uint32_t u = use.user.raw < group_.size() ? group_[use.user.raw] : kNoGroup;
+      if (u == kNoGroup) outside = true;
+      else if (std::ranges::find(wanted, u) == wanted.end() && wanted.size() <= kMostCopies) wanted.push_back(u);
+    }
+    if (!wanted.empty() && outside) miss(n, graph_.is_output(value(n)) ? "graph_output" : "multi_consumer", wanted[0]);
+    if (wanted.empty() || outside) return start(n);
+    if (wanted.size() > 1 && !can_copy(n, wanted)) return miss(n, "multi_consumer", wanted[0]), start(n);
+    for (uint32_t u : wanted)
+      if (const char* reason = refusal(n, groups_[u])) return miss(n, reason, u), start(n);
+    for (size_t i = 1; i < wanted.size(); ++i) join(copy_for(n, wanted[i]), wanted[i]);
+    join(n, wanted[0]);
+  }
+
+  void start(NodeId n) {
+    group_[n.raw] = static_cast<uint32_t>(groups_.size());
+    groups_.push_back({n, {n}, {}});
+    for (ValueId v : graph_.operands(n)) add_input(groups_.back(), v);
+  }
+
+  static void add_input(Group& group, ValueId v) {
+    if (std::ranges::find(group.inputs, v) == group.inputs.end()) group.inputs.push_back(v);
+  }
+
+  bool eligible_producer(ValueId v) const {
+    const NodeId d = graph_.def(v);
+    return can_be_step(graph_, d) && !load_time_[d.raw];
+  }
+
+  // Copying is worth it for a cheap node that reads one tensor: each region loads that instead.
+  bool can_copy(NodeId n, const std::vector<uint32_t>& wanted) const {
+    if (wanted.size() > kMostCopies || !is_cheap(graph_.op(n))) return false;
+    size_t tensors = 0;
+    for (ValueId v : graph_.operands(n)) tensors += num_elements(graph_.type(v)) != 1;
+    if (tensors != 1) return false;
+    // The bytes that each region loads must not grow.
+    for (ValueId v : graph_.operands(n))
+      if (num_elements(graph_.type(v)) != 1 && bits(graph_.dtype(v)) > bits(graph_.dtype(value(n)))) return false;
+    return true;
+  }
+
+  const char* refusal(NodeId n, const Group& group) const {
+    if (load_time_[n.raw] != load_time_[group.root.raw]) return "load_time";
+    if (group.members.size() + 1 > target().region_max_steps) return "step_limit";
+    size_t inputs = group.inputs.size() - 1;
+    for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
+      const ValueId v = graph_.operand(n, i);
+      const auto before = graph_.operands(n).first(i);
+      inputs += std::ranges::find(group.inputs, v) == group.inputs.end() && std::ranges::find(before, v) == before.end();
+    }
+    if (inputs > target().region_max_inputs) return "operand_limit";
+    if (!std::ranges::equal(graph_.dims(value(n)), graph_.dims(value(group.root)))) {
+      if (!is_cheap(graph_.op(n))) return "recomputed_per_element";
+      if (std::ranges::any_of(graph_.operands(n), [&](ValueId v) { return eligible_producer(v); })) return "recomputed_per_element";
+    }
+    return nullptr;
+  }
+
+  void join(NodeId n, uint32_t u) {
+    Group& group = groups_[u];
+    group_[n.raw] = u;
+    group.members.push_back(n);
+    std::erase(group.inputs, value(n));
+    for (ValueId v : graph_.operands(n)) add_input(group, v);
+  }
+
+  NodeId copy_for(NodeId n, uint32_t u) {
+    const std::vector<ValueId> operands(graph_.operands(n).begin(), graph_.operands(n).end());
+    const TypeId type = graph_.type_id(value(n));
+    const NodeId copy = graph_.make_node(graph_.op(n), operands, graph_.attr_id(n), {&type, 1}, {}, n);
+    graph_.set_node_name(copy, graph_.node_name(n));
+    graph_.set_origin(copy, graph_.origin(n));
+    group_.resize(graph_.node_capacity(), kNoGroup);
+    load_time_.resize(graph_.node_capacity());
+    load_time_[copy.raw] = load_time_[n.raw];
+    std::vector<Graph::Use> mine;
+    for (Graph::Use use : graph_.uses(value(n)))
+      if (group_[use.user.raw] == u) mine.push_back(use);
+    for (Graph::Use use : mine) graph_.set_operand(use.user, use.index, value(copy));
+    std::ranges::replace(groups_[u].inputs, value(n), value(copy));
+    ++copies;
+    return copy;
+  }
+
+  void miss(NodeId n, const char* reason, uint32_t u) {
+    if (load_time_[n.raw] && !load_time_[groups_[u].root.raw]) return;  // nothing is missed: it runs at load time
+    Decision d;
+    d.pattern = "elementwise_region";
+    d.reason = reason;
+    d.node = graph_.label(n);
+    d.graph = graph_.id();
+    d.members = {graph_.label(groups_[u].root)};
+    d.detail = std::to_string(graph_.use_count(value(n))) + " uses, region of " + std::to_string(groups_[u].members.size()) + " steps and " +
+               std::to_string(groups_[u].inputs.size()) + " operands";
+    context_.decisions.push_back(std::move(d));
+  }
+
+  void emit(const Group& group) {
+    RegionAttrs attrs;
+    std::vector<ValueId> operands;
+    std::vector<NodeId> members(group.members.rbegin(), group.members.rend());
+    Decision d;
+    d.pattern = "elementwise_region";
+    d.reason = "fused";
+    d.fused = true;
+    d.graph = graph_.id();
+    d.node = graph_.label(group.root);
+    d.launches_saved = static_cast<int64_t>(members.size()) - 1;
+    for (size_t k = 0; k < members.size(); ++k) {
+      const NodeId n = members[k];
+      step_.resize(graph_.node_capacity());
+      step_[n.raw] = static_cast<uint16_t>(k);
+      RegionStep step = make_step(graph_, n);
+      for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
+        const ValueId v = graph_.operand(n, i);
+        const NodeId from = graph_.def(v);
+        if (from != n && group_[from.raw] == group_[n.raw]) {
+          step.args[i] = RegionStep::kStep | step_[from.raw];
+          continue;
+        }
+        const auto known = std::ranges::find(operands, v);
+        step.args[i] = static_cast<uint16_t>(known - operands.begin());
+        if (known == operands.end()) operands.push_back(v);
+      }
+      attrs.steps.push_back(step);
+      d.members.push_back(graph_.label(n));
+      if (n != group.root) d.bytes_saved += 2 * static_cast<int64_t>(byte_size(graph_.type(value(n))).value_or(0));
+    }
+    Module& m = graph_.module();
+    const TypeId type = graph_.type_id(value(group.root));
+    const NodeId region = graph_.make_node(OpKind::ElementwiseRegion, operands, m.attrs.intern(std::move(attrs)), {&type, 1}, {}, group.root);
+    group_.resize(graph_.node_capacity(), kNoGroup);
+    merge_origins(graph_, region, members);
+    graph_.replace_all_uses(value(group.root), value(region));
+    for (NodeId n : group.members) graph_.erase(n);
+    ++regions;
+    merged += static_cast<int64_t>(members.size());
+    context_.decisions.push_back(std::move(d));
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  std::vector<bool> load_time_;   // by node: depends on parameters and constants only
+  std::vector<uint32_t> group_;   // by node
+  std::vector<uint16_t> step_;    // by node: its step within its region
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+PassResult mark_elementwise_regions(Module& m, PassContext& context) {
+  int64_t regions = 0, merged = 0, copies = 0;
+  if (context.target.native[static_cast<size_t>(OpKind::ElementwiseRegion)])
+    for (GraphId id : graphs_in_use(m)) {
+      Marker marker(m.graph(id), context);
+      marker.run();
+      regions += marker.regions;
+      merged += marker.merged;
+      copies += marker.copies;
+    }
+  return {regions > 0, {{"regions", regions}, {"nodes_merged", merged}, {"nodes_copied", copies}}};
+}
+
+}  // namespace rlxc

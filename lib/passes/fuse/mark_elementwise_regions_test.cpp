@@ -1,0 +1,147 @@
+#include "passes/fuse/mark_elementwise_regions.h"
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "support/pass_run.h"
+#include "support/random_graph.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+struct Fixture {
+  Module m;
+  Graph& g = m.main();
+  Builder b{g};
+  PassRun run;
+  Type t = tensor_type(DType::F32, {8, 4});
+  ValueId x = b.input("x", t), y = b.input("y", t), row = b.input("row", tensor_type(DType::F32, {4}));
+  std::string marked(std::initializer_list<ValueId> outputs) {
+    for (ValueId v : outputs) g.add_output(v, {});
+    run(m, "mark_elementwise_regions");
+    const std::string s = ops(g);
+    return s.substr(std::string("input input input ").size());
+  }
+  bool missed(std::string_view reason) {
+    return std::ranges::any_of(run.decisions, [&](const Decision& d) { return !d.fused && d.reason == reason; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a diamond becomes one region, with typed steps and broadcast operands") {
+  Fixture f;
+  const ValueId s = f.b.unary(OpKind::Sigmoid, f.b.add(f.x, f.row));
+  f.g.set_node_name(f.g.def(s), f.m.symbol("gate"));
+  const ValueId c = f.b.create(OpKind::Gt, {s, f.y});
+  CHECK(f.marked({f.b.create(OpKind::Where, {c, f.b.mul(s, f.y), f.b.unary(OpKind::Exp, s)})}) == "elementwise_region");
+  const NodeId r = f.g.def(f.g.outputs()[0]);
+  const auto& steps = f.g.attrs<RegionAttrs>(r).steps;
+  CHECK(steps.size() == 6);
+  CHECK(f.g.operands(r).size() == 3);
+  CHECK(steps[2].op == OpKind::Gt);
+  CHECK(steps[2].dtype == DType::Bool);
+  CHECK(f.run.decisions.at(0).fused);
+  CHECK(f.run.decisions[0].launches_saved == 5);
+  CHECK(f.m.text(f.m.origin(f.g.origin(r)).sources.at(0)) == "gate");
+  CHECK_FALSE(f.run(f.m, "mark_elementwise_regions").changed);
+}
+
+TEST_CASE("a single elementwise node stays as it is") {
+  Fixture f;
+  CHECK(f.marked({f.b.unary(OpKind::Exp, f.x)}) == "exp");
+}
+
+TEST_CASE("a path through another node forbids the merge") {
+  Fixture f;
+  const ValueId a = f.b.unary(OpKind::Exp, f.x);
+  const ValueId s = f.b.create(OpKind::Softmax, {a}, AxisAttrs{1});
+  CHECK(f.marked({f.b.add(a, s)}) == "exp softmax add");
+  CHECK(f.missed("multi_consumer"));
+}
+
+TEST_CASE("a graph output inside stays visible") {
+  Fixture f;
+  const ValueId a = f.b.unary(OpKind::Exp, f.x);
+  CHECK(f.marked({a, f.b.add(a, f.y)}) == "exp add");
+  CHECK(f.missed("graph_output"));
+}
+
+TEST_CASE("a cheap node is copied into the region of each user, a costly one is not") {
+  Fixture f;
+  const ValueId a = f.b.unary(OpKind::Relu, f.x);
+  const ValueId p = f.b.unary(OpKind::Tanh, a), q = f.b.unary(OpKind::Sin, a);
+  CHECK(f.marked({p, q}) == "elementwise_region elementwise_region");
+  Fixture h;
+  const ValueId e = h.b.unary(OpKind::Exp, h.x);
+  const ValueId r = h.b.unary(OpKind::Tanh, e), s = h.b.unary(OpKind::Sin, e);
+  CHECK(h.marked({r, s}) == "exp tanh sin");
+}
+
+TEST_CASE("a small costly value is not computed again for every element, a cheap one may be") {
+  Fixture f;
+  CHECK(f.marked({f.b.mul(f.x, f.b.unary(OpKind::Exp, f.row))}) == "exp mul");
+  CHECK(f.missed("recomputed_per_element"));
+  Fixture h;
+  CHECK(h.marked({h.b.mul(h.x, h.b.unary(OpKind::Neg, h.row))}) == "elementwise_region");
+  Fixture k;
+  CHECK(k.marked({k.b.mul(k.x, k.b.add(k.b.unary(OpKind::Neg, k.row), k.row))}) == "elementwise_region mul");
+}
+
+TEST_CASE("broadcasts other than along the trailing axes are right") {
+  Fixture f;
+  const ValueId column = f.b.input("column", tensor_type(DType::F32, {8, 1}));
+  CHECK(f.marked({f.b.unary(OpKind::Tanh, f.b.mul(f.x, column))}) == "input elementwise_region");
+  CHECK(text(f.g.type(f.g.outputs()[0]), f.m.dims) == "f32[8,4]");
+}
+
+TEST_CASE("long chains are split at the limits of the target, none is dropped") {
+  Fixture f;
+  f.run.target.region_max_steps = 8;
+  ValueId v = f.x;
+  for (int i = 0; i < 30; ++i) v = f.b.unary(OpKind::Tanh, v);
+  CHECK(f.marked({v}) == "elementwise_region elementwise_region elementwise_region elementwise_region");
+  Fixture h;
+  h.run.target.region_max_inputs = 4;
+  ValueId w = h.x;
+  for (int i = 0; i < 12; ++i) w = h.b.add(w, h.b.input("i" + std::to_string(i), h.t));
+  h.marked({w});
+  for (NodeId n : h.g.nodes()) CHECK(h.g.operands(n).size() <= 4);
+}
+
+TEST_CASE("what depends on parameters only runs once at load time and stays out") {
+  Fixture f;
+  const ValueId w = f.b.param("w", f.t);
+  CHECK(f.marked({f.b.add(f.x, f.b.cast(f.b.cast(w, DType::F16), DType::F32))}) == "param elementwise_region add");
+}
+
+TEST_CASE("complex values stay out") {
+  Fixture f;
+  const ValueId z = f.b.input("z", tensor_type(DType::C64, {4}));
+  CHECK(f.marked({f.b.add(f.b.mul(z, z), z)}) == "input mul add");
+}
+
+TEST_CASE("marking and unmarking random graphs keeps them valid") {
+  int64_t regions = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    const auto m = random_graph({.seed = seed, .symbolic = seed % 2 == 0});
+    PassRun run;
+    run.target.region_max_steps = 3 + static_cast<uint32_t>(seed % 20);
+    regions += count(run(*m, "mark_elementwise_regions"), "regions");
+    CHECK_FALSE(run(*m, "mark_elementwise_regions").changed);
+    run.target.native.reset(static_cast<size_t>(OpKind::ElementwiseRegion));
+    run(*m, "unfuse_elementwise_regions");
+    CHECK(ops(m->main()).find("region") == std::string::npos);
+  }
+  CHECK(regions > 200);
+}
+
+TEST_CASE("a chain of 100,000 nodes is marked in one go") {
+  Fixture f;
+  ValueId v = f.x;
+  for (int i = 0; i < 100000; ++i) v = f.b.unary(OpKind::Tanh, v);
+  f.g.add_output(v, {});
+  CHECK(count(f.run(f.m, "mark_elementwise_regions"), "nodes_merged") == 100000);
+}

@@ -1,0 +1,12 @@
+// The inverse of mark_elementwise_regions: regions that the target cannot run (it has none, or smaller limits) become their
+// steps again as ordinary nodes. O(steps).
+#pragma once
+#include "passes/pass.h"
+
+namespace rlxc {
+
+PassResult unfuse_elementwise_regions(Module&, PassContext&);
+// One region; its value is what replaces the node's result. Nodes go before `n`.
+ValueId unfuse_region(Graph&, NodeId n);
+
+}  // namespace rlxc

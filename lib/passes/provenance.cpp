@@ -1,0 +1,39 @@
+#include "passes/provenance.h"
+
+#include <algorithm>
+
+namespace rlxc {
+
+void merge_origins(Graph& g, NodeId into, std::span<const NodeId> members) {
+  Module& m = g.module();
+  Origin merged;
+  for (NodeId n : members) {
+    if (g.origin(n).valid()) {
+      const Origin& o = m.origin(g.origin(n));
+      merged.sources.insert(merged.sources.end(), o.sources.begin(), o.sources.end());
+      for (Symbol s : o.passes)
+        if (std::ranges::find(merged.passes, s) == merged.passes.end()) merged.passes.push_back(s);
+    }
+    if (g.node_name(n).valid()) merged.sources.push_back(g.node_name(n));
+  }
+  // Each source once, in order of first appearance.
+  std::vector<Symbol> seen = merged.sources;
+  std::ranges::sort(seen);
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  if (seen.size() < merged.sources.size()) {
+    std::vector<bool> taken(seen.size());
+    std::erase_if(merged.sources, [&](Symbol s) {
+      const auto i = static_cast<size_t>(std::ranges::lower_bound(seen, s) - seen.begin());
+      const bool again = taken[i];
+      taken[i] = true;
+      return again;
+    });
+  }
+  if (m.current_pass.valid()) {
+    std::erase(merged.passes, m.current_pass);
+    merged.passes.push_back(m.current_pass);
+  }
+  g.set_origin(into, m.add_origin(std::move(merged)));
+}
+
+}  // namespace rlxc

@@ -1,0 +1,330 @@
+#include "passes/recognise/mask_match.h"
+
+#include <cmath>
+
+namespace rlxc::recognise {
+namespace {
+
+using namespace match;
+
+constexpr int64_t kConstantLimit = int64_t{1} << 24;
+constexpr int kDepth = 24, kParts = 256;
+
+// A value that is the coordinate along one axis plus an offset, the same along all others.
+struct Index {
+  int axis = 0;  // counted from the end: 0 is the last
+  Dim offset;
+};
+
+std::optional<Dim> integer(const Graph& g, ValueId v) {
+  if (const auto c = scalar(g, v); c && *c == std::floor(*c) && std::abs(*c) < 1e15) return g.module().dims.constant(static_cast<int64_t>(*c));
+  for (int i = 0; i < 4; ++i) {
+    const NodeId n = g.def(v);
+    if (g.op(n) == OpKind::DimValue && g.attrs<DimsAttrs>(n).dims.size() == 1) return g.attrs<DimsAttrs>(n).dims[0];
+    if (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Cast && g.op(n) != OpKind::Expand) break;
+    v = g.operand(n, 0);
+  }
+  return std::nullopt;
+}
+
+// The axis of `to` (from the end) that is axis `axis` of `from` after inserting and removing axes of size 1 only.
+std::optional<int> follow(std::span<const Dim> from, std::span<const Dim> to, int axis) {
+  const auto wide = [](std::span<const Dim> d) {
+    int n = 0;
+    for (Dim x : d) n += x != Dim(1);
+    return n;
+  };
+  if (wide(from) != 1 || wide(to) != 1 || from[from.size() - 1 - static_cast<size_t>(axis)] == Dim(1)) return std::nullopt;
+  for (size_t i = 0; i < to.size(); ++i)
+    if (to[to.size() - 1 - i] != Dim(1)) return static_cast<int>(i);
+  return std::nullopt;
+}
+
+std::optional<Index> constant_index(const Graph& g, ValueId v) {
+  const auto d = g.dims(v);
+  int axis = -1;
+  for (size_t i = 0; i < d.size(); ++i)
+    if (d[i] != Dim(1)) {
+      if (axis >= 0) return std::nullopt;
+      axis = static_cast<int>(d.size() - 1 - i);
+    }
+  const auto e = elements(g, v, 1 << 20);
+  if (axis < 0 || e.empty()) return std::nullopt;
+  for (size_t i = 1; i < e.size(); ++i)
+    if (e[i] != e[0] + static_cast<double>(i)) return std::nullopt;
+  if (e[0] != std::floor(e[0]) || std::abs(e[0]) > 1e15) return std::nullopt;
+  return Index{axis, g.module().dims.constant(static_cast<int64_t>(e[0]))};
+}
+
+std::optional<Index> index_of(const Graph& g, ValueId v) {
+  DimTable& t = g.module().dims;
+  std::vector<NodeId> path;  // from v up to the source
+  std::optional<Index> at;
+  for (int i = 0; i < kDepth; ++i) {
+    const NodeId n = g.def(v);
+    const OpKind op = g.op(n);
+    if (op == OpKind::Range) {
+      const auto start = integer(g, g.operand(n, 0));
+      if (!start || !is_scalar(g, g.operand(n, 1), 1)) return std::nullopt;
+      at = Index{0, *start};
+      break;
+    }
+    if (op == OpKind::Constant) {
+      at = constant_index(g, v);
+      break;
+    }
+    if (op == OpKind::Add || op == OpKind::Sub) {
+      path.push_back(n);
+      const bool second = integer(g, g.operand(n, 1)).has_value();
+      if (!second && (op == OpKind::Sub || !integer(g, g.operand(n, 0)))) return std::nullopt;
+      v = g.operand(n, second ? 0 : 1);
+    } else if (op == OpKind::Reshape || op == OpKind::Expand || op == OpKind::Cast) {
+      path.push_back(n);
+      v = g.operand(n, 0);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (!at) return std::nullopt;
+  for (size_t i = path.size(); i-- > 0;) {
+    const NodeId n = path[i];
+    switch (g.op(n)) {
+      case OpKind::Reshape: {
+        const auto axis = follow(g.dims(g.operand(n, 0)), g.dims(g.result(n)), at->axis);
+        if (!axis) return std::nullopt;
+        at->axis = *axis;
+        break;
+      }
+      case OpKind::Expand: {  // the axis itself must keep its size
+        const auto from = g.dims(g.operand(n, 0)), to = g.dims(g.result(n));
+        const auto k = static_cast<size_t>(at->axis);
+        if (k >= from.size() || from[from.size() - 1 - k] != to[to.size() - 1 - k]) return std::nullopt;
+        break;
+      }
+      case OpKind::Add: {
+        const bool second = integer(g, g.operand(n, 1)).has_value();
+        at->offset = t.add(at->offset, *integer(g, g.operand(n, second ? 1 : 0)));
+        break;
+      }
+      case OpKind::Sub: at->offset = t.sub(at->offset, *integer(g, g.operand(n, 1))); break;
+      default: break;  // a cast between numbers: indices are small integers
+    }
+  }
+  return at;
+}
+
+
+class Matcher {
+ public:
+  Matcher(const Graph& g, const MaskShape& s) : g_(g), t_(g.module().dims), shape_(s) {}
+
+  void part(ValueId v, bool negated, int depth, Visible& out) {
+    const NodeId n = g_.def(v);
+    const OpKind op = g_.op(n);
+    if (depth > kDepth || ++visited_ > kParts) return keep(v, negated, out);
+    switch (op) {
+      case OpKind::And:
+      case OpKind::BitAnd:
+      case OpKind::Or:
+      case OpKind::BitOr:
+        if ((op == OpKind::Or || op == OpKind::BitOr) != negated) break;
+        part(g_.operand(n, 0), negated, depth + 1, out);
+        part(g_.operand(n, 1), negated, depth + 1, out);
+        return;
+      case OpKind::Not: return part(g_.operand(n, 0), !negated, depth + 1, out);
+      case OpKind::Expand: return part(g_.operand(n, 0), negated, depth + 1, out);
+      case OpKind::Cast:
+        if (g_.dtype(g_.operand(n, 0)) == DType::Bool) return part(g_.operand(n, 0), negated, depth + 1, out);
+        break;
+      case OpKind::Reshape:
+        if (leading_only(n)) return part(g_.operand(n, 0), negated, depth + 1, out);
+        break;
+      case OpKind::Lt:
+      case OpKind::Le:
+      case OpKind::Gt:
+      case OpKind::Ge:
+        if (compare(n, negated, out)) return;
+        break;
+      case OpKind::Constant:
+        if (constant(v, negated, out)) return;
+        break;
+      case OpKind::Trilu:
+        if (triangle(n, negated, out)) return;
+        break;
+      default: break;
+    }
+    if (const auto c = scalar(g_, v); c && (*c != 0) != negated) return;  // always visible
+    keep(v, negated, out);
+  }
+
+ private:
+  void keep(ValueId v, bool negated, Visible& out) { out.rest.emplace_back(v, negated); }
+
+  // A Reshape that only adds or drops leading axes of size 1: what it reads broadcasts in the same way.
+  bool leading_only(NodeId n) const {
+    const auto a = g_.dims(g_.operand(n, 0)), b = g_.dims(g_.result(n));
+    const auto &wide = a.size() > b.size() ? a : b, &narrow = a.size() > b.size() ? b : a;
+    const size_t extra = wide.size() - narrow.size();
+    for (size_t i = 0; i < wide.size(); ++i)
+      if (i < extra ? wide[i] != Dim(1) : wide[i] != narrow[i - extra]) return false;
+    return true;
+  }
+
+  Dim shift() const { return t_.sub(shape_.keys, shape_.queries); }
+
+  // key <= query + c
+  bool upper(Dim c, Visible& out) {
+    if (!t_.equal(c, shift())) return false;
+    return out.causal = true;
+  }
+  // key >= query - c
+  bool lower(Dim c, Visible& out) {
+    const auto w = t_.constant_value(t_.add(c, shift()));
+    if (!w || *w < 0) return false;
+    if (!out.window || *w < *out.window) out.window = *w;
+    return true;
+  }
+
+  bool compare(NodeId n, bool negated, Visible& out) {
+    OpKind op = g_.op(n);
+    if (negated) op = op == OpKind::Lt ? OpKind::Ge : op == OpKind::Le ? OpKind::Gt : op == OpKind::Gt ? OpKind::Le : OpKind::Lt;
+    auto a = index_of(g_, g_.operand(n, 0)), b = index_of(g_, g_.operand(n, 1));
+    const Dim one(1);
+    if (a && !b && a->axis < 2) return bounded(*a, op, integer(g_, g_.operand(n, 1)));
+    if (!a || !b || a->axis + b->axis != 1) return difference(n, op, out);
+    if (a->axis == 1) {  // query op key: turn around
+      std::swap(a, b);
+      op = op == OpKind::Lt ? OpKind::Gt : op == OpKind::Le ? OpKind::Ge : op == OpKind::Gt ? OpKind::Lt : OpKind::Le;
+    }
+    const Dim d = t_.sub(b->offset, a->offset);  // key op query + d
+    return bound(op, d, out);
+  }
+  // (key - query) op c or (query - key) op c
+  bool difference(NodeId n, OpKind op, Visible& out) {
+    const auto c = integer(g_, g_.operand(n, 1));
+    const NodeId sub = made_by(g_, g_.operand(n, 0), OpKind::Sub);
+    if (!c || !sub.valid()) return false;
+    const auto a = index_of(g_, g_.operand(sub, 0)), b = index_of(g_, g_.operand(sub, 1));
+    if (!a || !b || a->axis + b->axis != 1) return false;
+    if (a->axis == 0) return bound(op, t_.add(t_.sub(b->offset, a->offset), *c), out);
+    op = op == OpKind::Lt ? OpKind::Gt : op == OpKind::Le ? OpKind::Ge : op == OpKind::Gt ? OpKind::Lt : OpKind::Le;
+    return bound(op, t_.sub(t_.sub(a->offset, b->offset), *c), out);
+  }
+  // key op query + d
+  bool bound(OpKind op, Dim d, Visible& out) {
+    switch (op) {
+      case OpKind::Le: return upper(d, out);
+      case OpKind::Lt: return upper(t_.sub(d, Dim(1)), out);
+      case OpKind::Ge: return lower(t_.sub(Dim(0), d), out);
+      default: return lower(t_.sub(t_.constant(-1), d), out);
+    }
+  }
+  // index op constant, where it always holds
+  bool bounded(const Index& a, OpKind op, std::optional<Dim> c) {
+    if (!c) return false;
+    const auto least = t_.constant_value(t_.sub(a.offset, *c));
+    return least && ((op == OpKind::Ge && *least >= 0) || (op == OpKind::Gt && *least > 0));
+  }
+
+  bool constant(ValueId v, bool negated, Visible& out) {
+    const TensorData& d = g_.module().data[g_.attrs<DataAttrs>(g_.def(v)).data];
+    if (d.dtype != DType::Bool || d.elements() > kConstantLimit) return false;
+    return pattern(g_, v, [&](int64_t i) { return (d.bytes[static_cast<size_t>(d.splat ? 0 : i)] != std::byte{0}) != negated; }, out);
+  }
+
+ public:
+  // All leading sizes 1; the visible part of each row is what causal order or a window lets through.
+  template <class F>
+  bool pattern(const Graph& g, ValueId v, F visible, Visible& out) {
+    const auto d = g.dims(v);
+    for (size_t i = 0; i + 2 < d.size(); ++i)
+      if (d[i] != Dim(1)) return false;
+    const int64_t rows = d.size() > 1 ? size_at(g, v, -2).value_or(0) : 1, keys = d.empty() ? 1 : size_at(g, v, -1).value_or(0);
+    bool all = true;
+    for (int64_t i = 0; i < rows * keys && all; ++i) all = visible(i);
+    if (all) return true;
+    const auto q = t_.constant_value(shape_.queries), k = t_.constant_value(shape_.keys);
+    if (!q || !k || rows != *q || keys != *k || *k < *q) return false;
+    int64_t window = -1;  // of the last row: the longest
+    const int64_t offset = keys - rows;
+    for (int64_t j = 0; j < keys && window < 0; ++j)
+      if (visible((rows - 1) * keys + j)) window = keys - 1 - j;
+    if (window < 0) return false;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < keys; ++j)
+        if (visible(i * keys + j) != (j <= i + offset && j >= i + offset - window)) return false;
+    out.causal = true;
+    if (window < keys - 1 && (!out.window || window < *out.window)) out.window = window;
+    return true;
+  }
+
+ private:
+  bool triangle(NodeId n, bool negated, Visible& out) {
+    const auto& a = g_.attrs<TriluAttrs>(n);
+    if (g_.operand(n, 1).valid() || scalar(g_, g_.operand(n, 0)) != 1) return false;
+    const Dim diagonal = t_.constant(a.diagonal);
+    if (!a.upper && !negated) return square(n) && upper(diagonal, out);             // key <= query + diagonal
+    if (a.upper && negated) return square(n) && upper(t_.sub(diagonal, Dim(1)), out);  // key < query + diagonal
+    return false;
+  }
+  bool square(NodeId n) const {
+    const auto d = g_.dims(g_.result(n));
+    return d.size() >= 2 && t_.equal(d[d.size() - 1], shape_.keys) && t_.equal(d[d.size() - 2], shape_.queries);
+  }
+
+  const Graph& g_;
+  DimTable& t_;
+  MaskShape shape_;
+  int visited_ = 0;
+};
+
+}  // namespace
+
+Visible match_visible(const Graph& g, ValueId mask, const MaskShape& s, bool negated) {
+  Visible out;
+  Matcher(g, s).part(mask, negated, 0, out);
+  if (out.window && !out.causal) {  // there is no such kind: keep the mask as it is
+    out.window.reset();
+    out.rest.assign(1, {mask, negated});
+  }
+  return out;
+}
+
+bool hides(DType t, double c) {
+  if (t == DType::F16) return c <= -65504 * 0.999;
+  return c <= -1e30;
+}
+
+std::optional<AdditiveMask> match_additive(const Graph& g, ValueId mask) {
+  for (int i = 0; i < 4; ++i) {
+    const NodeId n = g.def(mask);
+    if (g.op(n) != OpKind::Expand) break;
+    mask = g.operand(n, 0);
+  }
+  const NodeId n = made_by(g, mask, OpKind::Where);
+  if (!n.valid()) return std::nullopt;
+  const auto a = scalar(g, g.operand(n, 1)), b = scalar(g, g.operand(n, 2));
+  if (!a || !b) return std::nullopt;
+  if (*a == 0 && hides(g.dtype(mask), *b)) return AdditiveMask{g.operand(n, 0), false, *b};
+  if (*b == 0 && hides(g.dtype(mask), *a)) return AdditiveMask{g.operand(n, 0), true, *a};
+  return std::nullopt;
+}
+
+std::optional<Visible> match_additive_constant(const Graph& g, ValueId mask, const MaskShape& s, double* hidden) {
+  const NodeId n = made_by(g, mask, OpKind::Constant);
+  if (!n.valid()) return std::nullopt;
+  const TensorData& d = g.module().data[g.attrs<DataAttrs>(n).data];
+  if (d.elements() > kConstantLimit || d.bytes.empty()) return std::nullopt;
+  for (int64_t i = 0; i < (d.splat ? 1 : d.elements()); ++i) {
+    const double e = element_as_double(d, i);
+    if (e == 0) continue;
+    if (!hides(d.dtype, e)) return std::nullopt;
+    *hidden = e;
+  }
+  Visible out;
+  Matcher matcher(g, s);
+  if (!matcher.pattern(g, mask, [&](int64_t i) { return element_as_double(d, d.splat ? 0 : i) == 0; }, out)) return std::nullopt;
+  return out;
+}
+
+}  // namespace rlxc::recognise

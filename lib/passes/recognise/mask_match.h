@@ -1,0 +1,36 @@
+// What a mask says. Exporters build attention masks from ranges, comparisons and constants; a mask that provably is causal (or a
+// sliding window) needs no operand, and what remains of it (padding) stays a small one.
+#pragma once
+#include "passes/match.h"
+
+namespace rlxc::recognise {
+
+struct MaskShape {
+  Dim queries, keys;  // the last two axes of the scores
+};
+
+// The positions that a mask lets through: those of all parts together.
+struct Visible {
+  bool causal = false;                 // key <= query (queries stand at the end of the keys)
+  std::optional<int64_t> window;       // key >= query - window
+  std::vector<std::pair<ValueId, bool>> rest;  // bool values that must be true (or, if the flag is set, false) as well
+};
+
+// The conjunction that a bool value (or, if `negated`, its opposite) is. Constants of up to 2^24 elements are read, once each. O(size of the expression).
+Visible match_visible(const Graph&, ValueId mask, const MaskShape&, bool negated = false);
+
+// An additive mask Where(visible, 0, hidden) in any spelling: the bool value, whether true means hidden, and the hidden number.
+struct AdditiveMask {
+  ValueId condition;
+  bool negated = false;
+  double hidden = 0;
+};
+std::optional<AdditiveMask> match_additive(const Graph&, ValueId mask);
+
+// A constant additive mask of only 0 and numbers that hide, in the causal (or window) shape.
+std::optional<Visible> match_additive_constant(const Graph&, ValueId mask, const MaskShape&, double* hidden);
+
+// Does adding this number to a score of the type always hide it (the sum is the number itself, or -inf)?
+bool hides(DType, double c);
+
+}  // namespace rlxc::recognise

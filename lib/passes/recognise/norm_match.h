@@ -1,0 +1,37 @@
+// The common core of LayerNorm and RMSNorm as exporters spell it: x * 1/sqrt(mean(x^2 over the last axes) + eps).
+#pragma once
+#include "passes/match.h"
+
+namespace rlxc::recognise {
+
+struct NormCore {
+  ValueId x;                   // what is divided by its root mean square
+  int64_t axis = 0;            // the mean is over axis..last
+  double eps = 0;
+  std::vector<NodeId> nodes;   // of the pattern, without x's
+};
+
+// Is `n` the last node (Mul or Div) of such a chain? All orders of commutative operands; Sqrt then Div, Recip or 1/x; Rsqrt;
+// Pow -0.5; squares as Pow or Mul.
+std::optional<NormCore> match_norm_core(const Graph&, NodeId n);
+
+// `v` = mean of x over the last axes, kept as axes of size 1: the first of those axes.
+struct TrailingMean {
+  ValueId x;
+  int64_t axis = 0;
+  NodeId node;
+};
+std::optional<TrailingMean> match_trailing_mean(const Graph&, ValueId v);
+
+// What follows the core: [Cast back to the narrower type of `source`,] Mul by gamma [, Add beta], as far as there is one reader
+// each and gamma and beta fit the normalised axes. `value` is the last value that the fused node replaces.
+struct Affine {
+  ValueId value, gamma, beta;
+  std::vector<NodeId> nodes;
+};
+Affine match_affine(const Graph&, ValueId core, int64_t axis, DType source, bool with_beta);
+
+// Emits `op` (LayerNorm or RmsNorm) in the place of affine.value, reading `x`, and records the decision.
+void emit_norm(Graph&, PassContext&, OpKind op, std::string_view pattern, ValueId x, const NormCore&, const Affine&);
+
+}  // namespace rlxc::recognise

@@ -1,0 +1,65 @@
+#include "passes/runner.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ir/verify.h"
+#include "passes/graphs.h"
+
+namespace rlxc {
+namespace {
+
+bool still_valid(const Module& m, std::string_view pass, Diagnostics& diagnostics) {
+  Diagnostics found;
+  if (verify(m, found)) return true;
+  for (const Diagnostic& d : found.items())
+    diagnostics.error(Code::VerifyFailed, "after pass " + std::string(pass) + ": " + d.message, d.where);
+  return false;
+}
+
+}  // namespace
+
+bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext& context, const RunnerOptions& options,
+                RunnerReport* report) {
+  for (const PassInfo* pass : passes) {
+    if (report->stopped) return true;
+    PassRecord record;
+    record.name = pass->name;
+    record.skipped = std::ranges::find(options.disabled, pass->name) != options.disabled.end() ||
+                     (options.bisect_limit >= 0 && report->executed >= options.bisect_limit);
+    if (!record.skipped) {
+      ++report->executed;
+      const size_t errors = context.diagnostics.errors();
+      m.current_pass = m.symbol(pass->name);
+      const auto start = std::chrono::steady_clock::now();
+      record.result = pass->run(m, context);
+      record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      m.current_pass = {};
+      record.nodes = live_nodes(m);
+      report->changed |= record.result.changed;
+      const bool changed = record.result.changed;
+      report->passes.push_back(std::move(record));
+      if (options.dump) options.dump(pass->name, changed, m);
+      if (context.diagnostics.errors() > errors) return false;
+      if (changed && (options.verify || options.verify_each) && !still_valid(m, pass->name, context.diagnostics)) return false;
+    } else {
+      report->passes.push_back(std::move(record));
+    }
+    if (pass->name == options.stop_after) report->stopped = true;
+  }
+  return true;
+}
+
+bool run_to_fixed_point(Module& m, std::span<const PassInfo* const> passes, int max_rounds, PassContext& context,
+                        const RunnerOptions& options, RunnerReport* report) {
+  for (int round = 0; round < max_rounds && !report->stopped; ++round) {
+    const size_t first = report->passes.size();
+    if (!run_passes(m, passes, context, options, report)) return false;
+    bool changed = false;
+    for (size_t i = first; i < report->passes.size(); ++i) changed |= report->passes[i].result.changed;
+    if (!changed) break;
+  }
+  return true;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,43 @@
+// Runs a list of passes over a module: times, verifies, checks numerically, dumps and records each. The runner does the
+// bookkeeping that passes must not do themselves.
+#pragma once
+#include <functional>
+#include <span>
+
+#include "passes/pass.h"
+
+namespace rlxc {
+
+struct RunnerOptions {
+  bool verify = false;       // the verifier runs after each pass that changed something; a finding is Code::VerifyFailed
+  bool verify_each = false;  // as `verify`, and before and after are evaluated on random inputs; Code::PassChangedResult
+  uint64_t seed = 1;         // of those inputs
+  std::string stop_after;    // the last pass to run; empty: all
+  std::vector<std::string> disabled;  // names of passes that are skipped
+  int64_t bisect_limit = -1;          // so many passes run, the later ones are skipped; negative: all
+  std::function<void(std::string_view pass, bool changed, const Module&)> dump;  // after each pass that ran
+};
+
+struct PassRecord {
+  std::string_view name;
+  PassResult result;
+  double seconds = 0;
+  size_t nodes = 0;      // live nodes of all graphs that are in use, afterwards
+  bool skipped = false;  // disabled, or beyond the bisect limit
+};
+
+// Of all runs that share it: the bisect limit and `stop_after` count across them.
+struct RunnerReport {
+  std::vector<PassRecord> passes;
+  int64_t executed = 0;
+  bool stopped = false;  // `stop_after` was reached: later runs do nothing
+  bool changed = false;
+};
+
+// False when a check failed or a pass reported an error; the diagnostics name the pass, and no further pass runs.
+bool run_passes(Module&, std::span<const PassInfo* const>, PassContext&, const RunnerOptions&, RunnerReport*);
+
+// Repeats the list until a round changes nothing, at most `max_rounds` times.
+bool run_to_fixed_point(Module&, std::span<const PassInfo* const>, int max_rounds, PassContext&, const RunnerOptions&, RunnerReport*);
+
+}  // namespace rlxc

@@ -1,0 +1,104 @@
+#include "passes/simplify/common_subexpression_elimination.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "passes/graphs.h"
+#include "support/hash.h"
+
+namespace rlxc {
+namespace {
+
+constexpr uint64_t kMaxCompared = 1 << 16;  // bytes of a constant that are read to find equal ones
+
+bool same_content(const TensorData& a, const TensorData& b) {
+  if (a.dtype != b.dtype || a.dims != b.dims || a.splat != b.splat || a.bytes.size() != b.bytes.size() || a.strings != b.strings) return false;
+  return a.bytes.data() == b.bytes.data() || a.bytes.empty() || std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+}
+
+class Merger {
+ public:
+  explicit Merger(Graph& g) : graph_(g), module_(g.module()), slots_(std::bit_ceil(2 * g.live_nodes() + 2)) {}
+
+  int64_t run() {
+    int64_t merged = 0;
+    for (NodeId n : graph_.nodes()) {
+      const OpKind op = graph_.op(n);
+      if (op == OpKind::Input || op == OpKind::Param || has_trait(op, kImpure | kBody)) continue;
+      const NodeId same = find_or_insert(n);
+      if (same == n) continue;
+      for (size_t r = 0; r < graph_.result_count(n); ++r) graph_.replace_all_uses(graph_.result(n, r), graph_.result(same, r));
+      graph_.erase(n);
+      ++merged;
+    }
+    return merged;
+  }
+
+ private:
+  // Open addressing; the table holds all nodes of the graph at most half full, so it never grows.
+  NodeId find_or_insert(NodeId n) {
+    const uint64_t h = hash(n);
+    for (size_t i = h & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
+      Slot& slot = slots_[i];
+      if (!slot.node.valid()) return slot = {h, n}, n;
+      if (slot.hash == h && equal(n, slot.node)) return slot.node;
+    }
+  }
+
+  const TensorData& data(NodeId n) const { return module_.data[graph_.attrs<DataAttrs>(n).data]; }
+
+  // The operands, in a canonical order where the order does not matter.
+  void operands(NodeId n, std::vector<ValueId>* out) const {
+    out->assign(graph_.operands(n).begin(), graph_.operands(n).end());
+    if (has_trait(graph_.op(n), kCommutative)) std::ranges::sort(*out);
+  }
+
+  uint64_t hash(NodeId n) {
+    Hash128 h;
+    h.update_u64(static_cast<uint64_t>(graph_.op(n)));
+    for (size_t r = 0; r < graph_.result_count(n); ++r) h.update_u64(graph_.type_id(graph_.result(n, r)).raw);
+    if (graph_.op(n) == OpKind::Constant) {
+      const TensorData& d = data(n);
+      h.update_u64(d.splat);
+      if (d.bytes.size() <= kMaxCompared) h.update(d.bytes);
+      else h.update_u64(reinterpret_cast<uintptr_t>(d.bytes.data()));  // equal only when it is the same memory
+      for (const std::string& s : d.strings) h.update_text(s);
+      return h.digest().low;
+    }
+    h.update_u64(graph_.attr_id(n).raw);
+    operands(n, &left_);
+    for (ValueId v : left_) h.update_u64(v.raw);
+    return h.digest().low;
+  }
+
+  bool equal(NodeId a, NodeId b) {
+    if (graph_.op(a) != graph_.op(b) || graph_.result_count(a) != graph_.result_count(b)) return false;
+    for (size_t r = 0; r < graph_.result_count(a); ++r)
+      if (graph_.type_id(graph_.result(a, r)) != graph_.type_id(graph_.result(b, r))) return false;
+    if (graph_.op(a) == OpKind::Constant) return same_content(data(a), data(b));
+    if (graph_.attr_id(a) != graph_.attr_id(b)) return false;
+    operands(a, &left_);
+    operands(b, &right_);
+    return left_ == right_;
+  }
+
+  Graph& graph_;
+  Module& module_;
+  struct Slot {
+    uint64_t hash = 0;
+    NodeId node;
+  };
+  std::vector<Slot> slots_;
+  std::vector<ValueId> left_, right_;
+};
+
+}  // namespace
+
+PassResult common_subexpression_elimination(Module& m, PassContext&) {
+  int64_t merged = 0;
+  for (GraphId id : graphs_in_use(m)) merged += Merger(m.graph(id)).run();
+  return {merged > 0, {{"nodes_merged", merged}}};
+}
+
+}  // namespace rlxc

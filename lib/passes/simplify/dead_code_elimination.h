@@ -1,0 +1,10 @@
+// Removes nodes that no output depends on, in all graphs, and captured values that no body of their node reads. Declared inputs
+// stay; parameters that nothing reads go. Impure nodes go too when nothing reads them: state is an explicit result. O(nodes).
+#pragma once
+#include "passes/pass.h"
+
+namespace rlxc {
+
+PassResult dead_code_elimination(Module&, PassContext&);
+
+}  // namespace rlxc

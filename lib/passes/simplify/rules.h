@@ -1,0 +1,71 @@
+// The machinery that rules of algebraic_simplify use. A rule looks at one node and either leaves it alone (false) or rewrites it
+// through the Simplifier (true). It may make nodes; they are placed before the node and dropped when the rule declines.
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/graph.h"
+
+namespace rlxc::simplify {
+
+class Simplifier;
+
+struct Rule {
+  OpKind trigger;
+  std::string_view name;
+  bool fast;  // not exact
+  bool (*apply)(Simplifier&, NodeId);
+};
+std::span<const Rule> arithmetic_rules();
+std::span<const Rule> movement_rules();
+
+class Simplifier {
+ public:
+  Simplifier(Graph&, bool fast_math);
+
+  // Runs all rules to a fixed point; adds to hits[rule], rules numbered as in `rules()`.
+  void run(std::vector<int64_t>* hits);
+  static const std::vector<Rule>& rules();
+
+  Graph& graph() { return graph_; }
+  DimTable& dims() { return graph_.module().dims; }
+  bool fast_math() const { return fast_math_; }
+  Builder& at(NodeId n) { return builder_.insert_before(n), builder_; }
+  NodeId def(ValueId v, OpKind op) const;  // the node that makes v if it is of this kind, else invalid
+
+  // The one number that all elements of a constant equal, of a real type.
+  std::optional<double> uniform(ValueId);
+  // A tensor of v's type with every element equal to `value`.
+  ValueId filled(NodeId before, ValueId v, double value);
+
+  // Uses of result 0 of `n` become uses of v and n is erased. Refused when v's type is not provably that of the result.
+  bool replace(NodeId n, ValueId v);
+  bool set_operand(NodeId n, size_t i, ValueId v);
+
+ private:
+  void push(NodeId);
+  void push_users(ValueId);
+  void erase_if_dead(NodeId);
+  bool apply(NodeId, const Rule&);
+
+  Graph& graph_;
+  bool fast_math_;
+  Builder builder_;
+  std::vector<NodeId> queue_;
+  std::vector<bool> queued_;
+  std::vector<NodeId> stack_;
+  struct Known {
+    bool seen = false;
+    std::optional<double> value;
+  };
+  std::vector<Known> uniform_;  // by DataId
+};
+
+bool same_dims(DimTable&, std::span<const Dim>, std::span<const Dim>);  // proven
+// Numpy broadcast of sizes that are equal or 1 as they stand; nullopt when an equality would have to be assumed.
+std::optional<std::vector<Dim>> broadcast_exact(std::span<const std::span<const Dim>>);
+
+}  // namespace rlxc::simplify

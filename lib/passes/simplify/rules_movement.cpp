@@ -1,0 +1,285 @@
+// Rules on operations that move elements, and on what stands beside them.
+#include <algorithm>
+#include <limits>
+
+#include "passes/simplify/rules.h"
+
+namespace rlxc::simplify {
+namespace {
+
+using enum OpKind;
+
+ValueId arg(Simplifier& s, NodeId n, size_t i = 0) { return s.graph().operand(n, i); }
+std::vector<Dim> sizes(Simplifier& s, ValueId v) { return {s.graph().dims(v).begin(), s.graph().dims(v).end()}; }
+
+bool same_shape(Simplifier& s, NodeId n) { return s.replace(n, arg(s, n)); }  // refused when the shape changes
+
+bool reshape_reshape(Simplifier& s, NodeId n) {
+  const NodeId inner = s.def(arg(s, n), Reshape);
+  if (!inner.valid()) return false;
+  return s.replace(n, arg(s, inner)) || s.replace(n, s.at(n).reshape(arg(s, inner), sizes(s, s.graph().result(n))));
+}
+
+// A reshape of a constant of equal elements is such a constant.
+bool reshape_uniform(Simplifier& s, NodeId n) {
+  const auto c = s.uniform(arg(s, n));
+  const Type& t = s.graph().type(s.graph().result(n));
+  if (!c || !t.is_static()) return false;
+  const TensorData& d = s.graph().module().data[s.graph().attrs<DataAttrs>(s.graph().def(arg(s, n))).data];
+  std::vector<int64_t> to;
+  for (Dim k : t.dims) to.push_back(k.size());
+  const auto element = static_cast<size_t>(bits(d.dtype)) / 8;
+  return element > 0 && s.replace(n, s.at(n).constant(make_splat(d.dtype, to, d.bytes.first(element))));
+}
+
+bool transpose_transpose(Simplifier& s, NodeId n) {
+  const NodeId inner = s.def(arg(s, n), Transpose);
+  if (!inner.valid()) return false;
+  const auto &outer = s.graph().attrs<PermAttrs>(n).perm, &first = s.graph().attrs<PermAttrs>(inner).perm;
+  std::vector<int64_t> perm;
+  for (int64_t p : outer) perm.push_back(first[static_cast<size_t>(p)]);
+  return s.replace(n, s.at(n).transpose(arg(s, inner), perm));
+}
+
+bool transpose_identity(Simplifier& s, NodeId n) {
+  return std::ranges::is_sorted(s.graph().attrs<PermAttrs>(n).perm) && s.replace(n, arg(s, n));
+}
+
+// A transpose that moves only axes of size 1 is a reshape.
+bool transpose_to_reshape(Simplifier& s, NodeId n) {
+  int64_t last = -1;
+  for (int64_t p : s.graph().attrs<PermAttrs>(n).perm) {
+    if (s.graph().dims(arg(s, n))[static_cast<size_t>(p)] == Dim(1)) continue;
+    if (p < last) return false;
+    last = p;
+  }
+  return s.replace(n, s.at(n).create(Reshape, {arg(s, n)}, DimsAttrs{sizes(s, s.graph().result(n)), false}));
+}
+
+bool expand_expand(Simplifier& s, NodeId n) {
+  const NodeId inner = s.def(arg(s, n), Expand);
+  return inner.valid() && s.replace(n, s.at(n).expand(arg(s, inner), sizes(s, s.graph().result(n))));
+}
+
+bool narrow_full(Simplifier& s, NodeId n) { return s.graph().attrs<NarrowAttrs>(n).start == Dim(0) && s.replace(n, arg(s, n)); }
+
+bool narrow_narrow(Simplifier& s, NodeId n) {
+  const NodeId inner = s.def(arg(s, n), Narrow);
+  if (!inner.valid()) return false;
+  const auto &b = s.graph().attrs<NarrowAttrs>(n), &a = s.graph().attrs<NarrowAttrs>(inner);
+  return a.axis == b.axis && s.replace(n, s.at(n).narrow(arg(s, inner), b.axis, s.dims().add(a.start, b.start), b.len));
+}
+
+bool slice_to_narrow(Simplifier& s, NodeId n) {
+  const auto& a = s.graph().attrs<SliceAttrs>(n);
+  if (a.step != 1 && a.len != Dim(1)) return false;
+  return s.replace(n, s.at(n).narrow(arg(s, n), a.axis, a.start, a.len));
+}
+
+// A part that lies within one operand of a concatenation along the same axis.
+bool narrow_concat(Simplifier& s, NodeId n) {
+  const NodeId c = s.def(arg(s, n), Concat);
+  if (!c.valid()) return false;
+  const auto a = s.graph().attrs<NarrowAttrs>(n);
+  if (s.graph().attrs<AxisAttrs>(c).axis != a.axis || !a.start.is_static() || !a.len.is_static()) return false;
+  int64_t offset = 0;
+  for (ValueId part : s.graph().operands(c)) {
+    const Dim d = s.graph().dims(part)[static_cast<size_t>(a.axis)];
+    if (!d.is_static()) return false;
+    if (a.start.size() >= offset && a.start.size() + a.len.size() <= offset + d.size())
+      return s.replace(n, s.at(n).narrow(part, a.axis, a.start.size() - offset, a.len));
+    offset += d.size();
+    if (offset > a.start.size()) return false;
+  }
+  return false;
+}
+
+bool concat_one(Simplifier& s, NodeId n) { return s.graph().operands(n).size() == 1 && s.replace(n, arg(s, n)); }
+
+// Drops empty operands, and joins neighbours that are adjacent parts of one value.
+bool concat_parts(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const int64_t axis = g.attrs<AxisAttrs>(n).axis;
+  const auto k = static_cast<size_t>(axis);
+  std::vector<ValueId> parts;
+  bool changed = false;
+  auto adjacent = [&](ValueId a, ValueId b) {
+    const NodeId x = s.def(a, Narrow), y = s.def(b, Narrow);
+    if (!x.valid() || !y.valid() || g.operand(x, 0) != g.operand(y, 0)) return false;
+    const auto &p = g.attrs<NarrowAttrs>(x), &q = g.attrs<NarrowAttrs>(y);
+    return p.axis == axis && q.axis == axis && s.dims().add(p.start, p.len) == q.start;
+  };
+  const std::vector<ValueId> list(g.operands(n).begin(), g.operands(n).end());
+  for (ValueId v : list) {
+    if (g.dims(v)[k] == Dim(0) && list.size() > 1) {
+      changed = true;
+    } else if (!parts.empty() && adjacent(parts.back(), v)) {
+      const auto p = g.attrs<NarrowAttrs>(g.def(parts.back())), q = g.attrs<NarrowAttrs>(g.def(v));
+      const ValueId joined = s.at(n).narrow(g.operand(g.def(v), 0), axis, p.start, s.dims().add(p.len, q.len));
+      if (!joined.valid()) return false;
+      parts.back() = joined;
+      changed = true;
+    } else {
+      parts.push_back(v);
+    }
+  }
+  if (!changed) return false;
+  if (parts.empty()) parts.push_back(list.front());
+  return s.replace(n, parts.size() == 1 ? parts[0] : s.at(n).concat(parts, axis));
+}
+
+// An operand that is itself a concatenation along the axis, and that nothing else reads, is spliced in.
+bool concat_concat(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const int64_t axis = g.attrs<AxisAttrs>(n).axis;
+  std::vector<ValueId> parts;
+  bool changed = false;
+  for (ValueId v : g.operands(n)) {
+    const NodeId inner = s.def(v, Concat);
+    if (inner.valid() && g.has_one_use(v) && g.attrs<AxisAttrs>(inner).axis == axis) {
+      parts.insert(parts.end(), g.operands(inner).begin(), g.operands(inner).end());
+      changed = true;
+    } else {
+      parts.push_back(v);
+    }
+  }
+  return changed && s.replace(n, s.at(n).concat(parts, axis));
+}
+
+bool reverse_reverse(Simplifier& s, NodeId n) {
+  const NodeId inner = s.def(arg(s, n), Reverse);
+  if (!inner.valid()) return false;
+  auto a = s.graph().attrs<AxesAttrs>(n).axes, b = s.graph().attrs<AxesAttrs>(inner).axes;
+  std::ranges::sort(a), std::ranges::sort(b);
+  return a == b && s.replace(n, arg(s, inner));
+}
+
+bool pad_nothing(Simplifier& s, NodeId n) {
+  const auto& a = s.graph().attrs<PadAttrs>(n);
+  auto zero = [](Dim d) { return d == Dim(0); };
+  return std::ranges::all_of(a.before, zero) && std::ranges::all_of(a.after, zero) && s.replace(n, arg(s, n));
+}
+
+bool tile_once(Simplifier& s, NodeId n) {
+  return std::ranges::all_of(s.graph().attrs<DimsAttrs>(n).dims, [](Dim d) { return d == Dim(1); }) && s.replace(n, arg(s, n));
+}
+
+// A reduction over axes of size 1 moves nothing but sizes.
+bool reduce_nothing(Simplifier& s, NodeId n) {
+  const auto& a = s.graph().attrs<ReduceAttrs>(n);
+  if (a.op != ReduceOp::Sum && a.op != ReduceOp::Mean && a.op != ReduceOp::Max && a.op != ReduceOp::Min && a.op != ReduceOp::Prod) return false;
+  for (int64_t axis : a.axes)
+    if (s.graph().dims(arg(s, n))[static_cast<size_t>(axis)] != Dim(1)) return false;
+  return s.replace(n, s.at(n).reshape(arg(s, n), sizes(s, s.graph().result(n))));
+}
+
+// Taking one known position of an axis is a view.
+bool gather_one(Simplifier& s, NodeId n) {
+  const NodeId c = s.def(arg(s, n, 1), Constant);
+  if (!c.valid() || num_elements(s.graph().type(arg(s, n, 1))) != 1) return false;
+  const auto axis = static_cast<size_t>(s.graph().attrs<AxisAttrs>(n).axis);
+  const Dim size = s.graph().dims(arg(s, n))[axis];
+  int64_t i = element_as_int(s.graph().module().data[s.graph().attrs<DataAttrs>(c).data], 0);
+  if (i < 0 && size.is_static()) i += size.size();
+  if (i < 0 || (size.is_static() && i >= size.size())) return false;
+  const ValueId row = s.at(n).narrow(arg(s, n), static_cast<int64_t>(axis), i, 1);
+  return row.valid() && s.replace(n, s.at(n).reshape(row, sizes(s, s.graph().result(n))));
+}
+
+bool swaps_last_two(const std::vector<int64_t>& perm) {
+  const auto r = static_cast<int64_t>(perm.size());
+  if (r < 2 || perm[perm.size() - 1] != r - 2 || perm[perm.size() - 2] != r - 1) return false;
+  return std::is_sorted(perm.begin(), perm.end() - 2);
+}
+
+// A transposed operand of a product is a flag of the product.
+template <class A>
+bool matmul_flags(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeId t = s.def(arg(s, n, i), Transpose);
+    if (!t.valid() || !swaps_last_two(g.attrs<PermAttrs>(t).perm)) continue;
+    A a = g.attrs<A>(n);
+    (i ? a.trans_b : a.trans_a) ^= true;
+    g.set_attrs(n, g.module().attrs.intern(a));
+    return s.set_operand(n, i, g.operand(t, 0));
+  }
+  return false;
+}
+
+// The operand of an elementwise node that is not a scalar, if there is exactly one; else the number of operands.
+size_t moving_operand(const Graph& g, NodeId f) {
+  const size_t none = g.operands(f).size();
+  size_t moving = none;
+  for (size_t i = 0; i < none; ++i) {
+    if (g.rank(g.operand(f, i)) == 0) continue;
+    if (moving != none) return none;
+    moving = i;
+  }
+  return moving;
+}
+
+// view(f(g(view'(x)))) with elementwise f, g of one tensor that nothing else reads: they come first, so that the views meet.
+bool swap_with_elementwise(Simplifier& s, NodeId n) {
+  constexpr size_t kLongest = 16;  // keeps the walk from each view short
+  Graph& g = s.graph();
+  std::vector<NodeId> chain;
+  ValueId v = arg(s, n);
+  NodeId inner;
+  while (chain.size() < kLongest && g.has_one_use(v)) {
+    const NodeId f = g.def(v);
+    if (g.op(f) == g.op(n)) {
+      inner = f;
+      break;
+    }
+    if (!has_trait(g.op(f), kElementwise) || g.op(f) == ElementwiseRegion) return false;
+    const size_t i = moving_operand(g, f);
+    if (i == g.operands(f).size()) return false;
+    chain.push_back(f);
+    v = g.operand(f, i);
+  }
+  if (!inner.valid() || chain.empty()) return false;
+  const ValueId x = g.operand(inner, 0), end = arg(s, n);
+  std::vector<int64_t> first;
+  if (g.op(n) == Transpose) first = g.attrs<PermAttrs>(inner).perm;
+  const std::vector<Dim> result = sizes(s, g.result(n)), before = sizes(s, x);
+  for (NodeId f : chain) g.set_type(g.result(f), g.module().types.tensor(g.dtype(g.result(f)), before));
+  s.set_operand(chain.back(), moving_operand(g, chain.back()), x);
+  if (g.op(n) == Reshape) return s.replace(n, s.at(n).reshape(end, result));
+  std::vector<int64_t> perm;
+  for (int64_t p : g.attrs<PermAttrs>(n).perm) perm.push_back(first[static_cast<size_t>(p)]);
+  return s.replace(n, s.at(n).transpose(end, perm));
+}
+
+constexpr Rule kRules[] = {
+    {Reshape, "reshape_same", false, same_shape},
+    {Reshape, "reshape_reshape", false, reshape_reshape},
+    {Reshape, "reshape_uniform", false, reshape_uniform},
+    {Reshape, "reshape_through_elementwise", false, swap_with_elementwise},
+    {Transpose, "transpose_identity", false, transpose_identity},
+    {Transpose, "transpose_transpose", false, transpose_transpose},
+    {Transpose, "transpose_to_reshape", false, transpose_to_reshape},
+    {Transpose, "transpose_through_elementwise", false, swap_with_elementwise},
+    {Expand, "expand_same", false, same_shape},
+    {Expand, "expand_expand", false, expand_expand},
+    {Narrow, "narrow_full", false, narrow_full},
+    {Narrow, "narrow_narrow", false, narrow_narrow},
+    {Narrow, "narrow_concat", false, narrow_concat},
+    {Slice, "slice_to_narrow", false, slice_to_narrow},
+    {Concat, "concat_one", false, concat_one},
+    {Concat, "concat_parts", false, concat_parts},
+    {Concat, "concat_concat", false, concat_concat},
+    {Reverse, "reverse_reverse", false, reverse_reverse},
+    {Pad, "pad_nothing", false, pad_nothing},
+    {Tile, "tile_once", false, tile_once},
+    {Reduce, "reduce_nothing", false, reduce_nothing},
+    {Gather, "gather_one", false, gather_one},
+    {MatMul, "matmul_transposed", false, matmul_flags<MatMulAttrs>},
+    {FusedMatMulBiasAct, "matmul_transposed", false, matmul_flags<FusedMatMulAttrs>},
+};
+
+}  // namespace
+
+std::span<const Rule> movement_rules() { return kRules; }
+
+}  // namespace rlxc::simplify

@@ -1,0 +1,75 @@
+#include "passes/simplify/sccp.h"
+
+#include "passes/graphs.h"
+#include "passes/inline_body.h"
+
+namespace rlxc {
+namespace {
+
+struct Work {
+  GraphId graph;
+  NodeId node;
+};
+
+// Constant captures of `n` become constants of its bodies. Returns how many body inputs they replace.
+int64_t propagate(Graph& g, NodeId n) {
+  Module& m = g.module();
+  const Captures c = captures(g, n);
+  int64_t replaced = 0;
+  for (size_t i = c.first; i < g.operands(n).size(); ++i) {
+    const ValueId v = g.operand(n, i);
+    if (!v.valid() || g.op(g.def(v)) != OpKind::Constant) continue;
+    for (GraphId id : g.bodies(n)) {
+      Graph& body = m.graph(id);
+      const ValueId input = body.result(body.inputs()[i - c.input_offset]);
+      if (body.use_count(input) == 0) continue;
+      const TypeId type = g.type_id(v);
+      const NodeId copy = body.make_node(OpKind::Constant, {}, g.attr_id(g.def(v)), {&type, 1}, {}, body.first());
+      body.replace_all_uses(input, body.result(copy));
+      ++replaced;
+    }
+  }
+  return replaced;
+}
+
+// The body that a constant condition chooses, if it is one.
+GraphId chosen(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::If) return {};
+  const NodeId c = g.def(g.operand(n, 0));
+  if (g.op(c) != OpKind::Constant) return {};
+  return g.bodies(n)[element_as_int(g.module().data[g.attrs<DataAttrs>(c).data], 0) ? 0 : 1];
+}
+
+}  // namespace
+
+PassResult sccp(Module& m, PassContext&) {
+  int64_t propagated = 0, inlined = 0;
+  std::vector<Work> work;
+  auto visit = [&](const Graph& g, NodeId n) {
+    if (has_trait(g.op(n), kBody)) work.push_back({g.id(), n});
+  };
+  for (NodeId n : m.main().nodes()) visit(m.main(), n);
+  std::vector<NodeId> made;
+  while (!work.empty()) {
+    const Work w = work.back();
+    work.pop_back();
+    Graph& g = m.graph(w.graph);
+    const GraphId body = chosen(g, w.node);
+    if (!body.valid()) {
+      propagated += propagate(g, w.node);
+      for (GraphId b : g.bodies(w.node))
+        for (NodeId n : m.graph(b).nodes()) visit(m.graph(b), n);
+      continue;
+    }
+    made.clear();
+    const std::vector<ValueId> operands(g.operands(w.node).begin() + 1, g.operands(w.node).end());
+    const std::vector<ValueId> results = inline_body(g, w.node, m.graph(body), operands, &made);
+    for (size_t r = 0; r < results.size(); ++r) g.replace_all_uses(g.result(w.node, r), results[r]);
+    g.erase(w.node);
+    for (NodeId n : made) visit(g, n);
+    ++inlined;
+  }
+  return {propagated + inlined > 0, {{"branches_inlined", inlined}, {"constants_propagated", propagated}}};
+}
+
+}  // namespace rlxc

@@ -1,0 +1,13 @@
+// Large instances are hard only where the load is close to the bound. The items that live there, the core, are placed by the
+// exact search, the others greedily around it; the core grows until that works or it is too large to search.
+#pragma once
+#include <cstdint>
+
+#include "plan/placement.h"
+#include "plan/search.h"
+
+namespace rlxc::plan {
+
+void place_core(const Instance&, const SearchOptions&, int64_t enough, Effort&, Placement& best);
+
+}  // namespace rlxc::plan

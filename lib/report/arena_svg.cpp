@@ -1,0 +1,253 @@
+#include "report/arena_svg.h"
+
+#include <algorithm>
+#include <map>
+
+#include "report/module_terms.h"
+#include "report/slots.h"
+#include "report/svg.h"
+#include "support/number.h"
+
+namespace rlxc::report {
+namespace {
+
+constexpr double kLeft = 84, kTop = 96, kPlotWidth = 1200, kPlotHeight = 620, kRight = 24, kBottom = 56;
+constexpr size_t kMostAlone = 6000;
+constexpr double kCell = 8;  // pixels of a square that small slots share
+constexpr int64_t kSymbolHint = 128;
+
+struct Block {
+  ValueId root;  // invalid: the bodies of `node`
+  NodeId node;
+  uint64_t offset = 0, size = 0;
+  uint32_t first = 0, last = 0;  // columns, inclusive
+  uint32_t first_step = 0, last_step = 0;
+  double area() const { return static_cast<double>(size) * (last - first + 1); }
+};
+
+class ArenaPicture {
+ public:
+  explicit ArenaPicture(const LirModule& lir) : lir_(lir), plan_(lir.plans[0]), graph_(lir.module->main()) {
+    for (const std::string& s : lir.module->dims.symbol_names()) bindings_[s] = kSymbolHint;
+  }
+
+  std::string draw() {
+    make_columns();
+    collect();
+    make_curve();
+    height_ = std::max<uint64_t>({bytes(plan_.arena_size).value_or(0), top_, 1});
+    bound_ = plan_.symbolic ? live_peak_ : plan_.lower_bound;
+    const std::string name = "Activation arena of " + lir_.module->name;
+    Svg svg(
+        kLeft + kPlotWidth + kRight, kTop + kPlotHeight + kBottom, name,
+        "Each rectangle is a tensor: from left to right the steps at which it is needed, from bottom to top the bytes it takes.",
+        style());
+    heading(svg, name);
+    axes(svg);
+    blocks(svg);
+    curve(svg);
+    marks(svg);
+    return svg.finish();
+  }
+
+ private:
+  static std::string style() {
+    return std::string(op_class_style()) +
+           "rect{stroke-width:.6}\n.tiny{fill:#9aa5ad;stroke:#6b757c}\n.body{fill:#fff7d6;stroke:#555;stroke-dasharray:3 2}\n"
+           ".grid{stroke:#e4e4e4}\n.live{fill:none;stroke:#111;stroke-width:1.2}\n.bound{stroke:#b03a00;stroke-width:1.4;stroke-"
+           "dasharray:7 4}\n"
+           ".top{stroke:#111;stroke-width:1.4}\n.peak{stroke:#b03a00;stroke-width:1.2;stroke-dasharray:2 "
+           "3}\n.mark{font-size:11px;fill:#8a2d00;stroke:#fff;stroke-width:3;paint-order:stroke}\n";
+  }
+
+  std::optional<uint64_t> bytes(Dim d) const {
+    const auto n = lir_.module->dims.evaluate(d, bindings_);
+    return n && *n >= 0 ? std::optional(static_cast<uint64_t>(*n)) : std::nullopt;
+  }
+
+  // Steps of weights and constants do nothing; they take no room in the picture.
+  void make_columns() {
+    column_.resize(plan_.schedule.size() + 1);
+    for (size_t s = 0; s < plan_.schedule.size(); ++s) {
+      column_[s] = static_cast<uint32_t>(step_of_.size());
+      if (!has_trait(graph_.op(plan_.schedule[s]), kLeaf)) step_of_.push_back(static_cast<uint32_t>(s));
+    }
+    column_.back() = static_cast<uint32_t>(step_of_.size());
+    step_of_.push_back(static_cast<uint32_t>(plan_.schedule.size()));  // the outputs
+  }
+
+  uint32_t column(uint32_t step) const { return column_[std::min<size_t>(step, column_.size() - 1)]; }
+
+  void collect() {
+    for (const RootSlot& s : root_slots(graph_, plan_)) {
+      if (s.region != Region::Activations) continue;
+      const auto offset = bytes(s.offset), size = bytes(s.size);
+      if (offset && size)
+        add({s.root, graph_.def(s.root), *offset, *size, column(s.first_step), column(s.last_step), s.first_step, s.last_step});
+      else ++unknown_;
+    }
+    for (size_t i = 0; i < plan_.schedule.size(); ++i) {
+      const NodeId n = plan_.schedule[i];
+      uint64_t size = 0;
+      for (GraphId b : graph_.bodies(n)) size = std::max(size, bytes(lir_.plans[b.raw].arena_size).value_or(0));
+      if (size == 0 || n.raw >= plan_.body_offset.size()) continue;
+      const auto step = static_cast<uint32_t>(i);
+      add({ValueId(), n, bytes(plan_.body_offset[n.raw]).value_or(0), size, column(step), column(step), step, step});
+    }
+  }
+
+  void add(Block b) {
+    if (b.size == 0) return;
+    top_ = std::max(top_, b.offset + b.size);
+    blocks_.push_back(b);
+  }
+
+  void make_curve() {
+    std::vector<uint64_t> change(step_of_.size() + 1);  // differences wrap around, their sums do not
+    for (const Block& b : blocks_) change[b.first] += b.size, change[b.last + 1] -= b.size;
+    uint64_t live = 0;
+    for (size_t i = 0; i < step_of_.size(); ++i) {
+      live += change[i];
+      if (live > live_peak_) live_peak_ = live, peak_column_ = static_cast<uint32_t>(i);
+      live_.push_back(live);
+    }
+    if (!plan_.symbolic) peak_column_ = column(plan_.peak_step);
+  }
+
+  double x(double column) const { return kLeft + kPlotWidth * column / static_cast<double>(step_of_.size()); }
+  double y(uint64_t offset) const {
+    return kTop + kPlotHeight * (1 - static_cast<double>(offset) / static_cast<double>(height_));
+  }
+
+  void heading(Svg& svg, const std::string& name) const {
+    svg.text("head", kLeft, 26, name + ": " + human_bytes(height_));
+    std::string line =
+        grouped(blocks_.size()) + " slots in " + grouped(step_of_.size() - 1) + " steps; lower bound " + human_bytes(bound_);
+    if (plan_.symbolic) {
+      line += "; sizes depend on symbols, drawn for ";
+      std::string values;
+      for (const auto& [symbol, size] : bindings_) values += (values.empty() ? "" : ", ") + symbol + "=" + std::to_string(size);
+      line += values.size() <= 100 ? values : std::to_string(bindings_.size()) + " symbols = " + std::to_string(kSymbolHint);
+      if (unknown_) line += "; " + grouped(unknown_) + " slots have no size then";
+    } else {
+      const uint64_t gap = height_ - std::min(height_, bound_);
+      line += gap == 0 ? " (reached)" : ", " + human_bytes(gap) + " below";
+      line += "; " + human_bytes(plan_.unshared) + " unshared, saved " + human_bytes(plan_.saved_by_views) + " by views, " +
+              human_bytes(plan_.saved_in_place) + " in place, " + human_bytes(plan_.saved_by_reuse) + " by reuse";
+    }
+    svg.text("label", kLeft, 46, line);
+    op_class_legend(svg, kLeft, 68);
+  }
+
+  // A step of 1, 2 or 5 times a power of ten (of two for bytes) that makes at most ten marks.
+  static uint64_t tick(uint64_t range, bool bytes) {
+    for (uint64_t unit = 1;; unit *= bytes ? 2 : 10)
+      for (uint64_t factor : {1, 2, 5})
+        if ((!bytes || factor == 1) && range / (unit * factor) <= 10) return unit * factor;
+  }
+
+  void axes(Svg& svg) const {
+    const uint64_t step = tick(height_, true);
+    for (uint64_t b = 0; b <= height_; b += step) {
+      svg.line("grid", kLeft, y(b), kLeft + kPlotWidth, y(b));
+      svg.raw("<text class=\"small\" text-anchor=\"end\" x=\"").number(kLeft - 6).raw("\" y=\"").number(y(b) + 3).raw("\">");
+      svg.escape(human_bytes(b)).raw("</text>\n");
+    }
+    const uint64_t columns = step_of_.size() - 1;
+    for (uint64_t c = 0; c <= columns; c += std::max<uint64_t>(1, tick(columns, false)))
+      svg.text("small", x(static_cast<double>(c)), kTop + kPlotHeight + 16, std::to_string(step_of_[c]));
+    svg.text("label", kLeft + kPlotWidth / 2 - 80, kTop + kPlotHeight + 38, "step of the schedule (weights left out)");
+  }
+
+  std::string tooltip(const Block& b) const {
+    const Module& m = *lir_.module;
+    std::string s = b.root.valid() ? value_label(graph_, b.root) : "bodies of " + graph_.label(b.node);
+    s += "\n" + std::string(kind_name(graph_.op(b.node)));
+    if (b.root.valid()) s += " " + text(graph_.type(b.root), m.dims);
+    s += "\n" + human_bytes(b.size) + (b.size >= 1024 ? " (" + grouped(b.size) + " bytes)" : "") + " at offset " +
+         grouped(b.offset);
+    return s + "\nsteps " + std::to_string(b.first_step) + " to " + std::to_string(b.last_step);
+  }
+
+  void blocks(Svg& svg) {
+    const auto larger = [](const Block& a, const Block& b) {
+      return a.area() != b.area() ? a.area() > b.area() : a.root != b.root ? a.root.raw < b.root.raw : a.node.raw < b.node.raw;
+    };
+    const size_t alone = std::min(kMostAlone, blocks_.size());
+    std::nth_element(blocks_.begin(), blocks_.begin() + static_cast<ptrdiff_t>(alone), blocks_.end(), larger);
+    std::sort(blocks_.begin(), blocks_.begin() + static_cast<ptrdiff_t>(alone), larger);
+    struct Cell {
+      uint64_t count = 0, bytes = 0;
+    };
+    std::map<std::pair<int, int>, Cell> cells;
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const Block& b = blocks_[i];
+      const double left = x(b.first), width = x(b.last + 1.0) - left, up = y(b.offset + b.size), height = y(b.offset) - up;
+      if (i >= alone || (width < 1.5 && height < 1.5)) {
+        Cell& cell =
+            cells[{static_cast<int>((left + width / 2 - kLeft) / kCell), static_cast<int>((up + height / 2 - kTop) / kCell)}];
+        ++cell.count, cell.bytes += b.size;
+        continue;
+      }
+      svg.rect(b.root.valid() ? op_class(graph_.op(b.node)).css : "body", left, up, std::max(width, 0.6), std::max(height, 0.6))
+          .close(tooltip(b));
+      if (height < 13 || width < 40) continue;
+      const std::string label = fitting(b.root.valid() ? value_label(graph_, b.root) : graph_.label(b.node), width - 8, 6.2);
+      if (!label.empty())
+        svg.raw("<g pointer-events=\"none\">").text("label", left + 4, up + height / 2 + 4, label).raw("</g>\n");
+    }
+    for (const auto& [at, cell] : cells)
+      svg.rect("tiny", kLeft + at.first * kCell + 1, kTop + at.second * kCell + 1, kCell - 2, kCell - 2)
+          .close(grouped(cell.count) + (cell.count == 1 ? " small slot, " : " small slots, ") + human_bytes(cell.bytes));
+  }
+
+  // Live bytes at each step; many steps share a pixel, of which the largest counts.
+  void curve(Svg& svg) const {
+    svg.raw("<path class=\"live\" pointer-events=\"none\" d=\"");
+    const size_t pixels = std::min<size_t>(live_.size(), static_cast<size_t>(kPlotWidth));
+    for (size_t p = 0; p < pixels; ++p) {
+      const size_t from = p * live_.size() / pixels, to = (p + 1) * live_.size() / pixels;
+      const double height =
+          y(*std::max_element(live_.begin() + static_cast<ptrdiff_t>(from), live_.begin() + static_cast<ptrdiff_t>(to)));
+      if (p == 0) svg.raw("M").number(x(0)).raw(" ").number(height);
+      else svg.raw("V").number(height);
+      svg.raw("H").number(x(static_cast<double>(to)));
+    }
+    svg.raw("\"/>\n");
+  }
+
+  void marks(Svg& svg) const {
+    svg.raw("<g pointer-events=\"none\">\n");
+    svg.line("top", kLeft, y(height_), kLeft + kPlotWidth, y(height_));
+    svg.line("bound", kLeft, y(bound_), kLeft + kPlotWidth, y(bound_));
+    svg.text("mark", kLeft + 4, y(bound_) - 4, "lower bound " + human_bytes(bound_));
+    const double px = x(peak_column_ + 0.5);
+    svg.line("peak", px, kTop, px, kTop + kPlotHeight);
+    const uint32_t step = step_of_[peak_column_];
+    std::string label = "peak at step " + std::to_string(step);
+    if (step < plan_.schedule.size()) label += ": " + fitting(graph_.label(plan_.schedule[step]), 300, 6.2);
+    const bool at_right = px > kLeft + kPlotWidth - 380;
+    svg.raw("<text class=\"mark\" text-anchor=\"")
+        .raw(at_right ? "end" : "start")
+        .raw("\" x=\"")
+        .number(px + (at_right ? -4 : 4));
+    svg.raw("\" y=\"").number(kTop + kPlotHeight + 29).raw("\">").escape(label).raw("</text>\n</g>\n");
+  }
+
+  const LirModule& lir_;
+  const GraphPlan& plan_;
+  const Graph& graph_;
+  DimBindings bindings_;
+  std::vector<uint32_t> column_, step_of_;  // step -> column and back
+  std::vector<Block> blocks_;
+  std::vector<uint64_t> live_;  // by column
+  uint64_t top_ = 0, height_ = 1, live_peak_ = 0, bound_ = 0;
+  uint32_t peak_column_ = 0;
+  size_t unknown_ = 0;
+};
+
+}  // namespace
+
+std::string arena_svg(const LirModule& lir) { return ArenaPicture(lir).draw(); }
+
+}  // namespace rlxc::report

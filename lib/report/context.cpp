@@ -1,0 +1,16 @@
+#include "report/context.h"
+
+namespace rlxc::report {
+
+void write_header(JsonWriter& out, std::string_view kind, const ReportContext& context) {
+  out.key("$schema").string(std::string(kind) + ".schema.json");
+  out.key("format").string("rlxc-" + std::string(kind));
+  out.key("format_version").string(kFormatVersion);
+  out.key("generator").string("rlxc " + context.version);
+  out.key("input").begin_object(JsonLayout::Line).key("name").string(context.input_name);
+  if (!context.input_sha256.empty()) out.key("sha256").string(context.input_sha256);
+  out.end_object();
+  out.key("target").string(context.target);
+}
+
+}  // namespace rlxc::report

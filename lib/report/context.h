@@ -1,0 +1,24 @@
+// What every artefact says about where it comes from. Nothing here may differ between two compiles of the same file with the same
+// options: no times, no absolute paths.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "support/json_writer.h"
+
+namespace rlxc::report {
+
+struct ReportContext {
+  std::string input_name;    // base name of the input file
+  std::string input_sha256;  // 64 hex digits; empty if the bytes were not hashed
+  std::string target;
+  std::string version;  // of the tool
+};
+
+// The version of all formats: a minor step adds members, a major one changes or removes some.
+inline constexpr std::string_view kFormatVersion = "1.0";
+
+// The first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input, target.
+void write_header(JsonWriter&, std::string_view kind, const ReportContext&);
+
+}  // namespace rlxc::report

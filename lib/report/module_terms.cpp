@@ -1,0 +1,185 @@
+#include "report/module_terms.h"
+
+#include <cmath>
+
+#include "support/number.h"
+
+namespace rlxc::report {
+namespace {
+
+constexpr int64_t kMostValues = 16;
+constexpr int64_t kExact = int64_t{1} << 53;  // integers beyond are not exact in many readers of JSON
+
+struct AttrValueWriter {
+  JsonWriter& out;
+  void operator()(bool v) const { out.boolean(v); }
+  void operator()(int64_t v) const { out.integer(v); }
+  void operator()(double v) const { out.number(v); }
+  void operator()(const std::string& v) const { out.string(v); }
+  template <class T>
+  void operator()(const std::vector<T>& list) const {
+    out.begin_array(JsonLayout::Line);
+    for (const T& v : list) (*this)(v);
+    out.end_array();
+  }
+};
+
+// Can every element be written as a JSON number (or "inf", "-inf") and read back bit for bit?
+bool exact_numbers(const TensorData& d, int64_t count) {
+  const DType t = d.dtype;
+  if (is_complex(t) || t == DType::String) return false;
+  const bool has_integers = is_integer(t) || t == DType::Bool;
+  if (!has_integers && t != DType::F64 && t != DType::F32 && t != DType::F16 && t != DType::BF16) return false;
+  if (bits(t) < 8) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    if (has_integers) {
+      const int64_t v = element_as_int(d, i);
+      if (v >= kExact || v <= -kExact) return false;
+    } else if (std::isnan(element_as_double(d, i))) {
+      return false;  // a NaN has many bit patterns
+    }
+  }
+  return true;
+}
+
+std::string base64(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t word = 0;
+    for (size_t k = 0; k < 3; ++k) word = word << 8 | (i + k < bytes.size() ? std::to_integer<uint32_t>(bytes[i + k]) : 0);
+    for (size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kDigits[word >> (18 - 6 * k) & 63] : '=';
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::string& ModuleTerms::render() {
+  scratch_.flush();
+  return text_;
+}
+
+void ModuleTerms::size(Dim d) {
+  if (d.is_static()) {
+    out_.integer(d.size());
+  } else if (const auto c = module_.dims.constant_value(d)) {
+    out_.integer(*c);
+  } else {
+    auto [it, made] = sizes_.try_emplace(d.raw());
+    if (made) it->second = module_.dims.text(d);
+    out_.string(it->second);
+  }
+}
+
+void ModuleTerms::type(TypeId id) {
+  if (id.raw >= types_.size()) types_.resize(module_.types.size());
+  std::string& made = types_[id.raw];
+  if (made.empty()) {
+    text_.clear();
+    scratch_.string(text(module_.types[id], module_.dims));
+    made = render();
+  }
+  out_.raw(made);
+}
+
+bool ModuleTerms::has_attrs(AttrId id) const {
+  const Attrs& a = module_.attrs[id];
+  if (const auto* data = std::get_if<DataAttrs>(&a)) return data->data.valid();
+  return !std::holds_alternative<NoAttrs>(a);
+}
+
+void ModuleTerms::attrs(AttrId id, OpKind op) {
+  if (id.raw >= attrs_.size()) attrs_.resize(id.raw + id.raw / 2 + 16);
+  std::string& made = attrs_[id.raw];
+  if (made.empty()) {
+    text_.clear();
+    const Attrs& a = module_.attrs[id];
+    scratch_.begin_object(JsonLayout::Line);
+    for (const auto& [field, value] : attr_fields(a, module_.dims, true, op)) {
+      scratch_.key(field);
+      std::visit(AttrValueWriter{scratch_}, value);
+    }
+    if (const auto* data = std::get_if<DataAttrs>(&a); data && data->data.valid())
+      scratch_.key("data").unsigned_integer(data->data.raw);
+    scratch_.end_object();
+    made = render();
+  }
+  out_.raw(made);
+}
+
+void ModuleTerms::names(const std::vector<Symbol>& list) {
+  out_.begin_array(JsonLayout::Line);
+  for (Symbol s : list) name(s);
+  out_.end_array();
+}
+
+void ModuleTerms::value(ValueId v) {
+  if (v.valid()) out_.unsigned_integer(v.raw);
+  else out_.null();
+}
+
+void ModuleTerms::values(std::span<const ValueId> list) {
+  out_.begin_array(JsonLayout::Line);
+  for (ValueId v : list) value(v);
+  out_.end_array();
+}
+
+void ModuleTerms::symbols() {
+  out_.key("symbols").begin_array(JsonLayout::Line);
+  for (const std::string& s : module_.dims.symbol_names()) out_.string(s);
+  out_.end_array();
+  out_.key("equalities").begin_array();
+  for (const auto& [a, b] : module_.dims.equalities()) {
+    out_.begin_array(JsonLayout::Line);
+    size(a), size(b);
+    out_.end_array();
+  }
+  out_.end_array();
+}
+
+void ModuleTerms::numbers(const TensorData& d, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!is_float(d.dtype)) {
+      out_.integer(element_as_int(d, i));
+      continue;
+    }
+    const double v = element_as_double(d, i);
+    if (v == 0 && std::signbit(v)) out_.raw("-0.0");
+    else if (d.dtype == DType::F64) out_.number(v);
+    else out_.number(static_cast<float>(v));
+  }
+}
+
+void ModuleTerms::contents(const TensorData& d) {
+  const int64_t stored = d.splat ? 1 : d.elements();
+  if (!d.file.empty()) {
+    out_.key("file").string(d.file);
+    out_.key("offset").unsigned_integer(d.offset);
+    out_.key("bytes").unsigned_integer(d.size_bytes());
+  } else if (d.dtype == DType::String) {
+    out_.key("strings").begin_array(JsonLayout::Line);
+    for (const std::string& s : d.strings) out_.string(s);
+    out_.end_array();
+  } else if (d.splat && exact_numbers(d, 1)) {
+    out_.key("splat");
+    numbers(d, 1);
+  } else if (!d.splat && stored <= kMostValues && exact_numbers(d, stored)) {
+    out_.key("values").begin_array(JsonLayout::Line);
+    numbers(d, stored);
+    out_.end_array();
+  } else {
+    out_.key(d.splat ? "splat_base64" : "base64").string(base64(d.bytes));
+  }
+}
+
+std::string value_label(const Graph& g, ValueId v) {
+  if (g.value_name(v).valid()) return std::string(g.module().text(g.value_name(v)));
+  const NodeId n = g.def(v);
+  std::string label = g.label(n);
+  if (g.result_count(n) > 1 && !label.starts_with('%')) label += "#" + std::to_string(g.result_index(v));
+  return label;
+}
+
+}  // namespace rlxc::report

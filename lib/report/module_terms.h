@@ -1,0 +1,50 @@
+// The parts of a module as JSON values: types, sizes, attributes, names, constants. Texts of interned things are made once, so a
+// graph of a million nodes costs no string per node.
+#pragma once
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "support/json_writer.h"
+
+namespace rlxc::report {
+
+class ModuleTerms {
+ public:
+  ModuleTerms(const Module& m, JsonWriter& out) : module_(m), out_(out), scratch_(text_) {}
+
+  JsonWriter& out() { return out_; }
+  const Module& module() const { return module_; }
+
+  void size(Dim);              // an integer, or the text of an expression
+  void type(TypeId);           // "f32[batch,4]"
+  void attrs(AttrId, OpKind);  // an object of all attributes; data as "data": id
+  bool has_attrs(AttrId) const;
+  void name(Symbol s) { out_.string(module_.text(s)); }
+  void names(const std::vector<Symbol>&);
+  void value(ValueId);  // the id, or null
+  void values(std::span<const ValueId>);
+  void symbols();  // members "symbols" and "equalities"
+
+  // The members that tell what a constant holds: "file", "offset" and "bytes", or "values" (up to 16 exact numbers), "splat" (one
+  // number), "strings", or "base64".
+  void contents(const TensorData&);
+
+ private:
+  const std::string& render();
+  void numbers(const TensorData&, int64_t count);
+
+  const Module& module_;
+  JsonWriter& out_;
+  std::string text_;
+  JsonWriter scratch_;
+  std::vector<std::string> types_, attrs_;  // by id; empty if not made yet
+  std::unordered_map<int64_t, std::string> sizes_;
+};
+
+// The name of a value: its own, that of its node or of the node's first source, or "%id".
+std::string value_label(const Graph&, ValueId);
+
+}  // namespace rlxc::report

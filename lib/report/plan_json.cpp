@@ -1,0 +1,143 @@
+#include "report/plan_json.h"
+
+#include <algorithm>
+#include <array>
+
+#include "report/module_terms.h"
+#include "report/slots.h"
+
+namespace rlxc::report {
+namespace {
+
+constexpr std::array kRegions = {Region::Input, Region::Output, Region::Weights, Region::Packed, Region::Activations};
+
+class PlanWriter {
+ public:
+  PlanWriter(const LirModule& lir, JsonWriter& out) : lir_(lir), module_(*lir.module), out_(out), terms_(module_, out) {}
+
+  void run(const ReportContext& context) {
+    const Graph& g = module_.main();
+    const GraphPlan& plan = lir_.plans[0];
+    out_.begin_object();
+    write_header(out_, "plan", context);
+    out_.key("fingerprint").string(lir_.fingerprint.hex());
+    out_.key("alignment").unsigned_integer(lir_.alignment);
+    out_.key("symbolic").boolean(plan.symbolic);
+    terms_.symbols();
+    const std::vector<RootSlot> slots = root_slots(g, plan);
+    regions(slots, plan);
+    arena(plan);
+    if (!plan.symbolic) peak(g, plan), savings(plan);
+    out_.key("graphs").begin_array();
+    for (size_t i = 0; i < module_.graph_count(); ++i) {
+      const Graph& each = module_.graph(GraphId(i));
+      graph(each, lir_.plans[i], i == 0 ? slots : root_slots(each, lir_.plans[i]));
+    }
+    out_.end_array();
+    out_.end_object().finish();
+  }
+
+ private:
+  void regions(const std::vector<RootSlot>& slots, const GraphPlan& plan) {
+    std::array<Dim, 6> bytes{};
+    std::array<uint64_t, 6> count{};
+    for (const RootSlot& s : slots) {
+      Dim& sum = bytes[static_cast<size_t>(s.region)];
+      sum = lir_.module->dims.add(sum, s.size);
+      ++count[static_cast<size_t>(s.region)];
+    }
+    bytes[static_cast<size_t>(Region::Packed)] = plan.packed_size;
+    bytes[static_cast<size_t>(Region::Activations)] = plan.arena_size;
+    out_.key("regions").begin_array();
+    for (Region r : kRegions) {
+      out_.begin_object(JsonLayout::Line).key("region").string(rlxc::name(r));
+      out_.key("bytes"), terms_.size(bytes[static_cast<size_t>(r)]);
+      out_.key("slots").unsigned_integer(count[static_cast<size_t>(r)]);
+      out_.end_object();
+    }
+    out_.end_array();
+  }
+
+  void arena(const GraphPlan& plan) {
+    out_.key("arena").begin_object(JsonLayout::Line).key("bytes"), terms_.size(plan.arena_size);
+    if (!plan.symbolic) {
+      const uint64_t height = static_cast<uint64_t>(plan.arena_size.size());
+      out_.key("lower_bound").unsigned_integer(plan.lower_bound);
+      out_.key("gap").unsigned_integer(height - std::min(height, plan.lower_bound));
+    }
+    out_.key("method").string(plan.method);
+    out_.end_object();
+  }
+
+  // The tensors that live at the step where most memory is live, the largest first.
+  void peak(const Graph& g, const GraphPlan& plan) {
+    std::vector<ValueId> values = plan.peak_values;
+    const auto bytes = [&](ValueId v) { return plan.slot[v.raw].size; };
+    std::sort(values.begin(), values.end(),
+              [&](ValueId a, ValueId b) { return bytes(a) == bytes(b) ? a.raw < b.raw : bytes(a).raw() > bytes(b).raw(); });
+    out_.key("peak").begin_object();
+    out_.key("step").unsigned_integer(plan.peak_step);
+    if (plan.peak_step < plan.schedule.size()) {
+      const NodeId n = plan.schedule[plan.peak_step];
+      out_.key("node").string(g.label(n));
+      out_.key("op").string(kind_name(g.op(n)));
+    }
+    out_.key("bytes").unsigned_integer(plan.lower_bound);
+    out_.key("tensors").begin_array();
+    for (ValueId v : values) {
+      out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(v.raw);
+      out_.key("name").string(value_label(g, v));
+      out_.key("type"), terms_.type(g.type_id(v));
+      out_.key("bytes"), terms_.size(bytes(v));
+      out_.end_object();
+    }
+    out_.end_array();
+    out_.end_object();
+  }
+
+  void savings(const GraphPlan& plan) {
+    out_.key("savings").begin_object(JsonLayout::Line).key("unshared").unsigned_integer(plan.unshared);
+    out_.key("by_views").unsigned_integer(plan.saved_by_views);
+    out_.key("in_place").unsigned_integer(plan.saved_in_place);
+    out_.key("by_reuse").unsigned_integer(plan.saved_by_reuse);
+    out_.end_object();
+  }
+
+  void graph(const Graph& g, const GraphPlan& plan, const std::vector<RootSlot>& slots) {
+    out_.begin_object();
+    out_.key("id").unsigned_integer(g.id().raw);
+    out_.key("name").string(g.name());
+    out_.key("steps").unsigned_integer(plan.schedule.size());
+    out_.key("arena_bytes"), terms_.size(plan.arena_size);
+    out_.key("packed_bytes"), terms_.size(plan.packed_size);
+    out_.key("slots").begin_array();
+    for (const RootSlot& s : slots) slot(g, plan, s);
+    out_.end_array();
+    out_.end_object();
+  }
+
+  void slot(const Graph& g, const GraphPlan& plan, const RootSlot& s) {
+    out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(s.root.raw);
+    if (const Symbol name = g.value_name(s.root); name.valid()) out_.key("name"), terms_.name(name);
+    else if (const Symbol node = g.node_name(g.def(s.root)); node.valid()) out_.key("name"), terms_.name(node);
+    out_.key("type"), terms_.type(g.type_id(s.root));
+    out_.key("region").string(rlxc::name(s.region));
+    if (s.region == Region::Input || s.region == Region::Output) out_.key("index").unsigned_integer(plan.slot[s.root.raw].index);
+    out_.key("offset"), terms_.size(s.offset);
+    out_.key("bytes"), terms_.size(s.size);
+    out_.key("life").begin_array(JsonLayout::Line).unsigned_integer(s.first_step).unsigned_integer(s.last_step).end_array();
+    if (s.values > 1) out_.key("values").unsigned_integer(s.values);
+    out_.end_object();
+  }
+
+  const LirModule& lir_;
+  const Module& module_;
+  JsonWriter& out_;
+  ModuleTerms terms_;
+};
+
+}  // namespace
+
+void write_plan(const LirModule& lir, JsonWriter& out, const ReportContext& context) { PlanWriter(lir, out).run(context); }
+
+}  // namespace rlxc::report

@@ -1,0 +1,44 @@
+// SVG text: coordinates with two decimals (the same on every machine), text escaped, no scripts, fonts or links.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "ir/opkind.h"
+
+namespace rlxc::report {
+
+class Svg {
+ public:
+  // Opens the document; `title` and `description` are what screen readers and browsers show of it. `style` is CSS.
+  Svg(double width, double height, std::string_view title, std::string_view description, std::string_view style);
+
+  Svg& raw(std::string_view s) { return out_ += s, *this; }
+  Svg& escape(std::string_view);  // as content or in an attribute; characters that XML cannot hold become U+FFFD
+  Svg& number(double);
+
+  Svg& rect(std::string_view css_class, double x, double y, double width, double height);  // left open: end with `close`
+  Svg& close(std::string_view tooltip = {});
+  Svg& line(std::string_view css_class, double x1, double y1, double x2, double y2);
+  Svg& text(std::string_view css_class, double x, double y, std::string_view content);
+
+  std::string finish();
+
+ private:
+  Svg& attribute(std::string_view name, double value);
+
+  std::string out_;
+};
+
+// Colours by what an operation does, told apart with every kind of colour vision (after Okabe and Ito).
+struct OpClass {
+  std::string_view css, label;
+};
+OpClass op_class(OpKind);
+std::string_view op_class_style();  // the CSS of all classes
+void op_class_legend(Svg&, double x, double y);
+
+std::string grouped(uint64_t);  // 1,234,567
+// The end of a name that fits in `width` pixels of text with characters of `advance` pixels; empty below three characters.
+std::string fitting(std::string_view name, double width, double advance);
+
+}  // namespace rlxc::report

@@ -1,0 +1,44 @@
+// What every test of a pass needs: a context, the pass run under its name, and the graph as one line of op names.
+#pragma once
+#include <doctest/doctest.h>
+
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+namespace rlxc::testing {
+
+struct PassRun {
+  TargetTraits target;
+  PassOptions options;
+  Diagnostics diagnostics;
+  std::vector<Decision> decisions;
+  std::vector<PrecisionNote> notes;
+  PassContext context{target, options, diagnostics, decisions, notes};
+
+  // Runs the pass, checks that the result is valid.
+  PassResult operator()(Module& m, std::string_view name) {
+    const PassInfo* pass = find_pass(name);
+    REQUIRE(pass != nullptr);
+    m.current_pass = m.symbol(name);
+    const PassResult r = pass->run(m, context);
+    m.current_pass = {};
+    Diagnostics found;
+    CHECK_MESSAGE(verify(m, found), name << ": " << found.text());
+    return r;
+  }
+};
+
+// "input relu add": the nodes of a graph in order, without the terminator.
+inline std::string ops(const Graph& g) {
+  std::string s;
+  for (NodeId n : g.nodes()) s += (s.empty() ? "" : " ") + std::string(name(g.op(n)));
+  return s;
+}
+
+inline int64_t count(const PassResult& r, std::string_view what) {
+  for (const auto& [name, n] : r.counts)
+    if (name == what) return n;
+  return -1;
+}
+
+}  // namespace rlxc::testing

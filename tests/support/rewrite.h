@@ -1,0 +1,61 @@
+// A test of a rewriting pass in one line: build a graph, run the pass on it, look at the ops that are left, and check on random
+// inputs that the results are the same.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "support/pass_run.h"
+
+namespace rlxc::testing {
+
+struct Rewrite {
+  std::unique_ptr<Module> before = std::make_unique<Module>(), after = std::make_unique<Module>();
+  PassRun run;
+  PassResult result;
+
+  // `build` makes nodes in the main graph and returns what the outputs are.
+  using Build = std::function<std::vector<ValueId>(Builder&)>;
+  Rewrite(std::string_view pass, const Build& build, const std::function<void(PassRun&)>& configure = {}) {
+    for (Module* m : {before.get(), after.get()}) {
+      Diagnostics d;
+      Builder b(m->main(), &d);
+      for (ValueId v : build(b)) m->main().add_output(v, m->symbol("y" + std::to_string(m->main().outputs().size())));
+      REQUIRE_MESSAGE(verify(*m, d), d.text());
+    }
+    if (configure) configure(run);
+    result = run(*after, pass);
+    CHECK_FALSE_MESSAGE(run(*after, pass).changed, "the pass changes its own result: " << ops(after->main()));
+  }
+
+  // The ops that are left, without leaves.
+  std::string left() const {
+    std::string s;
+    for (NodeId n : after->main().nodes())
+      if (!has_trait(after->main().op(n), kLeaf)) s += (s.empty() ? "" : " ") + std::string(name(after->main().op(n)));
+    return s;
+  }
+  // The first node of this kind in the result.
+  NodeId find(OpKind op) const {
+    for (NodeId n : after->main().nodes())
+      if (after->main().op(n) == op) return n;
+    return {};
+  }
+  std::string first_decline() const {
+    for (const Decision& d : run.decisions)
+      if (!d.fused) return d.reason;
+    return {};
+  }
+};
+
+inline ValueId f32_input(Builder& b, std::string_view name, std::vector<Dim> dims) { return b.input(name, tensor_type(DType::F32, std::move(dims))); }
+inline ValueId f32_param(Builder& b, std::string_view name, std::vector<int64_t> dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  std::vector<float> values(static_cast<size_t>(n));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 37 + name.size() * 11) % 23) / 16.0F - 0.6F;
+  const DataId id = b.module().data.add(make_data(DType::F32, dims, values));
+  return b.param(name, tensor_type(DType::F32, {dims.begin(), dims.end()}), id);
+}
+inline ValueId num(Builder& b, double v) { return b.scalar(DType::F32, v); }
+
+}  // namespace rlxc::testing
