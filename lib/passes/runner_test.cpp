@@ -75,10 +75,8 @@ TEST_CASE("a fixed point ends when every pass has seen what the others left") {
   Fixture f;
   CHECK(run_to_fixed_point(f.m, f.list, 10, f.run.context, f.options, &f.report));
   CHECK(f.report.passes.size() == 2);
-  Fixture g;
-  std::swap(g.list[0], g.list[1]);
-  CHECK(run_to_fixed_point(g.m, g.list, 10, g.run.context, g.options, &g.report));
-  CHECK(g.report.passes.size() == 3);
+  CHECK(run_passes(f.m, f.list, f.run.context, f.options, &f.report));
+  CHECK(f.report.passes.size() == 2);
 }
 
 TEST_CASE("random graphs are valid, and equal seeds give equal graphs") {
