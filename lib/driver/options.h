@@ -11,8 +11,9 @@
 
 namespace rlxc {
 
-enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Svg, Kernels };
-inline constexpr std::string_view kEmitNames[] = {"lir", "plan", "fusion", "dispatch", "precision", "quant", "svg", "kernels"};
+enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Graph, Arena, Kernels };
+// "svg" names both pictures, graph and arena.
+inline constexpr std::string_view kEmitNames[] = {"lir", "plan", "fusion", "dispatch", "precision", "quant", "graph", "arena", "kernels"};
 
 struct Options {
   std::string input;

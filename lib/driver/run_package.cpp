@@ -102,6 +102,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   return nullptr;
 }
 
+LoadedPackage::LoadedPackage(const codegen::Package& p) : package_(p) {}
+
 LoadedPackage::~LoadedPackage() {
   if (context_) api_->destroy(context_);
   if (library_) dlclose(library_);

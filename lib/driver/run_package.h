@@ -30,7 +30,7 @@ class LoadedPackage {
   std::optional<std::vector<eval::HostValue>> run(std::span<const eval::HostValue> inputs, Diagnostics&);
 
  private:
-  explicit LoadedPackage(const codegen::Package& p) : package_(p) {}
+  explicit LoadedPackage(const codegen::Package&);
   struct Api;
 
   const codegen::Package& package_;

@@ -16,6 +16,9 @@ namespace rlxc {
 
 enum class PrecisionPolicy : uint8_t { F32, F16, AutoMixed, AutoMixedConservative, AutoMixedBf16, Custom };
 
+// How HIR blocks are lowered: into primitive chains that the fusion passes see whole, or into fused operations at once.
+enum class FusionPolicy : uint8_t { Fusable, Direct };
+
 // What the target can do, as far as passes need to know. Filled from the target's capability row.
 struct TargetTraits {
   std::string name = "cpu";
@@ -59,6 +62,7 @@ struct CalibrationRecord {
 };
 
 struct PassOptions {
+  FusionPolicy fusion = FusionPolicy::Fusable;
   PrecisionPolicy precision = PrecisionPolicy::F32;
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
