@@ -1,6 +1,7 @@
-// What a pass is: a function from a module to "changed?" and counts. It reads its options from the context, records every
-// decision (fused, or why not) where it is taken, and does not log, read the environment or abort. Each pass recurses into
-// sub-graphs where that preserves the meaning. The runner (runner.h) times, verifies and dumps.
+// What a pass is: a function from a module to "changed?" and counts. It is idempotent: run again at once, it changes nothing. It
+// reads its options from the context, records every decision (fused, or why not) where it is taken, and does not log, read the
+// environment or abort. Each pass recurses into sub-graphs where that preserves the meaning. The runner (runner.h) times, verifies
+// and dumps.
 #pragma once
 #include <bitset>
 #include <optional>
