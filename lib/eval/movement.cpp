@@ -1,7 +1,7 @@
 // Operations that move elements without computing: most are one table of source offsets per result axis.
 #include <algorithm>
 
-#include "eval/context.h"
+#include "eval/join.h"
 
 namespace rlxc::eval {
 namespace {
@@ -170,25 +170,10 @@ bool eval_pad(Context& c) {
 }
 
 bool eval_concat(Context& c) {
-  const int64_t axis = c.a<AxisAttrs>().axis;
+  std::vector<const TensorData*> parts;
+  for (const HostValue* v : c.in) parts.push_back(&v->tensor);
   TensorData d;
-  if (!c.make_result(0, &d) || !c.charge(static_cast<double>(d.elements()))) return false;
-  const Split whole = split_at(d.dims, axis);
-  return with_cells(d.dtype, [&](auto cell) {
-    using T = decltype(cell);
-    CellWriter<T> out(std::move(d));
-    int64_t at = 0;
-    for (size_t i = 0; i < c.in.size(); ++i) {
-      const Cells<T> x(c.t(i));
-      const Split part = split_at(c.dims(i), axis);
-      const int64_t block = part.n * part.inner;
-      if (c.t(i).elements() > 0)
-        for (int64_t o = 0; o < part.outer; ++o)
-          std::copy_n(x.data() + o * block, block, out.data() + o * whole.n * whole.inner + at);
-      at += block;
-    }
-    return c.put(out.finish());
-  });
+  return join(c, parts, c.a<AxisAttrs>().axis, false, &d) && c.put(std::move(d));
 }
 
 bool eval_trilu(Context& c) {

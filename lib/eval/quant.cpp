@@ -1,4 +1,143 @@
-#include "eval/context.h"
+// Quantisation and integer contractions with zero points.
+#include <algorithm>
+
+#include "eval/conv.h"
+#include "eval/gemm.h"
+
 namespace rlxc::eval {
-std::span<const Entry> quant_evaluators() { return {}; }
+namespace {
+
+// Which scale belongs to an element: one for all, one per coordinate of an axis, or one per block along an axis.
+class ScaleIndex {
+ public:
+  static std::optional<ScaleIndex> of(Context& c, const QuantAttrs& a) {
+    const auto &x = c.dims(0), &s = c.dims(1);
+    ScaleIndex r;
+    if (c.has(2) && c.t(2).elements() != c.t(1).elements())
+      return c.fail("scale and zero point must have one shape"), std::nullopt;
+    if (c.t(1).elements() == 1) return r;
+    if (a.axis < 0 || a.axis >= static_cast<int64_t>(x.size()))
+      return c.fail("axis " + std::to_string(a.axis) + " is out of range"), std::nullopt;
+    const auto k = static_cast<size_t>(a.axis);
+    const Split split = split_at(x, a.axis);
+    r.n_ = split.n, r.inner_ = split.inner;
+    if (a.block == 0) {
+      if (c.t(1).elements() != x[k])
+        return c.fail("needs one scale per coordinate of the axis, has " + show(c.t(1).dtype, s)), std::nullopt;
+      r.rows_ = x[k], r.per_axis_ = true;
+      return r;
+    }
+    auto want = x;
+    want[k] = (x[k] + a.block - 1) / a.block;
+    if (a.block < 0 || s != want)
+      return c.fail("blocked scales must be " + show(c.t(1).dtype, want) + ", are " + show(c.t(1).dtype, s)), std::nullopt;
+    r.block_ = a.block, r.rows_ = want[k];
+    return r;
+  }
+  size_t operator()(int64_t i) const {
+    if (rows_ == 0) return 0;
+    const int64_t k = i / inner_ % n_;
+    if (per_axis_) return static_cast<size_t>(k);
+    return static_cast<size_t>((i / inner_ / n_ * rows_ + k / block_) * inner_ + i % inner_);
+  }
+
+ private:
+  int64_t n_ = 1, inner_ = 1, block_ = 1, rows_ = 0;
+  bool per_axis_ = false;
+};
+
+bool eval_quantize(Context& c) {
+  const auto& a = c.a<QuantAttrs>();
+  const auto index = ScaleIndex::of(c, a);
+  if (!index) return false;
+  auto x = c.doubles(0);
+  const auto scale = c.doubles(1), zero = c.optional_doubles(2);
+  if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
+  const bool to_int = is_integer(a.to), wide = c.t(0).dtype == DType::F64;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t s = (*index)(static_cast<int64_t>(i));
+    // The quotient has the precision of the operands: ties are those that a float division gives.
+    double q = wide ? x[i] / scale[s] : static_cast<double>(static_cast<float>(x[i] / scale[s]));
+    if (to_int) q = ops::round_even(q);
+    x[i] = q + (zero.empty() ? 0 : zero[s]);
+  }
+  TensorData d;
+  if (!c.make_result(0, &d)) return false;
+  store(d, 0, d.elements(), x.data(), a.saturate);
+  return c.put(std::move(d));
+}
+
+bool eval_dequantize(Context& c) {
+  const auto index = ScaleIndex::of(c, c.a<QuantAttrs>());
+  if (!index) return false;
+  auto x = c.doubles(0);
+  const auto scale = c.doubles(1), zero = c.optional_doubles(2);
+  if (!c.charge(2.0 * static_cast<double>(x.size()))) return false;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t s = (*index)(static_cast<int64_t>(i));
+    x[i] = (x[i] - (zero.empty() ? 0 : zero[s])) * scale[s];
+  }
+  return c.put_result(0, x);
+}
+
+// Operand i minus its zero point: one, one per row (`axis` from the end), or a shape that broadcasts.
+bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vector<Int>* out) {
+  *out = load_all<Int>(c.t(i));
+  if (!c.has(zero)) return true;
+  const auto& dims = c.dims(i);
+  const auto z = load_all<Int>(c.t(zero));
+  auto z_dims = c.dims(zero);
+  if (z_dims.size() == 1 && z.size() > 1) z_dims.resize(axis_from_end, 1);
+  if (z_dims.size() > dims.size())
+    return c.fail("zero point " + show(c.t(zero).dtype, c.dims(zero)) + " does not fit its operand");
+  const auto strides = strides_of(z_dims);
+  std::vector<int64_t> step(dims.size(), 0), at(dims.size(), 0);
+  for (size_t k = 0; k < z_dims.size(); ++k) {
+    const size_t own = dims.size() - z_dims.size() + k;
+    if (z_dims[k] != 1 && z_dims[k] != dims[own])
+      return c.fail("zero point " + show(c.t(zero).dtype, c.dims(zero)) + " does not fit its operand");
+    if (z_dims[k] != 1) step[own] = strides[k];
+  }
+  int64_t from = 0;
+  for (Int& v : *out) {
+    v = v - z[static_cast<size_t>(from)];
+    for (size_t k = dims.size(); k-- > 0;) {
+      from += step[k];
+      if (++at[k] < dims[k]) break;
+      from -= step[k] * dims[k];
+      at[k] = 0;
+    }
+  }
+  return true;
+}
+
+bool eval_q_matmul(Context& c) {
+  const auto dims = c.result_dims();
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back()))) return false;
+  std::vector<Int> a, b;
+  return centred(c, 0, 2, 2, &a) && centred(c, 1, 3, 1, &b) &&
+         c.put_result(0, matmul(std::move(a), c.dims(0), false, std::move(b), c.dims(1), false, dims));
+}
+
+bool eval_q_conv(Context& c) {
+  const auto dims = c.result_dims();
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.t(1).elements()) /
+                static_cast<double>(std::max<int64_t>(1, c.dims(1)[0]))))
+    return false;
+  if (c.has(2) && c.t(2).elements() != 1) return c.fail("the zero point of x must be one element");
+  std::vector<Int> x, w;
+  return centred(c, 0, 2, 1, &x) && centred(c, 1, 3, c.dims(1).size(), &w) &&
+         c.put_result(0, convolve(x, c.dims(0), w, c.dims(1), c.a<ConvAttrs>(), dims));
+}
+
+}  // namespace
+
+std::span<const Entry> quant_evaluators() {
+  static constexpr Entry kTable[] = {{OpKind::Quantize, eval_quantize},
+                                     {OpKind::Dequantize, eval_dequantize},
+                                     {OpKind::QMatMul, eval_q_matmul},
+                                     {OpKind::QConv, eval_q_conv}};
+  return kTable;
+}
+
 }  // namespace rlxc::eval

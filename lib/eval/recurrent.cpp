@@ -1,4 +1,240 @@
+// Recurrences: ONNX LSTM, GRU and RNN with all their options, and the state-space scan.
+#include <algorithm>
+
 #include "eval/context.h"
+#include "ops/elementwise.h"
+
 namespace rlxc::eval {
-std::span<const Entry> recurrent_evaluators() { return {}; }
+namespace {
+
+using Activation = std::function<double(double)>;
+
+// An activation by its ONNX name. `alpha` and `beta` are consumed from the front of the lists by the functions that use them.
+bool activation(Context& c, std::string name, std::span<const double>* alphas, std::span<const double>* betas, Activation* out) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char ch) { return static_cast<char>(ch >= 'A' && ch <= 'Z' ? ch + 32 : ch); });
+  auto next = [](std::span<const double>* list, double otherwise) {
+    if (list->empty()) return otherwise;
+    const double v = list->front();
+    *list = list->subspan(1);
+    return v;
+  };
+  struct Row {
+    std::string_view name;
+    int parameters;
+    double alpha, beta;
+    double (*f)(double x, double a, double b);
+  };
+  static constexpr Row kRows[] = {
+      {"relu", 0, 0, 0, [](double x, double, double) { return ops::max(x, 0.0); }},
+      {"tanh", 0, 0, 0, [](double x, double, double) { return std::tanh(x); }},
+      {"sigmoid", 0, 0, 0, [](double x, double, double) { return 1 / (1 + std::exp(-x)); }},
+      {"affine", 2, 1, 0, [](double x, double a, double b) { return a * x + b; }},
+      {"leakyrelu", 1, 0.01, 0, [](double x, double a, double) { return x < 0 ? a * x : x; }},
+      {"thresholdedrelu", 1, 1, 0, [](double x, double a, double) { return x > a ? x : 0; }},
+      {"scaledtanh", 2, 1, 1, [](double x, double a, double b) { return a * std::tanh(b * x); }},
+      {"hardsigmoid", 2, 0.2, 0.5, [](double x, double a, double b) { return std::min(1.0, std::max(0.0, a * x + b)); }},
+      {"elu", 1, 1, 0, [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }},
+      {"softsign", 0, 0, 0, [](double x, double, double) { return x / (1 + std::fabs(x)); }},
+      {"softplus", 0, 0, 0, [](double x, double, double) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }},
+  };
+  for (const Row& r : kRows)
+    if (r.name == name) {
+      const double a = r.parameters > 0 ? next(alphas, r.alpha) : 0, b = r.parameters > 1 ? next(betas, r.beta) : 0;
+      *out = [f = r.f, a, b](double x) { return f(x, a, b); };
+      return true;
+    }
+  return c.unsupported("unknown activation \"" + name + "\"");
+}
+
+// One direction of a recurrence on one row of the batch.
+struct Cell {
+  int64_t inputs, hidden, gates;
+  const double *w, *r, *bias, *peephole;  // of this direction; bias: input part, then recurrent part; null when absent
+  Activation f, g, h;
+  double clip;
+  bool input_forget, linear_before_reset;
+
+  double clipped(double v) const { return clip > 0 ? std::clamp(v, -clip, clip) : v; }
+  double dot(const double* row, const double* x, int64_t n) const {
+    double s = 0;
+    for (int64_t i = 0; i < n; ++i) s += row[i] * x[i];
+    return s;
+  }
+  double from_input(int64_t gate, int64_t i, const double* x) const {
+    return dot(w + (gate * hidden + i) * inputs, x, inputs) + (bias ? bias[gate * hidden + i] : 0);
+  }
+  double recurrent_bias(int64_t gate, int64_t i) const { return bias ? bias[(gates + gate) * hidden + i] : 0; }
+  double from_state(int64_t gate, int64_t i, const double* s) const {
+    return dot(r + (gate * hidden + i) * hidden, s, hidden) + recurrent_bias(gate, i);
+  }
+  double peep(int64_t k, int64_t i, double c) const { return peephole ? peephole[k * hidden + i] * c : 0; }
+
+  void lstm(const double* x, std::vector<double>& s, std::vector<double>& cell) const {  // gates i, o, f, c; peepholes i, o, f
+    std::vector<double> next(s.size());
+    for (int64_t k = 0; k < hidden; ++k) {
+      double& c = cell[static_cast<size_t>(k)];
+      const double in = f(clipped(from_input(0, k, x) + from_state(0, k, s.data()) + peep(0, k, c)));
+      const double forget = input_forget ? 1 - in : f(clipped(from_input(2, k, x) + from_state(2, k, s.data()) + peep(2, k, c)));
+      const double candidate = g(clipped(from_input(3, k, x) + from_state(3, k, s.data())));
+      c = forget * c + in * candidate;
+      const double out = f(clipped(from_input(1, k, x) + from_state(1, k, s.data()) + peep(1, k, c)));
+      next[static_cast<size_t>(k)] = out * h(c);
+    }
+    s = std::move(next);
+  }
+  void gru(const double* x, std::vector<double>& s) const {  // gates z, r, h
+    std::vector<double> z(s.size()), reset(s.size()), gated(s.size());
+    for (int64_t k = 0; k < hidden; ++k) {
+      const auto at = static_cast<size_t>(k);
+      z[at] = f(clipped(from_input(0, k, x) + from_state(0, k, s.data())));
+      reset[at] = f(clipped(from_input(1, k, x) + from_state(1, k, s.data())));
+      gated[at] = reset[at] * s[at];
+    }
+    std::vector<double> next(s.size());
+    for (int64_t k = 0; k < hidden; ++k) {
+      const auto at = static_cast<size_t>(k);
+      const double state = linear_before_reset ? reset[at] * from_state(2, k, s.data()) : from_state(2, k, gated.data());
+      const double candidate = g(clipped(from_input(2, k, x) + state));
+      next[at] = (1 - z[at]) * candidate + z[at] * s[at];
+    }
+    s = std::move(next);
+  }
+  void rnn(const double* x, std::vector<double>& s) const {
+    std::vector<double> next(s.size());
+    for (int64_t k = 0; k < hidden; ++k)
+      next[static_cast<size_t>(k)] = f(clipped(from_input(0, k, x) + from_state(0, k, s.data())));
+    s = std::move(next);
+  }
+};
+
+bool operand_is(Context& c, size_t i, const std::vector<int64_t>& dims) {
+  return !c.has(i) || c.dims(i) == dims ||
+         c.fail("operand " + std::to_string(i) + " must be " + show(c.t(i).dtype, dims) + ", is " +
+                show(c.t(i).dtype, c.dims(i)));
+}
+
+bool eval_recurrence(Context& c) {
+  const auto& a = c.a<RnnAttrs>();
+  const bool lstm = c.op == OpKind::Lstm, gru = c.op == OpKind::Gru;
+  const auto& d = c.dims(0);
+  const int64_t directions = a.direction == RnnDirection::Bidirectional ? 2 : 1,
+                gates = lstm  ? 4
+                        : gru ? 3
+                              : 1,
+                hidden = a.hidden;
+  const int64_t length = d[a.batch_first ? 1 : 0], batch = d[a.batch_first ? 0 : 1], inputs = d[2];
+  const std::vector<int64_t> state =
+      a.batch_first ? std::vector<int64_t>{batch, directions, hidden} : std::vector<int64_t>{directions, batch, hidden};
+  if (!operand_is(c, 3, {directions, 2 * gates * hidden}) || !operand_is(c, 4, {batch}) || !operand_is(c, 5, state) ||
+      !operand_is(c, 6, state) || !operand_is(c, 7, {directions, 3 * hidden}))
+    return false;
+  if (!c.charge(static_cast<double>(length) * static_cast<double>(batch) * static_cast<double>(directions * gates * hidden) *
+                static_cast<double>(inputs + hidden)))
+    return false;
+
+  const auto x = c.doubles(0), w = c.doubles(1), r = c.doubles(2), bias = c.optional_doubles(3), h0 = c.optional_doubles(5),
+             c0 = c.optional_doubles(6), peepholes = c.optional_doubles(7);
+  std::vector<int64_t> lengths(static_cast<size_t>(batch), length);
+  if (c.has(4)) lengths = c.ints(4);
+  for (int64_t n : lengths)
+    if (n < 0 || n > length) return c.fail("sequence length " + std::to_string(n) + " exceeds " + std::to_string(length));
+
+  std::vector<std::string> names = a.activations;
+  if (names.empty())
+    for (int64_t k = 0; k < directions; ++k) {
+      if (lstm) names.insert(names.end(), {"Sigmoid", "Tanh", "Tanh"});
+      else if (gru) names.insert(names.end(), {"Sigmoid", "Tanh"});
+      else names.push_back("Tanh");
+    }
+  const size_t per_direction = lstm ? 3 : gru ? 2 : 1;
+  if (names.size() != per_direction * static_cast<size_t>(directions))
+    return c.fail("needs " + std::to_string(per_direction) + " activations per direction");
+  std::span<const double> alphas = a.activation_alpha, betas = a.activation_beta;
+
+  auto state_at = [&](int64_t dir, int64_t b) {
+    return static_cast<size_t>((a.batch_first ? b * directions + dir : dir * batch + b) * hidden);
+  };
+  std::vector<double> y(static_cast<size_t>(length * directions * batch * hidden), 0.0),
+      y_h(static_cast<size_t>(directions * batch * hidden)), y_c(y_h.size());
+  for (int64_t dir = 0; dir < directions; ++dir) {
+    Cell cell{inputs,
+              hidden,
+              gates,
+              w.data() + dir * gates * hidden * inputs,
+              r.data() + dir * gates * hidden * hidden,
+              bias.empty() ? nullptr : bias.data() + dir * 2 * gates * hidden,
+              peepholes.empty() ? nullptr : peepholes.data() + dir * 3 * hidden,
+              {},
+              {},
+              {},
+              a.clip,
+              a.input_forget,
+              a.linear_before_reset};
+    Activation* targets[] = {&cell.f, &cell.g, &cell.h};
+    for (size_t k = 0; k < per_direction; ++k)
+      if (!activation(c, names[static_cast<size_t>(dir) * per_direction + k], &alphas, &betas, targets[k])) return false;
+    const bool reverse = a.direction == RnnDirection::Reverse || dir == 1;
+    for (int64_t b = 0; b < batch; ++b) {
+      const size_t at = state_at(dir, b);
+      auto initial = [&](const std::vector<double>& from) {
+        std::vector<double> s(static_cast<size_t>(hidden), 0.0);
+        if (!from.empty()) std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(at), hidden, s.begin());
+        return s;
+      };
+      std::vector<double> s = initial(h0), memory = initial(c0);
+      const int64_t n = lengths[static_cast<size_t>(b)];
+      for (int64_t step = 0; step < n; ++step) {
+        const int64_t t = reverse ? n - 1 - step : step;
+        const double* row = x.data() + (a.batch_first ? b * length + t : t * batch + b) * inputs;
+        if (lstm) cell.lstm(row, s, memory);
+        else if (gru) cell.gru(row, s);
+        else cell.rnn(row, s);
+        const int64_t to = a.batch_first ? (b * length + t) * directions + dir : (t * directions + dir) * batch + b;
+        std::copy(s.begin(), s.end(), y.begin() + to * hidden);
+      }
+      std::copy(s.begin(), s.end(), y_h.begin() + static_cast<std::ptrdiff_t>(at));
+      std::copy(memory.begin(), memory.end(), y_c.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+  }
+  return c.put_result(0, y) && c.put_result(1, y_h) && (!lstm || c.put_result(2, y_c));
+}
+
+bool eval_selective_scan(Context& c) {
+  const auto &d = c.dims(0), &a_dims = c.dims(2);
+  if (d.size() != 3 || a_dims.size() != 2 || a_dims[0] != d[2] || c.dims(1) != d ||
+      c.dims(3) != std::vector<int64_t>{d[0], d[1], a_dims[1]} || c.dims(4) != c.dims(3))
+    return c.fail("needs x, delta [b,s,h], A [h,n] and B, C [b,s,n]");
+  const int64_t batch = d[0], length = d[1], channels = d[2], n = a_dims[1];
+  if (!c.charge(4.0 * static_cast<double>(c.t(0).elements()) * static_cast<double>(n))) return false;
+  const auto x = c.doubles(0), delta = c.doubles(1), A = c.doubles(2), B = c.doubles(3), C = c.doubles(4);
+  std::vector<double> y(x.size());
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t h = 0; h < channels; ++h) {
+      std::vector<double> state(static_cast<size_t>(n), 0.0);
+      for (int64_t t = 0; t < length; ++t) {
+        const auto at = static_cast<size_t>((b * length + t) * channels + h);
+        double sum = 0;
+        for (int64_t k = 0; k < n; ++k) {
+          const auto row = static_cast<size_t>((b * length + t) * n + k);
+          double& s = state[static_cast<size_t>(k)];
+          s = std::exp(delta[at] * A[static_cast<size_t>(h * n + k)]) * s + delta[at] * B[row] * x[at];
+          sum += C[row] * s;
+        }
+        y[at] = sum;
+      }
+    }
+  return c.put_result(0, y);
+}
+
+}  // namespace
+
+std::span<const Entry> recurrent_evaluators() {
+  static constexpr Entry kTable[] = {{OpKind::Lstm, eval_recurrence},
+                                     {OpKind::Gru, eval_recurrence},
+                                     {OpKind::Rnn, eval_recurrence},
+                                     {OpKind::SelectiveScan, eval_selective_scan}};
+  return kTable;
+}
+
 }  // namespace rlxc::eval

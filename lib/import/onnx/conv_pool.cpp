@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
 #include "support/text.h"
 
@@ -71,7 +72,7 @@ bool spatial_operands(Op& op, size_t weights) {
 
 }  // namespace
 
-// The attributes of Conv and its integer forms; `weights` is the operand that holds them.
+
 std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights) {
   Windows w;
   if (!spatial_operands(op, weights) || !kernel_of_weights(op, weights, &w.kernel)) return std::nullopt;

@@ -22,7 +22,7 @@ HANDLER(scatter_elements) HANDLER(scatter_nd) HANDLER(pad) HANDLER(depth_to_spac
 HANDLER(reverse_sequence) HANDLER(center_crop_pad)
 
 // linear.cpp
-HANDLER(matmul) HANDLER(gemm) HANDLER(einsum) HANDLER(det)
+HANDLER(matmul) HANDLER(gemm) HANDLER(einsum)
 
 // reduce.cpp
 HANDLER(reduce) HANDLER(arg_reduce) HANDLER(cumsum) HANDLER(topk) HANDLER(softmax)

@@ -1,0 +1,47 @@
+#include "eval/random.h"
+
+#include "eval/tensor.h"
+#include "eval/value.h"
+
+namespace rlxc::eval {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood 2014).
+uint64_t next(uint64_t* state) {
+  uint64_t z = *state += 0x9E3779B97F4A7C15;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+  z = (z ^ z >> 27) * 0x94D049BB133111EB;
+  return z ^ z >> 31;
+}
+
+}  // namespace
+
+uint64_t seed_of(uint64_t seed, std::string_view name) {
+  uint64_t h = 0xCBF29CE484222325;
+  for (char ch : name) h = (h ^ static_cast<unsigned char>(ch)) * 0x100000001B3;
+  return next(&seed) ^ h;
+}
+
+HostValue random_value(const Module& m, const Type& type, const DimBindings& bindings, uint64_t seed, const RandomRange& range) {
+  if (type.kind != TypeKind::Tensor) return {type.kind, {}, {}};
+  std::vector<int64_t> dims;
+  DimBindings known = bindings;
+  for (Dim d : type.dims) {
+    for (const auto& s : m.dims.symbols_of(d)) known.try_emplace(s, 2);
+    dims.push_back(d.is_static() ? d.size() : m.dims.evaluate(d, known).value_or(2));
+  }
+  const auto n = static_cast<size_t>(product(dims));
+  if (type.dtype == DType::String) return strings_of(std::move(dims), std::vector<std::string>(n, "text"));
+  std::vector<double> values(n);
+  const auto span = static_cast<uint64_t>(range.int_high - range.int_low + 1);
+  for (double& v : values) {
+    const uint64_t r = next(&seed);
+    if (is_float(type.dtype) || is_complex(type.dtype))
+      v = range.low + (range.high - range.low) * static_cast<double>(r >> 11) * 0x1p-53;
+    else if (type.dtype == DType::Bool) v = static_cast<double>(r >> 63);
+    else v = static_cast<double>(range.int_low + static_cast<int64_t>(r % span));
+  }
+  return tensor_of(type.dtype, std::move(dims), values);
+}
+
+}  // namespace rlxc::eval

@@ -1,0 +1,21 @@
+// Random values for checks of equivalence. The same seed gives the same value on every machine.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "eval/eval.h"
+
+namespace rlxc::eval {
+
+struct RandomRange {
+  double low = -1, high = 1;          // floats, uniform
+  int64_t int_low = 0, int_high = 3;  // integers, both ends included; safe as indices into any axis of size >= 4
+};
+
+// A tensor of the type, its symbols bound (an unbound one is 2; sequences are empty).
+HostValue random_value(const Module&, const Type&, const DimBindings&, uint64_t seed, const RandomRange& = {});
+
+// A seed that depends on `name` only, through `seed`.
+uint64_t seed_of(uint64_t seed, std::string_view name);
+
+}  // namespace rlxc::eval

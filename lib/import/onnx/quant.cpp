@@ -1,0 +1,133 @@
+// Quantisation. Integer products are exact i32 products with zero points; the QLinear forms add the scales around them.
+#include <algorithm>
+
+#include "import/onnx/conv_attrs.h"
+#include "import/onnx/handlers.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+// The axis of per-axis scales; none for a scalar.
+std::optional<QuantAttrs> quant_attrs(Op& op) {
+  QuantAttrs a;
+  a.saturate = op.i("saturate", 1) != 0;
+  const bool scalar = op.rank(1) == 0 || (op.rank(1) == 1 && op.sizes(1)[0] == Dim(1) && op.rank(0) != 1);
+  a.block = op.opset >= 21 ? op.i("block_size", 0) : 0;
+  if (a.block < 0) return op.fail(Code::BadAttribute, "block_size is negative"), std::nullopt;
+  if (op.rank(0) == 0 || scalar) return a;
+  const auto axis = op.axis(op.i("axis", 1), op.rank(0) == 1 ? std::max(op.rank(0), 2) : op.rank(0));
+  if (!axis) return std::nullopt;
+  a.axis = std::min<int64_t>(*axis, op.rank(0) - 1);
+  return a;
+}
+
+std::vector<ValueId> quant_operands(Op& op) {
+  std::vector<ValueId> v{op.in(0), op.in(1)};
+  if (op.has(2)) v.push_back(op.in(2));
+  return v;
+}
+
+ValueId requantise(Op& op, ValueId accumulator, ValueId scale, size_t out_scale, size_t out_zero) {
+  const DType wide = op.dtype(out_scale);
+  const ValueId real = op.b.mul(op.b.cast(accumulator, wide), scale);
+  std::vector<ValueId> operands{real, op.b.reshape(op.in(out_scale), {})};
+  if (op.has(out_zero)) operands.push_back(op.b.reshape(op.in(out_zero), {}));
+  QuantAttrs a;
+  a.to = op.has(out_zero) ? op.dtype(out_zero) : DType::U8;
+  return op.b.create(OpKind::Quantize, operands, a);
+}
+
+// A zero point or scale per row of a matrix: [M] becomes [M,1].
+ValueId per_row(Op& op, size_t i) {
+  if (!op.has(i)) return {};
+  if (op.rank(i) == 1 && op.sizes(i)[0] != Dim(1)) return op.b.reshape(op.in(i), {op.sizes(i)[0], Dim(1)});
+  return op.rank(i) == 1 ? op.b.reshape(op.in(i), {}) : op.in(i);
+}
+
+ValueId scalar_or_vector(Op& op, size_t i) {
+  if (!op.has(i)) return {};
+  return op.rank(i) == 1 && op.sizes(i)[0] == Dim(1) ? op.b.reshape(op.in(i), {}) : op.in(i);
+}
+
+ValueId integer_product(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {
+  ValueId x = op.in(a), y = op.in(b);
+  const int ra = op.rank(a), rb = op.rank(b);
+  if (ra < 1 || rb < 1) return op.fail(Code::BadShape, "operands need an axis"), ValueId();
+  if (ra == 1) x = op.b.reshape(x, {Dim(1), op.sizes(a)[0]});
+  if (rb == 1) y = op.b.reshape(y, {op.sizes(b)[0], Dim(1)});
+  ValueId r = op.b.create(OpKind::QMatMul, {x, y, per_row(op, a_zero), scalar_or_vector(op, b_zero)});
+  if (r.valid() && (ra == 1 || rb == 1)) {
+    std::vector<Dim> out(op.graph().dims(r).begin(), op.graph().dims(r).end());
+    if (rb == 1) out.pop_back();
+    if (ra == 1) out.erase(out.end() - (rb == 1 ? 1 : 2));
+    r = op.b.reshape(r, std::move(out));
+  }
+  return r;
+}
+
+}  // namespace
+
+void quantize(Op& op) {
+  auto a = quant_attrs(op);
+  if (!a) return;
+  const int64_t given = op.opset >= 21 ? op.i("output_dtype", 0) : 0;
+  const auto to = op.has(2) ? std::optional(op.dtype(2)) : given ? dtype_from_onnx(static_cast<int>(given & 0xFFFF)) : DType::U8;
+  if (!to) return (void)op.fail(Code::BadAttribute, "output_dtype is not a known element type");
+  a->to = *to;
+  op.set(0, op.b.create(OpKind::Quantize, quant_operands(op), *a));
+}
+
+void dequantize(Op& op) {
+  auto a = quant_attrs(op);
+  if (!a) return;
+  const int64_t given = op.opset >= 23 ? op.i("output_dtype", 0) : 0;
+  const auto to = given ? dtype_from_onnx(static_cast<int>(given & 0xFFFF)) : op.dtype(1);
+  if (!to) return (void)op.fail(Code::BadAttribute, "output_dtype is not a known element type");
+  a->to = *to;
+  op.set(0, op.b.create(OpKind::Dequantize, quant_operands(op), *a));
+}
+
+// Scale and zero point from the range of the data, which includes 0.
+void dynamic_quantize(Op& op) {
+  const ValueId x = op.in(0), zero = op.b.scalar(DType::F32, 0);
+  std::vector<int64_t> all;
+  for (int i = 0; i < op.rank(0); ++i) all.push_back(i);
+  const ValueId low = op.b.create(OpKind::Min, {op.b.reduce(ReduceOp::Min, x, all, false), zero});
+  const ValueId high = op.b.create(OpKind::Max, {op.b.reduce(ReduceOp::Max, x, all, false), zero});
+  const ValueId scale = op.b.div(op.b.sub(high, low), op.b.scalar(DType::F32, 255));
+  const ValueId shift = op.b.unary(OpKind::Round, op.b.div(op.b.sub(zero, low), scale));
+  const ValueId point = op.b.cast(op.b.create(OpKind::Clamp, {shift}, ClampAttrs{0, 255}), DType::U8);
+  QuantAttrs a;
+  a.to = DType::U8;
+  op.set(0, op.b.create(OpKind::Quantize, {x, scale, point}, a));
+  op.set(1, scale);
+  op.set(2, point);
+}
+
+void matmul_integer(Op& op) { op.set(0, integer_product(op, 0, 1, 2, 3)); }
+
+void conv_integer(Op& op) {
+  if (const auto a = conv_attrs(op, 1)) op.set(0, op.b.create(OpKind::QConv, {op.in(0), op.in(1), scalar_or_vector(op, 2), scalar_or_vector(op, 3)}, *a));
+}
+
+// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
+void qlinear_matmul(Op& op) {
+  const ValueId product = integer_product(op, 0, 3, 2, 5);
+  const ValueId scale = op.b.mul(per_row(op, 1), scalar_or_vector(op, 4));
+  op.set(0, requantise(op, product, scale, 6, 7));
+}
+
+// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale)
+void qlinear_conv(Op& op) {
+  const auto a = conv_attrs(op, 3);
+  if (!a) return;
+  ValueId sum = op.b.create(OpKind::QConv, {op.in(0), op.in(3), scalar_or_vector(op, 2), scalar_or_vector(op, 5)}, *a);
+  std::vector<Dim> per_channel(static_cast<size_t>(op.rank(3)) - 1, Dim(1));
+  per_channel[0] = op.sizes(3)[0];
+  if (op.has(8)) sum = op.b.add(sum, op.b.reshape(op.in(8), per_channel));
+  ValueId w_scale = scalar_or_vector(op, 4);
+  if (w_scale.valid() && op.graph().rank(w_scale) == 1) w_scale = op.b.reshape(w_scale, per_channel);
+  op.set(0, requantise(op, sum, op.b.mul(scalar_or_vector(op, 1), w_scale), 6, 7));
+}
+
+}  // namespace rlxc::onnx_import
