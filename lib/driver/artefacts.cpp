@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "driver/commands.h"
+#include "driver/kernel_folder.h"
 #include "report/fingerprint.h"
 #include "report/lir_json.h"
 #include "report/plan_json.h"
@@ -41,7 +42,6 @@ class ArtefactWriter {
   const std::vector<Written>& written() const { return written_; }
   const std::string& folder() const { return folder_; }
 
- private:
   void file(const std::string& name, const std::function<void(OutputFile&)>& body) {
     auto f = OutputFile::create(to_stdout() ? "-" : folder_ + "/" + name, diagnostics_);
     if (!f) return;
@@ -49,6 +49,7 @@ class ArtefactWriter {
     if (f->commit()) written_.push_back({name, f->sha256_hex(), f->size()});
   }
 
+ private:
   const Options& options_;
   std::string folder_;
   Diagnostics& diagnostics_;
@@ -71,6 +72,11 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
   ArtefactWriter w(o, folder, d);
   w.json(Emit::Lir, "lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
   w.json(Emit::Plan, "plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
+  if (w.wants(Emit::Kernels) && !w.to_stdout() && has_kernel_folder(c.target)) {
+    const std::string kernels = "kernels/" + c.target;
+    if (!make_folder(folder + "/" + kernels, d)) return false;
+    write_kernel_folder(c.lir, c.target, [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, d);
+  }
   return d.ok();
 }
 
