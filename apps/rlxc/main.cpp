@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
 
   CLI::App* compile = app.add_subcommand("compile", "compile a model for one or more targets and write everything the compiler knows about it");
   add_model_flags(compile, o, bind);
+  compile->add_flag("--allow-missing-weights", o.allow_missing_weights, "compile without the files of the weights; their tensors are known by shape only");
   add_pass_flags(compile, o, disabled);
   compile->add_option("--target,-t", o.targets, "cpu, metal, mlx, wgpu, cuda, rocm, tpu, or all (repeatable)")->delimiter(',')->type_name("TARGET");
   compile->add_option("--output,-o", o.output, "folder to write to, or - for standard output with one --emit")->type_name("DIR")->capture_default_str();
@@ -173,7 +174,7 @@ int main(int argc, char** argv) {
 
   ExitCode code = ExitCode::Ok;
   if (*compile) code = compile_command(o, terminal);
-  else if (*run_app) code = run_command(o, run, terminal);
+  else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
   else if (*check) code = check_command(o, terminal);
   else if (*inspect) code = inspect_command(o, stage, after_each, terminal);
   else if (*plan) code = plan_command(csv, capacity, terminal);

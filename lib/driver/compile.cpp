@@ -73,6 +73,7 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
   PassOptions p;
   p.fold_max_bytes = o.fold_max_bytes;
   p.fast_math = o.fast_math;
+  if (o.hir_policy == "direct") p.fusion = FusionPolicy::Direct;
   if (o.precision.starts_with("custom:")) {
     p.precision = PrecisionPolicy::Custom;
     if (!read_precision_map(o.precision.substr(7), &p.custom_precision, d)) return std::nullopt;

@@ -64,6 +64,8 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
     onnx_import::ImportOptions options;
     options.bind = o.bind;
     options.max_nodes = o.max_nodes;
+    using onnx_import::MissingWeights;
+    options.missing_weights = o.need_weights ? MissingWeights::Refuse : o.allow_missing_weights ? MissingWeights::Allow : MissingWeights::AllowSome;
     out.module = onnx_import::import_onnx(o.input, options, d);
   }
   if (!out.module) return std::nullopt;

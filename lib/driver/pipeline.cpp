@@ -2,19 +2,25 @@
 
 namespace rlxc {
 
-std::vector<PipelinePart> pipeline(std::string_view target, const Options&) {
+std::vector<PipelinePart> pipeline(std::string_view target, const Options& options) {
   std::vector<PipelinePart> parts;
   const auto add = [&](std::string_view name, std::vector<std::string_view> passes, int repeat = 1) {
     parts.push_back({name, std::move(passes), repeat});
   };
+  // HIR blocks become tensor operations.
+  add("lower", {"lower_hir"});
   // One spelling per meaning: no dead nodes, no constant subexpressions, no identities, no duplicates.
-  add("clean", {"dead_code_elimination", "sccp", "algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
+  add("clean", {"dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Exporter idioms become what the author wrote.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm", "recognise_rope",
                     "recognise_attention"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
+  // Precision is chosen for whole operations, before they are fused.
+  if (options.precision != "f32") add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   // Neighbours that share data become one launch. XLA fuses by itself and wants primitive operations.
   if (target != "tpu") add("fuse", {"mark_elementwise_regions"});
+  // Nothing is left that the target has no kernel for.
+  add("legalise", {"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   return parts;
 }

@@ -7,10 +7,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "driver/cpu_package.h"
-#include "target/native.h"
+#include "target/process.h"
 
 namespace rlxc {
 
@@ -69,9 +68,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(path.string());
   }
   command.insert(command.end(), {"-lm", "-o", library});
-  const bool built = target::run_command(command, log);
-  std::ifstream messages(log);
-  const std::string said{std::istreambuf_iterator<char>(messages), {}};
+  std::string said;
+  const bool built = target::run_command(command, log, &said);
   if (!built || !said.empty()) {
     diagnostics.error(Code::ToolFailed, options.compiler + ": " + said.substr(0, 8000), "package " + p.name);
     return nullptr;

@@ -23,6 +23,11 @@ bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext&
                 RunnerReport* report) {
   for (const PassInfo* pass : passes) {
     if (report->stopped) return true;
+    const auto seen = report->up_to_date.find(pass->name);
+    if (seen != report->up_to_date.end() && seen->second == report->version) {
+      report->stopped = pass->name == options.stop_after;
+      continue;
+    }
     PassRecord record;
     record.name = pass->name;
     record.skipped = std::ranges::find(options.disabled, pass->name) != options.disabled.end() ||
@@ -38,6 +43,8 @@ bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext&
       record.nodes = live_nodes(m);
       report->changed |= record.result.changed;
       const bool changed = record.result.changed;
+      report->version += changed;
+      report->up_to_date[pass->name] = report->version;
       report->passes.push_back(std::move(record));
       if (options.dump) options.dump(pass->name, changed, m);
       if (context.diagnostics.errors() > errors) return false;

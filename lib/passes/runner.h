@@ -2,6 +2,7 @@
 // bookkeeping that passes must not do themselves.
 #pragma once
 #include <functional>
+#include <map>
 #include <span>
 
 #include "passes/pass.h"
@@ -32,8 +33,11 @@ struct RunnerReport {
   int64_t executed = 0;
   bool stopped = false;  // `stop_after` was reached: later runs do nothing
   bool changed = false;
+  uint64_t version = 0;  // counts the passes that changed something
+  std::map<std::string_view, uint64_t> up_to_date;  // pass -> version that it left behind
 };
 
+// A pass that would see the module as it left it is not run again (passes are idempotent), and leaves no record.
 // False when a check failed or a pass reported an error; the diagnostics name the pass, and no further pass runs.
 bool run_passes(Module&, std::span<const PassInfo* const>, PassContext&, const RunnerOptions&, RunnerReport*);
 

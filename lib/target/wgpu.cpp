@@ -182,7 +182,7 @@ class Wgpu : public CLike {
     if (op == ExprOp::BitNot) return t == DType::Bool ? "!" : rlxc::bits(t) == 32 ? "~" : "";
     if (!is_float(t)) return rlxc::bits(t) >= 32 && (op == ExprOp::Min || op == ExprOp::Max) ? std::string(kernel::name(op)) : "";
     switch (op) {
-      case ExprOp::Exp: case ExprOp::Log: case ExprOp::Sqrt: case ExprOp::Sin: case ExprOp::Cos: case ExprOp::Tan: case ExprOp::Asin:
+      case ExprOp::Exp: case ExprOp::Log: case ExprOp::Sqrt: case ExprOp::Asin:
       case ExprOp::Acos: case ExprOp::Atan: case ExprOp::Sinh: case ExprOp::Cosh: case ExprOp::Asinh: case ExprOp::Acosh: case ExprOp::Atanh:
       case ExprOp::Floor: case ExprOp::Ceil: case ExprOp::Trunc: case ExprOp::Atan2: case ExprOp::Fma: return std::string(kernel::name(op));
       case ExprOp::Rsqrt: return "inverseSqrt";

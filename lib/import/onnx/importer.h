@@ -26,6 +26,7 @@ struct Val {
   ValueId id;               // in the graph of its frame
   uint32_t known = kNone;   // contents
   uint32_t tensor = kNone;  // a constant
+  uint32_t input = kNone;   // an input of the model, by its index
   ValId outer;              // the value of the enclosing frame that it captures
   Symbol name;
   uint16_t frame = 0;
@@ -87,6 +88,7 @@ class Importer {
   ValueId materialise(ValId);
   const Known* known(ValId);
   const TensorData* tensor(ValId);  // of a constant; valid until the next value is made
+  const TensorData* given(ValId);   // contents that the options promise for an input of the model
   ValId value(ValueId);             // of the current frame
   ValId known_value(Known);
   ValId constant(TensorData, bool missing = false);
@@ -158,6 +160,7 @@ class Importer {
     bool missing = false;
   };
   std::deque<LazyTensor> tensors_;
+  std::map<uint32_t, std::optional<TensorData>> given_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Scope> scopes_;
   std::vector<Binding> bindings_;

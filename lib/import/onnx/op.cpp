@@ -6,6 +6,17 @@
 
 namespace rlxc::onnx_import {
 
+namespace {
+
+std::optional<std::vector<int64_t>> integers_of(const TensorData* t) {
+  if (!t || !(is_integer(t->dtype) || t->dtype == DType::Bool) || t->dims.size() > 1 || t->elements() > 4096) return std::nullopt;
+  std::vector<int64_t> out;
+  for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_int(*t, k));
+  return out;
+}
+
+}  // namespace
+
 bool Op::fail(Code c, std::string message, std::string help) {
   errors_.error(c, std::move(message), {}, std::move(help));
   return false;
@@ -81,13 +92,7 @@ std::optional<std::vector<Dim>> Op::known_dims(size_t i) {
 
 std::optional<std::vector<int64_t>> Op::known_ints(size_t i) {
   const auto d = known_dims(i);
-  if (!d) {  // longer lists than those that are followed
-    const TensorData* t = tensor(i);
-    if (!t || !is_integer(t->dtype) || t->dims.size() > 1 || t->elements() > 4096) return std::nullopt;
-    std::vector<int64_t> out;
-    for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_int(*t, k));
-    return out;
-  }
+  if (!d) return integers_of(tensor(i));  // longer lists than those that are followed
   std::vector<int64_t> out;
   for (Dim x : *d) {
     const auto v = dims().constant_value(x);
@@ -109,16 +114,43 @@ std::optional<std::vector<double>> Op::known_reals(size_t i) {
   return out;
 }
 
+const TensorData* Op::given(size_t i) { return has(i) ? im.given(ref(i)) : nullptr; }
+
 std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
-  auto d = known_dims(i);
-  if (!d) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
-  return d;
+  if (auto d = known_dims(i)) return d;
+  if (const auto ints = integers_of(given(i))) {
+    std::vector<Dim> out;
+    for (int64_t v : *ints) out.push_back(dims().constant(v));
+    return out;
+  }
+  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  return std::nullopt;
 }
 
 std::optional<std::vector<int64_t>> Op::need_ints(size_t i, std::string_view what) {
-  auto d = known_ints(i);
-  if (!d) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant");
-  return d;
+  if (auto d = known_ints(i)) return d;
+  if (auto d = integers_of(given(i))) return d;
+  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant");
+  return std::nullopt;
+}
+
+std::optional<Known> Op::need_known(size_t i, std::string_view what) {
+  if (const Known* k = known(i)) return *k;
+  if (const TensorData* t = given(i))
+    if (auto k = known_from(*t, dims())) return k;
+  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  return std::nullopt;
+}
+
+std::optional<std::vector<double>> Op::need_reals(size_t i, std::string_view what) {
+  if (auto d = known_reals(i)) return d;
+  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype)) && t->dims.size() <= 1 && t->elements() <= 4096) {
+    std::vector<double> out;
+    for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_double(*t, k));
+    return out;
+  }
+  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " must be constant");
+  return std::nullopt;
 }
 
 std::optional<std::vector<int64_t>> Op::ints_or_input(std::string_view name, size_t i) {

@@ -54,12 +54,15 @@ class Op {
   int rank(size_t i) const { return type(i).rank(); }
   const Known* known(size_t i) { return has(i) ? im.known(work_.inputs[i]) : nullptr; }
   const TensorData* tensor(size_t i) { return has(i) ? im.tensor(work_.inputs[i]) : nullptr; }
+  const TensorData* given(size_t i);  // promised contents, where shapes depend on them
   // Known contents as sizes, integers or numbers; the second form fails with a message when they are needed but not known.
   std::optional<std::vector<Dim>> known_dims(size_t i);
   std::optional<std::vector<int64_t>> known_ints(size_t i);
   std::optional<std::vector<double>> known_reals(size_t i);
   std::optional<std::vector<Dim>> need_dims(size_t i, std::string_view what);
   std::optional<std::vector<int64_t>> need_ints(size_t i, std::string_view what);
+  std::optional<Known> need_known(size_t i, std::string_view what);
+  std::optional<std::vector<double>> need_reals(size_t i, std::string_view what);
 
   // Attributes. One of the wrong type is an error.
   bool has_attr(std::string_view name) const { return node().attribute(name) != nullptr; }

@@ -92,16 +92,17 @@ void resize(Op& op) {
     if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller") return (void)op.fail(Code::BadAttribute, "keep_aspect_ratio_policy " + quote(policy) + " is unknown");
     if (policy != "stretch" && !fit_aspect_ratio(op, policy, axes, &a)) return;
   } else if (has_scales) {
-    const Known* scales = op.known(scale_input);
-    if (!scales) return (void)op.unsupported("the scales depend on data that are only known at run time");
+    const auto scales = op.need_known(scale_input, "scales");
+    if (!scales) return;
     if (scales->v.size() != axes.size()) return (void)op.fail(Code::BadShape, "scales needs " + std::to_string(axes.size()) + " entries");
     if (!scaled_sizes(op, *scales, axes, &a)) return;
   } else {
     return (void)op.fail(Code::BadArity, "neither scales nor sizes are given");
   }
   if (a.coord == CoordMode::TfCropAndResize) {
-    const auto roi = op.known_reals(1);
-    if (!roi || roi->size() != 2 * axes.size()) return (void)op.unsupported("roi must be constant");
+    const auto roi = op.need_reals(1, "roi");
+    if (!roi) return;
+    if (roi->size() != 2 * axes.size()) return (void)op.fail(Code::BadShape, "roi needs " + std::to_string(2 * axes.size()) + " entries");
     a.roi.assign(2 * rank, 0);
     std::fill(a.roi.begin() + static_cast<std::ptrdiff_t>(rank), a.roi.end(), 1);
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -124,8 +125,9 @@ void upsample(Op& op) {
   a.sizes = op.sizes(0);
   Known scales;
   if (op.opset >= 9) {
-    if (!op.known(1)) return (void)op.unsupported("the scales depend on data that are only known at run time");
-    scales = *op.known(1);
+    auto given = op.need_known(1, "scales");
+    if (!given) return;
+    scales = std::move(*given);
   } else if (op.has_attr("scales")) {
     for (double v : op.floats("scales")) scales.v.push_back({Dim(0), 1, v, true});
   } else {

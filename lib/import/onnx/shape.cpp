@@ -1,5 +1,6 @@
 // Operators that make sizes, or tensors of given sizes.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "import/onnx/handlers.h"
@@ -210,30 +211,32 @@ void constant_of_shape(Op& op) {
 void range(Op& op) {
   const DType t = op.dtype(0);
   Dim length;
-  if (is_float(t)) {
-    const auto a = op.known_reals(0), z = op.known_reals(1), s = op.known_reals(2);
-    if (!a || !z || !s || a->size() != 1 || z->size() != 1 || s->size() != 1) {
-      const Known *start = op.known(0), *limit = op.known(1), *step = op.known(2);
-      const bool unit = start && limit && step && step->v.size() == 1 && step->v[0].is_real && step->v[0].real == 1 && limit->v.size() == 1 &&
-                        start->v.size() == 1 && start->v[0].is_real && start->v[0].real == 0 && !limit->v[0].is_real;
-      if (!unit) return (void)op.unsupported("the length depends on data that are only known at run time");
-      length = op.dims().ceil_div(limit->v[0].num, Dim(limit->v[0].den));
-    } else {
-      if ((*s)[0] == 0) return (void)op.fail(Code::BadAttribute, "the step is 0");
-      const double n = std::ceil(((*z)[0] - (*a)[0]) / (*s)[0]);
-      if (!(n < 1e15)) return (void)op.fail(Code::TooLarge, "the range is too long");
-      length = Dim(n > 0 ? static_cast<int64_t>(n) : 0);
-    }
+  const std::array<std::optional<Known>, 3> k{op.need_known(0, "start"), op.need_known(1, "limit"), op.need_known(2, "step")};
+  for (const auto& one : k) {
+    if (!one) return;
+    if (one->v.size() != 1) return (void)op.fail(Code::BadShape, "start, limit and step must be one number each");
+  }
+  const Num &start = k[0]->v[0], &limit = k[1]->v[0], &step = k[2]->v[0];
+  const auto real = [&](const Num& n) -> std::optional<double> {
+    const auto v = op.dims().constant_value(n.num);
+    if (n.is_real) return n.real;
+    return v ? std::optional(static_cast<double>(*v) / static_cast<double>(n.den)) : std::nullopt;
+  };
+  const auto first = real(start), last = real(limit), each = real(step);
+  if (!each) return (void)op.unsupported("the step must be constant");
+  if (*each == 0) return (void)op.fail(Code::BadAttribute, "the step is 0");
+  if (is_float(t) && first && last) {
+    const double n = std::ceil((*last - *first) / *each);
+    if (!(n < 1e15)) return (void)op.fail(Code::TooLarge, "the range is too long");
+    length = Dim(n > 0 ? static_cast<int64_t>(n) : 0);
+  } else if (is_float(t)) {
+    if (first != 0 || *each != 1 || limit.is_real) return (void)op.unsupported("the length is not a whole number for certain");
+    length = op.dims().ceil_div(limit.num, Dim(limit.den));
   } else {
-    const auto a = op.known_dims(0), z = op.known_dims(1), s = op.known_dims(2);
-    if (!a || !z || !s || a->size() != 1 || z->size() != 1 || s->size() != 1)
-      return (void)op.unsupported("the length depends on data that are only known at run time");
-    const auto step = op.dims().constant_value((*s)[0]);
-    if (!step) return (void)op.unsupported("the step must be constant");
-    if (*step == 0) return (void)op.fail(Code::BadAttribute, "the step is 0");
-    Dim span = *step > 0 ? op.dims().sub((*z)[0], (*a)[0]) : op.dims().sub((*a)[0], (*z)[0]);
+    const bool up = *each > 0;
+    Dim span = up ? op.dims().sub(limit.num, start.num) : op.dims().sub(start.num, limit.num);
     if (const auto v = op.dims().constant_value(span)) span = Dim(std::max<int64_t>(*v, 0));
-    length = op.dims().ceil_div(span, Dim(*step > 0 ? *step : -*step));
+    length = op.dims().ceil_div(span, Dim(static_cast<int64_t>(std::abs(*each))));
   }
   const auto scalar = [&](size_t i) { return op.b.reshape(op.in(i), {}); };
   op.set(0, op.b.create(OpKind::Range, {scalar(0), scalar(2)}, DimsAttrs{{length}, false}));

@@ -90,6 +90,18 @@ const TensorData* Importer::tensor(ValId v) {
   return &tensor_data(index);
 }
 
+const TensorData* Importer::given(ValId v) {
+  const uint32_t input = vals_[v.raw].input;
+  if (input == Val::kNone || !options_.contents) return nullptr;
+  const auto [it, fresh] = given_.try_emplace(input);
+  if (fresh) {
+    it->second = options_.contents(input, type(v).kind);
+    if (it->second && it->second->dtype != type(v).dtype) it->second.reset();
+    if (it->second) diagnostics_.warning(Code::UnboundDim, "shapes depend on its contents: the program is for the given ones only", "input " + quote(module_.text(vals_[v.raw].name)));
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
 const Known* Importer::known(ValId v) {
   if (!vals_[v.raw].known_checked) {
     vals_[v.raw].known_checked = true;
