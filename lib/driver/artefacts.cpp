@@ -4,6 +4,7 @@
 
 #include "driver/commands.h"
 #include "driver/dispatch.h"
+#include "driver/kernel_folder.h"
 #include "driver/target_traits.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
@@ -137,6 +138,11 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
   if (w.wants(Emit::Quant)) w.json("quant.json", [&](JsonWriter& j) { report::write_quant(precision, j, context); });
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
+  if (w.wants(Emit::Kernels) && !w.to_stdout() && has_kernel_folder(c.target)) {
+    const std::string kernels = "kernels/" + c.target;
+    if (!make_folder(folder + "/" + kernels, d)) return false;
+    write_kernel_folder(c.lir, c.target, [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, d);
+  }
   if (!w.to_stdout() && d.ok()) {
     const report::Manifest manifest{c.lir.fingerprint.hex(), w.written(), resolved_options(o, c.lir.alignment)};
     w.json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
