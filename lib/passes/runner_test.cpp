@@ -95,10 +95,8 @@ TEST_CASE("a fixed point ends when every pass has seen what the others left") {
   Fixture f;
   CHECK(run_to_fixed_point(f.m, f.list, 10, f.run.context, f.options, &f.report));
   CHECK(f.report.passes.size() == 2);
-<<<<<<< HEAD
   CHECK(run_passes(f.m, f.list, f.run.context, f.options, &f.report));
   CHECK(f.report.passes.size() == 2);
-=======
   // What the second pass leaves is merged by the first, and the second looks once more.
   Fixture g;
   Builder b(g.m.main());
@@ -107,7 +105,6 @@ TEST_CASE("a fixed point ends when every pass has seen what the others left") {
   g.list[1] = find_pass("algebraic_simplify");
   CHECK(run_to_fixed_point(g.m, g.list, 10, g.run.context, g.options, &g.report));
   CHECK(g.report.passes.size() == 4);
->>>>>>> simplify
 }
 
 TEST_CASE("random graphs are valid, and equal seeds give equal graphs") {

@@ -48,7 +48,7 @@ head -c 16 /dev/zero > "$TMPDIR/a.bin"
 expect 0 'warning.RLX0102.*b.bin' "$RLXC" compile "$TMPDIR/external.onnx" -o "$TMPDIR/allowed"
 expect 3 'error.RLX0102.*b.bin' "$RLXC" run "$TMPDIR/external.onnx" --data examples/bert_data
 head -c 8 /dev/zero > "$TMPDIR/b.bin"
-compile 3 'RLX0102.*cut short' "$TMPDIR/external.onnx"
+compile 3 'RLX0102.*which has 8' "$TMPDIR/external.onnx"
 head -c 16 /dev/zero > "$TMPDIR/b.bin"
 expect 0 '' "$RLXC" compile "$TMPDIR/external.onnx" -o "$TMPDIR/whole"
 
