@@ -31,7 +31,7 @@ std::vector<double> attention(const AttentionOperands& p) {
     const auto strides = strides_of(p.mask->dims);
     for (size_t i = 0, rank = strides.size(); i < rank; ++i) mask_stride[4 - rank + i] = p.mask->dims[i] == 1 ? 0 : strides[i];
   }
-  const double hidden = -std::numeric_limits<double>::infinity();
+  const double hidden = p.finite_mask ? -static_cast<double>(std::numeric_limits<float>::max()) : -std::numeric_limits<double>::infinity();
   for (int64_t b = 0; b < q.batch; ++b)
     for (int64_t h = 0; h < q.heads; ++h)
       for (int64_t i = 0; i < q.length; ++i) {
@@ -45,7 +45,7 @@ std::vector<double> attention(const AttentionOperands& p) {
                   : 0;
           const bool causal = p.kind == MaskKind::Causal || p.kind == MaskKind::SlidingWindow;
           const bool visible = (!causal || j <= position) && (p.kind != MaskKind::SlidingWindow || j >= position - p.window) &&
-                               (p.kind != MaskKind::Custom || m != 0);
+                               (!p.mask || p.kind == MaskKind::Bias || p.kind == MaskKind::None || m != 0);
           if (visible) {
             const double* key = p.k.data() + k.at(b, h / group, j);
             s = 0;
@@ -112,7 +112,7 @@ bool eval_attention(Context& c) {
   p.y_view = head_view(c.result_dims(), a.out_layout, p.q_view.heads);
   p.q = c.doubles(0), p.k = c.doubles(1), p.v = c.doubles(2);
   p.mask = c.has(3) ? &c.t(3) : nullptr;
-  p.kind = a.mask, p.window = a.window, p.scale = a.scale, p.softcap = a.softcap;
+  p.kind = a.mask, p.window = a.window, p.scale = a.scale, p.softcap = a.softcap, p.finite_mask = a.finite_mask;
   return c.put_result(0, attention(p));
 }
 

@@ -21,6 +21,7 @@ struct AttentionOperands {
   MaskKind kind = MaskKind::None;
   int64_t window = 0;
   double scale = 0, softcap = 0;
+  bool finite_mask = false;  // hidden scores are the lowest f32
 };
 std::vector<double> attention(const AttentionOperands&);
 

@@ -36,7 +36,7 @@ const std::array<Evaluator, kOpCount>& evaluators() {
     for (auto family : {std::span<const Entry>(core), movement_evaluators(), scatter_evaluators(), linear_evaluators(),
                         reduce_evaluators(), norm_evaluators(), attention_evaluators(), conv_evaluators(), pool_evaluators(),
                         recurrent_evaluators(), quant_evaluators(), fft_evaluators(), resize_evaluators(), fused_evaluators(),
-                        hir_evaluators(), control_evaluators(), sequence_evaluators()})
+                        hir_evaluators(), control_evaluators(), sequence_evaluators(), dynamic_evaluators(), string_evaluators()})
       for (const Entry& e : family) t[static_cast<size_t>(e.op)] = e.run;
     return t;
   }();
