@@ -174,7 +174,7 @@ std::optional<Known> Op::need_known(size_t i, std::string_view what) {
 
 std::optional<std::vector<double>> Op::need_reals(size_t i, std::string_view what) {
   if (auto d = known_reals(i)) return d;
-  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype)) && t->dims.size() <= 1 && t->elements() <= 4096) {
+  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype) || t->dtype == DType::Bool) && t->dims.size() <= 1 && t->elements() <= 4096) {
     std::vector<double> out;
     for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_double(*t, k));
     return out;
