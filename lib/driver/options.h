@@ -11,8 +11,9 @@
 
 namespace rlxc {
 
-enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Svg, Kernels };
-inline constexpr std::string_view kEmitNames[] = {"lir", "plan", "fusion", "dispatch", "precision", "quant", "svg", "kernels"};
+enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Graph, Arena, Kernels };
+// "svg" names both pictures, graph and arena.
+inline constexpr std::string_view kEmitNames[] = {"lir", "plan", "fusion", "dispatch", "precision", "quant", "graph", "arena", "kernels"};
 
 struct Options {
   std::string input;
@@ -20,6 +21,8 @@ struct Options {
   std::string output = "out";               // a folder, or "-" for standard output with a single artefact
   std::set<Emit> emit;                      // empty: all
   DimBindings bind;
+  bool need_weights = false;                // a weights file that is missing is an error, always (running a model)
+  bool allow_missing_weights = false;       // it never is; without either flag, only when none of the model's files is there
 
   std::string precision = "f32";            // f32, f16, automixed, automixed-conservative, automixed-bf16, custom:FILE
   std::string calibration;                  // file

@@ -7,10 +7,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "driver/cpu_package.h"
-#include "target/native.h"
+#include "target/process.h"
 
 namespace rlxc {
 
@@ -63,15 +62,14 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   const std::string library = (folder.path / "package.so").string(), log = (folder.path / "log").string();
   std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared", "-pthread"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
-  for (const TextFile& f : write_cpu_package(p, {options.threads, false})) {
+  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
     const fs::path path = folder.path / f.name;
     std::ofstream(path) << f.content;
     if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(path.string());
   }
   command.insert(command.end(), {"-lm", "-o", library});
-  const bool built = target::run_command(command, log);
-  std::ifstream messages(log);
-  const std::string said{std::istreambuf_iterator<char>(messages), {}};
+  std::string said;
+  const bool built = target::run_command(command, log, &said);
   if (!built || !said.empty()) {
     diagnostics.error(Code::ToolFailed, options.compiler + ": " + said.substr(0, 8000), "package " + p.name);
     return nullptr;
@@ -87,20 +85,15 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   }
   loaded->api_ = std::move(api);
   std::vector<const void*> weights;
-  for (const codegen::Weight& w : p.weights) {
-    const TensorData& d = p.lir->module->data[w.data];
-    weights.push_back(d.bytes.data());
-    if (!d.splat) continue;
-    std::vector<std::byte>& all = loaded->expanded_.emplace_back(static_cast<size_t>(w.bytes));
-    for (size_t i = 0; i < all.size(); ++i) all[i] = d.bytes[i % d.bytes.size()];
-    weights.back() = all.data();
-  }
+  for (const codegen::Weight& w : p.weights) weights.push_back(p.lir->module->data[w.data].bytes.data());
   int error = 0;
   loaded->context_ = loaded->api_->create_from(weights.data(), &error);
   if (loaded->context_) return loaded;
   diagnostics.error(Code::ToolFailed, "the package could not be prepared: error " + std::to_string(error), "package " + p.name);
   return nullptr;
 }
+
+LoadedPackage::LoadedPackage(const codegen::Package& p) : package_(p) {}
 
 LoadedPackage::~LoadedPackage() {
   if (context_) api_->destroy(context_);

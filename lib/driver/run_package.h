@@ -30,14 +30,13 @@ class LoadedPackage {
   std::optional<std::vector<eval::HostValue>> run(std::span<const eval::HostValue> inputs, Diagnostics&);
 
  private:
-  explicit LoadedPackage(const codegen::Package& p) : package_(p) {}
+  explicit LoadedPackage(const codegen::Package&);
   struct Api;
 
   const codegen::Package& package_;
   void* library_ = nullptr;
   void* context_ = nullptr;
   std::unique_ptr<Api> api_;
-  std::vector<std::vector<std::byte>> expanded_;  // weights that the module holds as one repeated element
 };
 
 std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&, const RunOptions& = {});

@@ -31,7 +31,7 @@ std::vector<double> attention(const AttentionOperands& p) {
     const auto strides = strides_of(p.mask->dims);
     for (size_t i = 0, rank = strides.size(); i < rank; ++i) mask_stride[4 - rank + i] = p.mask->dims[i] == 1 ? 0 : strides[i];
   }
-  const double hidden = p.finite_mask ? -static_cast<double>(std::numeric_limits<float>::max()) : -std::numeric_limits<double>::infinity();
+  const double hidden = p.finite_mask ? std::numeric_limits<float>::lowest() : -std::numeric_limits<double>::infinity();
   for (int64_t b = 0; b < q.batch; ++b)
     for (int64_t h = 0; h < q.heads; ++h)
       for (int64_t i = 0; i < q.length; ++i) {
@@ -45,7 +45,7 @@ std::vector<double> attention(const AttentionOperands& p) {
                   : 0;
           const bool causal = p.kind == MaskKind::Causal || p.kind == MaskKind::SlidingWindow;
           const bool visible = (!causal || j <= position) && (p.kind != MaskKind::SlidingWindow || j >= position - p.window) &&
-                               (!p.mask || p.kind == MaskKind::Bias || p.kind == MaskKind::None || m != 0);
+                               (p.kind == MaskKind::Bias || !p.mask || m != 0);
           if (visible) {
             const double* key = p.k.data() + k.at(b, h / group, j);
             s = 0;

@@ -12,8 +12,9 @@ struct HeadView {
 };
 HeadView head_view(std::span<const int64_t> dims, AttentionLayout, int64_t heads, bool transposed = false);
 
-// y(b,h,s,:) = sum over keys of softmax(scale * q.k, soft-capped, masked) * v. Rows without a visible key give 0. `mask` (bool:
-// true is visible; float: added) has sizes that broadcast to [B,H,Sq,Sk]. Queries stand at the end of the keys.
+// y(b,h,s,:) = sum over keys of softmax(scale * q.k, soft-capped, masked) * v. Rows without a visible key give 0, with
+// `finite_mask` the mean of v. `mask` (kind bias: added to the scores; else true is visible) has sizes that broadcast to
+// [B,H,Sq,Sk]; a causal or window mask may have one too. Queries stand at the end of the keys.
 struct AttentionOperands {
   std::vector<double> q, k, v;
   HeadView q_view, k_view, v_view, y_view;
@@ -21,7 +22,7 @@ struct AttentionOperands {
   MaskKind kind = MaskKind::None;
   int64_t window = 0;
   double scale = 0, softcap = 0;
-  bool finite_mask = false;  // hidden scores are the lowest f32
+  bool finite_mask = false;
 };
 std::vector<double> attention(const AttentionOperands&);
 

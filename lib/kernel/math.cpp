@@ -82,6 +82,36 @@ Expr log1p_of(Expr x) {
   return select(u == 1.0, x, select(abs(x) < lit(x, 16777216.0), corrected, log(u)));
 }
 
+// x = j pi/4 + r with j even and |r| <= pi/4; the pieces of pi/4 are short, so that j times each is exact.
+Expr octant(Expr x, Expr* j) {
+  Expr a = abs(x), n = floor(a * 1.27323954473516);
+  n = select(floor(n * 0.5) * 2.0 == n, n, n + 1.0);
+  *j = cast_to(n - floor(n * 0.125) * 8.0, DType::I32);
+  return fma(n, splat(x, -3.77489497744594108e-8), fma(n, splat(x, -2.4187564849853515625e-4), fma(n, splat(x, -0.78515625), a)));
+}
+
+Expr sin_polynomial(Expr r) {
+  Expr s = r * r;
+  return fma(polynomial(s, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1}) * s, r, r);
+}
+
+Expr cos_polynomial(Expr r) {
+  Expr s = r * r;
+  return fma(polynomial(s, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2}) * s, s, fma(s, splat(r, -0.5), splat(r, 1.0)));
+}
+
+Expr sin_of(Expr x) {
+  Expr j, r = octant(x, &j);
+  Expr v = select(j == 2 || j == 6, cos_polynomial(r), sin_polynomial(r));
+  return select((j >= 4) != (x < 0.0), -v, v);
+}
+
+Expr cos_of(Expr x) {
+  Expr j, r = octant(x, &j);
+  Expr v = select(j == 2 || j == 6, sin_polynomial(r), cos_polynomial(r));
+  return select(j == 2 || j == 4, -v, v);
+}
+
 // |a|^b, negative for negative a and odd b; NaN for negative a and b that is no integer.
 Expr pow_of(Expr a, Expr b) {
   Expr size = exp(b * log(abs(a)));
@@ -97,7 +127,7 @@ Expr pow_of(Expr a, Expr b) {
 bool has_definition(ExprOp op) {
   switch (op) {
     case ExprOp::Exp: case ExprOp::Log: case ExprOp::Tanh: case ExprOp::Erf: case ExprOp::Expm1: case ExprOp::Log1p:
-    case ExprOp::Pow: case ExprOp::IsNan: case ExprOp::IsInf: return true;
+    case ExprOp::Sin: case ExprOp::Cos: case ExprOp::Tan: case ExprOp::Pow: case ExprOp::IsNan: case ExprOp::IsInf: return true;
     default: return false;
   }
 }
@@ -114,6 +144,9 @@ Kernel define(ExprOp op, Type t) {
     case ExprOp::Erf: r = erf_of(x); break;
     case ExprOp::Expm1: r = expm1_of(x); break;
     case ExprOp::Log1p: r = log1p_of(x); break;
+    case ExprOp::Sin: r = sin_of(x); break;
+    case ExprOp::Cos: r = cos_of(x); break;
+    case ExprOp::Tan: r = sin(x) / cos(x); break;
     case ExprOp::Pow: r = pow_of(x, in[1]); break;
     case ExprOp::IsNan: r = (bits(x) & 0x7FFFFFFF) > 0x7F800000; break;
     default: r = (bits(x) & 0x7FFFFFFF) == 0x7F800000; break;

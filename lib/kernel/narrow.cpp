@@ -9,10 +9,10 @@ bool fits(Interval i) { return i.empty() || (i.min >= INT32_MIN && i.max <= INT3
 
 class Narrow {
  public:
-  explicit Narrow(Kernel* k) : k_(k), ranges_(*k), narrow_(k->vars.size(), false) {}
+  Narrow(Kernel* k, bool assume) : k_(k), assume_(assume), ranges_(*k), narrow_(k->vars.size(), false) {}
 
   int run() {
-    for (VarId v : k_->symbols) narrow(v, fits({k_->var(v).min, k_->var(v).max}));
+    for (VarId v : k_->symbols) narrow(v, assume_ || fits({k_->var(v).min, k_->var(v).max}));
     block(&k_->body);
     for (Buffer& b : k_->buffers) b.extent = rewrite(b.extent);
     // Types change last: until here the analysis saw the kernel as it was.
@@ -94,7 +94,7 @@ class Narrow {
     bool arithmetic = is64 && !memory && e.op != ExprOp::Bitcast;
     if (memory) {
       if (e.op == ExprOp::LoadIf && was64[2]) args[2] = wide(args[2]);
-    } else if (!all_narrow || (arithmetic && !fits(ranges_.of(id))) || e.op == ExprOp::Bitcast) {
+    } else if (!all_narrow || (arithmetic && !assume_ && !fits(ranges_.of(id))) || e.op == ExprOp::Bitcast) {
       for (int a = 0; a < operand_count(e.op); ++a)
         if (was64[a]) args[a] = wide(args[a]);
       arithmetic = false;
@@ -106,6 +106,7 @@ class Narrow {
   }
 
   Kernel* k_;
+  bool assume_;
   Ranges ranges_;
   std::vector<bool> narrow_;
   int count_ = 0;
@@ -113,6 +114,6 @@ class Narrow {
 
 }  // namespace
 
-int narrow_indices(Kernel& k) { return Narrow(&k).run(); }
+int narrow_indices(Kernel& k, bool assume) { return Narrow(&k, assume).run(); }
 
 }  // namespace rlxc::kernel

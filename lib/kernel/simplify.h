@@ -28,8 +28,9 @@ int sink_reads(Kernel&);
 int split_deep(Kernel&, int height = 16);
 
 // i64 arithmetic that provably fits becomes i32: loops, symbols, indices. Not part of simplify(): for targets whose lanes
-// compute 32 bits at a time. Symbols become i32 arguments.
-int narrow_indices(Kernel&);
+// compute 32 bits at a time. Symbols become i32 arguments. `assume`: where it can't be proven it is taken for granted, for
+// devices whose buffers have less than 2^31 elements.
+int narrow_indices(Kernel&, bool assume = false);
 
 // Drops expressions that no statement uses.
 void compact(Kernel&);

@@ -1,6 +1,7 @@
-// What a pass is: a function from a module to "changed?" and counts. It reads its options from the context, records every
-// decision (fused, or why not) where it is taken, and does not log, read the environment or abort. Each pass recurses into
-// sub-graphs where that preserves the meaning. The runner (runner.h) times, verifies and dumps.
+// What a pass is: a function from a module to "changed?" and counts. It is idempotent: run again at once, it changes nothing. It
+// reads its options from the context, records every decision (fused, or why not) where it is taken, and does not log, read the
+// environment or abort. Each pass recurses into sub-graphs where that preserves the meaning. The runner (runner.h) times, verifies
+// and dumps.
 #pragma once
 #include <bitset>
 #include <optional>
@@ -15,6 +16,9 @@
 namespace rlxc {
 
 enum class PrecisionPolicy : uint8_t { F32, F16, AutoMixed, AutoMixedConservative, AutoMixedBf16, Custom };
+
+// How HIR blocks are lowered: into primitive chains that the fusion passes see whole, or into fused operations at once.
+enum class FusionPolicy : uint8_t { Fusable, Direct };
 
 // What the target can do, as far as passes need to know. Filled from the target's capability row.
 struct TargetTraits {
@@ -59,6 +63,7 @@ struct CalibrationRecord {
 };
 
 struct PassOptions {
+  FusionPolicy fusion = FusionPolicy::Fusable;
   PrecisionPolicy precision = PrecisionPolicy::F32;
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;

@@ -132,7 +132,7 @@ class BoxMaker {
       last = scope, first = false;
     }
     size_t level = 0, runs = 1;
-    for (size_t l = 1; l <= kDeepest && runs + boundaries[l - 1] <= kMostBoxes; ++l) {
+    for (size_t l = 1; l <= kDeepest && runs + boundaries[l - 1] < kMostBoxes; ++l) {
       runs += boundaries[l - 1];
       if (boundaries[l - 1] > 0) level = l;
     }

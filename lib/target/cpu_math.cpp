@@ -1,5 +1,7 @@
 #include "target/cpu_math.h"
 
+#include <algorithm>
+
 #include "kernel/math.h"
 #include "target/scalar_helpers.h"
 
@@ -161,8 +163,10 @@ std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
 }  // namespace
 
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
-  bool polynomial = t.lanes > 1 && t.dtype == DType::F32 && op != ExprOp::Pow && op != ExprOp::IsNan && op != ExprOp::IsInf;
-  if (polynomial && kernel::has_definition(op)) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
+  // The others of kernel/math.h: lane by lane they are more precise (pow, sin of large arguments) or faster.
+  constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Log, ExprOp::Tanh, ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
+  const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 && std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
+  if (polynomial) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
 }
 

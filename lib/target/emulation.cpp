@@ -142,7 +142,7 @@ struct bfloat {
 )";
 
 constexpr std::string_view kCuda = R"(#pragma once
-#include "fibers.h"
+#include <fibers.h>
 #define __global__
 #define __device__
 #define __shared__ static
@@ -163,7 +163,7 @@ using std::isinf;
 )";
 
 constexpr std::string_view kMetal = R"(#pragma once
-#include "fibers.h"
+#include <fibers.h>
 #define kernel extern "C"
 #define device
 #define constant const
@@ -273,8 +273,8 @@ void atomic_fetch_add_explicit(T* p, V v, memory_order) { *p += v; }
 
 std::vector<std::pair<std::string, std::string>> emulation_headers() {
   std::vector<std::pair<std::string, std::string>> files = {{"fibers.h", std::string(kFibers)}, {"metal_stdlib", std::string(kMetal)}};
-  for (const char* name : {"cuda_fp16.h", "cuda_bf16.h", "math_constants.h"}) files.push_back({name, "#include \"cuda.h\"\n"});
-  for (const char* name : {"hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bfloat16.h"}) files.push_back({name, "#include \"../cuda.h\"\n"});
+  for (const char* name : {"cuda_fp16.h", "cuda_bf16.h", "math_constants.h"}) files.push_back({name, "#include <cuda.h>\n"});
+  for (const char* name : {"hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bfloat16.h"}) files.push_back({name, "#include <cuda.h>\n"});
   files.push_back({"cuda.h", std::string(kCuda)});
   return files;
 }

@@ -1,6 +1,7 @@
 #include "target/kernel_check.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "kernel/interpret.h"
@@ -8,6 +9,9 @@
 #include "kernel/value.h"
 #include "kernel/verify.h"
 #include "target/native.h"
+#include "target/process.h"
+#include "target/render.h"
+#include "target/wgpu.h"
 
 namespace rlxc::target {
 namespace {
@@ -35,19 +39,21 @@ struct Arena {
   }
 };
 
-std::string compare(const KernelCase& c, const Arena& arena) {
+std::string compare(const KernelCase& c, const Arena& arena, bool wgsl = false) {
   for (size_t i = 0; i < c.buffers.size(); ++i) {
     const CheckBuffer& b = c.buffers[i];
     const std::vector<unsigned char>& bytes = arena.bytes[i];
     for (size_t g = 0; g < kGuard; ++g)
       if (bytes[g] != kGuardByte || bytes[bytes.size() - 1 - g] != kGuardByte) return "a store out of bounds of argument " + std::to_string(i);
     if (!b.output) continue;
-    for (size_t j = 0; j < b.values.size(); ++j) {
+    const size_t checked = b.values.size() - (wgsl ? c.special : 0);
+    for (size_t j = 0; j < checked; ++j) {
       Value v = read_element(b.dtype, arena.pointers[i], static_cast<int64_t>(j));
       double want = b.values[j], got = is_float(b.dtype) ? v.f : static_cast<double>(v.i);
       if (is_float(b.dtype)) want = round_to(b.dtype, want);
       double ulp = b.dtype == DType::BF16 ? 0x1p-7 : b.dtype == DType::F16 ? 0x1p-10 : 0;
-      double slack = is_float(b.dtype) ? c.atol + (c.rtol + ulp) * std::fabs(want) : 0;
+      double rtol = wgsl ? std::max(c.rtol, 1e-4) : c.rtol, atol = wgsl ? std::max(c.atol, 1e-5) : c.atol;
+      double slack = is_float(b.dtype) ? atol + (rtol + ulp) * std::fabs(want) : 0;
       bool same = got == want || (std::isnan(got) && std::isnan(want)) || std::fabs(got - want) <= slack;
       if (!same) return "argument " + std::to_string(i) + " at " + std::to_string(j) + ": " + std::to_string(got) + ", expected " + std::to_string(want);
     }
@@ -106,11 +112,58 @@ void run_native(const std::vector<Built>& built, const NativeOptions& options, s
   }
 }
 
+bool fits_wgsl(const Built& b) {
+  for (const CheckBuffer& c : b.origin->buffers)
+    if (c.dtype == DType::F64) return false;
+  return true;
+}
+
+// On Dawn, where RLXC_WEBGPU names a folder with the npm package `webgpu`.
+void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std::string>* problems) {
+  if (!std::getenv("RLXC_WEBGPU")) return;
+  TemporaryFolder folder;
+  std::string data, jobs;
+  std::vector<std::vector<size_t>> offsets(built.size());
+  for (size_t i = 0; i < built.size(); ++i) {
+    Built& b = built[i];
+    wgpu_prepare(b.kernel);
+    std::string refused = wgpu_refuses(b.kernel), module = "k" + std::to_string(i) + ".wgsl";
+    if (!refused.empty()) problems->push_back(b.where + ", as WGSL: " + refused);
+    folder.write(module, render(b.kernel, wgpu()));
+    Launch launch = launch_of(b.kernel);
+    jobs += module + " " + b.kernel.name;
+    for (int64_t n : extents(b.kernel, launch.grid, b.origin->symbols)) jobs += " " + std::to_string(n);
+    Arena arena(b.origin->buffers);
+    const size_t begin = data.size();
+    for (size_t j = 0; j < arena.pointers.size(); ++j) {
+      size_t bytes = arena.bytes[j].size() - 2 * kGuard;
+      offsets[i].push_back(data.size());
+      jobs += " " + std::to_string((data.size() - begin) * 8 / static_cast<size_t>(rlxc::bits(b.origin->buffers[j].dtype)));
+      data.append(static_cast<const char*>(arena.pointers[j]), bytes);
+      data.resize((data.size() + 15) / 16 * 16);
+    }
+    for (int64_t n : b.origin->symbols) jobs += " " + std::to_string(n);
+    jobs += " ; " + std::to_string(begin) + " " + std::to_string(data.size() - begin) + "\n";
+  }
+  folder.write("jobs", jobs);
+  folder.write("data", data);
+  std::string output;
+  bool ran = run_command({"node", std::string(source_dir) + "/scripts/run-wgsl.mjs", folder.path()}, folder.path() + "/log", &output);
+  if (!ran || !output.empty()) problems->push_back("WGSL: " + output.substr(0, 4000));
+  data = folder.read("data");
+  for (size_t i = 0; i < built.size(); ++i) {
+    Arena arena(built[i].origin->buffers);
+    for (size_t j = 0; j < arena.pointers.size(); ++j) std::memcpy(arena.pointers[j], data.data() + offsets[i][j], arena.bytes[j].size() - 2 * kGuard);
+    std::string wrong = compare(*built[i].origin, arena, true);
+    if (!wrong.empty()) problems->push_back(built[i].where + ", as WGSL: " + wrong);
+  }
+}
+
 }  // namespace
 
-std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
+std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases, const char* source_dir) {
   std::vector<std::string> problems;
-  std::vector<Built> threads, grids, metal;
+  std::vector<Built> threads, grids, metal, wgsl;
   int number = 0;
   for (const KernelCase& c : cases)
     for (const auto& [mapping_name, mapping] : test_mappings()) {
@@ -125,7 +178,9 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
         InterpretResult run = interpret(k, arena.pointers, c.symbols);
         std::string wrong = run.ok() ? compare(c, arena) : run.findings[0];
         if (!wrong.empty()) problems.push_back(where + ", interpreted " + stage + ": " + wrong);
-        stage[0] == 'a' ? simplify(k) : 0;
+        if (stage[0] == 'a') simplify(k);
+        if (stage[0] == 's' && mapping_name == "lanes") wgsl.push_back({&c, where, k});
+        if (!wgsl.empty() && !fits_wgsl(wgsl.back())) wgsl.pop_back();
         if (stage[0] == 's' && mapping.lanes) narrow_indices(k);
       }
       if (mapping.lanes && !uses_f64(k)) metal.push_back({&c, where, k});
@@ -138,6 +193,7 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
   cxx.dialect = Dialect::Hip;
   run_native(grids, cxx, &problems);
   run_native(metal, {Dialect::Metal, "clang++", {"-O1", "-w"}}, &problems);
+  run_wgsl(std::move(wgsl), source_dir, &problems);
   return problems;
 }
 

@@ -22,14 +22,20 @@ struct KernelCase {
   std::vector<CheckBuffer> buffers;
   std::vector<int64_t> symbols;
   double rtol = 1e-4, atol = 1e-5;
+  // Elements at the end of each buffer that WGSL may treat as it likes (infinities, NaN, subnormals).
+  size_t special = 0;
 };
 
 // Mappings that tests go through: scalar and vector loops on threads, grids of lanes with and without shuffles.
 std::vector<std::pair<std::string, kernel::Mapping>> test_mappings();
 
 // Builds every case for every mapping, verifies and simplifies it, interprets it before and after, and where it is for
-// threads also runs it as C (one call of the compiler for all). Returns what went wrong, empty when nothing did.
-std::vector<std::string> check_kernels(const std::vector<KernelCase>&);
+// threads also runs it as C; where it is for a grid, as CUDA, HIP and MSL on fibers, and as WGSL where RLXC_WEBGPU is set (one
+// call of each compiler for all cases). Returns what went wrong, empty when nothing did.
+#ifndef RLXC_SOURCE_DIR
+#define RLXC_SOURCE_DIR "."
+#endif
+std::vector<std::string> check_kernels(const std::vector<KernelCase>&, const char* source_dir = RLXC_SOURCE_DIR);
 
 // Uniform in [low, high) (integers: inclusive), the same on every machine for the same seed; rounded to the dtype.
 std::vector<double> random_values(size_t n, DType, double low, double high, uint64_t seed);

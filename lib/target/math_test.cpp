@@ -61,7 +61,7 @@ KernelCase unary(const Function& f, DType t) {
   c.name = std::string(f.name) + " " + std::string(rlxc::name(t));
   std::vector<double> x = random_values(333, t, f.low, f.high, 7);
   if (f.everywhere)
-    for (double v : {0.0, -0.0, 1.0, -1.0, 1e-30, 1e-40, 3e38, double(INFINITY), -double(INFINITY), double(NAN)}) x.push_back(v);
+    for (double v : {0.0, -0.0, 1.0, -1.0, 1e-30, 1e-40, 3e38, double(INFINITY), -double(INFINITY), double(NAN)}) x.push_back(v), ++c.special;
   if (t == DType::F32)
     for (double& v : x) v = static_cast<float>(v);
   CheckBuffer y{t, {}, true};

@@ -1,24 +1,16 @@
 #include "target/native.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "target/cpu.h"
 #include "target/cuda.h"
 #include "target/emulation.h"
 #include "target/metal.h"
+#include "target/process.h"
 #include "target/render.h"
-
-extern char** environ;
 
 namespace rlxc::target {
 namespace {
@@ -38,37 +30,16 @@ struct DialectRow {
 };
 constexpr DialectRow kDialects[] = {{cpu, "-std=gnu11"}, {cuda, "-std=c++17"}, {rocm, "-std=c++17"}, {metal, "-std=c++17"}};
 
-std::string read_file(const fs::path& p) {
-  std::ifstream in(p);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 }  // namespace
-
-bool run_command(const std::vector<std::string>& command, const std::string& log) {
-  std::vector<char*> argv;
-  for (const std::string& s : command) argv.push_back(const_cast<char*>(s.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ), status = -1;
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) return false;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel::Kernel*>& kernels, const NativeOptions& options,
                                                   std::string* error) {
-  std::string folder = (fs::temp_directory_path() / "rlxc-XXXXXX").string();
-  if (!mkdtemp(folder.data())) {
-    *error = "can't make a folder for temporary files in " + fs::temp_directory_path().string();
+  TemporaryFolder folder;
+  if (folder.path().empty()) {
+    *error = "can't make a folder for temporary files";
     return nullptr;
   }
-  fs::path at(folder), log = at / "log", library = at / "kernels.so";
+  fs::path at(folder.path()), library = at / "kernels.so";
   const DialectRow& row = kDialects[static_cast<size_t>(options.dialect)];
   bool is_c = options.dialect == Dialect::C;
   fs::path source_path = at / (is_c ? "kernels.c" : "kernels.cpp"), runtime = at / "parallel.c";
@@ -87,8 +58,8 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
   }
   for (std::string s : {source_path.string(), std::string("-lm"), std::string("-o"), library.string()})
     command.push_back(s);
-  bool built = run_command(command, log.string());
-  std::string messages = read_file(log);
+  std::string messages;
+  bool built = run_command(command, (at / "log").string(), &messages);
   std::unique_ptr<NativeModule> module;
   if (built && messages.empty()) {
     module.reset(new NativeModule);
@@ -102,8 +73,6 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
   } else {
     *error = options.compiler + ": " + messages.substr(0, 20000);
   }
-  std::error_code ignored;
-  fs::remove_all(at, ignored);
   return module;
 }
 

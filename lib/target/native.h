@@ -20,9 +20,6 @@ struct NativeOptions {
   bool threads = false;
 };
 
-// Runs a command, found by PATH, with all it prints in the file `log`; false where it does not start or fails.
-bool run_command(const std::vector<std::string>& command, const std::string& log);
-
 class NativeModule {
  public:
   // One compiler call for all kernels. Null and `*error` (the compiler's messages) where that fails or says anything at all.

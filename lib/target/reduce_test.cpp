@@ -38,7 +38,7 @@ KernelCase reduce(std::vector<int64_t> shape, std::vector<bool> axes, Reference 
   c.build = [=](Builder& b, const Mapping& m) {
     ReduceSpec s;
     for (int64_t d : shape) s.shape.push_back(d);
-    if (symbolic) s.shape[0] = b.symbol("batch");
+    if (symbolic) s.shape[0] = b.symbol("batch", 0, 1000);
     s.reduced = axes, s.combine = r.combine;
     s.input = s.output = t, s.accumulate = compute_dtype(t);
     if (mean_square) {

@@ -328,10 +328,11 @@ std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions
     return nullptr;
   }
   const size_t slash = path.rfind('/');
-  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1), slash == path.npos ? path : path.substr(slash + 1), options.allow_missing_weights);
+  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1), slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
   auto module = std::make_unique<Module>();
   Importer importer(*module, source, model, options, d);
   importer.run();
+  source.report_missing(d);
   return d.errors() == errors ? std::move(module) : nullptr;
 }
 

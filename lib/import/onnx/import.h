@@ -3,6 +3,7 @@
 // Shapes are resolved during import: what exporters compute with Shape, Gather, Concat, ... arrives as symbolic sizes in the
 // attributes of Reshape, Expand, Slice, ... and the nodes that computed them are made only where their values are data.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,15 +13,19 @@
 
 namespace rlxc::onnx_import {
 
+// What becomes of tensors whose external file cannot be opened: they are errors; errors unless another external file of the model
+// is there; parameters without data and a warning.
+enum class MissingWeights : uint8_t { Refuse, AllowSome, Allow };
+
 struct ImportOptions {
   DimBindings bind;                        // sizes for symbols that the model names
   size_t max_nodes = 20'000'000;           // ONNX nodes, those of bodies counted each time they are imported
   int max_depth = 64;                      // of nested sub-graphs and function calls
   size_t max_function_expansion = 1'000'000;  // ONNX nodes that come from inlined model-local functions
+  MissingWeights missing_weights = MissingWeights::Refuse;
   // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
   // warning says. Without it such models are unsupported.
   std::function<std::optional<TensorData>(size_t i, TypeKind)> contents;
-  bool allow_missing_weights = false;      // external data that are not there become parameters without data
 };
 
 // Null when there is an error among the diagnostics.

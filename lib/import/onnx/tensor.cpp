@@ -1,5 +1,6 @@
 #include "import/onnx/tensor.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ir/dim.h"
@@ -61,16 +62,19 @@ bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t
   auto it = external_.find(e.location);
   if (it == external_.end()) {
     Diagnostics local;
-    auto file = resolve_external(folder_, e.location, local);
-    it = external_.emplace(std::string(e.location), file ? std::make_shared<const MappedFile>(std::move(*file)) : nullptr).first;
-    const bool tolerated = allow_missing_ && !local.ok() && local.items()[0].code == Code::MissingWeights;
-    if (!tolerated)
-      for (const Diagnostic& item : local.items()) d.add(item);
+    External external;
+    if (auto file = resolve_external(folder_, e.location, local)) external.file = std::make_shared<const MappedFile>(std::move(*file));
+    for (const Diagnostic& item : local.items())
+      if (item.code == Code::MissingWeights) external.problem = item.where + ": " + item.message;
+      else d.add(item);
+    it = external_.emplace(std::string(e.location), std::move(external)).first;
   }
-  const MappedFile* file = it->second.get();
+  External& external = it->second;
+  const MappedFile* file = external.file.get();
   if (file && e.length && *e.length != size)
     return d.error(Code::BadTensor, "the external data have " + std::to_string(*e.length) + " bytes, the shape needs " + std::to_string(size), where), false;
-  if (file && !in_bounds(e.offset, size, file->size()) && !allow_missing_) {
+  const bool there = file && in_bounds(e.offset, size, file->size());
+  if (file && !there && policy_ != MissingWeights::Allow) {
     d.error(Code::MissingWeights,
             "the external data end at byte " + std::to_string(e.offset + size) + " of " + quote(e.location) + ", which has " + std::to_string(file->size()), where,
             "the file is cut short or belongs to another model");
@@ -78,13 +82,28 @@ bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t
   }
   data->file = std::string(e.location);
   data->offset = e.offset;
-  if (!file || !in_bounds(e.offset, size, file->size())) {
-    if (missing) *missing = true;
-    return allow_missing_;
+  if (!there) {
+    if (!missing && !external.problem.empty()) d.error(Code::MissingWeights, external.problem, where);
+    if (!missing) return false;
+    *missing = true;
+    ++external.tensors;
+    external.bytes += size;
+    return file || !external.problem.empty();
   }
   data->bytes = file->bytes().subspan(e.offset, size);
-  data->owner = it->second;
+  data->owner = external.file;
   return true;
+}
+
+void TensorSource::report_missing(Diagnostics& d) const {
+  const bool any_there = std::any_of(external_.begin(), external_.end(), [](const auto& e) { return e.second.file != nullptr; });
+  const bool allowed = policy_ == MissingWeights::Allow || (policy_ == MissingWeights::AllowSome && any_there);
+  for (const auto& [location, e] : external_) {
+    if (e.problem.empty()) continue;
+    const std::string message = e.problem + " (" + std::to_string(e.tensors) + " tensors, " + std::to_string(e.bytes) + " bytes)";
+    if (allowed) d.warning(Code::MissingWeights, message, {}, "their shapes are known and their values are not: the model can be compiled, not run");
+    else d.error(Code::MissingWeights, message, {}, "put the weights beside the model, or compile without them: --allow-missing-weights");
+  }
 }
 
 std::optional<TensorData> TensorSource::load(const TensorView& t, const std::string& where, Diagnostics& d, bool* missing) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "import/onnx/import.h"
 #include "import/onnx/proto.h"
 #include "ir/data.h"
 #include "support/diagnostics.h"
@@ -16,13 +17,15 @@ namespace rlxc::onnx_import {
 // The model file and the external files that it names, each mapped once.
 class TensorSource {
  public:
-  TensorSource(std::shared_ptr<const MappedFile> file, std::string folder, std::string name, bool allow_missing)
-      : file_(std::move(file)), folder_(std::move(folder)), name_(std::move(name)), allow_missing_(allow_missing) {}
+  TensorSource(std::shared_ptr<const MappedFile> file, std::string folder, std::string name, MissingWeights policy)
+      : file_(std::move(file)), folder_(std::move(folder)), name_(std::move(name)), policy_(policy) {}
 
-  // nullopt with a diagnostic: BadTensor, MissingWeights, UnsafePath. With `allow_missing`, a tensor whose external data are not
-  // there has no bytes and *missing is set.
+  // nullopt with a diagnostic: BadTensor, MissingWeights, UnsafePath. A tensor whose file is not there has no bytes and *missing
+  // is set; `report_missing` says it for all of them.
   std::optional<TensorData> load(const TensorView&, const std::string& where, Diagnostics&, bool* missing = nullptr);
   std::optional<TensorData> load_sparse(const SparseTensorView&, const std::string& where, Diagnostics&);
+  // One diagnostic for each external file that could not be opened: an error or a warning, as the policy says.
+  void report_missing(Diagnostics&) const;
   const MappedFile& file() const { return *file_; }
 
  private:
@@ -31,8 +34,15 @@ class TensorSource {
 
   std::shared_ptr<const MappedFile> file_;
   std::string folder_, name_;
-  bool allow_missing_;
-  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> external_;  // null: could not be opened
+  struct External {
+    std::shared_ptr<const MappedFile> file;  // null: could not be opened
+    std::string problem;                     // why, if the file is missing
+    size_t tensors = 0;
+    uint64_t bytes = 0;
+  };
+
+  MissingWeights policy_;
+  std::map<std::string, External, std::less<>> external_;
 };
 
 // The dtype of a TensorProto.DataType, or a diagnostic.

@@ -1,0 +1,195 @@
+// The command line: flags to options, diagnostics to the terminal, exit codes. Everything else is in lib/driver.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "driver/commands.h"
+#include "driver/options.h"
+#include "support/text.h"
+
+namespace {
+
+using namespace rlxc;
+
+constexpr char kExamples[] = R"(Examples:
+  rlxc compile model.onnx --target metal --precision automixed -o out/
+  rlxc compile model.onnx --target cpu --target cuda --emit lir,plan,fusion
+  rlxc compile model.onnx --emit fusion -o - | less
+  rlxc run model.onnx --data test_data_set_0
+  rlxc check model.onnx --target all
+  rlxc inspect model.onnx --after-each
+  rlxc list passes
+
+Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
+7 resource limit, 70 internal error.)";
+
+void add_model_flags(CLI::App* app, Options& o, std::vector<std::string>& bind) {
+  app->add_option("model", o.input, "an ONNX model, a JSON graph, or IR text")->required()->type_name("MODEL");
+  app->add_option("--bind", bind, "sizes of symbolic dimensions, as batch=1,seq=128")->type_name("NAME=SIZE")->delimiter(',');
+  app->add_option("--max-nodes", o.max_nodes, "refuse larger models")->capture_default_str();
+}
+
+void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disabled) {
+  app->add_option("--precision", o.precision, "f32, f16, automixed, automixed-conservative, automixed-bf16 or custom:FILE")->capture_default_str();
+  app->add_option("--calibration", o.calibration, "record that says where to quantise, and with which scales")->type_name("FILE");
+  app->add_option("--hir-policy", o.hir_policy, "how blocks of a HIR graph are lowered")->check(CLI::IsMember({"fusable", "direct"}))->capture_default_str();
+  app->add_option("--kernel-dispatch", o.kernel_dispatch, "prefer native kernels, or decompose what has a decomposition")
+      ->check(CLI::IsMember({"native", "common"}))->capture_default_str();
+  app->add_option("--passes", o.passes, "run these passes instead of the target's pipeline")->type_name("PASS,...")->delimiter(',');
+  app->add_option("--disable-pass", disabled, "skip a pass (repeatable)")->type_name("PASS")->delimiter(',');
+  app->add_option("--stop-after", o.stop_after, "stop after a pass, or after the stage hir or mir")->type_name("PASS");
+  app->add_option("--bisect-limit", o.bisect_limit, "run only the first N passes")->type_name("N");
+  app->add_flag("--verify", o.verify, "verify the graph after every pass that changed it, and the memory plan");
+  app->add_flag("--verify-each", o.verify_each, "evaluate before and after every pass on random inputs and compare");
+  app->add_flag("--time-passes", o.time_passes, "print what each pass did and how long it took");
+  app->add_flag("--fast-math", o.fast_math, "allow rewrites that are not exact in IEEE arithmetic");
+  app->add_flag("!--no-in-place", o.in_place, "never let a result overwrite an operand");
+}
+
+// NAME=SIZE pairs into the bindings. False with a message on malformed ones.
+bool parse_bindings(const std::vector<std::string>& pairs, DimBindings& out) {
+  for (const std::string& p : pairs) {
+    const size_t eq = p.rfind('=');
+    int64_t size = 0;
+    const bool number = eq != p.npos && eq > 0 && CLI::detail::lexical_cast(p.substr(eq + 1), size);
+    if (!number || size < 0 || size > Dim::kMax) {
+      std::cerr << "rlxc: error[RLX0110]: --bind takes NAME=SIZE with a size >= 0, got \"" << p << "\"\n";
+      return false;
+    }
+    out[p.substr(0, eq)] = size;
+  }
+  return true;
+}
+
+bool parse_emit(const std::vector<std::string>& names, std::set<Emit>& out) {
+  for (const std::string& n : names) {
+    if (n == "svg") {
+      out.insert({Emit::Graph, Emit::Arena});
+      continue;
+    }
+    const auto* it = std::find(std::begin(kEmitNames), std::end(kEmitNames), n);
+    if (it == std::end(kEmitNames)) {
+      std::cerr << "rlxc: error[RLX0110]: --emit does not know \"" << n << "\"\n";
+      if (auto close = closest(n, kEmitNames)) std::cerr << "  help: did you mean " << *close << "?\n";
+      return false;
+    }
+    out.insert(static_cast<Emit>(it - std::begin(kEmitNames)));
+  }
+  return true;
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& e, const std::vector<std::string>& arguments) {
+  if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+  std::cerr << "rlxc: error[RLX0110]: " << e.what() << "\n";
+  std::vector<std::string> owned;
+  for (const CLI::App* sub : app.get_subcommands({})) owned.push_back(sub->get_name());
+  if (!arguments.empty() && app.get_subcommands().empty()) {
+    const std::vector<std::string_view> names(owned.begin(), owned.end());
+    if (auto close = closest(arguments[0], names)) std::cerr << "  help: did you mean \"rlxc " << *close << "\"?\n";
+  }
+  const auto subs = app.get_subcommands();
+  std::cerr << "  help: see rlxc " << (subs.empty() ? "" : subs[0]->get_name() + " ") << "--help\n";
+  return static_cast<int>(ExitCode::Usage);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options o;
+  apply_environment(o, [](const char* name) -> const char* { return std::getenv(name); });
+  RunRequest run;
+  std::vector<std::string> bind, emit, disabled;
+  std::string engine = "kernels", topic, name, stage = "lir", csv;
+  uint64_t capacity = 0;
+  bool dump = false, after_each = false, json = false, matrix = false;
+  const Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
+
+  CLI::App app{"rlxc compiles machine-learning models: ONNX or a JSON graph in, LIR, memory plan, fusion report, pictures and kernel source out.", "rlxc"};
+  app.set_version_flag("--version", std::string("rlxc ") + std::string(version()));
+  app.footer(kExamples);
+  app.require_subcommand(1);
+
+  CLI::App* compile = app.add_subcommand("compile", "compile a model for one or more targets and write everything the compiler knows about it");
+  add_model_flags(compile, o, bind);
+  compile->add_flag("--allow-missing-weights", o.allow_missing_weights, "compile without the files of the weights; their tensors are known by shape only");
+  add_pass_flags(compile, o, disabled);
+  compile->add_option("--target,-t", o.targets, "cpu, metal, mlx, wgpu, cuda, rocm, tpu, or all (repeatable)")->delimiter(',')->type_name("TARGET");
+  compile->add_option("--output,-o", o.output, "folder to write to, or - for standard output with one --emit")->type_name("DIR")->capture_default_str();
+  compile->add_option("--emit", emit, "artefacts to write: lir,plan,fusion,dispatch,precision,quant,graph,arena (svg: both),kernels (default: all)")->delimiter(',')->type_name("LIST");
+  compile->add_flag("--dump", dump, "write the text of every stage and of every pass that changed something to DIR/dump/");
+  compile->add_option("--align", o.alignment, "alignment of arena slots in bytes (default: that of the target)");
+  compile->add_flag("--quiet,-q", o.quiet, "print nothing but errors");
+  compile->footer("Example: rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/");
+
+  CLI::App* run_app = app.add_subcommand("run", "execute a model on test data and compare with the expected outputs");
+  add_model_flags(run_app, o, bind);
+  add_pass_flags(run_app, o, disabled);
+  run_app->add_option("--data", run.data, "folder with input_i.pb and output_i.pb, or with several test_data_set_*")->required()->type_name("DIR");
+  run_app->add_option("--engine", engine, "the reference evaluator, or generated C kernels")->check(CLI::IsMember({"reference", "kernels"}))->capture_default_str();
+  run_app->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
+  run_app->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
+  run_app->add_option("--min-cosine", run.min_cosine, "judge float outputs by cosine similarity instead of the tolerances")->type_name("C");
+  run_app->footer("Example: rlxc run model.onnx --data test_data_set_0 --rtol 1e-3 --atol 1e-4");
+
+  CLI::App* check = app.add_subcommand("check", "list everything in a model that a target cannot run");
+  add_model_flags(check, o, bind);
+  check->add_option("--target,-t", o.targets, "targets, or all")->delimiter(',');
+
+  CLI::App* inspect = app.add_subcommand("inspect", "print what a stage made of a model");
+  add_model_flags(inspect, o, bind);
+  add_pass_flags(inspect, o, disabled);
+  inspect->add_option("--target,-t", o.targets, "target whose pipeline runs");
+  inspect->add_option("--stage", stage, "hir (as read), mir (before the passes), lir (after them)")->check(CLI::IsMember({"hir", "mir", "lir"}))->capture_default_str();
+  inspect->add_flag("--after-each", after_each, "print the graph after every pass that changed it");
+
+  CLI::App* plan = app.add_subcommand("plan", "place buffers of a CSV file (id, lower, upper, size) in one arena");
+  plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
+  plan->add_option("--capacity", capacity, "bytes that the arena may take; 0: as few as possible");
+
+  CLI::App* list = app.add_subcommand("list", "list targets, passes, ops, env, schemas or codes");
+  list->add_option("topic", topic, "what to list")->required()->check(CLI::IsMember({"targets", "passes", "ops", "env", "schemas", "codes"}));
+  list->add_flag("--json", json, "as JSON");
+  list->add_flag("--matrix", matrix, "ops: what exists for each (evaluation, kernels per target)");
+
+  CLI::App* schema = app.add_subcommand("schema", "print the JSON Schema of an artefact");
+  schema->add_option("name", name, "as listed by rlxc list schemas")->required();
+  CLI::App* explain_app = app.add_subcommand("explain", "explain a diagnostic code");
+  explain_app->add_option("code", name, "RLX0214")->required();
+  CLI::App* completion = app.add_subcommand("completion", "print a completion script");
+  completion->add_option("shell", name, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return usage_error(app, e, arguments);
+  }
+  if (!parse_bindings(bind, o.bind) || !parse_emit(emit, o.emit)) return static_cast<int>(ExitCode::Usage);
+  o.disabled_passes.insert(disabled.begin(), disabled.end());
+  if (dump) o.dump = o.output + "/dump/";
+  run.engine = engine == "reference" ? Engine::Reference : Engine::Kernels;
+  run.cosine = run_app->count("--min-cosine") > 0;
+
+  ExitCode code = ExitCode::Ok;
+  if (*compile) code = compile_command(o, terminal);
+  else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
+  else if (*check) code = check_command(o, terminal);
+  else if (*inspect) code = inspect_command(o, stage, after_each, terminal);
+  else if (*plan) code = plan_command(csv, capacity, terminal);
+  else if (*list) code = list_command(topic, json, matrix);
+  else if (*schema) code = schema_command(name, terminal);
+  else if (*explain_app) code = explain_command(name, terminal);
+  else if (*completion) {
+    std::vector<std::string> commands;
+    for (const CLI::App* sub : app.get_subcommands({})) {
+      std::string line = sub->get_name();
+      for (const CLI::Option* option : sub->get_options())
+        for (const std::string& flag : option->get_lnames()) line += " --" + flag;
+      commands.push_back(line);
+    }
+    code = completion_command(name, commands);
+  }
+  return static_cast<int>(code);
+}

@@ -1,0 +1,32 @@
+// The commands of the tool, one function each. Products go to standard output, everything else to standard error.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "driver/options.h"
+#include "driver/run.h"
+#include "support/diagnostics.h"
+
+namespace rlxc {
+
+struct Terminal {
+  bool out_is_tty = false, err_is_tty = false;
+};
+
+std::string_view version();
+
+ExitCode compile_command(const Options&, Terminal);
+ExitCode run_command(const Options&, const RunRequest&, Terminal);
+ExitCode check_command(const Options&, Terminal);
+ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, Terminal);
+ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal);
+ExitCode list_command(const std::string& topic, bool json, bool matrix);
+ExitCode schema_command(const std::string& name, Terminal);
+ExitCode explain_command(const std::string& code, Terminal);
+// `commands`: each subcommand followed by its flags.
+ExitCode completion_command(const std::string& shell, const std::vector<std::string>& commands);
+
+// Prints diagnostics to standard error (in colour on a terminal, unless NO_COLOR is set) and answers their exit code.
+ExitCode print_diagnostics(const Diagnostics&, Terminal);
+
+}  // namespace rlxc

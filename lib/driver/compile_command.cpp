@@ -1,0 +1,159 @@
+// `rlxc compile`: every target in turn, artefacts, dumps, and a short summary for people.
+#include <chrono>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+
+#include "driver/artefacts.h"
+#include "driver/commands.h"
+#include "driver/target_traits.h"
+#include "ir/text.h"
+#include "support/number.h"
+#include "support/output_file.h"
+
+namespace rlxc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Numbered text files of a folder, or all stages in one file.
+class Dump {
+ public:
+  Dump(std::string where, Diagnostics& d) : where_(std::move(where)), diagnostics_(d), folder_(where_.ends_with('/')) {}
+
+  void stage(std::string_view name, bool changed, const Module& m) {
+    if (where_.empty() || (!changed && name != "import" && name != "lir")) return;
+    std::string text = print(m, {.full_data = false, .origins = true});
+    if (folder_) {
+      std::string number = std::to_string(count_++);
+      number.insert(0, 3 - std::min<size_t>(3, number.size()), '0');
+      make_folder(where_);
+      write_file(where_ + number + "-" + std::string(name) + ".txt", text, diagnostics_);
+    } else {
+      all_ += "// after " + std::string(name) + "\n" + text;
+    }
+  }
+  void finish() {
+    if (!where_.empty() && !folder_) write_file(where_, all_, diagnostics_);
+  }
+
+ private:
+  void make_folder(const std::string& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) diagnostics_.error(Code::NotWritable, "cannot make the folder \"" + path + "\": " + error.message());
+  }
+
+  std::string where_;
+  Diagnostics& diagnostics_;
+  bool folder_;
+  int count_ = 0;
+  std::string all_;
+};
+
+void print_times(const Compiled& c) {
+  std::cerr << "time of " << c.target << "\n";
+  std::vector<const PassRecord*> slowest;
+  double total = 0;
+  for (const PassRecord& p : c.passes.passes) total += p.seconds;
+  for (const PassRecord& p : c.passes.passes) {
+    if (p.skipped) continue;
+    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << p.seconds * 1e3 << " ms " << std::setw(5) << std::setprecision(1)
+              << (total > 0 ? 100 * p.seconds / total : 0) << " %  " << p.name << (p.result.changed ? "" : " (unchanged)") << ", " << p.nodes << " nodes\n";
+  }
+  for (const auto& [stage, seconds] : c.seconds)
+    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << seconds * 1e3 << " ms          " << stage << " in all\n";
+}
+
+void print_summary(const Compiled& c, const std::string& where) {
+  const GraphPlan& plan = c.lir.plans[0];
+  const DimTable& dims = c.lir.module->dims;
+  int64_t fused = 0, missed = 0;
+  for (const Decision& d : c.decisions) (d.fused ? fused : missed)++;
+  std::cerr << c.target << ": " << c.before.nodes << " nodes, " << c.before.launches << " launches -> " << c.after.nodes << " nodes, " << c.after.launches
+            << " launches; " << fused << " fused, " << missed << " missed; arena "
+            << (plan.arena_size.is_static() ? human_bytes(static_cast<uint64_t>(plan.arena_size.size())) : dims.text(plan.arena_size) + " bytes") << " -> "
+            << where << "\n";
+}
+
+class Progress {
+ public:
+  Progress(bool show) : show_(show) {}
+  void stage(std::string_view name) {
+    if (!show_ || std::chrono::steady_clock::now() - start_ < std::chrono::milliseconds(100)) return;
+    std::cerr << "\r\033[K" << name << std::flush;
+    shown_ = true;
+  }
+  ~Progress() {
+    if (shown_) std::cerr << "\r\033[K";
+  }
+
+ private:
+  bool show_, shown_ = false;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+ExitCode compile_command(const Options& o, Terminal t) {
+  Diagnostics d(o.input);
+  std::vector<std::string> targets;
+  for (const std::string& name : o.targets) {
+    if (name == "all") targets.assign(target_names().begin(), target_names().end());
+    else if (std::find(targets.begin(), targets.end(), name) == targets.end()) targets.push_back(name);
+  }
+  const bool to_stdout = o.output == "-";
+  if (to_stdout && (o.emit.size() != 1 || targets.size() != 1 || o.emit.contains(Emit::Kernels))) {
+    d.error(Code::BadFlag, "-o - needs one target and one --emit that is a single file", {}, "for example --emit fusion -o -");
+    return print_diagnostics(d, t);
+  }
+  if (o.alignment & (o.alignment - 1)) {
+    d.error(Code::BadFlag, "--align must be a power of two, got " + std::to_string(o.alignment));
+    return print_diagnostics(d, t);
+  }
+  Progress progress(t.err_is_tty && !o.quiet);
+  for (const std::string& target : targets) {
+    progress.stage("import");
+    auto model = load_model(o, d);
+    if (!model) return print_diagnostics(d, t);
+    const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled};
+    Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
+    const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
+      progress.stage(stage);
+      dump.stage(stage, changed, m);
+    };
+    auto compiled = compile(std::move(*model), target, o, sink, d);
+    if (!compiled) return print_diagnostics(d, t);
+    dump.finish();
+    const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
+    progress.stage("write");
+    if (!write_artefacts(*compiled, input, o, folder, d)) return print_diagnostics(d, t);
+    if (o.print_fusion) std::cerr << fusion_text(*compiled, input);
+    if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
+    if (o.time_passes) print_times(*compiled);
+    if (!o.quiet && !to_stdout) print_summary(*compiled, folder);
+  }
+  return print_diagnostics(d, t);
+}
+
+ExitCode run_command(const Options& o, const RunRequest& run, Terminal t) {
+  Diagnostics d(o.input);
+  const ExitCode code = run_model(o, run, std::cout, d);
+  const ExitCode reported = print_diagnostics(d, t);
+  return d.ok() ? code : reported;
+}
+
+ExitCode check_command(const Options& o, Terminal t) {
+  Diagnostics d(o.input);
+  std::vector<std::string> targets = o.targets;
+  if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
+  for (const std::string& target : targets) {
+    auto model = load_model(o, d);
+    if (!model) return print_diagnostics(d, t);
+    if (!compile(std::move(*model), target, o, {}, d)) return print_diagnostics(d, t);
+    std::cout << target << ": ok\n";
+  }
+  return print_diagnostics(d, t);
+}
+
+}  // namespace rlxc

@@ -1,0 +1,60 @@
+#include "driver/data_set.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "import/onnx/tensor_file.h"
+
+namespace rlxc {
+namespace {
+
+namespace fs = std::filesystem;
+
+eval::HostValue to_host(onnx_import::FileValue v) {
+  eval::HostValue out;
+  out.kind = v.kind;
+  out.tensor = std::move(v.tensor);
+  for (onnx_import::FileValue& item : v.items) out.items.push_back(to_host(std::move(item)));
+  return out;
+}
+
+bool read_one(const Graph& g, const fs::path& folder, DataSet* out, Diagnostics& d) {
+  std::error_code error;
+  out->name = folder.filename().string();
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const fs::path file = folder / ("input_" + std::to_string(i) + ".pb");
+    const ValueId v = g.result(g.inputs()[i]);
+    auto value = onnx_import::read_value_file(file.string(), g.type(v).kind, d);
+    if (!value) return false;
+    out->inputs.push_back(to_host(std::move(*value)));
+  }
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    const fs::path file = folder / ("output_" + std::to_string(i) + ".pb");
+    if (!fs::exists(file, error)) break;
+    auto value = onnx_import::read_value_file(file.string(), g.type(g.outputs()[i]).kind, d);
+    if (!value) return false;
+    out->expected.push_back(to_host(std::move(*value)));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& folder, Diagnostics& d) {
+  std::error_code error;
+  std::vector<fs::path> folders;
+  if (!fs::is_directory(folder, error)) {
+    d.error(Code::UnreadableFile, "\"" + folder + "\" is not a folder", {}, "--data takes a folder with input_0.pb, output_0.pb, ...");
+    return std::nullopt;
+  }
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.is_directory(error) && entry.path().filename().string().starts_with("test_data_set_")) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  if (folders.empty()) folders.push_back(folder);
+  std::vector<DataSet> sets;
+  for (const fs::path& f : folders)
+    if (!read_one(m.main(), f, &sets.emplace_back(), d)) return std::nullopt;
+  return sets;
+}
+
+}  // namespace rlxc

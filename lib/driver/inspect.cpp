@@ -1,0 +1,182 @@
+// The commands that show: inspect, list, plan, schema, explain, completion.
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+
+#include "driver/commands.h"
+#include "driver/compile.h"
+#include "driver/pipeline.h"
+#include "driver/schemas.h"
+#include "driver/target_traits.h"
+#include "eval/eval.h"
+#include "ir/text.h"
+#include "plan/csv.h"
+#include "plan/solve.h"
+#include "plan/validate.h"
+#include "support/json_writer.h"
+#include "support/mapped_file.h"
+#include "support/text.h"
+
+namespace rlxc {
+namespace {
+
+// Rows of strings in aligned columns; the last column is not padded.
+void print_table(std::ostream& out, const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> width;
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i == width.size()) width.push_back(0);
+      width[i] = std::max(width[i], row[i].size());
+    }
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) out << row[i] << (i + 1 < row.size() ? std::string(width[i] + 2 - row[i].size(), ' ') : "");
+    out << '\n';
+  }
+}
+
+void print_rows(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows, bool json) {
+  if (!json) {
+    print_table(std::cout, rows);
+    return;
+  }
+  std::string text;
+  JsonWriter w(text);
+  w.begin_array();
+  for (const auto& row : rows) {
+    w.begin_object(JsonLayout::Line);
+    for (size_t i = 0; i < row.size(); ++i) w.key(header[i]).string(row[i]);
+    w.end_object();
+  }
+  w.end_array().finish();
+  std::cout << text;
+}
+
+std::string operand_range(OpKind k) {
+  const int low = min_inputs(k), high = max_inputs(k);
+  if (high < 0) return std::to_string(low) + "+";
+  return low == high ? std::to_string(low) : std::to_string(low) + ".." + std::to_string(high);
+}
+
+}  // namespace
+
+ExitCode inspect_command(const Options& o, const std::string& stage, bool after_each, Terminal t) {
+  Diagnostics d(o.input);
+  auto model = load_model(o, d);
+  if (!model) return print_diagnostics(d, t);
+  if (stage == "hir") {
+    std::cout << print(*model->module);
+    return print_diagnostics(d, t);
+  }
+  Options stop = o;
+  if (stage == "mir") stop.stop_after = "mir";
+  const StageSink sink = [&](std::string_view name, bool changed, const Module& m) {
+    if (after_each && changed && name != "lir") std::cout << "// after " << name << "\n" << print(m, {.full_data = false, .origins = true});
+  };
+  auto compiled = compile(std::move(*model), o.targets.front(), stop, sink, d);
+  if (compiled) std::cout << print(*compiled->lir.module, {.full_data = false, .origins = true});
+  return print_diagnostics(d, t);
+}
+
+ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal t) {
+  Diagnostics d(csv);
+  const auto file = open_model_file(csv, d);
+  plan::BufferTable table;
+  if (!file || !plan::read_csv({reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())}, &table, d)) return print_diagnostics(d, t);
+  table.problem.capacity = capacity;
+  if (!plan::check(table.problem, d)) return print_diagnostics(d, t);
+  const plan::Solution s = plan::solve(table.problem);
+  for (const plan::Finding& f : plan::validate(table.problem, s.offsets, s.height)) d.error(Code::PlanInvalid, f.text);
+  std::cout << plan::write_csv(table, s.offsets);
+  std::cerr << "arena " << s.height << " bytes, lower bound " << s.lower_bound << ", ratio " << std::fixed << std::setprecision(4)
+            << (s.lower_bound ? static_cast<double>(s.height) / static_cast<double>(s.lower_bound) : 1.0) << ", by " << s.method
+            << (s.optimal ? " (proved minimal)" : "") << '\n';
+  if (capacity && s.height > capacity) d.error(Code::OutOfTolerance, "no plan within " + std::to_string(capacity) + " bytes was found");
+  return print_diagnostics(d, t);
+}
+
+ExitCode list_command(const std::string& topic, bool json, bool matrix) {
+  std::vector<std::vector<std::string>> rows;
+  if (topic == "targets") {
+    for (std::string_view n : target_names()) {
+      const TargetTraits& row = *find_target(n);
+      rows.push_back({std::string(n), std::to_string(row.region_max_steps), std::to_string(row.region_max_inputs),
+                      std::to_string(static_cast<int64_t>(row.launch_ns)), std::to_string(static_cast<int64_t>(row.memory_gbps)),
+                      std::to_string(arena_alignment(n))});
+    }
+    if (!json) rows.insert(rows.begin(), {"target", "region steps", "region inputs", "launch ns", "GB/s", "alignment"});
+    print_rows({"target", "region_steps", "region_inputs", "launch_ns", "memory_gbps", "alignment"}, rows, json);
+  } else if (topic == "passes") {
+    for (const PassInfo& p : all_passes()) rows.push_back({std::string(p.name), std::string(p.group), std::string(p.doc)});
+    print_rows({"name", "group", "doc"}, rows, json);
+  } else if (topic == "ops") {
+    for (int k = 0; k < kOpCount; ++k) {
+      const auto op = static_cast<OpKind>(k);
+      std::vector<std::string> row{std::string(name(op)), std::string(kind_name(op)), operand_range(op)};
+      if (matrix) row.push_back(eval::has_evaluator(op) ? "evaluated" : "-");
+      row.push_back(std::string(doc(op)));
+      rows.push_back(std::move(row));
+    }
+    std::vector<std::string> header{"name", "kind", "operands"};
+    if (matrix) header.push_back("reference");
+    header.push_back("doc");
+    print_rows(header, rows, json);
+  } else if (topic == "env") {
+    for (const EnvVariable& e : env_variables()) rows.push_back({std::string(e.name), std::string(e.values), std::string(e.doc)});
+    print_rows({"name", "values", "doc"}, rows, json);
+  } else if (topic == "schemas") {
+    for (const EmbeddedSchema& s : embedded_schemas()) rows.push_back({std::string(s.name)});
+    print_rows({"name"}, rows, json);
+  } else {
+    for (Code c : all_codes()) rows.push_back({code_text(c), std::to_string(static_cast<int>(exit_code(c))), std::string(explain(c))});
+    print_rows({"code", "exit", "doc"}, rows, json);
+  }
+  return ExitCode::Ok;
+}
+
+ExitCode schema_command(const std::string& schema_name, Terminal t) {
+  std::vector<std::string_view> names;
+  for (const EmbeddedSchema& s : embedded_schemas()) {
+    if (s.name == schema_name) return std::cout << s.text, ExitCode::Ok;
+    names.push_back(s.name);
+  }
+  Diagnostics d;
+  const auto close = closest(schema_name, names);
+  d.error(Code::BadFlag, "there is no schema \"" + schema_name + "\"", {}, close ? "did you mean " + std::string(*close) + "?" : "`rlxc list schemas` shows them");
+  return print_diagnostics(d, t);
+}
+
+ExitCode explain_command(const std::string& text, Terminal t) {
+  Code code{};
+  if (code_from_text(text, &code)) {
+    std::cout << code_text(code) << " (exit code " << static_cast<int>(exit_code(code)) << "): " << explain(code) << '\n';
+    return ExitCode::Ok;
+  }
+  Diagnostics d;
+  d.error(Code::BadFlag, "there is no code \"" + text + "\"", {}, "`rlxc list codes` shows them");
+  return print_diagnostics(d, t);
+}
+
+ExitCode completion_command(const std::string& shell, const std::vector<std::string>& commands) {
+  std::vector<std::string> names;
+  for (const std::string& c : commands) names.push_back(c.substr(0, c.find(' ')));
+  if (shell == "fish") {
+    std::cout << "complete -c rlxc -n __fish_use_subcommand -f -a '" << join(names, " ") << "'\n";
+    for (const std::string& c : commands) {
+      const auto words = split(c, ' ');
+      for (size_t i = 1; i < words.size(); ++i)
+        std::cout << "complete -c rlxc -n '__fish_seen_subcommand_from " << words[0] << "' -l " << words[i].substr(2) << "\n";
+    }
+    return ExitCode::Ok;
+  }
+  if (shell == "zsh") std::cout << "#compdef rlxc\nautoload -U +X bashcompinit && bashcompinit\n";
+  std::cout << "_rlxc() {\n  local cur=${COMP_WORDS[COMP_CWORD]}\n  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W \""
+            << join(names, " ") << "\" -- \"$cur\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
+  for (const std::string& c : commands) {
+    const size_t space = c.find(' ');
+    std::cout << "    " << c.substr(0, space) << ") COMPREPLY=($(compgen -W \"" << (space == c.npos ? "" : c.substr(space + 1)) << "\" -- \"$cur\") $(compgen -f -- \"$cur\"));;\n";
+  }
+  std::cout << "  esac\n}\ncomplete -o filenames -F _rlxc rlxc\n";
+  return ExitCode::Ok;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,78 @@
+#include "driver/load.h"
+
+#include <filesystem>
+
+#include "import/onnx/import.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "support/hash.h"
+#include "support/mapped_file.h"
+#include "support/text.h"
+
+namespace rlxc {
+namespace {
+
+constexpr uint64_t kSniffed = 4096, kMaxText = uint64_t{1} << 30, kHashedWhole = 32 << 20, kHashedEnd = 1 << 20;
+
+std::string_view as_text(const MappedFile& f) { return {reinterpret_cast<const char*>(f.data()), static_cast<size_t>(f.size())}; }
+
+// Replaces the symbols of a module that was read from text or JSON; the ONNX importer binds while it infers.
+bool bind_symbols(Module& m, const DimBindings& bind, Diagnostics& d) {
+  if (bind.empty()) return true;
+  for (const auto& [symbol, size] : bind)
+    if (!m.dims.has_symbol(symbol)) {
+      const std::vector<std::string_view> names(m.dims.symbol_names().begin(), m.dims.symbol_names().end());
+      const auto close = closest(symbol, names);
+      d.error(Code::BadBinding, "--bind names \"" + symbol + "\", which the model does not have", {},
+              close ? "did you mean " + std::string(*close) + "?" : "");
+    } else if (!m.dims.assume_equal(m.dims.symbol(symbol), Dim(size))) {
+      d.error(Code::BadBinding, "--bind " + symbol + "=" + std::to_string(size) + " contradicts the model");
+    }
+  return d.ok();
+}
+
+// Files up to 32 MiB are hashed whole; of larger ones the size and both ends, so that weights inside are not read.
+std::string hash_of(const MappedFile& f) {
+  Sha256 h;
+  if (f.size() <= kHashedWhole) {
+    h.update(f.bytes());
+  } else {
+    const uint64_t size = f.size();
+    h.update(std::as_bytes(std::span(&size, 1)));
+    h.update(f.bytes().first(kHashedEnd));
+    h.update(f.bytes().last(kHashedEnd));
+  }
+  return h.hex();
+}
+
+}  // namespace
+
+std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
+  const auto file = open_model_file(o.input, d);
+  if (!file) return std::nullopt;
+  if (file->size() == 0) return d.error(Code::NotAModel, "the file is empty"), std::nullopt;
+  LoadedModel out;
+  out.file_size = file->size();
+  out.content_hash = hash_of(*file);
+  out.hash_sampled = file->size() > kHashedWhole;
+  const std::string_view head = trim(as_text(*file).substr(0, kSniffed));
+  if (head.starts_with("module \"") || head.starts_with("//")) {
+    out.format = "text";
+    if (file->size() > kMaxText) return d.error(Code::TooLarge, "IR text beyond 1 GiB"), std::nullopt;
+    out.module = parse_text(as_text(*file), d);
+  } else {
+    out.format = "onnx";
+    onnx_import::ImportOptions options;
+    options.bind = o.bind;
+    options.max_nodes = o.max_nodes;
+    using onnx_import::MissingWeights;
+    options.missing_weights = o.need_weights ? MissingWeights::Refuse : o.allow_missing_weights ? MissingWeights::Allow : MissingWeights::AllowSome;
+    out.module = onnx_import::import_onnx(o.input, options, d);
+  }
+  if (!out.module) return std::nullopt;
+  if (out.format != "onnx" && (!bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))) return std::nullopt;
+  if (out.module->name.empty() || out.module->name == "main") out.module->name = std::filesystem::path(o.input).stem().string();
+  return out;
+}
+
+}  // namespace rlxc

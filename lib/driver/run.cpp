@@ -1,0 +1,74 @@
+#include "driver/run.h"
+
+#include <cmath>
+#include <iomanip>
+
+#include "driver/compile.h"
+#include "driver/data_set.h"
+#include "driver/run_kernels.h"
+#include "driver/target_traits.h"
+
+namespace rlxc {
+namespace {
+
+std::string output_label(const Module& m, size_t i) {
+  const Symbol s = m.main().output_name(i);
+  return s.valid() ? std::string(m.text(s)) : "output " + std::to_string(i);
+}
+
+// One line an output; false if it is out of tolerance.
+bool compare_output(std::ostream& out, const std::string& label, const eval::HostValue& actual, const eval::HostValue& expected, const RunRequest& run) {
+  const eval::Comparison c = eval::compare(actual, expected, run.rtol, run.atol);
+  const bool judged_by_cosine = run.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
+  const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
+  const bool pass = judged_by_cosine ? comparable && c.cosine >= run.min_cosine : c.pass;
+  out << "  " << (pass ? "ok  " : "FAIL") << "  " << label << ": ";
+  if (!c.message.empty()) out << c.message << ": ";
+  if (comparable) out << "max abs " << c.max_abs << ", max rel " << c.max_rel << ", cosine " << std::setprecision(8) << c.cosine << std::setprecision(4);
+  out << '\n';
+  return pass;
+}
+
+}  // namespace
+
+ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
+  auto model = load_model(o, d);
+  if (!model) return d.exit();
+  const auto sets = read_data_sets(*model->module, run.data, d);
+  if (!sets) return d.exit();
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < model->module->main().outputs().size(); ++i) labels.push_back(output_label(*model->module, i));
+
+  std::function<std::optional<std::vector<eval::HostValue>>(const std::vector<eval::HostValue>&)> execute;
+  std::optional<Compiled> compiled;
+  std::unique_ptr<KernelRunner> kernels;
+  // Passes run for the reference engine only when a flag asks for one of their effects.
+  const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
+  if (run.engine == Engine::Reference && !optimised) {
+    execute = [&](const std::vector<eval::HostValue>& inputs) { return eval::evaluate(*model->module, inputs, d); };
+  } else {
+    compiled = compile(std::move(*model), "cpu", o, {}, d);
+    if (!compiled) return d.exit();
+    if (run.engine == Engine::Kernels) {
+      kernels = make_kernel_runner(compiled->lir, d);
+      if (!kernels) return d.exit();
+      execute = [&](const std::vector<eval::HostValue>& inputs) { return kernels->run(inputs, d); };
+    } else {
+      execute = [&](const std::vector<eval::HostValue>& inputs) { return eval::evaluate(*compiled->lir.module, inputs, d); };
+    }
+  }
+
+  bool pass = true;
+  out << std::setprecision(4);
+  for (const DataSet& set : *sets) {
+    out << set.name << '\n';
+    const auto results = execute(set.inputs);
+    if (!results) return d.exit();
+    for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i) pass &= compare_output(out, labels[i], (*results)[i], set.expected[i], run);
+    if (set.expected.size() < results->size()) out << "  " << results->size() - set.expected.size() << " outputs have no expected values\n";
+  }
+  out << (pass ? "passed" : "failed") << '\n';
+  return pass ? ExitCode::Ok : ExitCode::Finding;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,23 @@
+// `rlxc run`: executes a model on test data and compares with the expected outputs.
+#pragma once
+#include <ostream>
+
+#include "driver/options.h"
+#include "support/diagnostics.h"
+
+namespace rlxc {
+
+enum class Engine : uint8_t { Reference, Kernels };
+
+struct RunRequest {
+  std::string data;
+  Engine engine = Engine::Kernels;
+  double rtol = 1e-3, atol = 1e-5;
+  bool cosine = false;          // judge by cosine similarity >= min_cosine instead of the tolerances
+  double min_cosine = 0.999;
+};
+
+// Prints one line per output: max abs error, max rel error, cosine. Exit code: Ok, Finding, or that of the first error.
+ExitCode run_model(const Options&, const RunRequest&, std::ostream&, Diagnostics&);
+
+}  // namespace rlxc

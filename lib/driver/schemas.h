@@ -1,0 +1,15 @@
+// The JSON Schemas of the artefacts, compiled into the tool from schemas/*.schema.json.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace rlxc {
+
+struct EmbeddedSchema {
+  std::string_view name, text;
+};
+
+std::span<const EmbeddedSchema> embedded_schemas();  // by name
+std::string_view version();
+
+}  // namespace rlxc

@@ -1,0 +1,52 @@
+#include "passes/legalise/decompose.h"
+
+#include <array>
+
+#include "passes/graphs.h"
+#include "passes/legalise/decompositions.h"
+
+namespace rlxc {
+
+PassResult decompose(Module& m, PassContext& context) {
+  const TargetTraits& target = context.target;
+  std::array<int64_t, kOpCount> expanded{};
+  std::array<std::vector<std::string>, kOpCount> unsupported;
+  std::vector<NodeId> work;
+  for (GraphId id : graphs_in_use(m)) {
+    Graph& g = m.graph(id);
+    auto foreign = [&](NodeId n) { return !has_trait(g.op(n), kLeaf | kTerminator) && !target.native[static_cast<size_t>(g.op(n))]; };
+    for (NodeId n : g.nodes())
+      if (foreign(n)) work.push_back(n);
+    // Expansions never lead back to their own kind, so this ends.
+    for (size_t head = 0; head < work.size(); ++head) {
+      const NodeId n = work[head];
+      const auto kind = static_cast<size_t>(g.op(n));
+      const legalise::Decomposition expand = legalise::decomposition(g.op(n));
+      const size_t before = g.node_capacity();
+      if (!expand || !legalise::expand_node(g, n, expand)) {
+        unsupported[kind].push_back(g.label(n));
+        continue;
+      }
+      ++expanded[kind];
+      for (size_t i = before; i < g.node_capacity(); ++i)
+        if (const NodeId made(i); g.alive(made) && foreign(made)) work.push_back(made);
+    }
+    work.clear();
+  }
+
+  PassResult result;
+  for (int k = 0; k < kOpCount; ++k) {
+    const auto kind = static_cast<size_t>(k);
+    if (expanded[kind]) result.counts.emplace_back(name(static_cast<OpKind>(k)), expanded[kind]);
+    if (unsupported[kind].empty()) continue;
+    std::string nodes;
+    for (const std::string& label : unsupported[kind]) nodes += (nodes.empty() ? "\"" : ", \"") + label + "\"";
+    context.diagnostics.error(Code::UnsupportedOnTarget,
+                              std::string(name(static_cast<OpKind>(k))) + " has no kernel on " + target.name + " and no expansion for these nodes: " + nodes,
+                              std::to_string(unsupported[kind].size()) + (unsupported[kind].size() == 1 ? " node" : " nodes"));
+  }
+  result.changed = !result.counts.empty();
+  return result;
+}
+
+}  // namespace rlxc

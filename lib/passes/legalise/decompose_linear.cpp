@@ -1,0 +1,114 @@
+// Expansions of general contractions and of quantised operations.
+#include <algorithm>
+
+#include "passes/legalise/decompositions.h"
+
+namespace rlxc::legalise {
+namespace {
+
+std::vector<int64_t> free_axes(int rank, const std::vector<int64_t>& batch, const std::vector<int64_t>& contracting) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < rank; ++i)
+    if (std::ranges::find(batch, i) == batch.end() && std::ranges::find(contracting, i) == contracting.end()) out.push_back(i);
+  return out;
+}
+
+// One side as [batch.., rows, columns] or with the last two swapped, whichever needs no transpose, and whether they are swapped.
+struct Side {
+  ValueId value;
+  bool swapped = false;
+};
+Side arrange(Expansion& e, ValueId x, const std::vector<int64_t>& batch, const std::vector<int64_t>& rows, const std::vector<int64_t>& columns) {
+  auto join = [](std::vector<int64_t> a, const std::vector<int64_t>& b, const std::vector<int64_t>& c) {
+    a.insert(a.end(), b.begin(), b.end());
+    a.insert(a.end(), c.begin(), c.end());
+    return a;
+  };
+  auto size = [&](const std::vector<int64_t>& axes) {
+    std::vector<Dim> d;
+    for (int64_t a : axes) d.push_back(e.dim(x, static_cast<int>(a)));
+    return e.b.dims().product(d);
+  };
+  std::vector<Dim> sizes;
+  for (int64_t a : batch) sizes.push_back(e.dim(x, static_cast<int>(a)));
+  const bool swapped = std::ranges::is_sorted(join(batch, columns, rows)) && !std::ranges::is_sorted(join(batch, rows, columns));
+  sizes.push_back(size(swapped ? columns : rows));
+  sizes.push_back(size(swapped ? rows : columns));
+  const ValueId ordered = e.b.transpose(x, swapped ? join(batch, columns, rows) : join(batch, rows, columns));
+  return {e.b.reshape(ordered, sizes), swapped};
+}
+
+// lhs as [batch, free, contracted], rhs as [batch, contracted, free], their product as batch, lhs free, rhs free axes.
+std::vector<ValueId> dot_general(Expansion& e) {
+  const auto& a = e.attrs<DotGeneralAttrs>();
+  const ValueId l = e.in(0), r = e.in(1);
+  const Side lhs = arrange(e, l, a.lhs_batch, free_axes(e.g.rank(l), a.lhs_batch, a.lhs_contracting), a.lhs_contracting);
+  const Side rhs = arrange(e, r, a.rhs_batch, a.rhs_contracting, free_axes(e.g.rank(r), a.rhs_batch, a.rhs_contracting));
+  if (!lhs.value.valid() || !rhs.value.valid()) return {};
+  return {e.b.reshape(e.b.matmul(lhs.value, rhs.value, lhs.swapped, rhs.swapped), e.result_dims())};
+}
+
+// A scale or zero point beside x; invalid when it is blocked.
+ValueId scale_like(Expansion& e, size_t operand) {
+  const auto& a = e.attrs<QuantAttrs>();
+  const ValueId v = e.in(operand);
+  if (a.block != 0) return {};
+  if (num_elements(e.g.type(v)) == 1) return e.b.reshape(v, {});
+  return e.g.rank(v) == 1 ? e.along(v, a.axis, e.g.rank(e.in(0))) : ValueId();
+}
+
+std::vector<ValueId> quantize(Expansion& e) {
+  const auto& a = e.attrs<QuantAttrs>();
+  const ValueId scale = scale_like(e, 1);
+  if (!scale.valid() || !is_integer(a.to) || bits(a.to) > 16) return {};
+  const DType compute = e.g.dtype(e.in(0)) == DType::F64 ? DType::F64 : DType::F32;
+  ValueId q = e.b.unary(OpKind::Round, e.b.div(e.b.cast(e.in(0), compute), e.b.cast(scale, compute)));
+  if (e.has(2)) q = e.b.add(q, e.b.cast(scale_like(e, 2), compute));
+  const bool is_signed = dtype_class(a.to) == DTypeClass::Int;
+  const double span = static_cast<double>(int64_t{1} << bits(a.to));
+  const ClampAttrs range{is_signed ? -span / 2 : 0, (is_signed ? span / 2 : span) - 1};
+  return {e.b.cast(e.b.create(OpKind::Clamp, {q}, range), a.to)};
+}
+
+std::vector<ValueId> dequantize(Expansion& e) {
+  const auto& a = e.attrs<QuantAttrs>();
+  const ValueId scale = scale_like(e, 1);
+  const DType from = e.g.dtype(e.in(0));
+  if (!scale.valid() || !is_integer(from) || bits(from) > 32) return {};
+  ValueId q = e.b.cast(e.in(0), DType::I32);
+  if (e.has(2)) q = e.b.sub(q, e.b.cast(scale_like(e, 2), DType::I32));
+  return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), e.b.cast(scale, DType::F32)), a.to)};
+}
+
+// An integer operand minus its zero point, in i32. One zero point per row stands in a column.
+ValueId centred(Expansion& e, size_t operand, size_t zero, bool per_row) {
+  const ValueId x = e.b.cast(e.in(operand), DType::I32);
+  if (!e.has(zero)) return x;
+  ValueId z = e.b.cast(e.in(zero), DType::I32);
+  if (num_elements(e.g.type(z)) == 1) z = e.b.reshape(z, {});
+  else if (per_row && e.g.rank(z) == 1) z = e.b.reshape(z, {e.dim(z, 0), Dim(1)});
+  return e.b.sub(x, z);
+}
+
+std::vector<ValueId> q_matmul(Expansion& e) { return {e.b.matmul(centred(e, 0, 2, true), centred(e, 1, 3, false))}; }
+
+std::vector<ValueId> q_conv(Expansion& e) {
+  ValueId w = e.b.cast(e.in(1), DType::I32);
+  if (e.has(3)) {
+    const ValueId z = e.b.cast(e.in(3), DType::I32);
+    w = e.b.sub(w, num_elements(e.g.type(z)) == 1 ? e.b.reshape(z, {}) : e.along(z, 0, e.g.rank(w)));
+  }
+  return {e.b.create(OpKind::Conv, {centred(e, 0, 2, false), w}, e.attrs<ConvAttrs>())};
+}
+
+}  // namespace
+
+std::span<const DecompositionEntry> linear_decompositions() {
+  static constexpr DecompositionEntry kTable[] = {
+      {OpKind::DotGeneral, dot_general}, {OpKind::Quantize, quantize}, {OpKind::Dequantize, dequantize},
+      {OpKind::QMatMul, q_matmul},       {OpKind::QConv, q_conv},
+  };
+  return kTable;
+}
+
+}  // namespace rlxc::legalise

@@ -1,0 +1,72 @@
+// Expansions of normalisations. Variances are computed in two passes: the difference of mean squares cancels.
+#include "passes/legalise/decompositions.h"
+
+namespace rlxc::legalise {
+namespace {
+
+// (x - mean) / sqrt(mean((x-mean)^2) + eps) over `axes`, where mean is 0 for rms.
+ValueId normalised(Expansion& e, ValueId x, const std::vector<int64_t>& axes, double eps, bool rms) {
+  const ValueId d = rms ? x : e.b.sub(x, e.b.reduce(ReduceOp::Mean, x, axes, true));
+  const ValueId variance = e.b.reduce(ReduceOp::Mean, e.b.mul(d, d), axes, true);
+  return e.b.mul(d, e.b.unary(OpKind::Rsqrt, e.b.add(variance, e.num(x, eps))));
+}
+
+ValueId affine(Expansion& e, ValueId x, ValueId gamma, ValueId beta) {
+  if (gamma.valid()) x = e.b.mul(x, e.b.cast(gamma, e.g.dtype(x)));
+  if (beta.valid()) x = e.b.add(x, e.b.cast(beta, e.g.dtype(x)));
+  return x;
+}
+
+std::vector<ValueId> norm(Expansion& e) {
+  const auto& a = e.attrs<NormAttrs>();
+  const ValueId x = e.wide(e.in(0));
+  std::vector<int64_t> axes;
+  for (int64_t i = a.axis; i < e.g.rank(x); ++i) axes.push_back(i);
+  const ValueId y = normalised(e, x, axes, a.eps, e.g.op(e.n) == OpKind::RmsNorm);
+  return {e.b.cast(affine(e, y, e.in(1), e.in(2)), e.result_dtype())};
+}
+
+std::vector<ValueId> group_norm(Expansion& e) {
+  const auto& a = e.attrs<GroupNormAttrs>();
+  const ValueId x = e.wide(e.in(0));
+  DimTable& t = e.b.dims();
+  const std::vector<Dim> sizes = e.dims(x);
+  const Dim rest = t.product(std::span(sizes).subspan(1));
+  if (!t.divides(Dim(a.groups), rest)) return {};
+  const ValueId grouped = e.b.reshape(x, {sizes[0], Dim(a.groups), t.floor_div(rest, Dim(a.groups))});
+  const ValueId y = e.b.reshape(normalised(e, grouped, {2}, a.eps, false), sizes);
+  const int rank = e.g.rank(x);
+  const ValueId gamma = e.has(1) ? e.along(e.in(1), 1, rank) : ValueId(), beta = e.has(2) ? e.along(e.in(2), 1, rank) : ValueId();
+  return {e.b.cast(affine(e, y, gamma, beta), e.result_dtype())};
+}
+
+// x*scale + shift; scale and shift depend on parameters only, and are computed once.
+std::vector<ValueId> batch_norm(Expansion& e) {
+  const auto& a = e.attrs<NormAttrs>();
+  const ValueId gamma = e.wide(e.in(1)), beta = e.wide(e.in(2)), mean = e.wide(e.in(3)), variance = e.wide(e.in(4));
+  const ValueId scale = e.b.mul(gamma, e.b.unary(OpKind::Rsqrt, e.b.add(variance, e.num(variance, a.eps))));
+  const ValueId shift = e.b.sub(beta, e.b.mul(mean, scale)), x = e.wide(e.in(0));
+  const int rank = e.g.rank(x);
+  return {e.b.cast(e.b.add(e.b.mul(x, e.along(scale, a.axis, rank)), e.along(shift, a.axis, rank)), e.result_dtype())};
+}
+
+std::vector<ValueId> softmax(Expansion& e) {
+  const std::vector<int64_t> axes{e.attrs<AxisAttrs>().axis};
+  const ValueId x = e.wide(e.in(0));
+  const ValueId d = e.b.sub(x, e.b.reduce(ReduceOp::Max, x, axes, true));
+  const ValueId p = e.b.unary(OpKind::Exp, d), sum = e.b.reduce(ReduceOp::Sum, p, axes, true);
+  const ValueId y = e.g.op(e.n) == OpKind::Softmax ? e.b.div(p, sum) : e.b.sub(d, e.b.unary(OpKind::Log, sum));
+  return {e.b.cast(y, e.result_dtype())};
+}
+
+}  // namespace
+
+std::span<const DecompositionEntry> norm_decompositions() {
+  static constexpr DecompositionEntry kTable[] = {
+      {OpKind::LayerNorm, norm}, {OpKind::RmsNorm, norm}, {OpKind::GroupNorm, group_norm},
+      {OpKind::BatchNormInference, batch_norm}, {OpKind::Softmax, softmax}, {OpKind::LogSoftmax, softmax},
+  };
+  return kTable;
+}
+
+}  // namespace rlxc::legalise

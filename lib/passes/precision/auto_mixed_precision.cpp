@@ -1,0 +1,251 @@
+#include "passes/precision/auto_mixed_precision.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "passes/graphs.h"
+#include "passes/precision/precision_class.h"
+
+namespace rlxc {
+namespace {
+
+constexpr int64_t kMaxConverted = 1 << 20;  // elements of a constant that are converted here; larger ones are cast at load time
+
+bool is_low(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+class Policy {
+ public:
+  Policy(const PassOptions& o, Diagnostics& d) : policy_(o.precision) {
+    if (policy_ != PrecisionPolicy::Custom) return;
+    for (const auto& [rule, dtype] : o.custom_precision.rules) {
+      if (dtype != DType::F32 && !is_low(dtype)) {
+        d.error(Code::BadFlag, "a precision must be f32, f16 or bf16, is " + std::string(name(dtype)), "rule \"" + rule + "\"");
+      } else if (const auto op = op_from_name(rule)) {
+        by_op_.emplace_back(*op, dtype);
+      } else if (const auto cls = precision_class_from_name(rule)) {
+        by_class_.emplace_back(*cls, dtype);
+      } else {
+        d.error(Code::BadFlag, "no operation or precision class has this name", "rule \"" + rule + "\"",
+                "classes: contraction, norm, sensitive, elementwise, movement; `rlxc list ops` shows the operations");
+      }
+    }
+  }
+
+  bool off() const { return policy_ == PrecisionPolicy::F32; }
+  DType low() const { return policy_ == PrecisionPolicy::AutoMixedBf16 ? DType::BF16 : DType::F16; }
+  bool conservative() const { return policy_ == PrecisionPolicy::AutoMixedConservative; }
+
+  // The type that the policy demands; nullopt: follow the inputs.
+  std::optional<DType> demanded(OpKind op, PrecisionClass c) const {
+    if (policy_ == PrecisionPolicy::Custom) {
+      for (const auto& [kind, t] : by_op_)
+        if (kind == op) return t;
+      for (const auto& [cls, t] : by_class_)
+        if (cls == c) return t;
+      return DType::F32;
+    }
+    if (policy_ == PrecisionPolicy::F16 || c == PrecisionClass::Contraction) return low();
+    if (c == PrecisionClass::Sensitive || (c == PrecisionClass::Norm && conservative())) return DType::F32;
+    return std::nullopt;
+  }
+
+ private:
+  PrecisionPolicy policy_;
+  std::vector<std::pair<OpKind, DType>> by_op_;
+  std::vector<std::pair<PrecisionClass, DType>> by_class_;
+};
+
+class Rewriter {
+ public:
+  Rewriter(Graph& g, const Policy& policy, std::vector<PrecisionNote>& notes) : graph_(g), module_(g.module()), policy_(policy), notes_(notes) {}
+
+  void run() {
+    grow();
+    for (NodeId n : graph_.nodes()) {
+      grow();
+      const bool leaf = graph_.op(n) == OpKind::Param || graph_.op(n) == OpKind::Constant;
+      load_time_[n.raw] = leaf || (!graph_.operands(n).empty() && std::ranges::all_of(graph_.operands(n), [&](ValueId v) {
+                            return v.valid() && load_time_[graph_.def(v).raw];
+                          }));
+      if (leaf || graph_.op(n) == OpKind::Input) continue;
+      const DType t = choose(n);
+      const PrecisionRow row = precision_row(graph_.op(n));
+      for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
+        const ValueId v = graph_.operand(n, i);
+        if (!v.valid() || !candidate(v)) continue;
+        const bool slot = i >= 32 || (row.slots >> i & 1);
+        convert(n, i, slot ? t : DType::F32);
+      }
+      if (!is_low(t)) continue;
+      ++lowered;
+      for (size_t r = 0; r < graph_.result_count(n); ++r) {
+        const ValueId v = graph_.result(n, r);
+        if (graph_.dtype(v) != DType::F32) continue;
+        retype(v, t);
+        changed_[v.raw] = true;
+      }
+    }
+    grow();
+    for (size_t i = 0; i < graph_.outputs().size(); ++i)
+      if (candidate(graph_.outputs()[i])) convert(graph_.terminator(), i, DType::F32);
+  }
+
+  int64_t casts = 0, constants = 0, lowered = 0;
+
+ private:
+  void grow() {
+    load_time_.resize(graph_.node_capacity());
+    changed_.resize(graph_.value_capacity());
+    versions_.resize(graph_.value_capacity());
+  }
+
+  void retype(ValueId v, DType t) {
+    Type type = graph_.type(v);
+    type.dtype = t;
+    graph_.set_type(v, module_.types.intern(type));
+  }
+
+  // Was f32 in the graph as given.
+  bool candidate(ValueId v) const { return graph_.type(v).kind == TypeKind::Tensor && (graph_.dtype(v) == DType::F32 || changed_[v.raw]); }
+
+  // The narrow type in which this value is at hand without a conversion from f32, if any.
+  std::optional<DType> low_type(ValueId v) const {
+    if (changed_[v.raw]) return graph_.dtype(v);
+    const NodeId d = graph_.def(v);
+    if (graph_.op(d) != OpKind::Cast || !is_low(graph_.dtype(graph_.operand(d, 0)))) return std::nullopt;
+    return graph_.dtype(graph_.operand(d, 0));
+  }
+
+  DType choose(NodeId n) const {
+    const PrecisionRow row = precision_row(graph_.op(n));
+    if (row.cls == PrecisionClass::Fixed || load_time_[n.raw]) return DType::F32;
+    bool any = false, wide = false;
+    std::optional<DType> low;
+    for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
+      const ValueId v = graph_.operand(n, i);
+      if (!v.valid() || (i < 32 && !(row.slots >> i & 1)) || !candidate(v)) continue;
+      any = true;
+      if (load_time_[graph_.def(v).raw]) continue;
+      if (const auto t = low_type(v)) {
+        if (!low) low = t;
+      } else {
+        wide = true;
+      }
+    }
+    if (!any) return DType::F32;
+    if (has_trait(graph_.op(n), kCompare)) return low && !wide && both_low(n) ? *low : DType::F32;
+    if (const auto t = policy_.demanded(graph_.op(n), row.cls)) return *t;
+    if (wide) return DType::F32;
+    if (low) return *low;
+    return policy_.conservative() ? DType::F32 : policy_.low();  // reads weights only: an embedding, a mask
+  }
+
+  // Comparing with a constant in a narrow type would round the constant.
+  bool both_low(NodeId n) const {
+    return std::ranges::all_of(graph_.operands(n), [&](ValueId v) { return low_type(v).has_value(); });
+  }
+
+  void convert(NodeId user, size_t i, DType t) {
+    const ValueId v = graph_.operand(user, i);
+    // A cast reads any type: the value is the same.
+    if (graph_.dtype(v) == t || graph_.op(user) == OpKind::Cast) return;
+    const ValueId w = version(user, v, t);
+    if (w != v) graph_.set_operand(user, i, w);
+  }
+
+  ValueId version(NodeId user, ValueId v, DType t) {
+    if (graph_.dtype(v) == t) return v;
+    const NodeId d = graph_.def(v);
+    if (graph_.op(d) == OpKind::Cast && !changed_[v.raw] && graph_.dtype(graph_.operand(d, 0)) == t) return graph_.operand(d, 0);
+    const size_t k = t == DType::F32 ? 0 : t == DType::F16 ? 1 : 2;
+    if (versions_[v.raw][k].valid()) return versions_[v.raw][k];
+    ValueId w = graph_.op(d) == OpKind::Constant && is_low(t) ? converted(user, v, t) : ValueId();
+    if (!w.valid()) w = cast(user, v, t);
+    return versions_[v.raw][k] = w;
+  }
+
+  ValueId cast(NodeId user, ValueId v, DType t) {
+    Type type = graph_.type(v);
+    const DType from = type.dtype;
+    type.dtype = t;
+    const TypeId id = module_.types.intern(type);
+    const NodeId d = graph_.def(v);
+    // Casts of weights stand beside the weight, so that all that runs at load time comes first.
+    const bool weight = load_time_[d.raw];
+    const NodeId n = graph_.make_node(OpKind::Cast, {&v, 1}, module_.attrs.intern(CastAttrs{t, true}), {&id, 1}, {}, weight ? graph_.next(d) : user);
+    grow();
+    load_time_[n.raw] = weight;
+    Origin o;
+    if (graph_.node_name(d).valid()) o.sources.push_back(graph_.node_name(d));
+    if (module_.current_pass.valid()) o.passes.push_back(module_.current_pass);
+    graph_.set_origin(n, module_.add_origin(std::move(o)));
+    ++casts;
+    std::string reason = weight ? "weight, cast once at load time" : user == graph_.terminator() ? "output keeps its type" : "";
+    if (reason.empty()) reason = (t == DType::F32 ? "needed in f32 by " : "input of ") + std::string(name(graph_.op(user))) + " " + graph_.label(user);
+    notes_.push_back({value_label(v), std::string(name(from)), std::string(name(t)), std::move(reason)});
+    return graph_.result(n);
+  }
+
+  std::string value_label(ValueId v) const {
+    return graph_.value_name(v).valid() ? std::string(module_.text(graph_.value_name(v))) : graph_.label(graph_.def(v));
+  }
+
+  // A constant in a narrow type, finite values kept finite. Invalid when it is too large to convert here.
+  ValueId converted(NodeId user, ValueId v, DType t) {
+    const NodeId d = graph_.def(v);
+    const TensorData data = module_.data[graph_.attrs<DataAttrs>(d).data];
+    const int64_t count = data.splat ? 1 : data.elements();
+    if (count > kMaxConverted) return {};
+    const double largest = t == DType::F16 ? 65504.0 : 3.3895313892515355e38;
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<size_t>(count) * 2);
+    double clamped = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      double x = element_as_double(data, i);
+      if (std::isfinite(x) && std::fabs(x) > largest) clamped = x, x = std::copysign(largest, x);
+      const auto element = element_bytes(t, x);
+      bytes.insert(bytes.end(), element.begin(), element.end());
+    }
+    TensorData narrow = make_data(t, data.dims, bytes);
+    narrow.splat = data.splat;
+    Type type = graph_.type(v);
+    type.dtype = t;
+    const TypeId id = module_.types.intern(type);
+    const AttrId attrs = module_.attrs.intern(DataAttrs{module_.data.add(std::move(narrow))});
+    const NodeId n = graph_.make_node(OpKind::Constant, {}, attrs, {&id, 1}, {}, user);
+    graph_.set_node_name(n, graph_.node_name(d));
+    graph_.set_origin(n, graph_.origin(d));
+    grow();
+    load_time_[n.raw] = true;
+    ++constants;
+    if (clamped != 0)
+      notes_.push_back({value_label(v), "f32", std::string(name(t)), "constant " + std::to_string(clamped) + " is beyond the range and was clamped to its end"});
+    return graph_.result(n);
+  }
+
+  Graph& graph_;
+  Module& module_;
+  const Policy& policy_;
+  std::vector<PrecisionNote>& notes_;
+  std::vector<bool> load_time_;  // by node
+  std::vector<bool> changed_;    // by value: was f32, is narrow
+  std::vector<std::array<ValueId, 3>> versions_;  // by value: in f32, f16, bf16
+};
+
+}  // namespace
+
+PassResult auto_mixed_precision(Module& m, PassContext& context) {
+  int64_t casts = 0, constants = 0, lowered = 0;
+  const size_t errors = context.diagnostics.errors();
+  const Policy policy(context.options, context.diagnostics);
+  if (!policy.off() && context.diagnostics.errors() == errors)
+    for (GraphId id : graphs_in_use(m)) {
+      Rewriter r(m.graph(id), policy, context.precision);
+      r.run();
+      casts += r.casts, constants += r.constants, lowered += r.lowered;
+    }
+  return {casts + constants + lowered > 0, {{"nodes_lowered", lowered}, {"casts", casts}, {"constants_converted", constants}}};
+}
+
+}  // namespace rlxc

@@ -1,0 +1,155 @@
+#include "report/fusion.h"
+
+#include "analysis/cost.h"
+#include "report/fusion_facts.h"
+#include "report/module_terms.h"
+
+namespace rlxc::report {
+namespace {
+
+class FusionWriter {
+ public:
+  FusionWriter(const FusionReport& report, JsonWriter& out)
+      : report_(report), out_(out), summary_(report.decisions), facts_(report.result, report.decisions) {}
+
+  void run(const ReportContext& context) {
+    out_.begin_object();
+    write_header(out_, "fusion", context);
+    summary();
+    ops();
+    patterns();
+    for (const bool fused : {true, false}) {
+      out_.key(fused ? "groups" : "misses").begin_array();
+      for (const Decision& d : report_.decisions)
+        if (d.fused == fused) decision(d);
+      out_.end_array();
+    }
+    launches();
+    handovers();
+    out_.end_object().finish();
+  }
+
+ private:
+  void change(std::string_view name, int64_t before, int64_t after) {
+    out_.key(name).begin_object(JsonLayout::Line).key("before").integer(before).key("after").integer(after).end_object();
+  }
+
+  void summary() {
+    const DecisionTotals& all = summary_.all;
+    out_.key("summary").begin_object();
+    change("nodes", report_.before.nodes, report_.after.nodes);
+    change("launches", report_.before.launches, report_.after.launches);
+    change("traffic", report_.before.traffic, report_.after.traffic);
+    out_.key("groups").integer(all.formed);
+    out_.key("misses").integer(all.missed);
+    out_.key("launches_saved").integer(all.launches);
+    out_.key("bytes_saved").integer(all.bytes);
+    out_.end_object();
+  }
+
+  void ops() {
+    out_.key("ops").begin_array();
+    for (size_t k = 0; k < report_.before.ops.size(); ++k) {
+      const int64_t before = report_.before.ops[k], after = report_.after.ops[k];
+      if (before == 0 && after == 0) continue;
+      out_.begin_object(JsonLayout::Line).key("op").string(kind_name(static_cast<OpKind>(k)));
+      out_.key("before").integer(before).key("after").integer(after).end_object();
+    }
+    out_.end_array();
+  }
+
+  void patterns() {
+    out_.key("patterns").begin_array();
+    for (const auto& [pattern, t] : summary_.patterns) {
+      out_.begin_object(JsonLayout::Line).key("pattern").string(pattern);
+      out_.key("groups").integer(t.formed).key("misses").integer(t.missed);
+      out_.key("launches_saved").integer(t.launches).key("bytes_saved").integer(t.bytes).end_object();
+    }
+    out_.end_array();
+    out_.key("reasons").begin_array();
+    for (const auto& [key, list] : summary_.misses) {
+      out_.begin_object(JsonLayout::Line).key("pattern").string(std::get<0>(key)).key("reason").string(std::get<1>(key));
+      out_.key("count").unsigned_integer(list.size()).end_object();
+    }
+    out_.end_array();
+  }
+
+  void decision(const Decision& d) {
+    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(d.node);
+    if (d.graph.valid()) out_.key("graph").unsigned_integer(d.graph.raw);
+    if (!d.fused) out_.key("reason").string(d.reason);
+    if (!d.members.empty()) {
+      out_.key("members").begin_array(JsonLayout::Line);
+      for (const std::string& m : d.members) out_.string(m);
+      out_.end_array();
+    }
+    if (!d.detail.empty()) out_.key("detail").string(d.detail);
+    if (!d.hint.empty()) out_.key("hint").string(d.hint);
+    if (d.fused || d.launches_saved) out_.key("launches_saved").integer(d.launches_saved);
+    if (d.fused || d.bytes_saved) out_.key("bytes_saved").integer(d.bytes_saved);
+    out_.end_object();
+  }
+
+  void name(const Graph& g, NodeId n) {
+    const Module& m = g.module();
+    if (g.node_name(n).valid()) out_.key("name").string(m.text(g.node_name(n)));
+    if (!g.origin(n).valid()) return;
+    const Origin& o = m.origin(g.origin(n));
+    const bool only_itself = o.sources.size() == 1 && o.sources[0] == g.node_name(n);
+    if (!o.sources.empty() && !only_itself) symbols("members", o.sources);
+    if (!o.passes.empty()) symbols("passes", o.passes);
+  }
+  void symbols(std::string_view key, const std::vector<Symbol>& list) {
+    out_.key(key).begin_array(JsonLayout::Line);
+    for (Symbol s : list) out_.string(report_.result.text(s));
+    out_.end_array();
+  }
+
+  void launches() {
+    out_.key("launches").begin_array();
+    for (const LaunchFacts::Launch& l : facts_.launches) {
+      const Graph& g = report_.result.graph(l.graph);
+      const Cost cost = node_cost(g, l.node);
+      out_.begin_object(JsonLayout::Line).key("node").unsigned_integer(l.node.raw);
+      if (l.graph.raw) out_.key("graph").unsigned_integer(l.graph.raw);
+      out_.key("op").string(kind_name(g.op(l.node)));
+      name(g, l.node);
+      out_.key("reads").integer(cost.bytes_read).key("writes").integer(cost.bytes_written);
+      out_.key("flops").number(cost.flops).end_object();
+    }
+    out_.end_array();
+  }
+
+  void handovers() {
+    out_.key("handovers").begin_array();
+    for (const Handover& h : facts_.handovers) {
+      out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(h.value.raw);
+      if (h.graph.raw) out_.key("graph").unsigned_integer(h.graph.raw);
+      out_.key("from").unsigned_integer(h.from.raw);
+      out_.key("to").begin_array(JsonLayout::Line);
+      for (NodeId n : h.to) out_.unsigned_integer(n.raw);
+      out_.end_array();
+      out_.key("bytes").integer(h.bytes);
+      if (!h.why.empty()) {
+        out_.key("declined").begin_array(JsonLayout::Line);
+        for (const Decision* d : h.why) out_.string(d->pattern + ": " + d->reason);
+        out_.end_array();
+      }
+      out_.end_object();
+    }
+    out_.end_array();
+  }
+
+  const FusionReport& report_;
+  JsonWriter& out_;
+  DecisionSummary summary_;
+  LaunchFacts facts_;
+};
+
+}  // namespace
+
+void write_fusion(const FusionReport& report, JsonWriter& out, const ReportContext& context) {
+  FusionWriter(report, out).run(context);
+}
+
+}  // namespace rlxc::report

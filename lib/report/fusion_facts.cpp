@@ -1,0 +1,158 @@
+#include "report/fusion_facts.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "analysis/cost.h"
+#include "analysis/phases.h"
+#include "analysis/views.h"
+#include "passes/graphs.h"
+
+namespace rlxc::report {
+namespace {
+
+constexpr size_t kNamesTried = 8;  // of the sources of a node
+constexpr size_t kMostReasons = 4;
+
+// Misses by the name of the node that they are about.
+class MissIndex {
+ public:
+  MissIndex(const Module& m, std::span<const Decision> decisions) : module_(m) {
+    for (const Decision& d : decisions)
+      if (!d.fused) misses_[d.node].push_back(&d);
+  }
+  bool empty() const { return misses_.empty(); }
+
+  // Those about one of the two nodes which name the other, or no other.
+  void find(const Graph& g, NodeId a, NodeId b, std::vector<const Decision*>* out) const {
+    about(g, a, b, out);
+    about(g, b, a, out);
+  }
+
+ private:
+  template <class F>
+  void each_name(const Graph& g, NodeId n, F f) const {
+    if (g.node_name(n).valid()) f(module_.text(g.node_name(n)));
+    if (!g.origin(n).valid()) return;
+    const std::vector<Symbol>& sources = module_.origin(g.origin(n)).sources;
+    for (size_t i = 0; i < sources.size() && i < kNamesTried; ++i)
+      if (sources[i] != g.node_name(n)) f(module_.text(sources[i]));
+  }
+  bool names(const Graph& g, NodeId n, std::string_view name) const {
+    bool found = false;
+    each_name(g, n, [&](std::string_view s) { found |= s == name; });
+    return found;
+  }
+  void about(const Graph& g, NodeId n, NodeId neighbour, std::vector<const Decision*>* out) const {
+    each_name(g, n, [&](std::string_view name) {
+      const auto it = misses_.find(name);
+      if (it == misses_.end()) return;
+      for (const Decision* d : it->second) {
+        if (out->size() >= kMostReasons) return;
+        const bool fits =
+            d->members.empty() || std::ranges::any_of(d->members, [&](const std::string& s) { return names(g, neighbour, s); });
+        const bool known =
+            std::ranges::any_of(*out, [&](const Decision* o) { return o->pattern == d->pattern && o->reason == d->reason; });
+        if (fits && !known) out->push_back(d);
+      }
+    });
+  }
+
+  const Module& module_;
+  std::unordered_map<std::string_view, std::vector<const Decision*>> misses_;
+};
+
+void collect_readers(const Graph& g, const std::vector<bool>& launch, ValueId value, std::vector<NodeId>* readers) {
+  std::vector<ValueId> open = {value};
+  for (size_t i = 0; i < open.size(); ++i)
+    for (Graph::Use use : g.uses(open[i])) {
+      if (use.user == g.terminator()) continue;
+      if (launch[use.user.raw]) readers->push_back(use.user);
+      else if (use.index == 0 && view_of(g, use.user)) open.push_back(g.result(use.user));
+    }
+  std::sort(readers->begin(), readers->end(), [](NodeId a, NodeId b) { return a.raw < b.raw; });
+  readers->erase(std::unique(readers->begin(), readers->end()), readers->end());
+}
+
+}  // namespace
+
+void DecisionTotals::add(const Decision& d) {
+  ++(d.fused ? formed : missed);
+  if (d.fused) launches += d.launches_saved, bytes += d.bytes_saved;
+}
+
+DecisionSummary::DecisionSummary(std::span<const Decision> decisions) {
+  for (const Decision& d : decisions) {
+    all.add(d);
+    patterns[d.pattern].add(d);
+    if (!d.fused) misses[{d.pattern, d.reason}].push_back(&d);
+  }
+}
+
+LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
+  const MissIndex misses(m, decisions);
+  for (GraphId id : graphs_in_use(m)) {
+    const Graph& g = m.graph(id);
+    const std::vector<Phase> phases = derive_phases(g);
+    std::vector<bool> launch(g.node_capacity());
+    for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, n, phases[n.raw]);
+    for (NodeId n : g.nodes()) {
+      if (!launch[n.raw]) continue;
+      launches.push_back({id, n});
+      for (size_t r = 0; r < g.result_count(n); ++r) {
+        Handover h{id, g.result(n, r), n, {}, 0, {}};
+        collect_readers(g, launch, h.value, &h.to);
+        if (h.to.empty()) continue;
+        h.bytes = static_cast<int64_t>(byte_size(g.type(h.value)).value_or(0));
+        if (!misses.empty())
+          for (NodeId reader : h.to) misses.find(g, n, reader, &h.why);
+        handovers.push_back(std::move(h));
+      }
+    }
+  }
+}
+
+std::vector<Decision> settled(std::vector<Decision> decisions) {
+  const auto key = [](const Decision& d, std::string_view node) {
+    return std::to_string(d.graph.raw) + '\n' + d.pattern + '\n' + std::string(node);
+  };
+  std::unordered_map<std::string, size_t> merged;  // the last decision that merged the node
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const Decision& d = decisions[i];
+    if (!d.fused) continue;
+    merged[key(d, d.node)] = i;
+    for (const std::string& m : d.members) merged[key(d, m)] = i;
+  }
+  std::unordered_set<std::string> seen;
+  std::vector<Decision> out;
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    Decision& d = decisions[i];
+    if (!d.fused) {
+      const auto it = merged.find(key(d, d.node));
+      std::string same = key(d, d.node) + '\n' + d.reason;
+      for (const std::string& m : d.members) same += '\n' + m;
+      if ((it != merged.end() && it->second > i) || !seen.insert(std::move(same)).second) continue;
+    }
+    out.push_back(std::move(d));
+  }
+  return out;
+}
+
+ModuleCounts count_module(const Module& m) {
+  ModuleCounts c;
+  for (GraphId id : graphs_in_use(m)) {
+    const Graph& g = m.graph(id);
+    const std::vector<Phase> phases = derive_phases(g);
+    for (NodeId n : g.nodes()) {
+      ++c.nodes;
+      ++c.ops[static_cast<size_t>(g.op(n))];
+      if (!is_launch(g, n, phases[n.raw])) continue;
+      const Cost cost = node_cost(g, n);
+      ++c.launches;
+      c.traffic += cost.bytes_read + cost.bytes_written;
+    }
+  }
+  return c;
+}
+
+}  // namespace rlxc::report

@@ -1,0 +1,112 @@
+#include <algorithm>
+
+#include "report/fusion.h"
+#include "report/fusion_facts.h"
+#include "report/table.h"
+#include "support/number.h"
+
+namespace rlxc::report {
+namespace {
+
+constexpr size_t kMembersShown = 8, kNodesShown = 10, kGroupsShown = 100, kHandoversShown = 10;
+
+std::string count_text(int64_t n) { return std::to_string(n); }
+std::string bytes_text(int64_t n) {
+  return n < 0 ? "-" + human_bytes(static_cast<uint64_t>(-n)) : human_bytes(static_cast<uint64_t>(n));
+}
+
+void more(size_t count, size_t shown, std::string_view indent, std::string* out) {
+  if (count > shown) *out += std::string(indent) + "and " + std::to_string(count - shown) + " more; fusion.json has all\n";
+}
+
+void write_changes(const FusionReport& report, std::string* out) {
+  Table changes({"", "before", "after"});
+  changes.add({"nodes", count_text(report.before.nodes), count_text(report.after.nodes)});
+  changes.add({"launches", count_text(report.before.launches), count_text(report.after.launches)});
+  changes.add({"traffic", bytes_text(report.before.traffic), bytes_text(report.after.traffic)});
+  for (size_t k = 0; k < report.before.ops.size(); ++k)
+    if (report.before.ops[k] != report.after.ops[k])
+      changes.add(
+          {std::string(kind_name(static_cast<OpKind>(k))), count_text(report.before.ops[k]), count_text(report.after.ops[k])});
+  changes.print(out);
+}
+
+void write_patterns(const DecisionSummary& summary, std::string* out) {
+  const DecisionTotals& all = summary.all;
+  *out += "\nGroups formed: " + count_text(all.formed) + ", declined: " + count_text(all.missed) +
+          "; estimated savings: " + count_text(all.launches) + " launches, " + bytes_text(all.bytes) + " of memory traffic\n";
+  if (summary.patterns.empty()) return;
+  *out += '\n';
+  Table patterns({"pattern", "formed", "declined", "launches saved", "bytes saved"});
+  for (const auto& [pattern, t] : summary.patterns)
+    patterns.add({std::string(pattern), count_text(t.formed), count_text(t.missed), count_text(t.launches), bytes_text(t.bytes)});
+  patterns.print(out);
+}
+
+void write_misses(const DecisionSummary& summary, std::string* out) {
+  if (summary.misses.empty()) return;
+  *out += "\nDeclined\n";
+  for (const auto& [key, list] : summary.misses) {
+    *out += "  " + std::string(std::get<0>(key)) + ": " + std::string(std::get<1>(key)) + ", " + std::to_string(list.size()) +
+            (list.size() == 1 ? " time\n" : " times\n");
+    std::string_view hint;
+    for (size_t i = 0; i < list.size() && i < kNodesShown; ++i) {
+      const Decision& d = *list[i];
+      *out += "    " + one_line(d.node);
+      if (!d.members.empty()) *out += " with " + one_line(d.members.front());
+      if (!d.detail.empty()) *out += " (" + one_line(d.detail) + ")";
+      *out += '\n';
+      if (!d.hint.empty()) hint = d.hint;
+    }
+    more(list.size(), kNodesShown, "    ", out);
+    if (!hint.empty()) *out += "    hint: " + one_line(hint) + "\n";
+  }
+}
+
+void write_groups(std::span<const Decision> decisions, std::string* out) {
+  size_t count = 0;
+  for (const Decision& d : decisions) {
+    if (!d.fused) continue;
+    if (count == 0) *out += "\nFormed\n";
+    if (++count > kGroupsShown) continue;
+    *out += "  " + d.pattern + " @ " + one_line(d.node);
+    if (!d.detail.empty()) *out += " (" + one_line(d.detail) + ")";
+    for (size_t i = 0; i < d.members.size() && i < kMembersShown; ++i) *out += (i ? ", " : " <- ") + one_line(d.members[i]);
+    if (d.members.size() > kMembersShown) *out += " and " + std::to_string(d.members.size() - kMembersShown) + " more";
+    *out += '\n';
+  }
+  more(count, kGroupsShown, "  ", out);
+}
+
+// The most bytes first: where another fusion would pay.
+void write_handovers(const FusionReport& report, std::string* out) {
+  const LaunchFacts facts(report.result, report.decisions);
+  std::vector<const Handover*> order;
+  for (const Handover& h : facts.handovers)
+    if (h.bytes > 0) order.push_back(&h);
+  const size_t shown = std::min(order.size(), kHandoversShown);
+  std::stable_sort(order.begin(), order.end(), [](const Handover* a, const Handover* b) { return a->bytes > b->bytes; });
+  if (shown) *out += "\nLargest values between launches\n";
+  for (size_t i = 0; i < shown; ++i) {
+    const Handover& h = *order[i];
+    const Graph& g = report.result.graph(h.graph);
+    *out += "  " + bytes_text(h.bytes) + "  " + one_line(g.label(h.from)) + " -> " + one_line(g.label(h.to.front()));
+    if (h.to.size() > 1) *out += " and " + std::to_string(h.to.size() - 1) + " more";
+    for (size_t k = 0; k < h.why.size(); ++k) *out += (k ? ", " : " (") + h.why[k]->pattern + ": " + h.why[k]->reason;
+    *out += h.why.empty() ? " (no pass fuses these)\n" : ")\n";
+  }
+}
+
+}  // namespace
+
+void write_fusion_text(const FusionReport& report, std::string* out, const ReportContext& context) {
+  const DecisionSummary summary(report.decisions);
+  *out += "Fusion of " + one_line(context.input_name) + " for " + context.target + "\n\n";
+  write_changes(report, out);
+  write_patterns(summary, out);
+  write_misses(summary, out);
+  write_groups(report.decisions, out);
+  write_handovers(report, out);
+}
+
+}  // namespace rlxc::report

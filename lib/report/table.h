@@ -1,0 +1,23 @@
+// Plain text for people: tables with aligned columns, names on one line.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rlxc::report {
+
+// The first column is flush left, the others flush right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }  // as many cells as the head
+  void print(std::string* out) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// A name as it is, or quoted if it holds control characters or ill-formed UTF-8.
+std::string one_line(std::string_view);
+
+}  // namespace rlxc::report

@@ -1,0 +1,12 @@
+# Writes OUTPUT, a C++ file that holds every schema of SCHEMAS (a list of files) as a string, and the version.
+set(text "#include \"driver/schemas.h\"\n\nnamespace rlxc {\nnamespace {\n\nconstexpr EmbeddedSchema kSchemas[] = {\n")
+foreach(file IN LISTS SCHEMAS)
+  get_filename_component(name ${file} NAME)
+  string(REPLACE ".schema.json" "" name ${name})
+  file(READ ${file} content)
+  string(APPEND text "    {\"${name}\", R\"JSON(${content})JSON\"},\n")
+endforeach()
+string(APPEND text "    {\"\", \"\"},\n};\n\n}  // namespace\n\n")
+string(APPEND text "std::span<const EmbeddedSchema> embedded_schemas() { return std::span(kSchemas).first(std::size(kSchemas) - 1); }\n")
+string(APPEND text "std::string_view version() { return \"${VERSION}\"; }\n\n}  // namespace rlxc\n")
+file(WRITE ${OUTPUT} "${text}")

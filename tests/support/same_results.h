@@ -1,0 +1,38 @@
+// Do two modules with equal inputs compute the same on random values?
+#pragma once
+#include <doctest/doctest.h>
+
+#include "eval/equivalence.h"
+
+namespace rlxc::testing {
+
+struct Tolerance {
+  double rtol = 1e-4, atol = 1e-5;
+};
+
+inline constexpr int64_t kTestSize = 3;  // of symbolic sizes
+
+inline eval::EquivalenceOptions equivalence_options(const Module& m, uint64_t seed, Tolerance t = {}) {
+  eval::EquivalenceOptions o;
+  o.seed = seed, o.rtol = t.rtol, o.atol = t.atol, o.range = {-2, 2, 0, 3};
+  for (const std::string& s : m.dims.symbol_names()) o.evaluation.bindings[s] = kTestSize;
+  return o;
+}
+
+inline std::vector<eval::HostValue> results_of(const Module& m, uint64_t seed) {
+  const auto options = equivalence_options(m, seed);
+  const auto params = eval::random_params(m, options);
+  auto evaluation = options.evaluation;
+  evaluation.params = &params;
+  Diagnostics d;
+  const auto results = eval::evaluate(m, eval::random_inputs(m, options), d, evaluation);
+  REQUIRE_MESSAGE(results.has_value(), d.text());
+  return *results;
+}
+
+inline void same_results(const Module& before, const Module& after, uint64_t seed = 1, Tolerance t = {}) {
+  std::string why;
+  CHECK_MESSAGE(eval::same_results(before, after, equivalence_options(before, seed, t), &why), "seed " << seed << ": " << why);
+}
+
+}  // namespace rlxc::testing
