@@ -83,7 +83,8 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
         case bytes_field(9): {
           const TypeKind kind = r.tag() == bytes_field(4) ? TypeKind::Sequence : TypeKind::Optional;
           if (type.kind == TypeKind::Tensor) type.kind = kind;
-          else if (type.kind != TypeKind::Optional || kind != TypeKind::Sequence) return fail(Code::UnsupportedAttribute, "nested sequence types are not supported");
+          else if (type.kind == TypeKind::Optional && kind == TypeKind::Sequence) type.of_sequence = true;
+          else return fail(Code::UnsupportedAttribute, "nested sequence types are not supported");
           nested = true;
           WireReader element(r.bytes());
           while (element.next())

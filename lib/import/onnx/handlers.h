@@ -9,7 +9,8 @@ namespace rlxc::onnx_import {
 
 // elementwise.cpp
 HANDLER(unary) HANDLER(binary) HANDLER(variadic) HANDLER(mean) HANDLER(clip) HANDLER(cast) HANDLER(cast_like) HANDLER(where) HANDLER(mod)
-HANDLER(bit_shift) HANDLER(is_inf) HANDLER(gelu) HANDLER(shrink) HANDLER(pow) HANDLER(negated_compare) HANDLER(identity) HANDLER(dropout)
+HANDLER(bit_shift) HANDLER(is_inf) HANDLER(gelu) HANDLER(shrink) HANDLER(pow) HANDLER(negated_compare) HANDLER(identity)
+HANDLER(bit_cast) HANDLER(equal)
 HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale)
 
 // shape.cpp
@@ -22,7 +23,7 @@ HANDLER(scatter_elements) HANDLER(scatter_nd) HANDLER(pad) HANDLER(depth_to_spac
 HANDLER(reverse_sequence) HANDLER(center_crop_pad)
 
 // linear.cpp
-HANDLER(matmul) HANDLER(gemm) HANDLER(einsum)
+HANDLER(matmul) HANDLER(gemm) HANDLER(det) HANDLER(einsum)
 
 // reduce.cpp
 HANDLER(reduce) HANDLER(arg_reduce) HANDLER(cumsum) HANDLER(topk) HANDLER(softmax)
@@ -45,13 +46,31 @@ HANDLER(dynamic_quantize)
 HANDLER(resize) HANDLER(upsample)
 
 // signal.cpp
-HANDLER(dft) HANDLER(stft) HANDLER(window)
+HANDLER(dft) HANDLER(stft) HANDLER(window) HANDLER(mel_weight_matrix)
 
 // control.cpp
 HANDLER(if_else) HANDLER(loop) HANDLER(scan)
 
 // sequence.cpp
-HANDLER(sequence_empty) HANDLER(sequence_insert) HANDLER(sequence_at) HANDLER(concat_from_sequence)
+HANDLER(sequence_empty) HANDLER(sequence_construct) HANDLER(sequence_insert) HANDLER(sequence_at) HANDLER(sequence_erase)
+HANDLER(sequence_length) HANDLER(concat_from_sequence) HANDLER(split_to_sequence) HANDLER(sequence_map) HANDLER(optional_make)
+HANDLER(optional_has) HANDLER(optional_get)
+
+// dynamic.cpp
+HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression)
+
+// text.cpp
+HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(tf_idf_vectorizer)
+
+// loss.cpp
+HANDLER(nll_loss) HANDLER(softmax_cross_entropy) HANDLER(adagrad) HANDLER(adam) HANDLER(momentum)
+
+// random.cpp
+HANDLER(random) HANDLER(random_like) HANDLER(bernoulli) HANDLER(multinomial) HANDLER(dropout)
+
+// sampling.cpp
+HANDLER(grid_sample) HANDLER(roi_align) HANDLER(affine_grid) HANDLER(deform_conv)
+HANDLER(max_unpool) HANDLER(col2im)
 
 // fold.cpp
 FOLD(fold_binary) FOLD(fold_compare) FOLD(fold_logic) FOLD(fold_unary) FOLD(fold_cast) FOLD(fold_where) FOLD(fold_concat) FOLD(fold_gather)

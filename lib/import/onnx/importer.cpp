@@ -27,7 +27,7 @@ Importer::Importer(Module& m, TensorSource& source, const ModelView& model, cons
     : module_(m), source_(source), model_(model), options_(options), diagnostics_(d) {}
 
 int64_t Importer::opset(std::string_view domain) const {
-  if (domain.empty()) return scopes_.back().opset;
+  if (domain.empty() || domain == "ai.onnx") return scopes_.back().opset;
   return version_of(*scopes_.back().opsets, domain);
 }
 
