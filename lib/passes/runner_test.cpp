@@ -95,6 +95,8 @@ TEST_CASE("a fixed point ends when every pass has seen what the others left") {
   Fixture f;
   CHECK(run_to_fixed_point(f.m, f.list, 10, f.run.context, f.options, &f.report));
   CHECK(f.report.passes.size() == 2);
+  CHECK(run_passes(f.m, f.list, f.run.context, f.options, &f.report));
+  CHECK(f.report.passes.size() == 2);
   // What the second pass leaves is merged by the first, and the second looks once more.
   Fixture g;
   Builder b(g.m.main());
