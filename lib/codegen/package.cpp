@@ -55,9 +55,7 @@ class Packager {
       }
       weight_of_[g.id().raw][v.raw] = static_cast<uint32_t>(p_.weights.size());
       std::string name(m_.text(g.value_name(v)));
-      const uint64_t bytes = m_.data[data].size_bytes(), offset = p_.weights_bytes;
-      p_.weights.push_back({data, name.empty() ? g.label(n) : name, bytes, offset});
-      p_.weights_bytes = (offset + bytes + kAlignment - 1) / kAlignment * kAlignment;
+      p_.weights.push_back({data, name.empty() ? g.label(n) : name, m_.data[data].size_bytes()});
     }
   }
 

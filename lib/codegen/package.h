@@ -45,7 +45,7 @@ struct GraphProgram {
 struct Weight {
   DataId data;
   std::string name;
-  uint64_t bytes = 0, offset = 0;  // offset: in the file of all weights
+  uint64_t bytes = 0;
 };
 
 struct Port {
@@ -60,7 +60,6 @@ struct Package {
   std::vector<kernel::Kernel> kernels;          // equal kernels of several nodes are one
   std::vector<GraphProgram> graphs;             // by graph id
   std::vector<Weight> weights;
-  uint64_t weights_bytes = 0;
   std::vector<Port> inputs, outputs;            // of the main graph
   std::vector<std::string> symbols;             // that sizes depend on
   Dim packed_bytes, load_scratch_bytes;         // static

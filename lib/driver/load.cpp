@@ -54,6 +54,7 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
   LoadedModel out;
   out.file_size = file->size();
   out.content_hash = hash_of(*file);
+  out.hash_sampled = file->size() > kHashedWhole;
   const std::string_view head = trim(as_text(*file).substr(0, kSniffed));
   if (head.starts_with("module \"") || head.starts_with("//")) {
     out.format = "text";

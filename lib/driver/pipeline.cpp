@@ -15,7 +15,8 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm", "recognise_rope",
                     "recognise_attention", "fold_conv_bias", "fold_batch_norm", "fold_scale"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
-  // Precision is chosen for whole operations, before they are fused.
+  // Quantisation and precision see whole operations, before they are fused.
+  if (!options.calibration.empty()) add("quantise", {"insert_q_dq"});
   if (options.precision != "f32") add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   // Neighbours that share data become one launch. XLA fuses by itself and wants primitive operations.
   if (target != "tpu")
