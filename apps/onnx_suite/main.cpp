@@ -70,7 +70,7 @@ Verdict run_data_set(const fs::path& model, const fs::path& data, const Settings
     if (auto v = onnx_import::read_value_file(file_of(data, "input_", i), kind, quiet)) return v->tensor;
     return std::nullopt;
   };
-  options.allow_missing_weights = settings.import_only;
+  if (settings.import_only) options.missing_weights = onnx_import::MissingWeights::Allow;
   const auto module = onnx_import::import_onnx(model.string(), options, d);
   if (!module) return refused(d);
   if (!verify(*module, d)) return {Outcome::Fail, "verify: " + first_line(d)};
