@@ -1,5 +1,7 @@
 // The handlers that ops.def names, by family.
 #pragma once
+#include <array>
+
 #include "import/onnx/op.h"
 
 namespace rlxc::onnx_import {
@@ -59,6 +61,21 @@ HANDLER(optional_has) HANDLER(optional_get)
 // dynamic.cpp
 HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression)
 
+// attention.cpp
+HANDLER(attention) HANDLER(flex_attention) HANDLER(rotary_embedding) HANDLER(tensor_scatter) HANDLER(causal_conv_with_state)
+HANDLER(linear_attention)
+
+// microsoft.cpp
+HANDLER(ms_rotary_embedding) HANDLER(ms_attention) HANDLER(multi_head_attention) HANDLER(group_query_attention)
+HANDLER(skip_layer_norm) HANDLER(skip_rms_norm) HANDLER(simplified_layer_norm) HANDLER(embed_layer_norm) HANDLER(fused_matmul)
+HANDLER(fused_gemm) HANDLER(fused_conv) HANDLER(nhwc_conv) HANDLER(bias_unary) HANDLER(quick_gelu) HANDLER(matmul_n_bits)
+HANDLER(qlinear_elementwise) HANDLER(qlinear_concat) HANDLER(qlinear_pool) HANDLER(qlinear_softmax)
+HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul) HANDLER(bias_add)
+
+// ml.cpp
+HANDLER(array_feature_extractor) HANDLER(binarizer) HANDLER(scaler) HANDLER(normalizer) HANDLER(linear_regressor)
+HANDLER(linear_classifier) HANDLER(imputer) HANDLER(feature_vectorizer) HANDLER(tree_ensemble)
+
 // text.cpp
 HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(tf_idf_vectorizer)
 
@@ -78,5 +95,8 @@ FOLD(fold_slice) FOLD(fold_view) FOLD(fold_transpose) FOLD(fold_fill) FOLD(fold_
 
 #undef HANDLER
 #undef FOLD
+
+// What DynamicQuantizeLinear makes of a value: u8 elements, scale, zero point.
+std::array<ValueId, 3> dynamically_quantised(Op&, ValueId x);
 
 }  // namespace rlxc::onnx_import

@@ -100,8 +100,8 @@ class Importer {
   // which are made in advance where given). Null when the body is in error.
   Graph* import_body(Bytes graph, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures, Graph* reuse = nullptr);
   void add_capture_inputs(Graph&, std::span<const Frame::Capture>);
-  // A body whose choice is known: its nodes become part of the current graph. Empty when it is in error.
-  std::vector<ValId> inline_body(Bytes graph);
+  // A body that runs once, on these inputs: its nodes become part of the current graph. Empty when it is in error.
+  std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});
 
   std::optional<Type> read_type(Bytes type_proto, const std::string& where);
   std::string fresh_name(std::string_view base);

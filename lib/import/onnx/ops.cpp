@@ -13,6 +13,15 @@ constexpr OpRow kRows[] = {
 #define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
 #undef ONNX_DOMAIN
+#define ONNX_DOMAIN "ai.onnx.ml"
+#include "import/onnx/ops_ml.def"
+#undef ONNX_DOMAIN
+#define ONNX_DOMAIN "com.microsoft"
+#include "import/onnx/ops_microsoft.def"
+#undef ONNX_DOMAIN
+#define ONNX_DOMAIN "ai.onnx.preview"
+ONNX_OP("FlexAttention", 3, 3, flex_attention, nullptr, Attention, "", 0, "", 0)
+#undef ONNX_DOMAIN
 #define ONNX_DOMAIN "ai.onnx.preview.training"
 #include "import/onnx/ops_training.def"
 #undef ONNX_DOMAIN
