@@ -292,8 +292,8 @@ ValueId quantise(Node& n) {
   for (int64_t z : zeros) points.push_back(static_cast<std::byte>(z));
   if (bytes.empty()) return n.fail(Code::BadType, "needs a float type"), ValueId();
   const std::vector<int64_t> dims = per_axis ? std::vector<int64_t>{static_cast<int64_t>(scales.size())} : std::vector<int64_t>{};
-  return n.b.create(kOp, {n.in[0], n.b.constant(make_data(real, dims, bytes)), n.b.constant(make_data(DType::I8, dims, points))},
-                    a);
+  const ValueId scale = n.b.constant(make_data(real, dims, bytes)), zero = n.b.constant(make_data(DType::I8, dims, points));
+  return n.b.create(kOp, {n.in[0], scale, zero}, a);
 }
 
 ValueId if_(Node& n) {
