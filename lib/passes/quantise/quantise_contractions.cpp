@@ -14,7 +14,7 @@ using namespace match;
 
 constexpr std::string_view kPattern = "quantised_product";
 
-// A value that is (q - zero) * scale.
+// A value that is (q - zero) * scale; zero is invalid when all zero points are 0.
 struct Dequantised {
   NodeId node;
   ValueId q, scale, zero;
@@ -22,11 +22,17 @@ struct Dequantised {
   bool per_tensor = false;
 };
 
+ValueId unless_zero(const Graph& g, ValueId v) {
+  if (!v.valid()) return v;
+  const auto x = elements(g, v, 1 << 12);
+  return !x.empty() && std::ranges::all_of(x, [](double z) { return z == 0; }) ? ValueId() : v;
+}
+
 std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
   const NodeId n = made_by(g, v, OpKind::Dequantize);
   if (!n.valid()) return std::nullopt;
   const auto& a = g.attrs<QuantAttrs>(n);
-  Dequantised d{n, g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), a.axis, false};
+  Dequantised d{n, g.operand(n, 0), g.operand(n, 1), unless_zero(g, g.operand(n, 2)), a.axis, false};
   const DType t = g.dtype(d.q);
   if (a.block != 0 || (t != DType::I8 && t != DType::U8) || (d.zero.valid() && !same_dims(g, d.scale, d.zero))) return std::nullopt;
   d.per_tensor = std::ranges::all_of(g.dims(d.scale), [](Dim n) { return n == Dim(1); });
@@ -93,7 +99,7 @@ class Quantiser {
 
   ValueId cancel(NodeId n) {
     const auto d = dequantised(graph_, graph_.operand(n, 0));
-    const bool same = d && graph_.dtype(d->q) == graph_.dtype(graph_.result(n)) && equal(graph_.operand(n, 1), d->scale) && equal(graph_.operand(n, 2), d->zero) &&
+    const bool same = d && graph_.dtype(d->q) == graph_.dtype(graph_.result(n)) && equal(graph_.operand(n, 1), d->scale) && equal(unless_zero(graph_, graph_.operand(n, 2)), d->zero) &&
                       (d->per_tensor || d->axis == graph_.attrs<QuantAttrs>(n).axis);
     return same && graph_.attrs<QuantAttrs>(n).block == 0 ? d->q : ValueId();
   }
