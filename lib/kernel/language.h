@@ -78,6 +78,7 @@ struct Buffer {
   Access access = Access::ReadWrite;
   bool atomic = false;     // AtomicAdd goes to it
   bool may_alias = false;  // shares memory with another argument at equal indices (in-place update)
+  bool separate = false;   // read-only and in memory of its own (a weight), for targets that bind it apart from all else
 };
 
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Lane };

@@ -20,6 +20,7 @@ class Helpers {
  public:
   // True the first time a name is asked for: then the caller adds its text (after that of what it depends on).
   bool needs(const std::string& name) { return names_.insert(name).second; }
+  bool has(const std::string& name) const { return names_.count(name) > 0; }
   void add(std::string text) { texts_.push_back(std::move(text)); }
   std::string text() const;
 

@@ -114,7 +114,7 @@ void run_native(const std::vector<Built>& built, const NativeOptions& options, s
 
 bool fits_wgsl(const Built& b) {
   for (const CheckBuffer& c : b.origin->buffers)
-    if (rlxc::bits(c.dtype) == 64) return false;
+    if (c.dtype == DType::F64) return false;
   return true;
 }
 
@@ -126,23 +126,24 @@ void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std:
   std::vector<std::vector<size_t>> offsets(built.size());
   for (size_t i = 0; i < built.size(); ++i) {
     Built& b = built[i];
-    narrow_indices(b.kernel, true);
+    wgpu_prepare(b.kernel);
     std::string refused = wgpu_refuses(b.kernel), module = "k" + std::to_string(i) + ".wgsl";
     if (!refused.empty()) problems->push_back(b.where + ", as WGSL: " + refused);
     folder.write(module, render(b.kernel, wgpu()));
     Launch launch = launch_of(b.kernel);
     jobs += module + " " + b.kernel.name;
     for (int64_t n : extents(b.kernel, launch.grid, b.origin->symbols)) jobs += " " + std::to_string(n);
-    for (int64_t n : b.origin->symbols) jobs += " " + std::to_string(n);
     Arena arena(b.origin->buffers);
+    const size_t begin = data.size();
     for (size_t j = 0; j < arena.pointers.size(); ++j) {
-      size_t bytes = arena.bytes[j].size() - 2 * kGuard, padded = (bytes + 3) / 4 * 4;
+      size_t bytes = arena.bytes[j].size() - 2 * kGuard;
       offsets[i].push_back(data.size());
-      jobs += (j ? ", " : " ; ") + std::to_string(data.size()) + " " + std::to_string(padded) + (b.origin->buffers[j].output ? " 1" : " 0");
+      jobs += " " + std::to_string((data.size() - begin) * 8 / static_cast<size_t>(rlxc::bits(b.origin->buffers[j].dtype)));
       data.append(static_cast<const char*>(arena.pointers[j]), bytes);
-      data.resize(offsets[i].back() + padded);
+      data.resize((data.size() + 15) / 16 * 16);
     }
-    jobs += "\n";
+    for (int64_t n : b.origin->symbols) jobs += " " + std::to_string(n);
+    jobs += " ; " + std::to_string(begin) + " " + std::to_string(data.size() - begin) + "\n";
   }
   folder.write("jobs", jobs);
   folder.write("data", data);

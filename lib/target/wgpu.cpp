@@ -1,6 +1,9 @@
 #include "target/wgpu.h"
 
+#include <algorithm>
+
 #include "kernel/math.h"
+#include "kernel/simplify.h"
 #include "target/scalar_helpers.h"
 
 namespace rlxc::target {
@@ -12,9 +15,13 @@ using kernel::Launch;
 using kernel::LoopKind;
 using kernel::Space;
 
-bool packed(const Buffer& b) { return b.space == Space::Global && rlxc::bits(b.type.dtype) < 32; }
+bool global(const Buffer& b) { return b.space == Space::Global; }
+bool packed(const Buffer& b) { return global(b) && rlxc::bits(b.type.dtype) < 32; }
+bool wide(const Buffer& b) { return global(b) && rlxc::bits(b.type.dtype) == 64; }
 bool writable(const Buffer& b) { return b.access != Access::Read; }
-bool atomic_words(const Buffer& b) { return b.atomic || (packed(b) && writable(b)); }
+
+// Helpers::needs of this says that the kernel's memory is an array of atomics.
+const std::string kAtomicMemory = "atomic memory";
 
 std::string scalar(DType t) {
   if (is_float(t)) return "f32";
@@ -114,12 +121,11 @@ class Wgpu : public CLike {
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
-    if (!is_float(t.dtype)) return "atomicAdd(&" + b.name + "[" + index + "], " + value + ");";
-    std::string name = "rlxc_atomic_add_" + b.name;
+    if (!is_float(t.dtype)) return "atomicAdd(&" + place(b, index) + ", bitcast<u32>(" + value + "));";
+    std::string name = "rlxc_atomic_add_" + b.name, at = place(b, "i");
     if (h.needs(name))
-      h.add("fn " + name + "(i: i32, v: f32) {\n  var old = atomicLoad(&" + b.name + "[i]);\n  loop {\n"
-            "    let r = atomicCompareExchangeWeak(&" + b.name + "[i], old, bitcast<u32>(bitcast<f32>(old) + v));\n"
-            "    if (r.exchanged) { break; }\n    old = r.old_value;\n  }\n}\n");
+      h.add("fn " + name + "(i: i32, v: f32) {\n  var old = atomicLoad(&" + at + ");\n  loop {\n    let r = atomicCompareExchangeWeak(&" + at +
+            ", old, bitcast<u32>(bitcast<f32>(old) + v));\n    if (r.exchanged) { break; }\n    old = r.old_value;\n  }\n}\n");
     return name + "(" + index + ", " + value + ");";
   }
 
@@ -143,18 +149,23 @@ class Wgpu : public CLike {
   }
 
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
-    int slot = 0;
-    std::string bindings, symbols, names;
-    for (size_t i = 0; i < k.argument_count(); ++i, ++slot) {
+    std::string bindings, arguments, names;
+    bool atomic = false;
+    for (size_t i = 0; i < k.argument_count(); ++i) atomic |= k.buffers[i].atomic || (packed(k.buffers[i]) && writable(k.buffers[i]));
+    if (atomic) h.needs(kAtomicMemory);
+    auto binding = [&](int slot) { return "@group(0) @binding(" + std::to_string(slot) + ") "; };
+    bindings = binding(0) + "var<storage, read_write> rlxc_memory: array<" + (atomic ? "atomic<u32>" : "u32") + ">;\n";
+    int slot = 2;
+    for (size_t i = 0; i < k.argument_count(); ++i) {
       const Buffer& b = k.buffers[i];
-      bindings += "@group(0) @binding(" + std::to_string(slot) + ") var<storage, " + (writable(b) ? "read_write" : "read") + "> " + b.name + ": array<" + word(b) + ">;\n";
+      if (b.separate) bindings += binding(slot++) + "var<storage, read> " + b.name + ": array<u32>;\n";
+      arguments += (arguments.empty() ? "" : ", ") + b.name + "_at: i32";
     }
     for (kernel::VarId v : k.symbols) {
-      symbols += (symbols.empty() ? "" : ", ") + k.var(v).name + ": i32";
-      names += "  let " + k.var(v).name + " = rlxc_symbols." + k.var(v).name + ";\n";
+      arguments += (arguments.empty() ? "" : ", ") + k.var(v).name + ": i32";
+      names += "  let " + k.var(v).name + " = rlxc_arguments." + k.var(v).name + ";\n";
     }
-    if (!symbols.empty())
-      bindings += "struct Symbols { " + symbols + " }\n@group(0) @binding(" + std::to_string(slot) + ") var<uniform> rlxc_symbols: Symbols;\n";
+    if (!arguments.empty()) bindings += "struct Arguments { " + arguments + " }\n" + binding(1) + "var<uniform> rlxc_arguments: Arguments;\n";
     if (h.needs("rlxc_float")) h.add("fn rlxc_float(bits: u32) -> f32 {\n  var b = bits;  // not a constant: infinities are allowed\n  return bitcast<f32>(b);\n}\n");
     h.add(bindings);
     std::string size;
@@ -168,12 +179,22 @@ class Wgpu : public CLike {
   }
 
  private:
-  // The element type of the array that holds a buffer.
+  // The element type of the array that holds a Shared buffer.
   static std::string word(const Buffer& b) {
-    if (b.atomic && !is_float(b.type.dtype) && !packed(b)) return "atomic<" + scalar(b.type.dtype) + ">";
-    if (atomic_words(b)) return "atomic<u32>";
-    if (packed(b) || b.type.dtype == DType::Bool) return "u32";
-    return scalar(b.type.dtype);
+    return b.type.dtype == DType::Bool ? "u32" : scalar(b.type.dtype);
+  }
+
+  // Global memory is an array of words; arguments begin at some element of it.
+  static std::string element_at(const Buffer& b, const std::string& index) {
+    return "rlxc_arguments." + b.name + "_at" + (index == "0" ? "" : " + " + (index.find(' ') == std::string::npos ? index : "(" + index + ")"));
+  }
+  static std::string place(const Buffer& b, const std::string& index) { return "rlxc_memory[" + element_at(b, index) + "]"; }
+  static std::string word_at(const Buffer& b, const std::string& word, const Helpers& h) {
+    if (b.separate) return b.name + "[" + word + "]";
+    return h.has(kAtomicMemory) ? "atomicLoad(&rlxc_memory[" + word + "])" : "rlxc_memory[" + word + "]";
+  }
+  static std::string put(const std::string& word, const std::string& value, const Helpers& h) {
+    return h.has(kAtomicMemory) ? "atomicStore(&rlxc_memory[" + word + "], " + value + ");" : "rlxc_memory[" + word + "] = " + value + ";";
   }
 
   static std::string library(ExprOp op, DType t) {
@@ -267,34 +288,39 @@ class Wgpu : public CLike {
   }
 
   std::string load_scalar(Type t, const Buffer& b, const std::string& index, Helpers& h) const {
-    std::string at = b.name + "[" + index + "]";
+    if (!global(b)) {
+      std::string at = b.name + "[" + index + "]";
+      return t.dtype == DType::Bool && b.space == Space::Shared ? "(" + at + " != 0u)" : at;
+    }
     if (!packed(b)) {
-      if (b.atomic) at = is_float(t.dtype) ? "bitcast<f32>(atomicLoad(&" + at + "))" : "atomicLoad(&" + at + ")";
-      return t.dtype == DType::Bool && b.space != Space::Register ? "(" + at + " != 0u)" : at;
+      std::string value = word_at(b, wide(b) ? "2 * (" + element_at(b, index) + ")" : element_at(b, index), h);
+      return scalar(t.dtype) == "u32" ? value : "bitcast<" + scalar(t.dtype) + ">(" + value + ")";
     }
     std::string name = "rlxc_read_" + b.name;
     int bits = rlxc::bits(t.dtype), per_word = 32 / bits;
     if (h.needs(name)) {
-      std::string word = b.name + "[i / " + std::to_string(per_word) + "]", shift = "u32(i % " + std::to_string(per_word) + ") * " + std::to_string(bits) + "u";
-      if (atomic_words(b)) word = "atomicLoad(&" + word + ")";
+      std::string word = word_at(b, "at / " + std::to_string(per_word), h), shift = "u32(at % " + std::to_string(per_word) + ") * " + std::to_string(bits) + "u";
       std::string part = "(" + word + " >> (" + shift + ")) & " + (bits == 8 ? "0xffu" : "0xffffu"), value = part;
       if (t.dtype == DType::F16) value = "unpack2x16float(" + part + ").x";
       else if (t.dtype == DType::BF16) value = "bitcast<f32>((" + part + ") << 16u)";
       else if (t.dtype == DType::Bool) value = "(" + part + ") != 0u";
       else if (dtype_class(t.dtype) == DTypeClass::Int) value = wrap(t, h) + "(bitcast<i32>(" + part + "))";
-      h.add("fn " + name + "(i: i32) -> " + type(t, h) + " {\n  return " + value + ";\n}\n");
+      h.add("fn " + name + "(i: i32) -> " + type(t, h) + " {\n  let at = " + element_at(b, "i") + ";\n  return " + value + ";\n}\n");
     }
     return name + "(" + index + ")";
   }
 
   std::string store_scalar(const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const {
     DType t = b.type.dtype;
-    std::string at = b.name + "[" + index + "]";
-    if (!packed(b)) {
-      std::string stored = t == DType::Bool && b.space != Space::Register ? "u32(" + value + ")" : value;
-      if (b.atomic) return "atomicStore(&" + at + ", " + (is_float(t) ? "bitcast<u32>(" + stored + ")" : stored) + ");";
-      return at + " = " + stored + ";";
+    if (!global(b)) return b.name + "[" + index + "] = " + (t == DType::Bool && b.space == Space::Shared ? "u32(" + value + ")" : value) + ";";
+    if (wide(b)) {
+      std::string name = "rlxc_write_" + b.name, high = t == DType::I64 ? "bitcast<u32>(v >> 31u)" : "0u";
+      if (h.needs(name))
+        h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = 2 * (" + element_at(b, "i") + ");\n  " + put("at", "bitcast<u32>(v)", h) + "\n  " +
+              put("at + 1", high, h) + "\n}\n");
+      return name + "(" + index + ", " + value + ");";
     }
+    if (!packed(b)) return put(element_at(b, index), "bitcast<u32>(" + value + ")", h);
     std::string name = "rlxc_write_" + b.name;
     int bits = rlxc::bits(t), per_word = 32 / bits;
     if (h.needs(name)) {
@@ -303,8 +329,8 @@ class Wgpu : public CLike {
                          : t == DType::BF16 ? "(bitcast<u32>(v) >> 16u)"
                          : t == DType::Bool ? "u32(v)"
                                             : "(u32(v) & " + mask + ")";
-      h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let shift = u32(i % " + n + ") * " + std::to_string(bits) + "u;\n  atomicAnd(&" + b.name +
-            "[i / " + n + "], ~(" + mask + " << shift));\n  atomicOr(&" + b.name + "[i / " + n + "], " + part + " << shift);\n}\n");
+      h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at % " + n + ") * " + std::to_string(bits) +
+            "u;\n  atomicAnd(&rlxc_memory[at / " + n + "], ~(" + mask + " << shift));\n  atomicOr(&rlxc_memory[at / " + n + "], " + part + " << shift);\n}\n");
     }
     return name + "(" + index + ", " + value + ");";
   }
@@ -317,10 +343,27 @@ const CLike& wgpu() {
   return target;
 }
 
+void wgpu_prepare(Kernel& k) {
+  kernel::narrow_indices(k, true);
+  auto narrow = [](Type& t) {
+    if (t.dtype == DType::I64) t.dtype = DType::I32;
+    if (t.dtype == DType::U64) t.dtype = DType::U32;
+  };
+  for (ExprNode& e : k.exprs) {
+    if (e.op == ExprOp::Const && e.type.dtype == DType::I64) e.payload = std::clamp<int64_t>(e.payload, INT32_MIN, INT32_MAX);
+    if (e.op == ExprOp::Const && e.type.dtype == DType::U64) e.payload = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(e.payload), UINT32_MAX));
+    narrow(e.type);
+  }
+  for (kernel::Var& v : k.vars) narrow(v.type);
+  for (Buffer& b : k.buffers)
+    if (!global(b)) narrow(b.type);
+}
+
 std::string wgpu_refuses(const Kernel& k) {
+  for (const Buffer& b : k.buffers)
+    if (b.atomic && wide(b)) return "WGSL has no atomic addition of 64 bits";
   for (const ExprNode& e : k.exprs) {
-    bool wide = e.type.dtype == DType::F64 || e.type.dtype == DType::I64 || e.type.dtype == DType::U64;
-    if (wide) return "WGSL has no " + std::string(rlxc::name(e.type.dtype));
+    if (e.type.dtype == DType::F64) return "WGSL has no f64";
     if (e.type.lanes > 4) return "WGSL has no vectors of " + std::to_string(e.type.lanes) + " lanes";
     if (e.op == ExprOp::ShuffleXor) return "shuffles need the subgroups feature";
   }
