@@ -1,5 +1,6 @@
 #include "codegen/package.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -160,7 +161,10 @@ class Packager {
         if (b.kind == Binding::Kind::Scratch) s.places.push_back(scratch[b.index]);
         else s.places.push_back(place_of(g, b.kind == Binding::Kind::Operand ? g.operand(n, b.index) : g.result(n, b.index)));
       }
-      (prologue || l.on_load ? program->load : program->run).push_back(std::move(s));
+      const bool load = prologue || l.on_load;
+      if (load && !std::all_of(s.sizes.begin(), s.sizes.end(), [&](Dim d) { return dims_.constant_value(d).has_value(); }))
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: what is made of weights alone must have constant sizes", where(g, n));
+      (load ? program->load : program->run).push_back(std::move(s));
     }
   }
 

@@ -65,7 +65,7 @@ std::string header(const Package& p, bool files) {
   s += "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   const std::string u = upper(n);
   s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u + "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
-       "_NO_SIZES = 3,        // set_sizes was not called, or a size is negative\n  " + u + "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
+       "_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model\n  " + u + "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
   s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u + "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " +
        std::to_string(p.symbols.size()) + ", " + u + "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
   s += "typedef struct " + n + "_ctx " + n + "_ctx;\n\n";
@@ -172,7 +172,7 @@ int $N_set_sizes($N_ctx* c, const int64_t* s) {
   (void)n, (void)s;
   for (int i = 0; i < $U_SIZES; ++i)
     if (s[i] < 0) return $U_NO_SIZES;
-$SIZES  free(c->arena);
+$SIZES$CONDITIONS  free(c->arena);
   c->arena = allocate($ARENA + $HELD + $SCRATCH);
   if (!c->arena) return $U_NO_MEMORY;
   c->held = c->arena + $ARENA;
@@ -298,10 +298,19 @@ std::string launcher(const Package& p, const Storage& storage) {
     return s;
   };
   const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
+  // What the model needs to be equal.
+  std::string conditions;
+  const DimTable& dims = p.lir->module->dims;
+  for (const auto& [a, b] : dims.equalities()) {
+    std::vector<std::string> used = dims.symbols_of(a);
+    for (std::string& name : dims.symbols_of(b)) used.push_back(std::move(name));
+    if (std::all_of(used.begin(), used.end(), [&](const std::string& name) { return std::binary_search(p.symbols.begin(), p.symbols.end(), name); }))
+      conditions += "  if (" + sizes(a) + " != " + sizes(b) + ") return " + upper(p.name) + "_NO_SIZES;\n";
+  }
   const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
   const std::vector<std::pair<std::string_view, std::string>> values = {
       {"TABLE", weight_table(p, storage)}, {"COUNT", std::to_string(sizes.count())}, {"FUNCTIONS", functions},
-      {"SIZES", sizes.table()}, {"ARENA", arena}, {"HELD", held}, {"SCRATCH", scratch}, {"INPUTS", inputs}, {"OUTPUTS", outputs},
+      {"SIZES", sizes.table()}, {"CONDITIONS", conditions}, {"ARENA", arena}, {"HELD", held}, {"SCRATCH", scratch}, {"INPUTS", inputs}, {"OUTPUTS", outputs},
       {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)}, {"PACKED", sizes(p.packed_bytes)}, {"N", p.name}, {"U", upper(p.name)}};
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }

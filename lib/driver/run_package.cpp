@@ -137,6 +137,12 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
     for (size_t k = 0; k < all.size(); ++k) all[k] = d.bytes[k % d.bytes.size()];
     in.back() = all.data();
   }
+  for (const auto& [a, b] : m.dims.equalities()) {
+    const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
+    if (!x || !y || *x == *y) continue;
+    diagnostics.error(Code::BadBinding, "the model needs " + m.dims.text(a) + " = " + m.dims.text(b) + ", the inputs give " + std::to_string(*x) + " and " + std::to_string(*y));
+    return std::nullopt;
+  }
   std::vector<int64_t> sizes;
   for (const std::string& s : package_.symbols) {
     const auto it = bindings.find(s);
