@@ -249,6 +249,7 @@ struct FieldSetter {
     return empty_list();
   }
   bool set(std::vector<RegionStep>& f) {
+    if (empty_list()) return f.clear(), true;
     const auto* v = as<std::vector<std::string>>();
     if (!v) return false;
     f.resize(v->size());

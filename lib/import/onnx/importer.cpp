@@ -89,6 +89,12 @@ void Importer::leave() {
   scopes_.pop_back();
 }
 
+Symbol Importer::node_name(const NodeView& node) {
+  const std::string& prefix = scopes_.back().prefix;
+  if (prefix.empty() && !node.name.empty()) return module_.strings.append(node.name);
+  return module_.strings.append(prefix + (node.name.empty() ? std::string(node.op_type) + "_" + std::to_string(nodes_ - 1) : std::string(node.name)));
+}
+
 Symbol Importer::symbol(std::string_view name) {
   const Scope& s = scopes_.back();
   return module_.symbol(s.prefix.empty() ? name : std::string_view(s.prefix + std::string(name)));
@@ -281,7 +287,7 @@ void Importer::dispatch(NodeWork& work) {
     }
   }
   if (!op.failed() && !(row->fold && row->fold(op)) && !op.failed()) {
-    op.b.set_node_name(node.name.empty() ? symbol(std::string(node.op_type) + "_" + std::to_string(nodes_ - 1)) : symbol(node.name));
+    op.b.set_node_name(node_name(node));
     row->handler(op);
   }
   if (!local_.ok()) {

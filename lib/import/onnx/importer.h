@@ -138,6 +138,7 @@ class Importer {
   bool enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets);
   void leave();
   Symbol symbol(std::string_view name);
+  Symbol node_name(const NodeView&);  // nothing asks for a node by name, so each gets a symbol of its own
   ValId lookup(Symbol);
   bool bind(Symbol, ValId);  // false: the scope has the name already
   ValId capture(ValId, uint16_t from, uint16_t to);

@@ -24,16 +24,6 @@ bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
   return true;
 }
 
-// A weight of sizes [1,C,1,..] or [C,1,..]: one number per channel of y.
-bool per_channel(const Graph& g, ValueId v, ValueId y) {
-  const auto d = g.dims(v), full = g.dims(y);
-  if (g.dtype(v) != g.dtype(y) || d.size() > full.size() || d.size() + 1 < full.size() || !is_weight(g, v)) return false;
-  const size_t skip = full.size() - d.size();
-  for (size_t i = 0; i < d.size(); ++i)
-    if (d[i] != (i + skip == 1 ? full[1] : Dim(1))) return false;
-  return true;
-}
-
 }  // namespace
 
 PassResult fold_conv_bias(Module& m, PassContext& ctx) {
