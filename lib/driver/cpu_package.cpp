@@ -15,7 +15,10 @@ using codegen::Package;
 
 constexpr size_t kKernelsInFile = 24;
 
-const TensorData& data_of(const Package& p, const codegen::Weight& w) { return p.lir->module->data[w.data]; }
+const TensorData& data_of(const Package& p, const codegen::Weight& w) {
+  static const TensorData none;
+  return w.data.valid() ? p.lir->module->data[w.data] : none;
+}
 
 // Which weights stay in the files of the model.
 class Storage {
@@ -31,7 +34,7 @@ class Storage {
     return refer_ && !d.file.empty() && !d.splat;
   }
   bool has_model_files() const { return has_model_files_; }
-  // Equal elements are stored once.
+  // Equal elements are stored once, weights without data not at all.
   uint64_t stored_bytes(const codegen::Weight& w) const { return data_of(p_, w).bytes.size(); }
 
  private:
@@ -98,21 +101,23 @@ std::string weight_table(const Package& p, const Storage& storage) {
   uint64_t packed = 0;
   for (const codegen::Weight& w : p.weights) {
     const TensorData& d = data_of(p, w);
-    size_t file = 0;
-    uint64_t offset = packed;
-    if (storage.in_model_file(w)) {
+    int64_t file = 0;
+    uint64_t offset = packed, stored = storage.stored_bytes(w);
+    if (!w.data.valid()) {
+      file = -1, offset = 0, stored = w.bytes;
+    } else if (storage.in_model_file(w)) {
       const auto it = std::find(files.begin(), files.end(), d.file);
-      file = static_cast<size_t>(it - files.begin());
+      file = it - files.begin();
       if (it == files.end()) files.push_back(d.file);
       offset = d.offset;
     } else {
-      packed += padded(storage.stored_bytes(w));
+      packed += padded(stored);
     }
-    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(d.dtype) / 8, 1)) + ", " + std::to_string(offset) +
-            "u, " + std::to_string(storage.stored_bytes(w)) + "u, " + std::to_string(w.bytes) + "u},\n";
+    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + std::to_string(offset) +
+            "u, " + std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
   }
   std::string s = "enum { FILES = " + std::to_string(files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) +
-                  " };\n\n// The first file is the package's own, the others are the model's.\nstatic const char* const kFiles[FILES] = {";
+                  " };\n\n// The first file is the package's own, the others are the model's; -1 is none: only " + p.name + "_create_from can give it.\nstatic const char* const kFiles[FILES] = {";
   for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + quote(files[i]);
   s += "};\n\ntypedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; stored < bytes: one element, which all are equal to\n} weight_row;\n\n";
   return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0}};\n\n";
@@ -258,8 +263,8 @@ $N_ctx* $N_create(const char* folder, const char* model_folder, int* error) {
   for (int i = 0; !status && i < WEIGHTS; ++i) {
     const weight_row* w = &kWeights[i];
     if (w->bytes == 0) continue;
-    const char* from = w->file == 0 ? folder : model_folder;
-    if (!c->maps[w->file]) status = from ? map_file(c, from, w->file) : $U_NO_WEIGHTS;
+    const char* from = w->file == 0 ? folder : w->file > 0 ? model_folder : 0;
+    if (!from || !c->maps[w->file]) status = from ? map_file(c, from, w->file) : $U_NO_WEIGHTS;
     if (!status && (w->offset > c->map_bytes[w->file] || w->stored > c->map_bytes[w->file] - w->offset)) status = $U_NO_WEIGHTS;
     if (!status) c->weights[i] = (const unsigned char*)c->maps[w->file] + w->offset;
   }

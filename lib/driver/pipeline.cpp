@@ -18,7 +18,9 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Quantisation and precision see whole operations, before they are fused.
-  if (!options.calibration.empty()) add("quantise", {"insert_q_dq"});
+  std::vector<std::string_view> quantise{"quantise_contractions", "constant_folding"};
+  if (!options.calibration.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
+  add("quantise", quantise);
   if (options.precision != "f32") add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   // Neighbours that share data become one launch. XLA fuses by itself and wants primitive operations.
   if (target != "tpu")
