@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/calibrate.h"
 #include "driver/options.h"
 #include "driver/run.h"
 #include "support/diagnostics.h"
@@ -17,6 +18,7 @@ std::string_view version();
 
 ExitCode compile_command(const Options&, Terminal);
 ExitCode run_command(const Options&, const RunRequest&, Terminal);
+ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
 ExitCode check_command(const Options&, Terminal);
 ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal);

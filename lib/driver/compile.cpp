@@ -8,6 +8,7 @@
 #include "driver/plan_lir.h"
 #include "driver/target_traits.h"
 #include "ir/verify.h"
+#include "passes/graphs.h"
 #include "report/fingerprint.h"
 #include "support/text.h"
 
@@ -107,8 +108,10 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   }
   if (o.stop_after == "hir") return true;
   for (const PipelinePart& part : parts) {
+    if (part.name == o.stop_before) break;
     std::vector<const PassInfo*> passes;
     if (!find_passes(part.passes, &passes, d)) return false;
+    compact_sparse(m);
     const bool legalises = part.name == "legalise";
     std::vector<report::DispatchNode> foreign;
     if (legalises) foreign = foreign_nodes(m, traits);
@@ -132,6 +135,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   }
   const auto pass_opts = pass_options(o, d);
   if (!pass_opts) return std::nullopt;
+  if (!o.calibration.empty() && !check_calibrated_model(o.calibration, model.content_hash, d)) return std::nullopt;
   Compiled out;
   out.target = target;
   out.options = *pass_opts;

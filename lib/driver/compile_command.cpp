@@ -132,6 +132,11 @@ ExitCode compile_command(const Options& o, Terminal t) {
     if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
     if (o.time_passes) print_times(*compiled);
     if (!o.quiet && !to_stdout) print_summary(*compiled, folder);
+    // The process is about to end: to free a million nodes one by one would only cost time.
+    if (target == targets.back()) {
+      [[maybe_unused]] static Compiled* kept;
+      kept = new Compiled(std::move(*compiled));
+    }
   }
   return print_diagnostics(d, t);
 }
@@ -141,6 +146,12 @@ ExitCode run_command(const Options& o, const RunRequest& run, Terminal t) {
   const ExitCode code = run_model(o, run, std::cout, d);
   const ExitCode reported = print_diagnostics(d, t);
   return d.ok() ? code : reported;
+}
+
+ExitCode calibrate_command(const Options& o, const CalibrateRequest& request, Terminal t) {
+  Diagnostics d(o.input);
+  if (const auto record = calibrate(o, request, d)) write_file(o.output, calibration_json(*record), d);
+  return print_diagnostics(d, t);
 }
 
 ExitCode check_command(const Options& o, Terminal t) {

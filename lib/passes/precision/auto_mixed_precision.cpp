@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <unordered_map>
 
 #include "passes/graphs.h"
 #include "passes/precision/precision_class.h"
@@ -10,6 +11,7 @@
 namespace rlxc {
 namespace {
 
+constexpr double kLargestF16 = 65504;
 constexpr int64_t kMaxConverted = 1 << 20;  // elements of a constant that are converted here; larger ones are cast at load time
 
 bool is_low(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -56,9 +58,27 @@ class Policy {
   std::vector<std::pair<PrecisionClass, DType>> by_class_;
 };
 
+// Tensors whose calibrated range is beyond f16, with their largest magnitude.
+using Overflows = std::unordered_map<Symbol, double>;
+
+Overflows overflows_of(const Module& m, const PassOptions& o) {
+  Overflows out;
+  if (!o.calibration) return out;
+  for (const auto& [tensor, entry] : o.calibration->entries) {
+    double most = 0;
+    for (size_t i = 0; i < entry.scales.size(); ++i) {
+      const auto zero = i < entry.zero_points.size() ? static_cast<double>(entry.zero_points[i]) : 0;
+      most = std::max(most, entry.scales[i] * std::max(127 - zero, 128 + zero));
+    }
+    if (const Symbol s = m.strings.find(tensor); s.valid() && most > kLargestF16) out.emplace(s, most);
+  }
+  return out;
+}
+
 class Rewriter {
  public:
-  Rewriter(Graph& g, const Policy& policy, std::vector<PrecisionNote>& notes) : graph_(g), module_(g.module()), policy_(policy), notes_(notes) {}
+  Rewriter(Graph& g, const Policy& policy, const Overflows& overflows, std::vector<PrecisionNote>& notes)
+      : graph_(g), module_(g.module()), policy_(policy), overflows_(overflows), notes_(notes) {}
 
   void run() {
     grow();
@@ -69,7 +89,8 @@ class Rewriter {
                             return v.valid() && load_time_[graph_.def(v).raw];
                           }));
       if (leaf || graph_.op(n) == OpKind::Input) continue;
-      const DType t = choose(n);
+      DType t = choose(n);
+      if (t == DType::F16 && overflows(n)) t = DType::F32;
       const PrecisionRow row = precision_row(graph_.op(n));
       for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
         const ValueId v = graph_.operand(n, i);
@@ -141,6 +162,17 @@ class Rewriter {
     return policy_.conservative() ? DType::F32 : policy_.low();  // reads weights only: an embedding, a mask
   }
 
+  // A result is known to leave the range of f16.
+  bool overflows(NodeId n) {
+    for (size_t r = 0; r < graph_.result_count(n) && !overflows_.empty(); ++r) {
+      const auto it = overflows_.find(graph_.value_name(graph_.result(n, r)));
+      if (it == overflows_.end()) continue;
+      notes_.push_back({value_label(graph_.result(n, r)), "f32", "f32", "kept: calibrated values reach " + std::to_string(it->second) + ", beyond f16"});
+      return true;
+    }
+    return false;
+  }
+
   // Comparing with a constant in a narrow type would round the constant.
   bool both_low(NodeId n) const {
     return std::ranges::all_of(graph_.operands(n), [&](ValueId v) { return low_type(v).has_value(); });
@@ -197,7 +229,7 @@ class Rewriter {
     const TensorData data = module_.data[graph_.attrs<DataAttrs>(d).data];
     const int64_t count = data.splat ? 1 : data.elements();
     if (count > kMaxConverted) return {};
-    const double largest = t == DType::F16 ? 65504.0 : 3.3895313892515355e38;
+    const double largest = t == DType::F16 ? kLargestF16 : 3.3895313892515355e38;
     std::vector<std::byte> bytes;
     bytes.reserve(static_cast<size_t>(count) * 2);
     double clamped = 0;
@@ -227,6 +259,7 @@ class Rewriter {
   Graph& graph_;
   Module& module_;
   const Policy& policy_;
+  const Overflows& overflows_;
   std::vector<PrecisionNote>& notes_;
   std::vector<bool> load_time_;  // by node
   std::vector<bool> changed_;    // by value: was f32, is narrow
@@ -239,9 +272,10 @@ PassResult auto_mixed_precision(Module& m, PassContext& context) {
   int64_t casts = 0, constants = 0, lowered = 0;
   const size_t errors = context.diagnostics.errors();
   const Policy policy(context.options, context.diagnostics);
+  const Overflows overflows = overflows_of(m, context.options);
   if (!policy.off() && context.diagnostics.errors() == errors)
     for (GraphId id : graphs_in_use(m)) {
-      Rewriter r(m.graph(id), policy, context.precision);
+      Rewriter r(m.graph(id), policy, overflows, context.precision);
       r.run();
       casts += r.casts, constants += r.constants, lowered += r.lowered;
     }

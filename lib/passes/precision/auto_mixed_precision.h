@@ -10,7 +10,8 @@
 //
 // A Cast is placed at the first reader that needs it and shared by the later ones, so it stands below gathers, slices and
 // transposes. Casts of parameters run once, at load time. Constants are converted here; a finite value beyond the narrow range
-// (a mask of -1e9) becomes the largest finite one. Each cast and each clamped constant is a PrecisionNote.
+// (a mask of -1e9) becomes the largest finite one. With a calibration record,
+// operations whose results leave the range of f16 stay in f32. Each cast and each clamped constant is a PrecisionNote.
 // Must run after lower_hir and quantisation, and before elementwise regions are formed: their steps are typed. O(nodes + uses).
 #pragma once
 #include "passes/pass.h"

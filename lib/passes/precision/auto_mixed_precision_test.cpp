@@ -133,6 +133,19 @@ TEST_CASE("constants are converted here, masks clamped to the finite range with 
   CHECK(std::ranges::any_of(f.run.notes, [](const PrecisionNote& n) { return n.reason.find("clamped") != std::string::npos; }));
 }
 
+TEST_CASE("what the calibration record knows to leave the range of f16 stays in f32") {
+  for (PrecisionPolicy p : {PrecisionPolicy::AutoMixed, PrecisionPolicy::AutoMixedBf16}) {
+    Fixture f(p);
+    const ValueId h = f.b.matmul(f.in("x", {4, 8}), f.weight("w", {8, 8}));
+    f.g.set_value_name(h, f.m.symbol("h"));
+    f.run.options.calibration.emplace();
+    f.run.options.calibration->entries.push_back({"h", {{}, {1000}, {0}}});
+    f.mixed({f.b.matmul(f.b.unary(OpKind::Relu, h), f.weight("w2", {8, 8}))});
+    CHECK(f.g.dtype(h) == (p == PrecisionPolicy::AutoMixed ? DType::F32 : DType::BF16));
+    CHECK(std::ranges::any_of(f.run.notes, [](const PrecisionNote& n) { return n.reason.find("beyond f16") != std::string::npos; }) == (p == PrecisionPolicy::AutoMixed));
+  }
+}
+
 TEST_CASE("a cast from the narrow type in the model is used as it is") {
   Fixture f;
   const ValueId h = f.in("h", {4, 8}, DType::F16);

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "ir/builder.h"
-#include "passes/graphs.h"
+#include "passes/quantise/tensor_names.h"
 
 namespace rlxc {
 namespace {
@@ -85,30 +85,27 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
   PassResult result{false, {{"pairs_inserted", 0}}};
   if (!context.options.calibration) return result;
   const size_t errors = context.diagnostics.errors();
-  std::unordered_map<Symbol, size_t> entry_of;  // by tensor name, number in the record
+  std::unordered_map<std::string_view, size_t> entry_of;  // by tensor name, number in the record
   const auto& entries = context.options.calibration->entries;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const Symbol s = m.strings.find(entries[i].first);
-    if (!s.valid()) context.diagnostics.error(Code::BadCalibration, "the model has no tensor of this name", "tensor \"" + entries[i].first + "\"");
-    else if (!entry_of.emplace(s, i).second) context.diagnostics.error(Code::BadCalibration, "has two entries", "tensor \"" + entries[i].first + "\"");
-  }
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (!entry_of.emplace(entries[i].first, i).second)
+      context.diagnostics.error(Code::BadCalibration, "has two entries", "tensor \"" + entries[i].first + "\"");
   std::vector<Tap> taps;
   std::vector<bool> found(entries.size());
-  for (GraphId id : graphs_in_use(m)) {
+  each_tensor(m, [&](GraphId id, ValueId v, const std::string& name) {
+    const auto it = entry_of.find(name);
+    if (it == entry_of.end()) return;
+    const auto& [tensor, entry] = entries[it->second];
     const Graph& g = m.graph(id);
-    for (NodeId n : g.nodes())
-      for (size_t r = 0; r < g.result_count(n); ++r) {
-        const ValueId v = g.result(n, r);
-        const auto it = g.value_name(v).valid() ? entry_of.find(g.value_name(v)) : entry_of.end();
-        if (it == entry_of.end()) continue;
-        const auto& [tensor, entry] = entries[it->second];
-        found[it->second] = true;
-        if (is_quantised(g, v)) continue;
-        const std::string why = misfit(g, v, entry);
-        if (why.empty()) taps.push_back({id, v, &tensor, &entry});
-        else context.diagnostics.error(Code::BadCalibration, why, "tensor \"" + tensor + "\"");
-      }
-  }
+    found[it->second] = true;
+    if (is_quantised(g, v)) return;
+    const std::string why = misfit(g, v, entry);
+    if (why.empty()) taps.push_back({id, v, &tensor, &entry});
+    else context.diagnostics.error(Code::BadCalibration, why, "tensor \"" + tensor + "\"");
+  });
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (!found[i] && !m.strings.find(entries[i].first).valid())
+      context.diagnostics.error(Code::BadCalibration, "the model has no tensor of this name", "tensor \"" + entries[i].first + "\"");
   if (context.diagnostics.errors() > errors) return result;
   std::string absent;
   for (size_t i = 0; i < entries.size(); ++i)

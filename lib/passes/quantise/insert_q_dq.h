@@ -4,7 +4,7 @@
 // The whole record is checked first, and nothing changes when an entry does not fit (Code::BadCalibration): a name that the model
 // never had, a tensor that is not of floats, an axis or a number of scales that is not the tensor's, a scale that is not positive
 // and finite in the tensor's type. Names of tensors that became part of other operations are listed in one warning.
-// Each pair is a PrecisionNote. O(values + entries).
+// Names are those of each_tensor (tensor_names.h). Each pair is a PrecisionNote. O(values + entries).
 #pragma once
 #include "passes/pass.h"
 

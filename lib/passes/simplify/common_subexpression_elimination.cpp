@@ -17,6 +17,12 @@ bool same_content(const TensorData& a, const TensorData& b) {
   return a.bytes.data() == b.bytes.data() || a.bytes.empty() || std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
 }
 
+// One step of a hash over words: a 64 x 64 bit product, its halves folded (as wyhash does).
+uint64_t mix(uint64_t h, uint64_t word) {
+  const auto p = static_cast<unsigned __int128>(h ^ 0x9E3779B97F4A7C15u) * (word ^ 0xE7037ED1A0B428DBu);
+  return static_cast<uint64_t>(p) ^ static_cast<uint64_t>(p >> 64);
+}
+
 class Merger {
  public:
   explicit Merger(Graph& g) : graph_(g), module_(g.module()), slots_(std::bit_ceil(2 * g.live_nodes() + 2)) {}
@@ -55,20 +61,21 @@ class Merger {
   }
 
   uint64_t hash(NodeId n) {
-    Hash128 h;
-    h.update_u64(static_cast<uint64_t>(graph_.op(n)));
-    for (size_t r = 0; r < graph_.result_count(n); ++r) h.update_u64(graph_.type_id(graph_.result(n, r)).raw);
-    if (graph_.op(n) == OpKind::Constant) {
-      const TensorData& d = data(n);
-      h.update_u64(d.splat);
-      if (d.bytes.size() <= kMaxCompared) h.update(d.bytes);
-      else h.update_u64(reinterpret_cast<uintptr_t>(d.bytes.data()));  // equal only when it is the same memory
-      for (const std::string& s : d.strings) h.update_text(s);
-      return h.digest().low;
-    }
-    h.update_u64(graph_.attr_id(n).raw);
+    uint64_t h = static_cast<uint64_t>(graph_.op(n));
+    for (size_t r = 0; r < graph_.result_count(n); ++r) h = mix(h, graph_.type_id(graph_.result(n, r)).raw);
+    if (graph_.op(n) == OpKind::Constant) return mix(h, hash(data(n)));
+    h = mix(h, graph_.attr_id(n).raw);
     operands(n, &left_);
-    for (ValueId v : left_) h.update_u64(v.raw);
+    for (ValueId v : left_) h = mix(h, v.raw);
+    return h;
+  }
+
+  static uint64_t hash(const TensorData& d) {
+    Hash128 h;
+    h.update_u64(d.splat);
+    if (d.bytes.size() <= kMaxCompared) h.update(d.bytes);
+    else h.update_u64(reinterpret_cast<uintptr_t>(d.bytes.data()));  // equal only when it is the same memory
+    for (const std::string& s : d.strings) h.update_text(s);
     return h.digest().low;
   }
 

@@ -1,0 +1,24 @@
+#include "passes/quantise/tensor_names.h"
+
+#include <unordered_map>
+
+#include "passes/graphs.h"
+
+namespace rlxc {
+
+void each_tensor(const Module& m, const std::function<void(GraphId, ValueId, const std::string&)>& f) {
+  std::unordered_map<std::string, int64_t> taken;
+  for (GraphId id : graphs_in_use(m)) {
+    const Graph& g = m.graph(id);
+    for (NodeId n : g.nodes())
+      for (size_t r = 0; r < g.result_count(n); ++r) {
+        const ValueId v = g.result(n, r);
+        const Symbol own = g.value_name(v);
+        std::string name = own.valid() ? std::string(m.text(own)) : g.label(n);
+        if (const int64_t count = ++taken[name]; count > 1) name += "~" + std::to_string(count);
+        f(id, v, name);
+      }
+  }
+}
+
+}  // namespace rlxc
