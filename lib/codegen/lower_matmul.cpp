@@ -31,6 +31,7 @@ Product product_of(const Node& node, bool trans_a, bool trans_b) {
   const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
   p.batch.assign(y.begin(), y.end() - 2);
   p.m = y[y.size() - 2], p.n = y.back(), p.k = a[a.size() - (trans_a ? 2 : 1)];
+  if (!p.k.is_static()) p.k = b[b.size() - (trans_b ? 1 : 2)];  // equal, and known for a weight
   p.a = {{a.begin(), a.end() - 2}, p.m, p.k, !trans_a};
   p.b = {{b.begin(), b.end() - 2}, p.n, p.k, trans_b};
   p.accumulate = accumulator(node.result_dtype());
@@ -95,7 +96,9 @@ bool emit(const Node& node, const Product& p) {
     const Dim panels = t.mul(t.ceil_div(p.n, w), t.mul(w, p.k));
     packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
     Scope s(node, "pack");
-    GemmSpec g = spec_of(s, p);
+    Product of_b = p;
+    of_b.m = Dim(1);
+    GemmSpec g = spec_of(s, of_b);
     g.b = side_operand(s, s.in(1), p.b, p.batch, false);
     if (has_b_zero) g.b_zero = zero_point(node, s, 3, p.batch.size());
     s.bind({Binding::Kind::Scratch, packed});

@@ -43,7 +43,8 @@ struct GraphProgram {
 };
 
 struct Weight {
-  DataId data;
+  DataId data;             // invalid: the model carries none, the caller gives it
+  DType dtype = DType::F32;
   std::string name;
   uint64_t bytes = 0;
 };
@@ -66,7 +67,7 @@ struct Package {
   Dim arena_bytes, held_bytes, scratch_bytes;   // of a run: one block with these parts in order
 };
 
-// Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget, Code::MissingWeights.
+// Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);
 
 }  // namespace rlxc::codegen

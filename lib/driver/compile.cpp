@@ -8,6 +8,7 @@
 #include "driver/plan_lir.h"
 #include "driver/target_traits.h"
 #include "ir/verify.h"
+#include "passes/graphs.h"
 #include "report/fingerprint.h"
 #include "support/text.h"
 
@@ -110,6 +111,7 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
     if (part.name == o.stop_before) break;
     std::vector<const PassInfo*> passes;
     if (!find_passes(part.passes, &passes, d)) return false;
+    compact_sparse(m);
     const bool legalises = part.name == "legalise";
     std::vector<report::DispatchNode> foreign;
     if (legalises) foreign = foreign_nodes(m, traits);

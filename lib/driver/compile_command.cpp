@@ -132,6 +132,11 @@ ExitCode compile_command(const Options& o, Terminal t) {
     if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
     if (o.time_passes) print_times(*compiled);
     if (!o.quiet && !to_stdout) print_summary(*compiled, folder);
+    // The process is about to end: to free a million nodes one by one would only cost time.
+    if (target == targets.back()) {
+      [[maybe_unused]] static Compiled* kept;
+      kept = new Compiled(std::move(*compiled));
+    }
   }
   return print_diagnostics(d, t);
 }

@@ -15,7 +15,10 @@ using codegen::Package;
 
 constexpr size_t kKernelsInFile = 24;
 
-const TensorData& data_of(const Package& p, const codegen::Weight& w) { return p.lir->module->data[w.data]; }
+const TensorData& data_of(const Package& p, const codegen::Weight& w) {
+  static const TensorData none;
+  return w.data.valid() ? p.lir->module->data[w.data] : none;
+}
 
 // Which weights stay in the files of the model.
 class Storage {
@@ -31,7 +34,7 @@ class Storage {
     return refer_ && !d.file.empty() && !d.splat;
   }
   bool has_model_files() const { return has_model_files_; }
-  // Equal elements are stored once.
+  // Equal elements are stored once, weights without data not at all.
   uint64_t stored_bytes(const codegen::Weight& w) const { return data_of(p_, w).bytes.size(); }
 
  private:
@@ -62,7 +65,7 @@ std::string header(const Package& p, bool files) {
   s += "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   const std::string u = upper(n);
   s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u + "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
-       "_NO_SIZES = 3,        // set_sizes was not called, or a size is negative\n  " + u + "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
+       "_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model\n  " + u + "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
   s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u + "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " +
        std::to_string(p.symbols.size()) + ", " + u + "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
   s += "typedef struct " + n + "_ctx " + n + "_ctx;\n\n";
@@ -98,21 +101,23 @@ std::string weight_table(const Package& p, const Storage& storage) {
   uint64_t packed = 0;
   for (const codegen::Weight& w : p.weights) {
     const TensorData& d = data_of(p, w);
-    size_t file = 0;
-    uint64_t offset = packed;
-    if (storage.in_model_file(w)) {
+    int64_t file = 0;
+    uint64_t offset = packed, stored = storage.stored_bytes(w);
+    if (!w.data.valid()) {
+      file = -1, offset = 0, stored = w.bytes;
+    } else if (storage.in_model_file(w)) {
       const auto it = std::find(files.begin(), files.end(), d.file);
-      file = static_cast<size_t>(it - files.begin());
+      file = it - files.begin();
       if (it == files.end()) files.push_back(d.file);
       offset = d.offset;
     } else {
-      packed += padded(storage.stored_bytes(w));
+      packed += padded(stored);
     }
-    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(d.dtype) / 8, 1)) + ", " + std::to_string(offset) +
-            "u, " + std::to_string(storage.stored_bytes(w)) + "u, " + std::to_string(w.bytes) + "u},\n";
+    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + std::to_string(offset) +
+            "u, " + std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
   }
   std::string s = "enum { FILES = " + std::to_string(files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) +
-                  " };\n\n// The first file is the package's own, the others are the model's.\nstatic const char* const kFiles[FILES] = {";
+                  " };\n\n// The first file is the package's own, the others are the model's; -1 is none: only " + p.name + "_create_from can give it.\nstatic const char* const kFiles[FILES] = {";
   for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + quote(files[i]);
   s += "};\n\ntypedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; stored < bytes: one element, which all are equal to\n} weight_row;\n\n";
   return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0}};\n\n";
@@ -167,7 +172,7 @@ int $N_set_sizes($N_ctx* c, const int64_t* s) {
   (void)n, (void)s;
   for (int i = 0; i < $U_SIZES; ++i)
     if (s[i] < 0) return $U_NO_SIZES;
-$SIZES  free(c->arena);
+$SIZES$CONDITIONS  free(c->arena);
   c->arena = allocate($ARENA + $HELD + $SCRATCH);
   if (!c->arena) return $U_NO_MEMORY;
   c->held = c->arena + $ARENA;
@@ -258,8 +263,8 @@ $N_ctx* $N_create(const char* folder, const char* model_folder, int* error) {
   for (int i = 0; !status && i < WEIGHTS; ++i) {
     const weight_row* w = &kWeights[i];
     if (w->bytes == 0) continue;
-    const char* from = w->file == 0 ? folder : model_folder;
-    if (!c->maps[w->file]) status = from ? map_file(c, from, w->file) : $U_NO_WEIGHTS;
+    const char* from = w->file == 0 ? folder : w->file > 0 ? model_folder : 0;
+    if (!from || !c->maps[w->file]) status = from ? map_file(c, from, w->file) : $U_NO_WEIGHTS;
     if (!status && (w->offset > c->map_bytes[w->file] || w->stored > c->map_bytes[w->file] - w->offset)) status = $U_NO_WEIGHTS;
     if (!status) c->weights[i] = (const unsigned char*)c->maps[w->file] + w->offset;
   }
@@ -293,10 +298,19 @@ std::string launcher(const Package& p, const Storage& storage) {
     return s;
   };
   const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
+  // What the model needs to be equal.
+  std::string conditions;
+  const DimTable& dims = p.lir->module->dims;
+  for (const auto& [a, b] : dims.equalities()) {
+    std::vector<std::string> used = dims.symbols_of(a);
+    for (std::string& name : dims.symbols_of(b)) used.push_back(std::move(name));
+    if (std::all_of(used.begin(), used.end(), [&](const std::string& name) { return std::binary_search(p.symbols.begin(), p.symbols.end(), name); }))
+      conditions += "  if (" + sizes(a) + " != " + sizes(b) + ") return " + upper(p.name) + "_NO_SIZES;\n";
+  }
   const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
   const std::vector<std::pair<std::string_view, std::string>> values = {
       {"TABLE", weight_table(p, storage)}, {"COUNT", std::to_string(sizes.count())}, {"FUNCTIONS", functions},
-      {"SIZES", sizes.table()}, {"ARENA", arena}, {"HELD", held}, {"SCRATCH", scratch}, {"INPUTS", inputs}, {"OUTPUTS", outputs},
+      {"SIZES", sizes.table()}, {"CONDITIONS", conditions}, {"ARENA", arena}, {"HELD", held}, {"SCRATCH", scratch}, {"INPUTS", inputs}, {"OUTPUTS", outputs},
       {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)}, {"PACKED", sizes(p.packed_bytes)}, {"N", p.name}, {"U", upper(p.name)}};
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }

@@ -57,8 +57,10 @@ bool make_folder(const std::string& wanted, Folder* folder, Diagnostics& diagnos
 }  // namespace
 
 std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options, Diagnostics& diagnostics) {
+  for (const codegen::Weight& w : p.weights)
+    if (!w.data.valid()) diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter \"" + w.name + "\"");
   Folder folder;
-  if (!make_folder(options.folder, &folder, diagnostics)) return nullptr;
+  if (!diagnostics.ok() || !make_folder(options.folder, &folder, diagnostics)) return nullptr;
   const std::string library = (folder.path / "package.so").string(), log = (folder.path / "log").string();
   std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared", "-pthread"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
@@ -85,7 +87,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   }
   loaded->api_ = std::move(api);
   std::vector<const void*> weights;
-  for (const codegen::Weight& w : p.weights) weights.push_back(p.lir->module->data[w.data].bytes.data());
+  for (const codegen::Weight& w : p.weights) weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
   int error = 0;
   loaded->context_ = loaded->api_->create_from(weights.data(), &error);
   if (loaded->context_) return loaded;
@@ -134,6 +136,12 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
     std::vector<std::byte>& all = expanded.emplace_back(static_cast<size_t>(d.size_bytes()));
     for (size_t k = 0; k < all.size(); ++k) all[k] = d.bytes[k % d.bytes.size()];
     in.back() = all.data();
+  }
+  for (const auto& [a, b] : m.dims.equalities()) {
+    const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
+    if (!x || !y || *x == *y) continue;
+    diagnostics.error(Code::BadBinding, "the model needs " + m.dims.text(a) + " = " + m.dims.text(b) + ", the inputs give " + std::to_string(*x) + " and " + std::to_string(*y));
+    return std::nullopt;
   }
   std::vector<int64_t> sizes;
   for (const std::string& s : package_.symbols) {

@@ -204,6 +204,15 @@ bool is_row(const Graph& g, ValueId v, ValueId x) {
   return d.size() <= g.dims(x).size() && (d.empty() || d.back() == Dim(1) || d.back() == g.dims(x).back());
 }
 
+bool per_channel(const Graph& g, ValueId v, ValueId y) {
+  const auto d = g.dims(v), full = g.dims(y);
+  if (g.dtype(v) != g.dtype(y) || d.size() > full.size() || d.size() + 1 < full.size() || !is_weight(g, v)) return false;
+  const size_t skip = full.size() - d.size();
+  for (size_t i = 0; i < d.size(); ++i)
+    if (d[i] != (i + skip == 1 ? full[1] : Dim(1))) return false;
+  return true;
+}
+
 ValueId as_row(Builder& b, ValueId v, ValueId x) {
   const Graph& g = b.graph();
   if (!is_row(g, v, x)) return {};

@@ -72,6 +72,8 @@ class Order {
 // leading axes are 1 and its last is x's or 1; invalid otherwise.
 ValueId as_row(Builder& b, ValueId v, ValueId x);
 bool is_row(const Graph&, ValueId v, ValueId x);
+// A weight of sizes [1,C,1,..] or [C,1,..]: one number per channel of y [N,C,..].
+bool per_channel(const Graph&, ValueId v, ValueId y);
 
 // Decisions. `members` are labelled before the rewrite erases them; launches saved = members - 1 unless given.
 Decision fused(const Graph&, std::string_view pattern, NodeId root, std::span<const NodeId> members, int64_t bytes_saved = 0);

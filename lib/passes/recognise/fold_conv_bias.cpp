@@ -24,16 +24,6 @@ bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
   return true;
 }
 
-// A weight of sizes [1,C,1,..] or [C,1,..]: one number per channel of y.
-bool per_channel(const Graph& g, ValueId v, ValueId y) {
-  const auto d = g.dims(v), full = g.dims(y);
-  if (g.dtype(v) != g.dtype(y) || d.size() > full.size() || d.size() + 1 < full.size() || !is_weight(g, v)) return false;
-  const size_t skip = full.size() - d.size();
-  for (size_t i = 0; i < d.size(); ++i)
-    if (d[i] != (i + skip == 1 ? full[1] : Dim(1))) return false;
-  return true;
-}
-
 }  // namespace
 
 PassResult fold_conv_bias(Module& m, PassContext& ctx) {
@@ -54,11 +44,14 @@ PassResult fold_conv_bias(Module& m, PassContext& ctx) {
         for (size_t i = 0; i < 2; ++i) {
           const ValueId y = g.operand(n, i), v = g.operand(n, 1 - i);
           const NodeId conv = g.def(y);
-          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || g.operand(conv, 2).valid() || !g.has_one_use(y) || !per_channel(g, v, y)) continue;
+          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || !g.has_one_use(y) || !per_channel(g, v, y)) continue;
+          const ValueId first = g.operand(conv, 2);
+          if (first.valid() && !is_weight(g, first)) continue;
           const NodeId members[] = {conv, n};
           ctx.decisions.push_back(fused(g, "conv_bias", n, members, 2 * bytes(g, y)));
           Builder b(g, nullptr, n);
-          replace(g, g.result(n), b.create(g.op(conv), {g.operand(conv, 0), g.operand(conv, 1), b.reshape(v, {g.dims(y)[1]})}, g.attrs<ConvAttrs>(conv)));
+          const ValueId row = b.reshape(v, {g.dims(y)[1]}), bias = first.valid() ? b.add(first, row) : row;
+          replace(g, g.result(n), b.create(g.op(conv), {g.operand(conv, 0), g.operand(conv, 1), bias}, g.attrs<ConvAttrs>(conv)));
           ++biases;
           break;
         }

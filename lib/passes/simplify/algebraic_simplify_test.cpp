@@ -148,6 +148,25 @@ TEST_CASE("a transposed operand becomes a flag of the product") {
   CHECK(f.g.attrs<MatMulAttrs>(f.g.def(f.g.outputs()[0])).trans_b);
 }
 
+TEST_CASE("rows that were flattened for a product meet the reshape behind it") {
+  Fixture f;
+  const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, f.m.dims.symbol("s"), 4}));
+  const ValueId w = f.b.input("w", tensor_type(DType::F32, {4, 6})), row = f.b.input("row", tensor_type(DType::F32, {6}));
+  const Dim rows = f.m.dims.mul(2, f.m.dims.symbol("s"));
+  const ValueId y = f.b.add(f.b.matmul(f.b.reshape(x, {rows, 4}), w), row);
+  CHECK(f.simplified(f.b.reshape(y, {2, f.m.dims.symbol("s"), 6})) == "input input input matmul add");
+}
+
+TEST_CASE("a part along the major axis of a split axis is a part of that axis") {
+  Fixture f;
+  const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, f.m.dims.symbol("s"), 24}));
+  const ValueId split = f.b.reshape(x, {2, f.m.dims.symbol("s"), 3, 2, 4});
+  CHECK(f.simplified(f.b.narrow(split, 2, 1, 2)) == "input narrow reshape");
+  Fixture h;  // the minor axis is another matter
+  const ValueId y = h.b.input("x3", tensor_type(DType::F32, {2, 5, 24}));
+  CHECK(h.simplified(h.b.narrow(h.b.reshape(y, {2, 5, 3, 8}), 3, 0, 4)) == "input reshape narrow");
+}
+
 TEST_CASE("taking one position is a view; an index out of range is left to run time") {
   Fixture f;
   CHECK(f.simplified(f.b.create(OpKind::Gather, {f.x, f.i(-1)}, AxisAttrs{1})) == "narrow reshape");
