@@ -153,6 +153,7 @@ int main(int argc, char** argv) {
   inspect->add_option("--target,-t", o.targets, "target whose pipeline runs");
   inspect->add_option("--stage", stage, "hir (as read), mir (before the passes), lir (after them)")->check(CLI::IsMember({"hir", "mir", "lir"}))->capture_default_str();
   inspect->add_flag("--after-each", after_each, "print the graph after every pass that changed it");
+  inspect->add_flag("--json", json, "print a JSON graph, which rlxc compile reads");
 
   CLI::App* plan = app.add_subcommand("plan", "place buffers of a CSV file (id, lower, upper, size) in one arena");
   plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
@@ -187,7 +188,7 @@ int main(int argc, char** argv) {
   else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
   else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
   else if (*check) code = check_command(o, terminal);
-  else if (*inspect) code = inspect_command(o, stage, after_each, terminal);
+  else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);
   else if (*plan) code = plan_command(csv, capacity, terminal);
   else if (*list) code = list_command(topic, json, matrix);
   else if (*schema) code = schema_command(name, terminal);
