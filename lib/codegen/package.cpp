@@ -7,11 +7,13 @@ namespace rlxc::codegen {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kVectorBytes = 16;  // widest access of a lane of a device
 
 class Packager {
  public:
   Packager(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics)
-      : lir_(lir), m_(*lir.module), dims_(lir.module->dims), row_(row), diagnostics_(diagnostics) {
+      : lir_(lir), m_(*lir.module), dims_(lir.module->dims), row_(row), elementwise_(row), diagnostics_(diagnostics) {
+    elementwise_.mapping.load_bytes = elementwise_.mapping.vector_bytes = 1;
     p_.name = std::move(name), p_.lir = &lir;
   }
 
@@ -77,6 +79,22 @@ class Packager {
     return {Place::Memory::Arena, 0, s.offset};
   }
 
+  // Devices fault on vector accesses that are not aligned: views may begin anywhere.
+  bool vectors_fit(const Graph& g, NodeId n) {
+    const GraphPlan& pl = plan(g);
+    const auto fits = [&](ValueId v) {
+      if (!v.valid()) return true;
+      const Slot& s = pl.slot[v.raw];
+      const ValueId root = s.root.valid() ? s.root : v;
+      return dims_.divides(Dim(kVectorBytes), dims_.sub(s.offset, pl.slot[root.raw].offset));
+    };
+    for (ValueId v : g.operands(n))
+      if (!fits(v)) return false;
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      if (!fits(g.result(n, r))) return false;
+    return g.id() == m_.main().id();  // inputs of bodies are rows of other tensors
+  }
+
   void lower_graph(const Graph& g) {
     GraphProgram& program = p_.graphs[g.id().raw];
     const GraphPlan& pl = plan(g);
@@ -89,7 +107,7 @@ class Packager {
         continue;
       }
       std::string why;
-      auto kernels = lower_node(g, n, row_, is_weight, &why);
+      auto kernels = lower_node(g, n, row_.mapping.lanes && !vectors_fit(g, n) ? elementwise_ : row_, is_weight, &why);
       if (!kernels) {
         diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: " + why, where(g, n));
         continue;
@@ -220,6 +238,7 @@ class Packager {
   Module& m_;
   DimTable& dims_;
   const CapabilityRow& row_;
+  CapabilityRow elementwise_;  // the same without vectors
   Diagnostics& diagnostics_;
   Package p_;
   std::vector<Dim> packed_base_;

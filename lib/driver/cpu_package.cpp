@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/cpu_launcher.h"
+#include "driver/weight_files.h"
 #include "support/text.h"
 #include "target/cpu.h"
 #include "target/render.h"
@@ -13,11 +14,6 @@ namespace {
 using codegen::Package;
 
 constexpr size_t kKernelsInFile = 24;
-
-bool in_model_file(const Package& p, const CpuPackageOptions& o, const codegen::Weight& w) {
-  const TensorData& d = p.lir->module->data[w.data];
-  return !o.pack_weights && !d.file.empty() && !d.splat;
-}
 
 std::string shape_text(const Package& p, const codegen::Port& port) {
   const Module& m = *p.lir->module;
@@ -69,25 +65,14 @@ std::string prototypes(const Package& p) {
 }
 
 std::string weight_table(const Package& p, const CpuPackageOptions& o) {
-  std::vector<std::string> files = {"weights.bin"};
-  std::string rows;
-  uint64_t packed = 0;
-  for (const codegen::Weight& w : p.weights) {
-    const TensorData& d = p.lir->module->data[w.data];
-    size_t file = 0;
-    uint64_t offset = packed;
-    if (in_model_file(p, o, w)) {
-      const auto it = std::find(files.begin(), files.end(), d.file);
-      file = static_cast<size_t>(it - files.begin());
-      if (it == files.end()) files.push_back(d.file);
-      offset = d.offset;
-    } else {
-      packed = (packed + w.bytes + 63) / 64 * 64;
-    }
-    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(offset) + "u, " + std::to_string(w.bytes) + "u},\n";
+  const WeightFiles located = locate_weights(p, o.pack_weights);
+  std::string rows, files;
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    const WeightFiles::Row& w = located.weights[i];
+    rows += "    {" + quote(p.weights[i].name) + ", " + std::to_string(w.file) + ", " + std::to_string(w.offset) + "u, " + std::to_string(p.weights[i].bytes) + "u},\n";
   }
-  std::string s = "enum { FILES = " + std::to_string(files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\nstatic const char* const kFiles[FILES] = {";
-  for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + quote(files[i]);
+  std::string s = "enum { FILES = " + std::to_string(located.files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\nstatic const char* const kFiles[FILES] = {";
+  for (size_t i = 0; i < located.files.size(); ++i) s += (i ? ", " : "") + quote(located.files[i]);
   s += "};\n\ntypedef struct {\n  const char* name;\n  int file;\n  uint64_t offset, bytes;\n} weight_row;\n\n";
   return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 0, 0}};\n\n";
 }
@@ -325,19 +310,13 @@ std::string makefile(const Package& p, size_t files) {
 }
 
 std::string readme(const Package& p, const CpuPackageOptions& o) {
-  uint64_t own = 0;
-  for (const codegen::Weight& w : p.weights)
-    if (!in_model_file(p, o, w)) own += w.bytes;
+  const WeightFiles located = locate_weights(p, o.pack_weights);
   std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " + std::to_string(p.weights.size()) + " weights.\n\n";
   s += "| file | content |\n|---|---|\n| `" + p.name + ".h` | the C API, inputs and outputs |\n| `" + p.name + ".c` | weights, memory, the order of the kernels |\n";
   s += "| `kernels_*.c` | the kernels; each says which nodes of the model it computes |\n| `parallel.c` | threads |\n| `main.c` | a test runner on raw files |\n\n";
   s += "Build with `make` (gcc or clang). Run with `./run FOLDER INPUT...`, FOLDER being where the weights are:\n\n";
-  if (own > 0) s += "- `weights.bin`, " + std::to_string(own) + " bytes of tensors (64-byte aligned)\n";
-  for (const codegen::Weight& w : p.weights)
-    if (in_model_file(p, o, w)) {
-      s += "- the weights files of the model, read where they are\n";
-      break;
-    }
+  if (located.packed_bytes > 0) s += "- `weights.bin`, " + std::to_string(located.packed_bytes) + " bytes of tensors (64-byte aligned)\n";
+  if (located.files.size() > 1) s += "- the weights files of the model, read where they are\n";
   if (p.weights.empty()) s += "- none: the model has no weights\n";
   s += "\n| tensor | name | type |\n|---|---|---|\n";
   for (size_t i = 0; i < p.inputs.size(); ++i) s += "| input " + std::to_string(i) + " | " + p.inputs[i].name + " | " + shape_text(p, p.inputs[i]) + " |\n";
@@ -369,25 +348,6 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   files.push_back({"Makefile", makefile(p, count)});
   files.push_back({"README.md", readme(p, o)});
   return files;
-}
-
-bool write_weights(const Package& p, const CpuPackageOptions& o, const std::function<bool(std::span<const std::byte>)>& write) {
-  constexpr size_t kBlock = 1 << 16;
-  for (const codegen::Weight& w : p.weights) {
-    if (in_model_file(p, o, w)) continue;
-    const TensorData& d = p.lir->module->data[w.data];
-    if (!d.splat) {
-      if (!write(d.bytes)) return false;
-    } else {
-      std::vector<std::byte> block;
-      while (block.size() < kBlock && block.size() < w.bytes) block.insert(block.end(), d.bytes.begin(), d.bytes.end());
-      for (uint64_t done = 0; done < w.bytes; done += block.size())
-        if (!write(std::span(block).first(std::min<uint64_t>(block.size(), w.bytes - done)))) return false;
-    }
-    const std::byte zeros[64] = {};
-    if (w.bytes % 64 != 0 && !write(std::span(zeros).first(64 - w.bytes % 64))) return false;
-  }
-  return true;
 }
 
 }  // namespace rlxc

@@ -1,7 +1,5 @@
 // The cpu package: C sources that a person can read and build, with a C API and the weights beside them.
 #pragma once
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,9 +21,6 @@ struct CpuPackageOptions {
 // All text files: <name>.h, <name>.c, kernels_*.c, parallel.c, main.c, Makefile, README.md. The package's name must be a C
 // identifier.
 std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
-
-// The bytes of weights.bin, streamed in order. False when `write` is.
-bool write_weights(const codegen::Package&, const CpuPackageOptions&, const std::function<bool(std::span<const std::byte>)>& write);
 
 // A C identifier made of any text.
 std::string c_identifier(std::string_view);
