@@ -22,7 +22,7 @@ constexpr Row kTable[] = {
     {OpKind::BatchNormInference, lower_batch_norm}, {OpKind::Quantize, lower_quantize}, {OpKind::Dequantize, lower_dequantize},
     {OpKind::Gather, lower_gather}, {OpKind::GatherElements, lower_gather_elements}, {OpKind::GatherNd, lower_gather_nd},
     {OpKind::ScatterElements, lower_scatter_elements}, {OpKind::ScatterNd, lower_scatter_nd}, {OpKind::Pad, lower_pad}, {OpKind::Trilu, lower_trilu},
-    {OpKind::Range, lower_range}, {OpKind::OneHot, lower_one_hot}, {OpKind::DimValue, lower_dim_value},
+    {OpKind::Range, lower_range}, {OpKind::OneHot, lower_one_hot}, {OpKind::DimValue, lower_dim_value}, {OpKind::Resize, lower_resize},
     {OpKind::Reduce, lower_reduce}, {OpKind::ArgReduce, lower_arg_reduce}, {OpKind::Cumsum, lower_cumsum}, {OpKind::TopK, lower_topk}, {OpKind::Fft, lower_fft},
     {OpKind::Softmax, lower_softmax}, {OpKind::LogSoftmax, lower_softmax}, {OpKind::LayerNorm, lower_norm}, {OpKind::RmsNorm, lower_norm},
     {OpKind::FusedResidualLN, lower_norm}, {OpKind::FusedResidualRmsNorm, lower_norm}, {OpKind::GroupNorm, lower_group_norm}, {OpKind::Lrn, lower_lrn},
@@ -30,7 +30,7 @@ constexpr Row kTable[] = {
     {OpKind::Conv, lower_conv}, {OpKind::FusedConvBiasAct, lower_fused_conv}, {OpKind::ConvTranspose, lower_conv_transpose}, {OpKind::QConv, lower_q_conv},
     {OpKind::Pool, lower_pool}, {OpKind::MaxPoolIndices, lower_pool},
     {OpKind::Attention, lower_attention},
-    {OpKind::SelectiveScan, lower_selective_scan},
+    {OpKind::Lstm, lower_recurrent}, {OpKind::Gru, lower_recurrent}, {OpKind::Rnn, lower_recurrent}, {OpKind::SelectiveScan, lower_selective_scan},
 };
 
 LowerFn find(OpKind op) {

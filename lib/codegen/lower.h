@@ -16,6 +16,7 @@ struct Binding {
   enum class Kind : uint8_t { Operand, Result, Scratch };
   Kind kind = Kind::Operand;
   uint32_t index = 0;
+  bool operator==(const Binding&) const = default;
 };
 
 struct Launch {

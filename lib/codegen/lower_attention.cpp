@@ -47,6 +47,8 @@ bool lower_attention(const Node& node) {
   spec.mask_is_bias = a.mask == MaskKind::Bias;
   spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
   if (a.mask == MaskKind::SlidingWindow) spec.window = a.window;
+  // A row can be without a visible key only where a mask says so or keys are fewer than queries.
+  spec.finite = a.finite_mask && (node.has(3) || !t.at_least(t.sub(k.length, q.length), 0));
   spec.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(*width));
   spec.softcap = a.softcap;
   spec.y = s.out(), spec.y.strides = strides_of(s, {q.batch, q.heads, q.length, v.width}, a.out_layout, false);

@@ -9,6 +9,14 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kVectorBytes = 16;  // widest access of a lane of a device
 
+struct Lowered {
+  std::vector<uint32_t> kernels;  // of the package
+  std::vector<Launch> launches;
+  std::vector<Scratch> scratch;
+  bool ok = false;
+  std::string why;                // not
+};
+
 class Packager {
  public:
   Packager(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics)
@@ -51,15 +59,14 @@ class Packager {
       if (g.op(n) != OpKind::Param && g.op(n) != OpKind::Constant) continue;
       const ValueId v = g.result(n);
       const DataId data = g.attrs<DataAttrs>(n).data;
-      if (!data.valid()) {
-        if (g.use_count(v)) diagnostics_.error(Code::MissingWeights, "the model carries no data for this parameter", where(g, n));
+      const Dim size = plan(g).slot[v.raw].size;
+      if (!data.valid() && !size.is_static()) {
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the size of a parameter must be a constant", where(g, n));
         continue;
       }
       weight_of_[g.id().raw][v.raw] = static_cast<uint32_t>(p_.weights.size());
       std::string name(m_.text(g.value_name(v)));
-      const uint64_t bytes = m_.data[data].size_bytes(), offset = p_.weights_bytes;
-      p_.weights.push_back({data, name.empty() ? g.label(n) : name, bytes, offset});
-      p_.weights_bytes = (offset + bytes + kAlignment - 1) / kAlignment * kAlignment;
+      p_.weights.push_back({data, g.dtype(v), name.empty() ? g.label(n) : name, data.valid() ? m_.data[data].size_bytes() : static_cast<uint64_t>(size.size())});
     }
   }
 
@@ -106,13 +113,7 @@ class Packager {
         control(g, n, &program.run);
         continue;
       }
-      std::string why;
-      auto kernels = lower_node(g, n, row_.mapping.lanes && !vectors_fit(g, n) ? elementwise_ : row_, is_weight, &why);
-      if (!kernels) {
-        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: " + why, where(g, n));
-        continue;
-      }
-      launches(g, n, *kernels, pl.phase[n.raw] == Phase::Prologue, &program);
+      if (const Lowered* l = lower(g, n, is_weight)) launches(g, n, *l, pl.phase[n.raw] == Phase::Prologue, &program);
     }
     for (size_t i = 0; i < g.outputs().size(); ++i) {
       const ValueId v = g.outputs()[i];
@@ -127,7 +128,38 @@ class Packager {
     }
   }
 
-  void launches(const Graph& g, NodeId n, NodeKernels& lowered, bool prologue, GraphProgram* program) {
+  // What lowering depends on: equal keys give equal kernels.
+  std::vector<uint32_t> key_of(const Graph& g, NodeId n, const IsWeight& is_weight) const {
+    std::vector<uint32_t> key = {static_cast<uint32_t>(g.op(n)), g.attr_id(n).raw, static_cast<uint32_t>(g.operands(n).size())};
+    for (size_t i = 0; i < g.operands(n).size(); ++i) {
+      const ValueId v = g.operand(n, i);
+      key.insert(key.end(), {v.valid() ? g.type_id(v).raw : ~uint32_t{0}, uint32_t{v.valid() && is_weight(v)}});
+    }
+    for (size_t i = 0; i < g.result_count(n); ++i) key.push_back(g.type_id(g.result(n, i)).raw);
+    return key;
+  }
+
+  const Lowered* lower(const Graph& g, NodeId n, const IsWeight& is_weight) {
+    const bool vectors = !row_.mapping.lanes || vectors_fit(g, n);
+    auto key = key_of(g, n, is_weight);
+    key.push_back(vectors);
+    const auto [it, is_new] = lowered_.try_emplace(std::move(key));
+    Lowered& l = it->second;
+    if (is_new) {
+      auto kernels = lower_node(g, n, vectors ? row_ : elementwise_, is_weight, &l.why);
+      if (kernels) {
+        l.ok = true;
+        l.launches = std::move(kernels->launches), l.scratch = std::move(kernels->scratch);
+        for (kernel::Kernel& k : kernels->kernels) l.kernels.push_back(intern(std::move(k)));
+      }
+    }
+    for (uint32_t k : l.kernels) note_user(k, g, n);
+    if (l.ok) return &l;
+    diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: " + l.why, where(g, n));
+    return nullptr;
+  }
+
+  void launches(const Graph& g, NodeId n, const Lowered& lowered, bool prologue, GraphProgram* program) {
     std::vector<Place> scratch;
     Dim run_bytes(0), load_bytes(0);
     for (const Scratch& s : lowered.scratch) {
@@ -142,11 +174,9 @@ class Packager {
       }
     }
     load_scratch_ = larger(load_scratch_, load_bytes), scratch_ = larger(scratch_, run_bytes);
-    std::vector<uint32_t> ids;
-    for (kernel::Kernel& k : lowered.kernels) ids.push_back(intern(g, n, std::move(k)));
     for (const Launch& l : lowered.launches) {
       Step s;
-      s.graph = g.id(), s.node = n, s.kernel = ids[l.kernel], s.sizes = l.sizes;
+      s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
       for (const Binding& b : l.buffers) {
         if (b.kind == Binding::Kind::Scratch) s.places.push_back(scratch[b.index]);
         else s.places.push_back(place_of(g, b.kind == Binding::Kind::Operand ? g.operand(n, b.index) : g.result(n, b.index)));
@@ -161,9 +191,8 @@ class Packager {
     return dims_.max(a, b);
   }
 
-  // A kernel with the same text but for its name and head is used again; its head lists the nodes that share it.
-  uint32_t intern(const Graph& g, NodeId n, kernel::Kernel k) {
-    constexpr size_t kListed = 8;
+  // A kernel with the same text but for its name and head is used again.
+  uint32_t intern(kernel::Kernel k) {
     const std::string op = std::move(k.name);
     std::vector<std::string> head = std::move(k.comments);
     k.name = "k", k.comments.clear();
@@ -173,15 +202,17 @@ class Packager {
     if (is_new) {
       k.name = p_.name + "_" + op + "_" + std::to_string(counts_[op]++);
       k.comments = std::move(head);
-      k.comments.push_back("node " + g.label(n));
-      p_.kernels.push_back(std::move(k)), users_.push_back(1);
-    } else {
-      std::vector<std::string>& comments = p_.kernels[it->second].comments;
-      size_t& users = users_[it->second];
-      if (++users <= kListed) comments.push_back("node " + g.label(n));
-      else if (users == kListed + 1) comments.push_back("and other nodes");
+      p_.kernels.push_back(std::move(k)), users_.push_back(0);
     }
     return it->second;
+  }
+
+  // The head of a kernel lists the nodes that share it.
+  void note_user(uint32_t kernel, const Graph& g, NodeId n) {
+    constexpr size_t kListed = 8;
+    std::vector<std::string>& comments = p_.kernels[kernel].comments;
+    if (++users_[kernel] <= kListed) comments.push_back("node " + g.label(n));
+    else if (users_[kernel] == kListed + 1) comments.push_back("and other nodes");
   }
 
   void control(const Graph& g, NodeId n, std::vector<Step>* steps) {
@@ -243,6 +274,7 @@ class Packager {
   Package p_;
   std::vector<Dim> packed_base_;
   std::vector<std::vector<uint32_t>> weight_of_;  // by graph, by value
+  std::map<std::vector<uint32_t>, Lowered> lowered_;
   std::map<std::string, uint32_t> by_text_;
   std::map<std::string, uint32_t> counts_;
   std::vector<size_t> users_;

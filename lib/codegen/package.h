@@ -43,9 +43,10 @@ struct GraphProgram {
 };
 
 struct Weight {
-  DataId data;
+  DataId data;             // invalid: the model carries none, the caller gives it
+  DType dtype = DType::F32;
   std::string name;
-  uint64_t bytes = 0, offset = 0;  // offset: in the file of all weights
+  uint64_t bytes = 0;
 };
 
 struct Port {
@@ -60,14 +61,13 @@ struct Package {
   std::vector<kernel::Kernel> kernels;          // equal kernels of several nodes are one
   std::vector<GraphProgram> graphs;             // by graph id
   std::vector<Weight> weights;
-  uint64_t weights_bytes = 0;
   std::vector<Port> inputs, outputs;            // of the main graph
   std::vector<std::string> symbols;             // that sizes depend on
   Dim packed_bytes, load_scratch_bytes;         // static
   Dim arena_bytes, held_bytes, scratch_bytes;   // of a run: one block with these parts in order
 };
 
-// Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget, Code::MissingWeights.
+// Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);
 
 }  // namespace rlxc::codegen

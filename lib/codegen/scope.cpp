@@ -95,6 +95,10 @@ void Scope::may_alias() {
 void Scope::finish(bool on_load) {
   kernel::Kernel k = builder_->finish();
   kernel::simplify(k);
+  // What is bound twice and written shares memory with itself.
+  for (size_t i = 0; i < launch_.buffers.size(); ++i)
+    for (size_t j = 0; j < launch_.buffers.size(); ++j)
+      if (i != j && launch_.buffers[i] == launch_.buffers[j] && k.buffers[j].access != kernel::Access::Read) k.buffers[i].may_alias = k.buffers[j].may_alias = true;
   launch_.kernel = static_cast<uint32_t>(node_.out.kernels.size());
   launch_.on_load = on_load;
   node_.out.kernels.push_back(std::move(k));

@@ -1,58 +1,59 @@
 #include "driver/artefacts.h"
 
 #include <filesystem>
-#include <functional>
 
 #include "driver/commands.h"
-#include "report/fingerprint.h"
+#include "driver/dispatch.h"
+#include "driver/kernel_folder.h"
+#include "driver/target_traits.h"
+#include "passes/graphs.h"
+#include "report/arena_svg.h"
+#include "report/graph_svg.h"
 #include "report/lir_json.h"
+#include "report/manifest.h"
 #include "report/plan_json.h"
+#include "report/precision.h"
 #include "support/output_file.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Written {
-  std::string path, sha256;
-  uint64_t bytes = 0;
-};
-
 class ArtefactWriter {
  public:
-  ArtefactWriter(const Options& o, std::string folder, Diagnostics& d) : options_(o), folder_(std::move(folder)), diagnostics_(d) {}
+  ArtefactWriter(const Options& o, std::string folder, Diagnostics& d)
+      : options_(o), folder_(std::move(folder)), diagnostics_(d) {}
 
   bool wants(Emit e) const { return options_.emit.empty() || options_.emit.contains(e); }
   bool to_stdout() const { return folder_ == "-"; }
 
-  void json(Emit e, const std::string& name, const std::function<void(JsonWriter&)>& body) {
-    if (!wants(e)) return;
+  template <class Body>
+  void json(const std::string& name, Body body) {
     file(name, [&](OutputFile& f) {
       JsonWriter w(f);
       body(w);
       w.flush();
     });
   }
-  void text(Emit e, const std::string& name, const std::function<std::string()>& body) {
-    if (wants(e)) file(name, [&](OutputFile& f) { f.write(body()); });
-  }
 
-  const std::vector<Written>& written() const { return written_; }
-  const std::string& folder() const { return folder_; }
+  const std::vector<report::ManifestFile>& written() const { return written_; }
 
- private:
-  void file(const std::string& name, const std::function<void(OutputFile&)>& body) {
+  // `name` is the path below the folder.
+  template <class Body>
+  void file(const std::string& name, Body body) {
     auto f = OutputFile::create(to_stdout() ? "-" : folder_ + "/" + name, diagnostics_);
     if (!f) return;
     body(*f);
     if (f->commit()) written_.push_back({name, f->sha256_hex(), f->size()});
   }
 
+ private:
   const Options& options_;
   std::string folder_;
   Diagnostics& diagnostics_;
-  std::vector<Written> written_;
+  std::vector<report::ManifestFile> written_;
 };
 
 bool make_folder(const std::string& folder, Diagnostics& d) {
@@ -63,14 +64,106 @@ bool make_folder(const std::string& folder, Diagnostics& d) {
   return !error;
 }
 
+// The options that change what is written, as text; of paths only the last component.
+std::vector<std::pair<std::string, std::string>> resolved_options(const Options& o, uint64_t alignment) {
+  const auto base = [](const std::string& path) { return fs::path(path).filename().string(); };
+  const auto flag = [](bool b) { return std::string(b ? "true" : "false"); };
+  std::vector<std::string> bind, emit;
+  for (const auto& [symbol, size] : o.bind) bind.push_back(symbol + "=" + std::to_string(size));
+  for (Emit e : o.emit) emit.emplace_back(kEmitNames[static_cast<size_t>(e)]);
+  const bool custom = o.precision.starts_with("custom:");
+  return {
+      {"align", std::to_string(alignment)},
+      {"bind", join(bind, ",")},
+      {"bisect-limit", std::to_string(o.bisect_limit)},
+      {"calibration", base(o.calibration)},
+      {"disable-pass", join(o.disabled_passes, ",")},
+      {"emit", emit.empty() ? "all" : join(emit, ",")},
+      {"fast-math", flag(o.fast_math)},
+      {"fold-max-bytes", std::to_string(o.fold_max_bytes)},
+      {"hir-policy", o.hir_policy},
+      {"in-place", flag(o.in_place)},
+      {"kernel-dispatch", o.kernel_dispatch},
+      {"passes", join(o.passes, ",")},
+      {"precision", custom ? "custom:" + base(o.precision.substr(7)) : o.precision},
+      {"stop-after", o.stop_after},
+  };
+}
+
+report::ReportContext context_of(const Compiled& c, const InputIdentity& input) {
+  return {input.name, input.sha256, input.sampled, c.target, std::string(version())};
+}
+
+std::vector<report::DispatchNode> dispatch_of(const Compiled& c) {
+  std::vector<report::DispatchNode> nodes = dispatched_nodes(*c.lir.module, *find_target(c.target));
+  nodes.insert(nodes.end(), c.rewritten.begin(), c.rewritten.end());
+  return nodes;
+}
+
+size_t weights_without_data(const Module& m) {
+  size_t count = 0;
+  for (GraphId id : graphs_in_use(m)) {
+    const Graph& g = m.graph(id);
+    for (NodeId n : g.nodes())
+      count += g.op(n) == OpKind::Param && g.use_count(g.result(n)) && !g.attrs<DataAttrs>(n).data.valid();
+  }
+  return count;
+}
+
+report::FusionReport fusion_of(const Compiled& c) { return {c.before, c.after, c.decisions, *c.lir.module}; }
+
 }  // namespace
+
+std::string fusion_text(const Compiled& c, const InputIdentity& input) {
+  std::string s;
+  report::write_fusion_text(fusion_of(c), &s, context_of(c, input));
+  return s;
+}
+
+std::string dispatch_text(const Compiled& c, const InputIdentity& input) {
+  std::string s;
+  report::write_dispatch_text(*c.lir.module, dispatch_of(c), &s, context_of(c, input));
+  return s;
+}
 
 bool write_artefacts(const Compiled& c, const InputIdentity& input, const Options& o, const std::string& folder, Diagnostics& d) {
   if (!make_folder(folder, d)) return false;
-  const report::ReportContext context{input.name, input.sha256, c.target, std::string(version())};
+  const report::ReportContext context = context_of(c, input);
   ArtefactWriter w(o, folder, d);
-  w.json(Emit::Lir, "lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
-  w.json(Emit::Plan, "plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
+  const auto text = [&](const std::string& name, const auto& body) {
+    if (!w.to_stdout()) w.file(name, [&](OutputFile& f) { f.write(body()); });
+  };
+  if (w.wants(Emit::Lir)) w.json("lir.json", [&](JsonWriter& j) { report::write_lir(c.lir, j, context); });
+  if (w.wants(Emit::Plan)) w.json("plan.json", [&](JsonWriter& j) { report::write_plan(c.lir, j, context); });
+  if (w.wants(Emit::Fusion)) {
+    w.json("fusion.json", [&](JsonWriter& j) { report::write_fusion(fusion_of(c), j, context); });
+    text("fusion.txt", [&] { return fusion_text(c, input); });
+  }
+  if (w.wants(Emit::Dispatch)) {
+    w.json("dispatch.json", [&](JsonWriter& j) { report::write_dispatch(*c.lir.module, dispatch_of(c), j, context); });
+    text("dispatch.txt", [&] { return dispatch_text(c, input); });
+  }
+  const report::PrecisionReport precision{c.options.precision, c.precision,
+                                          c.options.calibration ? &*c.options.calibration : nullptr, *c.lir.module};
+  if (w.wants(Emit::Precision)) w.json("precision.json", [&](JsonWriter& j) { report::write_precision(precision, j, context); });
+  if (w.wants(Emit::Quant)) w.json("quant.json", [&](JsonWriter& j) { report::write_quant(precision, j, context); });
+  if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
+  if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
+  if (w.wants(Emit::Kernels) && !w.to_stdout() && has_kernel_folder(c.target)) {
+    const std::string kernels = "kernels/" + c.target;
+    if (const size_t missing = weights_without_data(*c.lir.module)) {
+      d.warning(Code::MissingWeights,
+                kernels + " is not written: the values of " + std::to_string(missing) + " weights are missing");
+    } else {
+      if (!make_folder(folder + "/" + kernels, d)) return false;
+      write_kernel_folder(
+          c.lir, c.target, [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, d);
+    }
+  }
+  if (!w.to_stdout() && d.ok()) {
+    const report::Manifest manifest{c.lir.fingerprint.hex(), w.written(), resolved_options(o, c.lir.alignment)};
+    w.json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
+  }
   return d.ok();
 }
 

@@ -2,12 +2,14 @@
 
 #include <chrono>
 
-#include "analysis/phases.h"
 #include "driver/config_files.h"
+#include "driver/dispatch.h"
 #include "driver/pipeline.h"
 #include "driver/plan_lir.h"
 #include "driver/target_traits.h"
 #include "ir/verify.h"
+#include "passes/graphs.h"
+#include "report/fingerprint.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -55,19 +57,6 @@ std::optional<PrecisionPolicy> policy_from(std::string_view s) {
 }
 
 }  // namespace
-
-OpCounts count_ops(const Module& m) {
-  std::vector<int64_t> counts(kOpCount);
-  OpCounts out;
-  for (size_t i = 0; i < m.graph_count(); ++i) {
-    const Graph& g = m.graph(GraphId(i));
-    for (NodeId n : g.nodes()) ++counts[static_cast<size_t>(g.op(n))], ++out.nodes;
-  }
-  for (size_t k = 0; k < counts.size(); ++k)
-    if (counts[k]) out.by_kind.emplace(kind_name(static_cast<OpKind>(k)), counts[k]);
-  out.launches = count_launches(m);
-  return out;
-}
 
 std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
   PassOptions p;
@@ -121,9 +110,14 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   for (const PipelinePart& part : parts) {
     std::vector<const PassInfo*> passes;
     if (!find_passes(part.passes, &passes, d)) return false;
+    compact_sparse(m);
+    const bool legalises = part.name == "legalise";
+    std::vector<report::DispatchNode> foreign;
+    if (legalises) foreign = foreign_nodes(m, traits);
     const bool ok = part.repeat > 1 ? run_to_fixed_point(m, passes, part.repeat, context, runner, &out->passes)
                                     : run_passes(m, passes, context, runner, &out->passes);
     if (!ok) return false;
+    if (legalises) out->rewritten = rewritten_nodes(m, std::move(foreign));
     if (o.stop_after == "mir" && part.name == "lower") break;
   }
   m.current_pass = {};
@@ -142,16 +136,19 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (!pass_opts) return std::nullopt;
   Compiled out;
   out.target = target;
+  out.options = *pass_opts;
   Stopwatch watch;
-  out.before = count_ops(*model.module);
+  out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
-  out.after = count_ops(*model.module);
+  out.decisions = report::settled(std::move(out.decisions));
   auto lir = plan_lir(std::move(model.module), {o.alignment ? o.alignment : arena_alignment(target), o.in_place, o.verify}, d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
+  out.lir.fingerprint = report::fingerprint(out.lir);
+  out.after = report::count_module(*out.lir.module);
   out.seconds.emplace_back("plan", watch.lap());
   if (sink) sink("lir", true, *out.lir.module);
   return out;

@@ -1,7 +1,6 @@
 // One compile: a loaded model through the pipeline of a target to LIR, with everything the reports need. No files are written here.
 #pragma once
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -9,22 +8,19 @@
 #include "driver/options.h"
 #include "ir/lir.h"
 #include "passes/runner.h"
+#include "report/dispatch.h"
+#include "report/fusion.h"
 
 namespace rlxc {
-
-// Counts of a module's graphs at one moment.
-struct OpCounts {
-  std::map<std::string, int64_t> by_kind;   // kind_name -> nodes
-  int64_t nodes = 0, launches = 0;
-};
-OpCounts count_ops(const Module&);
 
 struct Compiled {
   std::string target;
   LirModule lir;
-  OpCounts before, after;
+  report::ModuleCounts before, after;   // the model as it was read, and the module that was planned
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> precision;
+  PassOptions options;
+  std::vector<report::DispatchNode> rewritten;  // by legalisation
   RunnerReport passes;
   std::vector<std::pair<std::string, double>> seconds;  // of the other stages: load, plan, ...
 };

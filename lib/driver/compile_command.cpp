@@ -116,7 +116,7 @@ ExitCode compile_command(const Options& o, Terminal t) {
     progress.stage("import");
     auto model = load_model(o, d);
     if (!model) return print_diagnostics(d, t);
-    const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash};
+    const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled};
     Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
     const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
       progress.stage(stage);
@@ -128,8 +128,15 @@ ExitCode compile_command(const Options& o, Terminal t) {
     const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
     progress.stage("write");
     if (!write_artefacts(*compiled, input, o, folder, d)) return print_diagnostics(d, t);
+    if (o.print_fusion) std::cerr << fusion_text(*compiled, input);
+    if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);
     if (o.time_passes) print_times(*compiled);
     if (!o.quiet && !to_stdout) print_summary(*compiled, folder);
+    // The process is about to end: to free a million nodes one by one would only cost time.
+    if (target == targets.back()) {
+      [[maybe_unused]] static Compiled* kept;
+      kept = new Compiled(std::move(*compiled));
+    }
   }
   return print_diagnostics(d, t);
 }

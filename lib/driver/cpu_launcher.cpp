@@ -212,10 +212,9 @@ class Launcher {
 
 std::string CSizes::operator()(Dim d) {
   if (const auto v = dims_.constant_value(d)) return std::to_string(*v);
-  const auto it = std::find(entries_.begin(), entries_.end(), d);
-  const auto at = static_cast<size_t>(it - entries_.begin());
-  if (it == entries_.end()) entries_.push_back(d);
-  return "n[" + std::to_string(at) + "]";
+  const auto [it, is_new] = index_.try_emplace(d.raw(), entries_.size());
+  if (is_new) entries_.push_back(d);
+  return "n[" + std::to_string(it->second) + "]";
 }
 
 // The text of a size with symbols as s[i] and its functions as rlxc_*.

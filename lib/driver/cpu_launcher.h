@@ -1,5 +1,6 @@
 // The host side of a cpu package, in C: how a program of launches, copies and control flow is spelled.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ class CSizes {
   const DimTable& dims_;
   std::vector<std::string> symbols_;
   std::vector<Dim> entries_;
+  std::map<int64_t, size_t> index_;  // by the Dim's representation
 };
 
 // Static functions `load` and `graph_<i>` (of the struct type <name>_ctx); sizes are entered into the table.

@@ -1,9 +1,9 @@
 #include "driver/cpu_package.h"
 
 #include <algorithm>
+#include <set>
 
 #include "driver/cpu_launcher.h"
-#include "driver/weight_files.h"
 #include "support/text.h"
 #include "target/cpu.h"
 #include "target/render.h"
@@ -14,6 +14,35 @@ namespace {
 using codegen::Package;
 
 constexpr size_t kKernelsInFile = 24;
+
+const TensorData& data_of(const Package& p, const codegen::Weight& w) {
+  static const TensorData none;
+  return w.data.valid() ? p.lir->module->data[w.data] : none;
+}
+
+// Which weights stay in the files of the model.
+class Storage {
+ public:
+  Storage(const Package& p, const CpuPackageOptions& o) : p_(p) {
+    uint64_t total = 0;
+    for (const codegen::Weight& w : p.weights) total += stored_bytes(w);
+    refer_ = total > o.max_packed_bytes;
+    for (const codegen::Weight& w : p.weights) has_model_files_ |= in_model_file(w);
+  }
+  bool in_model_file(const codegen::Weight& w) const {
+    const TensorData& d = data_of(p_, w);
+    return refer_ && !d.file.empty() && !d.splat;
+  }
+  bool has_model_files() const { return has_model_files_; }
+  // Equal elements are stored once, weights without data not at all.
+  uint64_t stored_bytes(const codegen::Weight& w) const { return data_of(p_, w).bytes.size(); }
+
+ private:
+  const Package& p_;
+  bool refer_ = false, has_model_files_ = false;
+};
+
+uint64_t padded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::string shape_text(const Package& p, const codegen::Port& port) {
   const Module& m = *p.lir->module;
@@ -26,7 +55,7 @@ std::string upper(std::string s) {
   return s;
 }
 
-std::string header(const Package& p) {
+std::string header(const Package& p, bool files) {
   const std::string& n = p.name;
   std::string s = "// " + n + ": a model as C, made by rlxc.\n//\n";
   for (size_t i = 0; i < p.inputs.size(); ++i) s += "// input " + std::to_string(i) + ": " + quote(p.inputs[i].name) + " " + shape_text(p, p.inputs[i]) + "\n";
@@ -40,9 +69,11 @@ std::string header(const Package& p) {
   s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u + "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " +
        std::to_string(p.symbols.size()) + ", " + u + "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
   s += "typedef struct " + n + "_ctx " + n + "_ctx;\n\n";
-  s += "// Maps the weights (files in `folder`) and prepares them. NULL and an error code where that fails.\n";
-  s += n + "_ctx* " + n + "_create(const char* folder, int* error);\n";
-  s += "// The same with the bytes of each weight, in the order of " + n + "_weight_name; they must outlive the context.\n";
+  s += "// Maps the weights and prepares them. NULL and an error code where that fails. `folder` holds " + weights_file(p) + "; `model_folder`\n";
+  s += "// the weight files of the model itself" + std::string(files ? "" : " (none here: it may be NULL)") + ".\n";
+  s += n + "_ctx* " + n + "_create(const char* folder, const char* model_folder, int* error);\n";
+  s += "// The same with the bytes of each weight as they are stored (one element where all are equal), in the order of\n// " + n +
+       "_weight_name; they must outlive the context.\n";
   s += n + "_ctx* " + n + "_create_from(const void* const* weights, int* error);\nconst char* " + n + "_weight_name(int i);\n\n";
   s += "// Gives the sizes above their values and makes room for them. Not needed where there are none.\n";
   s += "int " + n + "_set_sizes(" + n + "_ctx*, const int64_t* sizes);\n";
@@ -64,17 +95,32 @@ std::string prototypes(const Package& p) {
   return s;
 }
 
-std::string weight_table(const Package& p, const CpuPackageOptions& o) {
-  const WeightFiles located = locate_weights(p, o.pack_weights);
-  std::string rows, files;
-  for (size_t i = 0; i < p.weights.size(); ++i) {
-    const WeightFiles::Row& w = located.weights[i];
-    rows += "    {" + quote(p.weights[i].name) + ", " + std::to_string(w.file) + ", " + std::to_string(w.offset) + "u, " + std::to_string(p.weights[i].bytes) + "u},\n";
+std::string weight_table(const Package& p, const Storage& storage) {
+  std::vector<std::string> files = {weights_file(p)};
+  std::string rows;
+  uint64_t packed = 0;
+  for (const codegen::Weight& w : p.weights) {
+    const TensorData& d = data_of(p, w);
+    int64_t file = 0;
+    uint64_t offset = packed, stored = storage.stored_bytes(w);
+    if (!w.data.valid()) {
+      file = -1, offset = 0, stored = w.bytes;
+    } else if (storage.in_model_file(w)) {
+      const auto it = std::find(files.begin(), files.end(), d.file);
+      file = it - files.begin();
+      if (it == files.end()) files.push_back(d.file);
+      offset = d.offset;
+    } else {
+      packed += padded(stored);
+    }
+    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + std::to_string(offset) +
+            "u, " + std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
   }
-  std::string s = "enum { FILES = " + std::to_string(located.files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\nstatic const char* const kFiles[FILES] = {";
-  for (size_t i = 0; i < located.files.size(); ++i) s += (i ? ", " : "") + quote(located.files[i]);
-  s += "};\n\ntypedef struct {\n  const char* name;\n  int file;\n  uint64_t offset, bytes;\n} weight_row;\n\n";
-  return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 0, 0}};\n\n";
+  std::string s = "enum { FILES = " + std::to_string(files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) +
+                  " };\n\n// The first file is the package's own, the others are the model's; -1 is none: only " + p.name + "_create_from can give it.\nstatic const char* const kFiles[FILES] = {";
+  for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + quote(files[i]);
+  s += "};\n\ntypedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; stored < bytes: one element, which all are equal to\n} weight_row;\n\n";
+  return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0}};\n\n";
 }
 
 std::string replaced(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values) { return target::expand(text, values); }
@@ -95,6 +141,7 @@ enum { RLXC_DYNAMIC_SIZE = $U_DYNAMIC_SIZE };
 
 $TABLEstruct $N_ctx {
   const void* weights[WEIGHTS + 1];
+  unsigned char* copies[WEIGHTS + 1];  // of weights that can't be used where they are
   void* maps[FILES];
   size_t map_bytes[FILES];
   unsigned char *packed, *arena, *held, *scratch;
@@ -158,10 +205,23 @@ $OUTPUTS    default: return 0;
 
 const char* $N_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : ""; }
 
+// Weights of which one element is stored are written out, misaligned ones are moved.
+static int place_weight($N_ctx* c, int i) {
+  const weight_row* w = &kWeights[i];
+  if (w->bytes == 0 || (w->stored == w->bytes && (uintptr_t)c->weights[i] % (unsigned)w->alignment == 0)) return $U_OK;
+  c->copies[i] = allocate((int64_t)w->bytes);
+  if (!c->copies[i]) return $U_NO_MEMORY;
+  for (uint64_t at = 0; at < w->bytes; at += w->stored) memcpy(c->copies[i] + at, c->weights[i], w->stored);
+  c->weights[i] = c->copies[i];
+  return $U_OK;
+}
+
 static $N_ctx* finish($N_ctx* c, int* error) {
   unsigned char* scratch = allocate($LOAD_SCRATCH);
   c->packed = allocate($PACKED);
-  int status = c->packed && scratch ? load(c, scratch) : $U_NO_MEMORY;
+  int status = c->packed && scratch ? $U_OK : $U_NO_MEMORY;
+  for (int i = 0; !status && i < WEIGHTS; ++i) status = place_weight(c, i);
+  if (!status) status = load(c, scratch);
   if (!status && $U_SIZES == 0) status = $N_set_sizes(c, 0);
   free(scratch);
   if (error) *error = status;
@@ -197,14 +257,15 @@ static int map_file($N_ctx* c, const char* folder, int i) {
   return $U_OK;
 }
 
-$N_ctx* $N_create(const char* folder, int* error) {
+$N_ctx* $N_create(const char* folder, const char* model_folder, int* error) {
   $N_ctx* c = calloc(1, sizeof *c);
   int status = c ? $U_OK : $U_NO_MEMORY;
   for (int i = 0; !status && i < WEIGHTS; ++i) {
     const weight_row* w = &kWeights[i];
     if (w->bytes == 0) continue;
-    if (!c->maps[w->file]) status = map_file(c, folder, w->file);
-    if (!status && (w->offset > c->map_bytes[w->file] || w->bytes > c->map_bytes[w->file] - w->offset)) status = $U_NO_WEIGHTS;
+    const char* from = w->file == 0 ? folder : w->file > 0 ? model_folder : 0;
+    if (!from || !c->maps[w->file]) status = from ? map_file(c, from, w->file) : $U_NO_WEIGHTS;
+    if (!status && (w->offset > c->map_bytes[w->file] || w->stored > c->map_bytes[w->file] - w->offset)) status = $U_NO_WEIGHTS;
     if (!status) c->weights[i] = (const unsigned char*)c->maps[w->file] + w->offset;
   }
   if (!status) return finish(c, error);
@@ -222,11 +283,12 @@ void $N_destroy($N_ctx* c) {
   if (!c) return;
   for (int i = 0; i < FILES; ++i)
     if (c->maps[i]) munmap(c->maps[i], c->map_bytes[i]);
+  for (int i = 0; i < WEIGHTS; ++i) free(c->copies[i]);
   free(c->packed), free(c->arena), free(c);
 }
 )";
 
-std::string launcher(const Package& p, const CpuPackageOptions& o) {
+std::string launcher(const Package& p, const Storage& storage) {
   CSizes sizes(p.lir->module->dims, p.symbols);
   const std::string functions = launcher_functions(p, &sizes);
   auto ports = [&](const std::vector<codegen::Port>& list) {
@@ -238,13 +300,13 @@ std::string launcher(const Package& p, const CpuPackageOptions& o) {
   const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
   const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
   const std::vector<std::pair<std::string_view, std::string>> values = {
-      {"TABLE", weight_table(p, o)}, {"COUNT", std::to_string(sizes.count())}, {"FUNCTIONS", functions},
+      {"TABLE", weight_table(p, storage)}, {"COUNT", std::to_string(sizes.count())}, {"FUNCTIONS", functions},
       {"SIZES", sizes.table()}, {"ARENA", arena}, {"HELD", held}, {"SCRATCH", scratch}, {"INPUTS", inputs}, {"OUTPUTS", outputs},
       {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)}, {"PACKED", sizes(p.packed_bytes)}, {"N", p.name}, {"U", upper(p.name)}};
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }
 
-constexpr std::string_view kMain = R"(// Runs $N on raw files: run FOLDER [SIZE=VALUE...] INPUT... writes output_<i>.bin. FOLDER holds the weights.
+constexpr std::string_view kMain = R"(// Runs $N on raw files and writes output_<i>.bin.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,20 +318,24 @@ static const char* const kSizes[$U_SIZES + 1] = {$NAMES0};
 int main(int argc, char** argv) {
   int64_t sizes[$U_SIZES + 1] = {0};
   const char* files[$U_INPUTS + 1] = {0};
+  const char *folder = ".", *model_folder = ".";
   int given = 0, error = 0;
-  for (int i = 2; i < argc; ++i) {
+  for (int i = 1; i < argc; ++i) {
     int is_size = 0;
     for (int s = 0; s < $U_SIZES; ++s) {
       const size_t length = strlen(kSizes[s]);
       if (strncmp(argv[i], kSizes[s], length) == 0 && argv[i][length] == '=') sizes[s] = strtoll(argv[i] + length + 1, 0, 10), is_size = 1;
     }
-    if (!is_size && given < $U_INPUTS) files[given++] = argv[i];
+    if (is_size) continue;
+    if (strcmp(argv[i], "-w") == 0 && i + 1 < argc) folder = argv[++i];
+    else if (strcmp(argv[i], "-m") == 0 && i + 1 < argc) model_folder = argv[++i];
+    else if (given++ < $U_INPUTS) files[given - 1] = argv[i];
   }
-  if (argc < 2 || given != $U_INPUTS) {
-    fprintf(stderr, "usage: %s FOLDER [SIZE=VALUE...] INPUT...\n", argv[0]);
+  if (given != $U_INPUTS) {
+    fprintf(stderr, "usage: %s [-w FOLDER] [-m MODEL_FOLDER] [SIZE=VALUE...] INPUT...\n", argv[0]);
     return 2;
   }
-  $N_ctx* c = $N_create(argv[1], &error);
+  $N_ctx* c = $N_create(folder, model_folder, &error);
   if (c && $U_SIZES > 0) error = $N_set_sizes(c, sizes);
   void* inputs[$U_INPUTS + 1] = {0};
   void* outputs[$U_OUTPUTS + 1] = {0};
@@ -304,20 +370,29 @@ int main(int argc, char** argv) {
 std::string makefile(const Package& p, size_t files) {
   std::string objects = p.name + ".o parallel.o";
   for (size_t i = 0; i < files; ++i) objects += " kernels_" + std::to_string(i) + ".o";
-  return "# make builds lib" + p.name + ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing -fPIC -pthread\nOBJECTS = " + objects +
+  return "# make builds lib" + p.name + ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing -fPIC -pthread -Wno-psabi\nOBJECTS = " + objects +
          "\n\nrun: main.o lib" + p.name + ".a\n\t$(CC) $(CFLAGS) -o $@ $^ -pthread -lm\n\nlib" + p.name +
          ".a: $(OBJECTS)\n\t$(AR) rcs $@ $^\n\n%.o: %.c\n\t$(CC) $(CFLAGS) $(OWN) -c -o $@ $<\n\nclean:\n\trm -f *.o lib" + p.name + ".a run\n\n.PHONY: clean\n";
 }
 
-std::string readme(const Package& p, const CpuPackageOptions& o) {
-  const WeightFiles located = locate_weights(p, o.pack_weights);
+std::string readme(const Package& p, const Storage& storage) {
+  uint64_t own = 0;
+  std::set<std::string> files;
+  for (const codegen::Weight& w : p.weights) {
+    if (storage.in_model_file(w)) files.insert(data_of(p, w).file);
+    else own += padded(storage.stored_bytes(w));
+  }
   std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " + std::to_string(p.weights.size()) + " weights.\n\n";
   s += "| file | content |\n|---|---|\n| `" + p.name + ".h` | the C API, inputs and outputs |\n| `" + p.name + ".c` | weights, memory, the order of the kernels |\n";
-  s += "| `kernels_*.c` | the kernels; each says which nodes of the model it computes |\n| `parallel.c` | threads |\n| `main.c` | a test runner on raw files |\n\n";
-  s += "Build with `make` (gcc or clang). Run with `./run FOLDER INPUT...`, FOLDER being where the weights are:\n\n";
-  if (located.packed_bytes > 0) s += "- `weights.bin`, " + std::to_string(located.packed_bytes) + " bytes of tensors (64-byte aligned)\n";
-  if (located.files.size() > 1) s += "- the weights files of the model, read where they are\n";
-  if (p.weights.empty()) s += "- none: the model has no weights\n";
+  s += "| `kernels_*.c` | the kernels; each says which nodes of the model it computes |\n| `parallel.c` | threads |\n| `main.c` | a test runner on raw files |\n";
+  s += "| `" + weights_file(p) + "` | " + std::to_string(own) + " bytes of weights, each aligned to 64 bytes |\n\n";
+  s += "Build with `make` (gcc or clang). Run with `./run INPUT...`";
+  if (files.empty()) {
+    s += "; `-w FOLDER` says where `" + weights_file(p) + "` is, if not here.\n";
+  } else {
+    s += " and `-m FOLDER`, the folder of the model: these weight files are read where they are:\n\n";
+    for (const std::string& f : files) s += "- `" + f + "`\n";
+  }
   s += "\n| tensor | name | type |\n|---|---|---|\n";
   for (size_t i = 0; i < p.inputs.size(); ++i) s += "| input " + std::to_string(i) + " | " + p.inputs[i].name + " | " + shape_text(p, p.inputs[i]) + " |\n";
   for (size_t i = 0; i < p.outputs.size(); ++i) s += "| output " + std::to_string(i) + " | " + p.outputs[i].name + " | " + shape_text(p, p.outputs[i]) + " |\n";
@@ -325,6 +400,8 @@ std::string readme(const Package& p, const CpuPackageOptions& o) {
 }
 
 }  // namespace
+
+std::string weights_file(const Package& p) { return p.name + ".weights"; }
 
 std::string c_identifier(std::string_view text) {
   std::string s;
@@ -334,7 +411,8 @@ std::string c_identifier(std::string_view text) {
 }
 
 std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOptions& o) {
-  std::vector<TextFile> files = {{p.name + ".h", header(p)}, {p.name + ".c", launcher(p, o)}, {"kernels.h", prototypes(p)}};
+  const Storage storage(p, o);
+  std::vector<TextFile> files = {{p.name + ".h", header(p, storage.has_model_files())}, {p.name + ".c", launcher(p, storage)}, {"kernels.h", prototypes(p)}};
   size_t count = 0;
   for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile, ++count) {
     std::vector<const kernel::Kernel*> kernels;
@@ -346,8 +424,19 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   for (const std::string& s : p.symbols) names += quote(s) + ", ";
   files.push_back({"main.c", replaced(kMain, {{"NAMES", names}, {"N", p.name}, {"U", upper(p.name)}})});
   files.push_back({"Makefile", makefile(p, count)});
-  files.push_back({"README.md", readme(p, o)});
+  files.push_back({"README.md", readme(p, storage)});
   return files;
+}
+
+bool write_weights(const Package& p, const CpuPackageOptions& o, const std::function<bool(std::span<const std::byte>)>& write) {
+  const Storage storage(p, o);
+  const std::byte zeros[64] = {};
+  for (const codegen::Weight& w : p.weights) {
+    if (storage.in_model_file(w)) continue;
+    const uint64_t bytes = storage.stored_bytes(w);
+    if (!write(data_of(p, w).bytes) || (padded(bytes) > bytes && !write(std::span(zeros).first(padded(bytes) - bytes)))) return false;
+  }
+  return true;
 }
 
 }  // namespace rlxc

@@ -1,5 +1,8 @@
 // The cpu package: C sources that a person can read and build, with a C API and the weights beside them.
 #pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,14 +16,18 @@ struct TextFile {
 
 struct CpuPackageOptions {
   bool threads = true;
-  // Weights that lie in a file of the model are read from there (file names relative to the folder given to `create`), others
-  // from weights.bin. With `pack_weights` all go to weights.bin.
-  bool pack_weights = false;
+  // Up to so many bytes of weights are copied to <name>.weights. Beyond, those that lie in a file of the model are read from there
+  // (a file name relative to the folder of the model, offset and size), and only what was made in memory is copied.
+  uint64_t max_packed_bytes = 16 << 20;
 };
 
 // All text files: <name>.h, <name>.c, kernels_*.c, parallel.c, main.c, Makefile, README.md. The package's name must be a C
 // identifier.
 std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
+
+std::string weights_file(const codegen::Package&);  // <name>.weights
+// Its bytes, streamed in order. False when `write` is.
+bool write_weights(const codegen::Package&, const CpuPackageOptions&, const std::function<bool(std::span<const std::byte>)>& write);
 
 // A C identifier made of any text.
 std::string c_identifier(std::string_view);

@@ -167,17 +167,17 @@ std::string file_name(const DeviceRow& row, const Package& p, size_t file, const
   return stem + "." + std::string(target::target(row.id).extension);
 }
 
-std::string readme(const Package& p, const DeviceRow& row, bool pack_weights) {
+std::string readme(const Package& p, const DeviceRow& row, const CpuPackageOptions& options) {
   const target::Target& t = target::target(row.id);
   const Module& m = *p.lir->module;
-  const WeightFiles located = locate_weights(p, pack_weights);
+  const WeightFiles located = locate_weights(p, options);
   std::string s = "# " + p.name + "\n\nA model compiled by rlxc for " + std::string(t.name) + " (" + std::string(t.emits) + "): " + std::to_string(p.kernels.size()) +
                   " kernels, " + std::to_string(p.weights.size()) + " weights.\n\n| file | content |\n|---|---|\n";
   s += "| `" + std::string(row.kernels_in_file ? "kernels_*" : "*") + "." + std::string(t.extension) + "` | the kernels; each says which nodes of the model it computes |\n";
   s += "| `launch.json` | memory, weights, and the order of the kernels, as data |\n";
   for (const HostPart& h : row.host) s += "| `" + std::string(h.to) + "` | host |\n";
   s += "\n" + std::string(row.how) + " WEIGHTS is the folder with";
-  s += located.packed_bytes > 0 ? " `weights.bin` (" + std::to_string(located.packed_bytes) + " bytes)" : std::string(" no own files");
+  s += located.packed_bytes > 0 ? " `" + weights_file(p) + "` (" + std::to_string(located.packed_bytes) + " bytes)" : std::string(" no own files");
   for (size_t i = 1; i < located.files.size() && i < 4; ++i) s += (i > 1 || located.packed_bytes > 0 ? ", `" : " but `") + located.files[i] + "`";
   s += located.files.size() > 4 ? " and other files of the model.\n" : ".\n";
   s += "\n| tensor | name | type |\n|---|---|---|\n";
@@ -230,7 +230,7 @@ std::vector<std::vector<uint32_t>> kernel_files(const Package& p, std::string_vi
   return files;
 }
 
-std::vector<TextFile> write_device_package(const Package& p, std::string_view name, bool pack_weights) {
+std::vector<TextFile> write_device_package(const Package& p, std::string_view name, const CpuPackageOptions& options) {
   const DeviceRow& row = *find_row(name);
   const target::Target& t = target::target(row.id);
   std::vector<TextFile> files;
@@ -247,13 +247,13 @@ std::vector<TextFile> write_device_package(const Package& p, std::string_view na
   files.push_back({"launch.json", ""});
   {
     JsonWriter j(files.back().content);
-    write_launch_json(p, name, file_of, pack_weights, j);
+    write_launch_json(p, name, file_of, options, j);
   }
   for (const HostPart& part : row.host)
     for (const HostFile& h : host_files())
       if (h.name == part.from) files.push_back({std::string(part.to), std::string(h.text)});
   if (!row.makefile.empty()) files.push_back({"Makefile", target::expand(row.makefile, {{"FILES", built}, {"(", "$("}, {"@", "$@"}, {"<", "$<"}})});
-  files.push_back({"README.md", readme(p, row, pack_weights)});
+  files.push_back({"README.md", readme(p, row, options)});
   return files;
 }
 

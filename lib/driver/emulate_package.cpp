@@ -9,7 +9,6 @@
 #include "driver/graph_package.h"
 #include "driver/host_files.h"
 #include "driver/package_call.h"
-#include "driver/weight_files.h"
 #include "target/emulation.h"
 #include "target/process.h"
 
@@ -17,6 +16,8 @@ namespace rlxc {
 namespace {
 
 namespace fs = std::filesystem;
+
+const CpuPackageOptions kPacked{false, UINT64_MAX};
 
 class EmulatedRunner : public KernelRunner {
  public:
@@ -27,10 +28,10 @@ class EmulatedRunner : public KernelRunner {
     if (is_device_target(target_)) {
       auto p = codegen::make_package(lir, c_identifier(lir.module->name), *capability(target_), d);
       if (p) package_ = adapt_package(*p, target_, d);
-      if (package_) texts = write_device_package(*package_, target_, true);
+      if (package_) texts = write_device_package(*package_, target_, kPacked);
     } else {
       package_ = graph_only_package(lir, d);
-      if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, true, d);
+      if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, kPacked, d);
     }
     if (!texts) return false;
     if (options_.folder.empty()) temporary_ = std::make_unique<target::TemporaryFolder>();
@@ -39,8 +40,8 @@ class EmulatedRunner : public KernelRunner {
     fs::create_directories(at_ / "hip", error);
     if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
     for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
-    std::ofstream weights(at_ / "weights.bin", std::ios::binary);
-    write_weights(*package_, true, [&](std::span<const std::byte> b) { return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size()))); });
+    std::ofstream weights(at_ / weights_file(*package_), std::ios::binary);
+    write_weights(*package_, kPacked, [&](std::span<const std::byte> b) { return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size()))); });
     weights.close();
     return !needs_build() || build_native(d);
   }

@@ -23,7 +23,7 @@ codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
         continue;
       }
       const std::string name(m.text(g.value_name(g.result(n))));
-      p.weights.push_back({data, name.empty() ? g.label(n) : name, m.data[data].size_bytes(), 0});
+      p.weights.push_back({data, g.dtype(g.result(n)), name.empty() ? g.label(n) : name, m.data[data].size_bytes()});
     }
   }
   const Graph& main = m.main();
@@ -37,9 +37,9 @@ codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
   return p;
 }
 
-std::string model_json(const codegen::Package& p, std::string_view target, bool pack_weights) {
+std::string model_json(const codegen::Package& p, std::string_view target, const CpuPackageOptions& options) {
   const Module& m = *p.lir->module;
-  const WeightFiles located = locate_weights(p, pack_weights);
+  const WeightFiles located = locate_weights(p, options);
   std::string out;
   JsonWriter j(out);
   j.begin_object().key("format").string("rlxc.model").key("format_version").string("1.0").key("target").string(target).key("name").string(p.name);
@@ -59,7 +59,7 @@ std::string model_json(const codegen::Package& p, std::string_view target, bool 
     j.begin_object(JsonLayout::Line).key("name").string(p.weights[i].name).key("dtype").string(name(d.dtype)).key("shape").begin_array(JsonLayout::Line);
     for (int64_t n : d.dims) j.integer(n);
     j.end_array().key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
-    j.key("bytes").unsigned_integer(p.weights[i].bytes).end_object();
+    j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(p.weights[i].bytes).end_object();
   }
   j.end_array().end_object();
   j.finish();

@@ -37,7 +37,7 @@ void postfix(const kernel::Kernel& k, kernel::ExprId id, std::vector<std::string
 
 class Writer {
  public:
-  Writer(const Package& p, bool pack, JsonWriter& j) : p_(p), pack_(pack), m_(*p.lir->module), dims_(m_.dims), j_(j) {}
+  Writer(const Package& p, const CpuPackageOptions& options, JsonWriter& j) : p_(p), options_(options), m_(*p.lir->module), dims_(m_.dims), j_(j) {}
 
   void run(std::string_view target, std::span<const std::string> files) {
     j_.begin_object();
@@ -128,13 +128,12 @@ class Writer {
   }
 
   void weights() {
-    const WeightFiles located = locate_weights(p_, pack_);
+    const WeightFiles located = locate_weights(p_, options_);
     j_.key("weights").begin_array();
     for (size_t i = 0; i < p_.weights.size(); ++i) {
-      const TensorData& d = m_.data[p_.weights[i].data];
-      j_.begin_object(JsonLayout::Line).key("name").string(p_.weights[i].name).key("dtype").string(name(d.dtype));
+      j_.begin_object(JsonLayout::Line).key("name").string(p_.weights[i].name).key("dtype").string(name(p_.weights[i].dtype));
       j_.key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
-      j_.key("bytes").unsigned_integer(p_.weights[i].bytes).end_object();
+      j_.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(p_.weights[i].bytes).end_object();
     }
     j_.end_array();
   }
@@ -267,7 +266,7 @@ class Writer {
   }
 
   const Package& p_;
-  bool pack_;
+  const CpuPackageOptions& options_;
   Module& m_;
   DimTable& dims_;
   JsonWriter& j_;
@@ -277,8 +276,8 @@ class Writer {
 
 }  // namespace
 
-void write_launch_json(const Package& p, std::string_view target, std::span<const std::string> kernel_files, bool pack, JsonWriter& j) {
-  Writer(p, pack, j).run(target, kernel_files);
+void write_launch_json(const Package& p, std::string_view target, std::span<const std::string> kernel_files, const CpuPackageOptions& options, JsonWriter& j) {
+  Writer(p, options, j).run(target, kernel_files);
 }
 
 }  // namespace rlxc

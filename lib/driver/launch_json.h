@@ -17,13 +17,13 @@
 #include <span>
 #include <string>
 
-#include "codegen/package.h"
+#include "driver/cpu_package.h"
 
 namespace rlxc {
 
 class JsonWriter;
 
-// `kernel_files`: the file of each kernel's source. `pack`: all weights are in weights.bin (see weight_files.h).
-void write_launch_json(const codegen::Package&, std::string_view target, std::span<const std::string> kernel_files, bool pack, JsonWriter&);
+// `kernel_files`: the file of each kernel's source.
+void write_launch_json(const codegen::Package&, std::string_view target, std::span<const std::string> kernel_files, const CpuPackageOptions&, JsonWriter&);
 
 }  // namespace rlxc

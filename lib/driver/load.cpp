@@ -2,7 +2,9 @@
 
 #include <filesystem>
 
+#include "import/json/import.h"
 #include "import/onnx/import.h"
+#include "ir/bind_dims.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "support/hash.h"
@@ -28,6 +30,7 @@ bool bind_symbols(Module& m, const DimBindings& bind, Diagnostics& d) {
     } else if (!m.dims.assume_equal(m.dims.symbol(symbol), Dim(size))) {
       d.error(Code::BadBinding, "--bind " + symbol + "=" + std::to_string(size) + " contradicts the model");
     }
+  if (d.ok()) bind_dims(m, bind);
   return d.ok();
 }
 
@@ -54,11 +57,18 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
   LoadedModel out;
   out.file_size = file->size();
   out.content_hash = hash_of(*file);
+  out.hash_sampled = file->size() > kHashedWhole;
   const std::string_view head = trim(as_text(*file).substr(0, kSniffed));
   if (head.starts_with("module \"") || head.starts_with("//")) {
     out.format = "text";
     if (file->size() > kMaxText) return d.error(Code::TooLarge, "IR text beyond 1 GiB"), std::nullopt;
     out.module = parse_text(as_text(*file), d);
+  } else if (head.starts_with('{') || o.input.ends_with(".json")) {
+    out.format = "json";
+    import_json::ImportOptions options;
+    options.max_nodes = o.max_nodes;
+    options.allow_missing_weights = o.allow_missing_weights && !o.need_weights;
+    out.module = import_json::import_json(o.input, options, d);
   } else {
     out.format = "onnx";
     onnx_import::ImportOptions options;

@@ -251,13 +251,13 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
 
 }  // namespace
 
-std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p, bool pack_weights, Diagnostics& d) {
+std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p, const CpuPackageOptions& options, Diagnostics& d) {
   const std::string graphs = MlxModule(p, d).run();
   if (!d.ok()) return std::nullopt;
   const Module& m = *p.lir->module;
   std::string model = "\"\"\"" + p.name + ": a model compiled by rlxc for MLX. Lines name the nodes that they compute.\"\"\"\nimport math\nimport os\nimport sys\n\nimport rlxc_mlx as ops\n\n";
   model += "INPUTS = " + ports(m, p.inputs) + "OUTPUTS = " + ports(m, p.outputs) + graphs + std::string(kTail);
-  std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, "mlx", pack_weights)}};
+  std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, "mlx", options)}};
   for (const HostFile& h : host_files())
     if (h.name == "rlxc_mlx.py") files.push_back({std::string(h.name), std::string(h.text)});
   files.push_back({"README.md", "# " + p.name +

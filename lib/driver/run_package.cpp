@@ -58,12 +58,14 @@ bool make_folder(const std::string& wanted, Folder* folder, Diagnostics& diagnos
 }  // namespace
 
 std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options, Diagnostics& diagnostics) {
+  for (const codegen::Weight& w : p.weights)
+    if (!w.data.valid()) diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter \"" + w.name + "\"");
   Folder folder;
-  if (!make_folder(options.folder, &folder, diagnostics)) return nullptr;
+  if (!diagnostics.ok() || !make_folder(options.folder, &folder, diagnostics)) return nullptr;
   const std::string library = (folder.path / "package.so").string(), log = (folder.path / "log").string();
   std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared", "-pthread"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
-  for (const TextFile& f : write_cpu_package(p, {options.threads, false})) {
+  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
     const fs::path path = folder.path / f.name;
     std::ofstream(path) << f.content;
     if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(path.string());
@@ -86,14 +88,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   }
   loaded->api_ = std::move(api);
   std::vector<const void*> weights;
-  for (const codegen::Weight& w : p.weights) {
-    const TensorData& d = p.lir->module->data[w.data];
-    weights.push_back(d.bytes.data());
-    if (!d.splat) continue;
-    std::vector<std::byte>& all = loaded->expanded_.emplace_back(static_cast<size_t>(w.bytes));
-    for (size_t i = 0; i < all.size(); ++i) all[i] = d.bytes[i % d.bytes.size()];
-    weights.back() = all.data();
-  }
+  for (const codegen::Weight& w : p.weights) weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
   int error = 0;
   loaded->context_ = loaded->api_->create_from(weights.data(), &error);
   if (loaded->context_) return loaded;

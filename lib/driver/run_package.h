@@ -37,7 +37,6 @@ class LoadedPackage {
   void* library_ = nullptr;
   void* context_ = nullptr;
   std::unique_ptr<Api> api_;
-  std::vector<std::vector<std::byte>> expanded_;  // weights that the module holds as one repeated element
 };
 
 std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&, const RunOptions& = {});

@@ -437,10 +437,10 @@ class Translator {
 
 }  // namespace
 
-std::optional<std::vector<TextFile>> write_tpu_package(const codegen::Package& p, bool pack_weights, Diagnostics& d) {
+std::optional<std::vector<TextFile>> write_tpu_package(const codegen::Package& p, const CpuPackageOptions& options, Diagnostics& d) {
   std::string module = Translator(p, d).run();
   if (!d.ok()) return std::nullopt;
-  std::vector<TextFile> files = {{"model.mlir", std::move(module)}, {"model.json", model_json(p, "tpu", pack_weights)}};
+  std::vector<TextFile> files = {{"model.mlir", std::move(module)}, {"model.json", model_json(p, "tpu", options)}};
   files.push_back({"README.md", "# " + p.name +
                                     "\n\nA model compiled by rlxc for XLA.\n\n| file | content |\n|---|---|\n| `model.mlir` | StableHLO, in the generic form of MLIR |\n"
                                     "| `model.json` | inputs, outputs and weights, in the order of the parameters of @main (inputs first), and where the weights are |\n"});

@@ -1,53 +1,29 @@
 #include "driver/weight_files.h"
 
-#include <algorithm>
 #include <map>
 
 namespace rlxc {
-namespace {
 
-bool in_model_file(const codegen::Package& p, bool pack, const codegen::Weight& w) {
-  const TensorData& d = p.lir->module->data[w.data];
-  return !pack && !d.file.empty() && !d.splat;
-}
-
-}  // namespace
-
-WeightFiles locate_weights(const codegen::Package& p, bool pack) {
+WeightFiles locate_weights(const codegen::Package& p, const CpuPackageOptions& o) {
   WeightFiles located;
-  located.files = {"weights.bin"};
+  located.files = {weights_file(p)};
+  std::vector<const TensorData*> data;
+  uint64_t total = 0;
+  static const TensorData none;
+  for (const codegen::Weight& w : p.weights) data.push_back(w.data.valid() ? &p.lir->module->data[w.data] : &none), total += data.back()->bytes.size();
   std::map<std::string, uint32_t> numbers;
-  for (const codegen::Weight& w : p.weights) {
-    const TensorData& d = p.lir->module->data[w.data];
-    if (in_model_file(p, pack, w)) {
-      const auto [it, is_new] = numbers.try_emplace(d.file, static_cast<uint32_t>(located.files.size()));
-      if (is_new) located.files.push_back(d.file);
-      located.weights.push_back({it->second, d.offset});
-    } else {
-      located.weights.push_back({0, located.packed_bytes});
-      located.packed_bytes = (located.packed_bytes + w.bytes + 63) / 64 * 64;
+  for (const TensorData* d : data) {
+    const uint64_t stored = d->bytes.size();
+    if (total <= o.max_packed_bytes || d->file.empty() || d->splat) {
+      located.weights.push_back({0, located.packed_bytes, stored});
+      located.packed_bytes += (stored + 63) / 64 * 64;
+      continue;
     }
+    const auto [it, is_new] = numbers.try_emplace(d->file, static_cast<uint32_t>(located.files.size()));
+    if (is_new) located.files.push_back(d->file);
+    located.weights.push_back({it->second, d->offset, stored});
   }
   return located;
-}
-
-bool write_weights(const codegen::Package& p, bool pack, const std::function<bool(std::span<const std::byte>)>& write) {
-  constexpr size_t kBlock = 1 << 16;
-  for (const codegen::Weight& w : p.weights) {
-    if (in_model_file(p, pack, w)) continue;
-    const TensorData& d = p.lir->module->data[w.data];
-    if (!d.splat) {
-      if (!write(d.bytes)) return false;
-    } else {
-      std::vector<std::byte> block;
-      while (block.size() < kBlock && block.size() < w.bytes) block.insert(block.end(), d.bytes.begin(), d.bytes.end());
-      for (uint64_t done = 0; done < w.bytes; done += block.size())
-        if (!write(std::span(block).first(std::min<uint64_t>(block.size(), w.bytes - done)))) return false;
-    }
-    const std::byte zeros[64] = {};
-    if (w.bytes % 64 != 0 && !write(std::span(zeros).first(64 - w.bytes % 64))) return false;
-  }
-  return true;
 }
 
 }  // namespace rlxc

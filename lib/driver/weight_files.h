@@ -1,28 +1,24 @@
-// Where a package finds its weights: those that lie in a file of the model are read from there, the others from weights.bin.
+// Where the host of a device package finds its weights: in <name>.weights, as write_weights of cpu_package.h writes it, or in
+// files of the model.
 #pragma once
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/package.h"
+#include "driver/cpu_package.h"
 
 namespace rlxc {
 
 struct WeightFiles {
   struct Row {
     uint32_t file;
-    uint64_t offset;
+    uint64_t offset, stored;       // bytes in the file; less than those of the weight: one element, which all are equal to
   };
-  std::vector<std::string> files;  // weights.bin, then files of the model (relative to its folder)
+  std::vector<std::string> files;  // <name>.weights, then files of the model (relative to its folder)
   std::vector<Row> weights;        // by weight
-  uint64_t packed_bytes = 0;       // length of weights.bin
+  uint64_t packed_bytes = 0;       // length of <name>.weights
 };
 
-// With `pack` all weights are in weights.bin.
-WeightFiles locate_weights(const codegen::Package&, bool pack);
-
-// The bytes of weights.bin, streamed in order. False when `write` is.
-bool write_weights(const codegen::Package&, bool pack, const std::function<bool(std::span<const std::byte>)>& write);
+WeightFiles locate_weights(const codegen::Package&, const CpuPackageOptions&);
 
 }  // namespace rlxc

@@ -107,6 +107,8 @@ std::span<const Entry> fused_evaluators();
 std::span<const Entry> hir_evaluators();
 std::span<const Entry> control_evaluators();
 std::span<const Entry> sequence_evaluators();
+std::span<const Entry> dynamic_evaluators();
+std::span<const Entry> string_evaluators();
 bool eval_elementwise(Context&);  // every kind that ops::visit knows
 bool eval_cast(Context&);
 bool eval_where(Context&);

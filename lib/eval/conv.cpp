@@ -75,11 +75,14 @@ void add_channel_bias(std::vector<double>& y, std::span<const int64_t> dims, con
 namespace {
 
 bool eval_conv(Context& c) {
-  if (!is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
+  const bool integers = is_integer(c.t(0).dtype) && !c.has(2);
+  if (!integers && !is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
   const auto dims = c.result_dims();
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.t(1).elements()) /
                 static_cast<double>(std::max<int64_t>(1, c.dims(1)[0]))))
     return false;
+  if (integers)
+    return c.put_result(0, convolve(load_all<Int>(c.t(0)), c.dims(0), load_all<Int>(c.t(1)), c.dims(1), c.a<ConvAttrs>(), dims));
   auto y = convolve(c.doubles(0), c.dims(0), c.doubles(1), c.dims(1), c.a<ConvAttrs>(), dims);
   add_channel_bias(y, dims, c.optional_doubles(2));
   return c.put_result(0, y);

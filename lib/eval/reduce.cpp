@@ -146,7 +146,9 @@ bool eval_arg_reduce(Context& c) {
   });
 }
 
-bool eval_cumsum(Context& c) {
+// Cumsum, Cumprod.
+bool eval_cumulative(Context& c) {
+  const bool product = c.op == OpKind::Cumprod;
   const auto& a = c.a<CumAttrs>();
   if (a.axis < 0 || a.axis >= static_cast<int64_t>(c.dims(0).size())) return c.fail("axis is out of range");
   const Split s = split_at(c.dims(0), a.axis);
@@ -156,10 +158,10 @@ bool eval_cumsum(Context& c) {
     auto x = load_all<V>(c.t(0));
     for (int64_t o = 0; o < s.outer; ++o)
       for (int64_t i = 0; i < s.inner; ++i) {
-        V sum(0);
+        V sum(product ? 1 : 0);
         for (int64_t k = 0; k < s.n; ++k) {
           V& e = x[static_cast<size_t>((o * s.n + (a.reverse ? s.n - 1 - k : k)) * s.inner + i)];
-          const V next = sum + e;
+          const V next = product ? sum * e : sum + e;
           e = a.exclusive ? sum : next;
           sum = next;
         }
@@ -204,7 +206,8 @@ bool eval_topk(Context& c) {
 std::span<const Entry> reduce_evaluators() {
   static constexpr Entry kTable[] = {{OpKind::Reduce, eval_reduce},
                                      {OpKind::ArgReduce, eval_arg_reduce},
-                                     {OpKind::Cumsum, eval_cumsum},
+                                     {OpKind::Cumsum, eval_cumulative},
+                                     {OpKind::Cumprod, eval_cumulative},
                                      {OpKind::TopK, eval_topk}};
   return kTable;
 }

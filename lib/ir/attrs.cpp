@@ -137,6 +137,7 @@ struct FieldReader {
     if (auto c = dims.constant_value(v)) add(n, *c);
     else add(n, dims.text(v));
   }
+  void operator()(const char* n, const std::string& v) { add(n, v); }
   void operator()(const char* n, const Epilogue& v) { add(n, epilogue_text(v)); }
   void operator()(const char* n, const std::vector<int64_t>& v) { add(n, v); }
   void operator()(const char* n, const std::vector<double>& v) { add(n, v); }
@@ -189,6 +190,7 @@ struct FieldSetter {
     if (auto* v = as<std::string>()) return parse_double(*v, &f);  // "inf", "-inf", "nan"
     return false;
   }
+  bool set(std::string& f) { return as<std::string>() ? (f = *as<std::string>(), true) : false; }
   bool set(DataId&) { return false; }
   bool set(DType& f) {
     const auto* v = as<std::string>();
@@ -247,6 +249,7 @@ struct FieldSetter {
     return empty_list();
   }
   bool set(std::vector<RegionStep>& f) {
+    if (empty_list()) return f.clear(), true;
     const auto* v = as<std::vector<std::string>>();
     if (!v) return false;
     f.resize(v->size());

@@ -183,6 +183,37 @@ struct ScanAttrs {
                f("input_reverse", self.input_reverse); f("output_axes", self.output_axes); f("output_reverse", self.output_reverse);)
 };
 struct SequenceConcatAttrs { int64_t axis = 0; bool new_axis = false; RLXC_REFLECT(f("axis", self.axis); f("new_axis", self.new_axis);) };
+struct SequenceSplitAttrs { int64_t axis = 0; bool keep_dim = true; RLXC_REFLECT(f("axis", self.axis); f("keep_dim", self.keep_dim);) };
+struct OptionalAttrs {  // the type of an empty optional, or that of its element
+  DType to = DType::F32; bool sequence = false;
+  RLXC_REFLECT(f("to", self.to); f("sequence", self.sequence);)
+};
+struct UniqueAttrs { int64_t axis = 0; bool flat = true, sorted = true; RLXC_REFLECT(f("axis", self.axis); f("flat", self.flat); f("sorted", self.sorted);) };
+struct ReshapeToAttrs { bool allow_zero = false; RLXC_REFLECT(f("allow_zero", self.allow_zero);) };
+struct NmsAttrs { bool center_point = false; RLXC_REFLECT(f("center_point", self.center_point);) };
+struct RandomAttrs {  // uniform in [a, b), or normal of mean a and deviation b
+  std::vector<Dim> dims; DType to = DType::F32; bool normal = false; double a = 0, b = 1; int64_t seed = 0;
+  RLXC_REFLECT(f("dims", self.dims); f("to", self.to); f("normal", self.normal); f("a", self.a); f("b", self.b); f("seed", self.seed);)
+};
+enum class LetterCase : uint8_t { None, Lower, Upper };
+RLXC_ENUM(LetterCase, "none", "lower", "upper")
+struct StringNormalizeAttrs {
+  LetterCase change = LetterCase::None; bool case_sensitive = false; std::vector<std::string> stopwords;
+  RLXC_REFLECT(f("change", self.change); f("case_sensitive", self.case_sensitive); f("stopwords", self.stopwords);)
+};
+struct StringSplitAttrs {  // delimiter "": runs of white space; max_splits -1: no limit
+  std::string delimiter; int64_t max_splits = -1;
+  RLXC_REFLECT(f("delimiter", self.delimiter); f("max_splits", self.max_splits);)
+};
+enum class NgramWeight : uint8_t { Tf, Idf, TfIdf };
+RLXC_ENUM(NgramWeight, "TF", "IDF", "TFIDF")
+struct NgramAttrs {  // ONNX TfIdfVectorizer
+  NgramWeight mode = NgramWeight::Tf; int64_t min_length = 1, max_length = 1, max_skip = 0;
+  std::vector<int64_t> counts, indexes, pool_ints; std::vector<std::string> pool_strings; std::vector<double> weights;
+  RLXC_REFLECT(f("mode", self.mode); f("min_length", self.min_length); f("max_length", self.max_length); f("max_skip", self.max_skip);
+               f("counts", self.counts); f("indexes", self.indexes); f("pool_ints", self.pool_ints); f("pool_strings", self.pool_strings);
+               f("weights", self.weights);)
+};
 struct DecoderAttrs {
   int64_t num_heads = 0, head_dim = 0, num_kv_heads = 0; double eps = 1e-5; MaskKind mask = MaskKind::Causal;
   RLXC_REFLECT(f("num_heads", self.num_heads); f("head_dim", self.head_dim); f("num_kv_heads", self.num_kv_heads);
@@ -203,7 +234,8 @@ using Attrs = std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, 
                            NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs, DotGeneralAttrs,
                            ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs, AttentionAttrs, RopeAttrs,
                            ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs, SwiGLUAttrs, LoopAttrs, ScanAttrs,
-                           SequenceConcatAttrs, DecoderAttrs, RegionAttrs>;
+                           SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs,
+                           StringNormalizeAttrs, StringSplitAttrs, NgramAttrs, ReshapeToAttrs>;
 
 class AttrTable {
  public:

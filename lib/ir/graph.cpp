@@ -102,12 +102,6 @@ void Graph::move_before(NodeId n, NodeId before) {
   link_node(n, before);
 }
 
-NodeId Graph::next(NodeId n) const {
-  do n = nodes_[n.raw].next;
-  while (nodes_[n.raw].dead);
-  return n;
-}
-
 void Graph::set_operand(NodeId n, size_t index, ValueId v) {
   const uint32_t slot = nodes_[n.raw].first_operand + static_cast<uint32_t>(index);
   unlink_use(slot);

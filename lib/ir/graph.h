@@ -109,7 +109,11 @@ class Graph {
 
   // Execution order. Erasing the current node, and inserting before it, is allowed while iterating.
   NodeId first() const { return first_; }
-  NodeId next(NodeId n) const;
+  NodeId next(NodeId n) const {
+    do n = nodes_[n.raw].next;
+    while (nodes_[n.raw].dead);
+    return n;
+  }
   class NodeRange;
   NodeRange nodes() const;                      // without the terminator
 

@@ -67,6 +67,17 @@ bool require_equal(InferContext& c, Dim a, Dim b, std::string_view what) {
   return c.fail(std::string(what) + " differ: " + c.dims().text(a) + " and " + c.dims().text(b));
 }
 
+Type join_elements(DimTable& dims, const Type& a, const Type& b) {
+  if (!a.ranked) return b;
+  if (!b.ranked) return a;
+  Type out = a;
+  out.ranked = a.rank() == b.rank();
+  if (!out.ranked) out.dims.clear();
+  for (size_t i = 0; i < out.dims.size(); ++i)
+    if (!dims.equal(a.dims[i], b.dims[i])) out.dims[i] = dims.fresh("d");
+  return out;
+}
+
 Dim conv_output_size(DimTable& t, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation, bool ceil_mode) {
   const Dim span = t.sub(t.add(in, t.constant(pad_begin + pad_end)), t.constant(dilation * (kernel - 1) + 1));
   if (!ceil_mode) return t.add(t.floor_div(span, Dim(stride)), Dim(1));

@@ -38,6 +38,8 @@ bool broadcast(InferContext&, std::span<const Dim> a, std::span<const Dim> b, st
 bool same_dtype(InferContext&, size_t i, size_t j);
 bool check_axis(InferContext&, int64_t axis, int rank);
 bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // records the equality when it is not decided
+// Of two sequences or optionals of one element type: what is known of the elements of both. Unknown shapes are those of no element.
+Type join_elements(DimTable&, const Type&, const Type&);
 Dim conv_output_size(DimTable&, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation, bool ceil_mode);
 
 }  // namespace rlxc

@@ -14,9 +14,11 @@ std::vector<Type> output_types(const Graph& g) {
 
 // The type that both have where they agree; sizes that differ become a fresh symbol.
 bool merge(InferContext& c, const Type& a, const Type& b, Type* out) {
-  if (a.kind != b.kind || a.dtype != b.dtype || a.ranked != b.ranked || a.rank() != b.rank())
+  const bool tensors = a.kind == TypeKind::Tensor;
+  if (a.kind != b.kind || a.dtype != b.dtype || a.of_sequence != b.of_sequence || (tensors && a.rank() != b.rank()))
     return c.fail("results of the bodies differ: " + text(a, c.dims()) + " and " + text(b, c.dims()));
-  *out = a;
+  *out = tensors ? a : join_elements(c.dims(), a, b);
+  if (!tensors) return true;
   for (size_t i = 0; i < a.dims.size(); ++i)
     if (!c.dims().equal(a.dims[i], b.dims[i])) out->dims[i] = c.dims().fresh("d");
   return true;
@@ -99,12 +101,70 @@ bool infer_sequence_empty(InferContext& c) { return c.result(Type{TypeKind::Sequ
 bool infer_sequence_insert(InferContext& c) {
   if (c.t(0).kind != TypeKind::Sequence) return c.fail("operand 0 must be a sequence, is " + c.show(0));
   if (!same_dtype(c, 0, 1)) return false;
-  return c.result(Type{TypeKind::Sequence, c.t(0).dtype, false, {}});
+  Type element = c.t(1);
+  element.kind = TypeKind::Sequence;
+  return c.result(join_elements(c.dims(), c.t(0), element));
 }
 
 bool infer_sequence_at(InferContext& c) {
   if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked) return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
-  return c.result(c.t(0).dtype, c.t(0).dims);
+  std::vector<Dim> dims = c.t(0).dims;  // the symbols of one element say nothing about the next
+  for (Dim& d : dims)
+    if (!d.is_static()) d = c.dims().fresh("element");
+  return c.result(c.t(0).dtype, std::move(dims));
+}
+
+bool infer_sequence_length(InferContext& c) {
+  return c.t(0).kind == TypeKind::Sequence ? c.result(DType::I64, {}) : c.fail("needs a sequence, is " + c.show(0));
+}
+
+bool infer_sequence_erase(InferContext& c) { return c.t(0).kind == TypeKind::Sequence ? c.result(c.t(0)) : c.fail("needs a sequence, is " + c.show(0)); }
+
+bool infer_split_to_sequence(InferContext& c) {
+  const auto& a = c.a<SequenceSplitAttrs>();
+  if (c.t(0).kind != TypeKind::Tensor || !check_axis(c, a.axis, c.t(0).rank())) return c.error.empty() ? c.fail("needs a tensor, is " + c.show(0)) : false;
+  Type t = c.t(0);
+  t.kind = TypeKind::Sequence;
+  if (!a.keep_dim && !c.has(1)) t.dims.erase(t.dims.begin() + a.axis);
+  else t.dims[static_cast<size_t>(a.axis)] = c.has(1) ? c.dims().fresh("part") : Dim(1);
+  return c.result(std::move(t));
+}
+
+bool infer_sequence_map(InferContext& c) {
+  const int64_t count = c.a<LoopAttrs>().carries;
+  if (c.bodies.size() != 1) return c.fail("needs one body");
+  const Graph& body = c.module.graph(c.bodies[0]);
+  if (count < 1 || static_cast<size_t>(count) > c.in.size() || c.t(0).kind != TypeKind::Sequence) return c.fail("needs a sequence");
+  if (!body_inputs(c, body, c.in.size())) return false;
+  for (Type& t : output_types(body)) {
+    if (t.kind != TypeKind::Tensor) return c.fail("the results of the body must be tensors");
+    t.kind = TypeKind::Sequence;
+    c.result(std::move(t));
+  }
+  return true;
+}
+
+bool infer_optional_make(InferContext& c) {
+  const auto& a = c.a<OptionalAttrs>();
+  Type t{TypeKind::Optional, a.to, false, {}, a.sequence};
+  if (c.has(0)) {
+    if (c.t(0).kind == TypeKind::Optional) return c.fail("an optional of an optional");
+    t = c.t(0);
+    t.kind = TypeKind::Optional;
+    t.of_sequence = c.t(0).kind == TypeKind::Sequence;
+  }
+  return c.result(std::move(t));
+}
+
+bool infer_optional_has(InferContext& c) { return c.result(DType::Bool, {}); }
+
+bool infer_optional_get(InferContext& c) {
+  Type t = c.t(0);
+  if (t.kind != TypeKind::Optional) return c.result(std::move(t));
+  t.kind = t.of_sequence ? TypeKind::Sequence : TypeKind::Tensor;
+  t.of_sequence = false;
+  if (t.kind == TypeKind::Tensor && !t.ranked) return c.fail("needs an optional of known rank, is " + c.show(0));
+  return c.result(std::move(t));
 }
 
 bool infer_concat_from_sequence(InferContext& c) {

@@ -7,7 +7,7 @@ TypeId TypeTable::intern(const Type& t) {
   key.reserve(3 + t.dims.size() * 8);
   key += static_cast<char>(t.kind);
   key += static_cast<char>(t.dtype);
-  key += static_cast<char>(t.ranked);
+  key += static_cast<char>(t.ranked + 2 * t.of_sequence);
   for (Dim d : t.dims) {
     const int64_t raw = d.raw();
     key.append(reinterpret_cast<const char*>(&raw), sizeof raw);
@@ -39,18 +39,18 @@ std::string text(const Type& t, const DimTable& dims) {
     s += dims.text(t.dims[i]);
   }
   s += ']';
-  if (t.kind == TypeKind::Sequence) return "seq<" + s + ">";
+  if (t.kind == TypeKind::Sequence || t.of_sequence) s = "seq<" + s + ">";
   if (t.kind == TypeKind::Optional) return "optional<" + s + ">";
   return s;
 }
 
 std::optional<Type> parse_type(std::string_view s, DimTable& table) {
   Type t;
-  for (auto [prefix, kind] : {std::pair{std::string_view("seq<"), TypeKind::Sequence}, {"optional<", TypeKind::Optional}})
+  for (auto [prefix, kind] : {std::pair{std::string_view("optional<"), TypeKind::Optional}, {"seq<", TypeKind::Sequence}})
     if (s.starts_with(prefix) && s.ends_with('>')) {
-      t.kind = kind;
+      if (t.kind == TypeKind::Tensor) t.kind = kind;
+      else t.of_sequence = true;
       s = s.substr(prefix.size(), s.size() - prefix.size() - 1);
-      break;
     }
   const size_t open = s.find('[');
   if (open == s.npos || !s.ends_with(']')) return std::nullopt;

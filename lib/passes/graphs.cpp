@@ -4,6 +4,7 @@ namespace rlxc {
 
 std::vector<GraphId> graphs_in_use(const Module& m) {
   std::vector<GraphId> order{GraphId(0)};
+  if (m.graph_count() == 1) return order;
   for (size_t i = 0; i < order.size(); ++i) {
     const Graph& g = m.graph(order[i]);
     for (NodeId n : g.nodes())
@@ -16,6 +17,11 @@ size_t live_nodes(const Module& m) {
   size_t n = 0;
   for (GraphId id : graphs_in_use(m)) n += m.graph(id).live_nodes();
   return n;
+}
+
+void compact_sparse(Module& m) {
+  for (GraphId id : graphs_in_use(m))
+    if (Graph& g = m.graph(id); g.live_nodes() * 3 < g.node_capacity() * 2) g.compact();
 }
 
 Captures captures(const Graph& g, NodeId n) {

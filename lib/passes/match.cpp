@@ -182,6 +182,43 @@ void replace(Graph& g, ValueId from, ValueId to) {
   sweep(g, g.def(from));
 }
 
+Order::Order(const Graph& g) : position_(g.node_capacity()) {
+  uint32_t i = 0;
+  for (NodeId n : g.nodes()) position_[n.raw] = ++i;
+}
+
+void Order::hoist(Graph& g, ValueId v, NodeId before) {
+  const NodeId n = g.def(v);
+  if (at(n) < at(before)) return;
+  for (ValueId o : g.operands(n))
+    if (o.valid()) hoist(g, o, before);
+  g.move_before(n, before);
+  position_[n.raw] = at(before);
+}
+
+bool is_row(const Graph& g, ValueId v, ValueId x) {
+  if (g.dtype(v) != g.dtype(x)) return false;
+  const auto d = g.dims(v);
+  for (size_t i = 0; i + 1 < d.size(); ++i)
+    if (d[i] != Dim(1)) return false;
+  return d.size() <= g.dims(x).size() && (d.empty() || d.back() == Dim(1) || d.back() == g.dims(x).back());
+}
+
+bool per_channel(const Graph& g, ValueId v, ValueId y) {
+  const auto d = g.dims(v), full = g.dims(y);
+  if (g.dtype(v) != g.dtype(y) || d.size() > full.size() || d.size() + 1 < full.size() || !is_weight(g, v)) return false;
+  const size_t skip = full.size() - d.size();
+  for (size_t i = 0; i < d.size(); ++i)
+    if (d[i] != (i + skip == 1 ? full[1] : Dim(1))) return false;
+  return true;
+}
+
+ValueId as_row(Builder& b, ValueId v, ValueId x) {
+  const Graph& g = b.graph();
+  if (!is_row(g, v, x)) return {};
+  return g.rank(v) <= 1 ? v : b.reshape(v, {g.dims(v).back()});
+}
+
 Decision fused(const Graph& g, std::string_view pattern, NodeId root, std::span<const NodeId> members, int64_t bytes_saved) {
   Decision d;
   d.pattern = pattern;

@@ -56,6 +56,25 @@ void sweep(Graph&, NodeId);
 // Puts `to` in the place of `from` and sweeps what only `from` needed.
 void replace(Graph&, ValueId from, ValueId to);
 
+// Execution order of the nodes that a graph had when this was made; nodes made since count as early.
+class Order {
+ public:
+  explicit Order(const Graph&);
+  uint32_t at(NodeId n) const { return n.raw < position_.size() ? position_[n.raw] : 0; }
+  // Moves the nodes that compute the weight `v` (see is_weight) to before `n` where they come later.
+  void hoist(Graph&, ValueId v, NodeId n);
+
+ private:
+  std::vector<uint32_t> position_;
+};
+
+// A vector added to every row of x's shape, as [N] or a scalar: `v` reshaped (new nodes go before b's insertion point) when its
+// leading axes are 1 and its last is x's or 1; invalid otherwise.
+ValueId as_row(Builder& b, ValueId v, ValueId x);
+bool is_row(const Graph&, ValueId v, ValueId x);
+// A weight of sizes [1,C,1,..] or [C,1,..]: one number per channel of y [N,C,..].
+bool per_channel(const Graph&, ValueId v, ValueId y);
+
 // Decisions. `members` are labelled before the rewrite erases them; launches saved = members - 1 unless given.
 Decision fused(const Graph&, std::string_view pattern, NodeId root, std::span<const NodeId> members, int64_t bytes_saved = 0);
 Decision declined(const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail, std::string hint = {});

@@ -5,6 +5,7 @@
 
 #include "ir/verify.h"
 #include "passes/graphs.h"
+#include "passes/result_check.h"
 
 namespace rlxc {
 namespace {
@@ -17,10 +18,21 @@ bool still_valid(const Module& m, std::string_view pass, Diagnostics& diagnostic
   return false;
 }
 
+bool same_results(const Module& m, const PassInfo& pass, ResultCheck& check, Diagnostics& diagnostics) {
+  const std::string difference = check.difference(m, pass);
+  if (!difference.empty()) diagnostics.error(Code::PassChangedResult, "after pass " + std::string(pass.name) + ": " + difference);
+  return difference.empty();
+}
+
 }  // namespace
 
 bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext& context, const RunnerOptions& options,
                 RunnerReport* report) {
+  if (options.verify_each && !report->check) {
+    report->check = std::make_shared<ResultCheck>(m, options.seed);
+    if (!report->check->why_not().empty())
+      context.diagnostics.warning(Code::PassChangedResult, "the passes are not compared: " + report->check->why_not());
+  }
   for (const PassInfo* pass : passes) {
     if (report->stopped) return true;
     const auto seen = report->up_to_date.find(pass->name);
@@ -49,6 +61,7 @@ bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext&
       if (options.dump) options.dump(pass->name, changed, m);
       if (context.diagnostics.errors() > errors) return false;
       if (changed && (options.verify || options.verify_each) && !still_valid(m, pass->name, context.diagnostics)) return false;
+      if (changed && options.verify_each && !same_results(m, *pass, *report->check, context.diagnostics)) return false;
     } else {
       report->passes.push_back(std::move(record));
     }

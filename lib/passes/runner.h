@@ -3,15 +3,19 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 
 #include "passes/pass.h"
 
 namespace rlxc {
 
+class ResultCheck;
+
 struct RunnerOptions {
   bool verify = false;       // the verifier runs after each pass that changed something; a finding is Code::VerifyFailed
-  bool verify_each = false;  // as `verify`, and before and after are evaluated on random inputs; Code::PassChangedResult
+  bool verify_each = false;  // as `verify`, and before and after are evaluated on random inputs; Code::PassChangedResult. Where
+                             // that is not possible, a warning says why
   uint64_t seed = 1;         // of those inputs
   std::string stop_after;    // the last pass to run; empty: all
   std::vector<std::string> disabled;  // names of passes that are skipped
@@ -35,6 +39,7 @@ struct RunnerReport {
   bool changed = false;
   uint64_t version = 0;  // counts the passes that changed something
   std::map<std::string_view, uint64_t> up_to_date;  // pass -> version that it left behind
+  std::shared_ptr<ResultCheck> check;               // of verify_each
 };
 
 // A pass that would see the module as it left it is not run again (passes are idempotent), and leaves no record.

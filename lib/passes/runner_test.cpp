@@ -16,6 +16,16 @@ PassResult break_types(Module& m, PassContext&) {
 }
 constexpr PassInfo kBreak{"break_types", "test", &break_types, ""};
 
+// Valid, but another function.
+PassResult change_results(Module& m, PassContext&) {
+  Graph& g = m.main();
+  Builder b(g);
+  const ValueId y = g.outputs()[0], z = b.unary(OpKind::Neg, y);
+  g.set_outputs({&z, 1});
+  return {true, {}};
+}
+constexpr PassInfo kWrong{"change_results", "test", &change_results, ""};
+
 struct Fixture {
   Module m;
   PassRun run;
@@ -71,14 +81,30 @@ TEST_CASE("a pass that breaks the graph is named") {
   CHECK(f.report.passes.size() == 1);
 }
 
+TEST_CASE("a pass that changes what the graph computes is named") {
+  Fixture f;
+  f.options.verify_each = true;
+  CHECK(f());
+  f.list.push_back(&kWrong);
+  CHECK_FALSE(f());
+  CHECK(f.run.diagnostics.items().at(0).code == Code::PassChangedResult);
+  CHECK(f.run.diagnostics.text().find("after pass change_results") != std::string::npos);
+}
+
 TEST_CASE("a fixed point ends when every pass has seen what the others left") {
   Fixture f;
   CHECK(run_to_fixed_point(f.m, f.list, 10, f.run.context, f.options, &f.report));
   CHECK(f.report.passes.size() == 2);
+  CHECK(run_passes(f.m, f.list, f.run.context, f.options, &f.report));
+  CHECK(f.report.passes.size() == 2);
+  // What the second pass leaves is merged by the first, and the second looks once more.
   Fixture g;
-  std::swap(g.list[0], g.list[1]);
+  Builder b(g.m.main());
+  const ValueId x = g.m.main().result(g.m.main().inputs()[0]);
+  g.m.main().add_output(b.unary(OpKind::Exp, b.unary(OpKind::Neg, b.unary(OpKind::Neg, x))), {});
+  g.list[1] = find_pass("algebraic_simplify");
   CHECK(run_to_fixed_point(g.m, g.list, 10, g.run.context, g.options, &g.report));
-  CHECK(g.report.passes.size() == 3);
+  CHECK(g.report.passes.size() == 4);
 }
 
 TEST_CASE("random graphs are valid, and equal seeds give equal graphs") {

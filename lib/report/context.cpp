@@ -8,9 +8,9 @@ void write_header(JsonWriter& out, std::string_view kind, const ReportContext& c
   out.key("format_version").string(kFormatVersion);
   out.key("generator").string("rlxc " + context.version);
   out.key("input").begin_object(JsonLayout::Line).key("name").string(context.input_name);
-  if (!context.input_sha256.empty()) out.key("sha256").string(context.input_sha256);
+  if (!context.input_sha256.empty()) out.key(context.input_sampled ? "sampled_sha256" : "sha256").string(context.input_sha256);
   out.end_object();
-  out.key("target").string(context.target);
+  if (!context.target.empty()) out.key("target").string(context.target);
 }
 
 }  // namespace rlxc::report

@@ -7,6 +7,7 @@
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "passes/graphs.h"
+#include "support/hash.h"
 
 namespace rlxc::report {
 namespace {
@@ -114,24 +115,29 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
 
 std::vector<Decision> settled(std::vector<Decision> decisions) {
   const auto key = [](const Decision& d, std::string_view node) {
-    return std::to_string(d.graph.raw) + '\n' + d.pattern + '\n' + std::string(node);
+    Hash128 h;
+    h.update_u64(d.graph.raw);
+    h.update_text(d.pattern);
+    h.update_text(node);
+    return h;
   };
-  std::unordered_map<std::string, size_t> merged;  // the last decision that merged the node
+  std::unordered_map<uint64_t, size_t> merged;  // the last decision that merged the node
   for (size_t i = 0; i < decisions.size(); ++i) {
     const Decision& d = decisions[i];
     if (!d.fused) continue;
-    merged[key(d, d.node)] = i;
-    for (const std::string& m : d.members) merged[key(d, m)] = i;
+    merged[key(d, d.node).digest().low] = i;
+    for (const std::string& m : d.members) merged[key(d, m).digest().low] = i;
   }
-  std::unordered_set<std::string> seen;
+  std::unordered_set<uint64_t> seen;
   std::vector<Decision> out;
   for (size_t i = 0; i < decisions.size(); ++i) {
     Decision& d = decisions[i];
     if (!d.fused) {
-      const auto it = merged.find(key(d, d.node));
-      std::string same = key(d, d.node) + '\n' + d.reason;
-      for (const std::string& m : d.members) same += '\n' + m;
-      if ((it != merged.end() && it->second > i) || !seen.insert(std::move(same)).second) continue;
+      Hash128 same = key(d, d.node);
+      const auto it = merged.find(same.digest().low);
+      same.update_text(d.reason);
+      for (const std::string& m : d.members) same.update_text(m);
+      if ((it != merged.end() && it->second > i) || !seen.insert(same.digest().low).second) continue;
     }
     out.push_back(std::move(d));
   }

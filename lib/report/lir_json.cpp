@@ -20,7 +20,7 @@ class LirWriter {
     out_.key("graphs").begin_array();
     for (size_t i = 0; i < module_.graph_count(); ++i) graph(module_.graph(GraphId(i)), lir_.plans[i]);
     out_.end_array();
-    constants();
+    terms_.constants();
     out_.end_object().finish();
   }
 
@@ -72,35 +72,12 @@ class LirWriter {
   }
 
   void node(const Graph& g, const GraphPlan& plan, NodeId n) {
-    out_.begin_object(JsonLayout::Line).key("id").unsigned_integer(n.raw);
-    out_.key("op").string(kind_name(g.op(n)));
-    if (g.node_name(n).valid()) out_.key("name"), terms_.name(g.node_name(n));
-    if (!g.operands(n).empty()) out_.key("operands"), terms_.values(g.operands(n));
-    const AttrId a = g.attr_id(n);
-    if (terms_.has_attrs(a)) out_.key("attrs"), terms_.attrs(a, g.op(n));
-    out_.key("results").begin_array(JsonLayout::Line);
-    for (size_t r = 0; r < g.result_count(n); ++r) {
-      const ValueId v = g.result(n, r);
-      out_.begin_array(JsonLayout::Line).unsigned_integer(v.raw);
-      terms_.type(g.type_id(v));
-      if (g.value_name(v).valid()) terms_.name(g.value_name(v));
-      out_.end_array();
-    }
-    out_.end_array();
-    if (!g.bodies(n).empty()) {
-      out_.key("bodies").begin_array(JsonLayout::Line);
-      for (GraphId b : g.bodies(n)) out_.unsigned_integer(b.raw);
-      out_.end_array();
-      if (n.raw < plan.body_offset.size()) out_.key("body_offset"), terms_.size(plan.body_offset[n.raw]);
-    }
+    out_.begin_object(JsonLayout::Line);
+    terms_.node(g, n);
+    if (!g.bodies(n).empty() && n.raw < plan.body_offset.size()) out_.key("body_offset"), terms_.size(plan.body_offset[n.raw]);
     out_.key("phase").string(rlxc::name(plan.phase[n.raw]));
     out_.key("step").unsigned_integer(plan.step[n.raw]);
-    if (g.origin(n).valid()) {
-      const Origin& origin = module_.origin(g.origin(n));
-      const bool only_itself = origin.sources.size() == 1 && origin.sources[0] == g.node_name(n);
-      if (!origin.sources.empty() && !only_itself) out_.key("sources"), terms_.names(origin.sources);
-      if (!origin.passes.empty()) out_.key("passes"), terms_.names(origin.passes);
-    }
+    terms_.provenance(g, n, true);
     out_.end_object();
   }
 
@@ -116,35 +93,6 @@ class LirWriter {
     if (s.view) out_.key("view").boolean(true);
     if (s.in_place) out_.key("in_place").boolean(true);
     out_.key("life").begin_array(JsonLayout::Line).unsigned_integer(s.first_step).unsigned_integer(s.last_step).end_array();
-    out_.end_object();
-  }
-
-  void constants() {
-    std::vector<bool> used(module_.data.size());
-    for (size_t i = 0; i < module_.graph_count(); ++i) {
-      const Graph& g = module_.graph(GraphId(i));
-      for (NodeId n : g.nodes())
-        if (const auto* a = std::get_if<DataAttrs>(&module_.attrs[g.attr_id(n)]); a && a->data.valid()) used[a->data.raw] = true;
-    }
-    out_.key("constants").begin_array();
-    for (size_t i = 0; i < used.size(); ++i)
-      if (used[i]) constant(i, module_.data[DataId(i)]);
-    out_.end_array();
-  }
-
-  void constant(size_t id, const TensorData& d) {
-    out_.begin_object(JsonLayout::Line).key("id").unsigned_integer(id);
-    out_.key("dtype").string(rlxc::name(d.dtype));
-    out_.key("dims").begin_array(JsonLayout::Line);
-    for (int64_t n : d.dims) out_.integer(n);
-    out_.end_array();
-    if (d.file.empty()) {
-      Hash128 h;
-      h.update(d.bytes);
-      for (const std::string& s : d.strings) h.update_text(s);
-      out_.key("hash").string(h.hex());
-    }
-    terms_.contents(d);
     out_.end_object();
   }
 

@@ -17,7 +17,7 @@ using namespace rlxc::test;
 
 namespace {
 
-const report::ReportContext kContext{"example.onnx", std::string(64, 'a'), "cpu", "0.1.0"};
+const report::ReportContext kContext{"example.onnx", std::string(64, 'a'), false, "cpu", "0.1.0"};
 
 std::string lir_text(const LirModule& lir) {
   std::string s;

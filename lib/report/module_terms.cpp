@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "support/hash.h"
 #include "support/number.h"
 
 namespace rlxc::report {
@@ -137,6 +138,65 @@ void ModuleTerms::symbols() {
     out_.end_array();
   }
   out_.end_array();
+}
+
+void ModuleTerms::node(const Graph& g, NodeId n) {
+  out_.key("id").unsigned_integer(n.raw);
+  out_.key("op").string(kind_name(g.op(n)));
+  if (g.node_name(n).valid()) out_.key("name"), name(g.node_name(n));
+  if (!g.operands(n).empty()) out_.key("operands"), values(g.operands(n));
+  const AttrId a = g.attr_id(n);
+  if (has_attrs(a)) out_.key("attrs"), attrs(a, g.op(n));
+  out_.key("results").begin_array(JsonLayout::Line);
+  for (size_t r = 0; r < g.result_count(n); ++r) {
+    const ValueId v = g.result(n, r);
+    out_.begin_array(JsonLayout::Line).unsigned_integer(v.raw);
+    type(g.type_id(v));
+    if (g.value_name(v).valid()) name(g.value_name(v));
+    out_.end_array();
+  }
+  out_.end_array();
+  if (g.bodies(n).empty()) return;
+  out_.key("bodies").begin_array(JsonLayout::Line);
+  for (GraphId b : g.bodies(n)) out_.unsigned_integer(b.raw);
+  out_.end_array();
+}
+
+void ModuleTerms::provenance(const Graph& g, NodeId n, bool brief) {
+  if (!g.origin(n).valid()) return;
+  const Origin& origin = module_.origin(g.origin(n));
+  const bool left_out = brief && origin.sources.size() == 1 && origin.sources[0] == g.node_name(n);
+  if ((!origin.sources.empty() || !brief) && !left_out) out_.key("sources"), names(origin.sources);
+  if (!origin.passes.empty()) out_.key("passes"), names(origin.passes);
+}
+
+void ModuleTerms::constants() {
+  std::vector<bool> used(module_.data.size());
+  for (size_t i = 0; i < module_.graph_count(); ++i) {
+    const Graph& g = module_.graph(GraphId(i));
+    for (NodeId n : g.nodes())
+      if (const auto* a = std::get_if<DataAttrs>(&module_.attrs[g.attr_id(n)]); a && a->data.valid()) used[a->data.raw] = true;
+  }
+  out_.key("constants").begin_array();
+  for (size_t i = 0; i < used.size(); ++i)
+    if (used[i]) constant(i, module_.data[DataId(i)]);
+  out_.end_array();
+}
+
+void ModuleTerms::constant(size_t id, const TensorData& d) {
+  out_.begin_object(JsonLayout::Line).key("id").unsigned_integer(id);
+  out_.key("dtype").string(rlxc::name(d.dtype));
+  out_.key("dims").begin_array(JsonLayout::Line);
+  for (int64_t n : d.dims) out_.integer(n);
+  out_.end_array();
+  if (d.file.empty()) {
+    Hash128 h;
+    h.update(d.bytes);
+    for (const std::string& s : d.strings) h.update_text(s);
+    out_.key("hash").string(h.hex());
+  }
+  contents(d);
+  out_.end_object();
 }
 
 void ModuleTerms::numbers(const TensorData& d, int64_t count) {

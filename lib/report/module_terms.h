@@ -28,6 +28,12 @@ class ModuleTerms {
   void values(std::span<const ValueId>);
   void symbols();  // members "symbols" and "equalities"
 
+  // Members "id", "op", "name", "operands", "attrs", "results" and "bodies" of a node, as far as it has them.
+  void node(const Graph&, NodeId);
+  // Members "sources" and "passes"; sources that are only the name of the node are left out if `brief`.
+  void provenance(const Graph&, NodeId, bool brief);
+  void constants();  // member "constants": the data that nodes refer to
+
   // The members that tell what a constant holds: "file", "offset" and "bytes", or "values" (up to 16 exact numbers), "splat" (one
   // number), "strings", or "base64".
   void contents(const TensorData&);
@@ -35,6 +41,7 @@ class ModuleTerms {
  private:
   const std::string& render();
   void numbers(const TensorData&, int64_t count);
+  void constant(size_t id, const TensorData&);
 
   const Module& module_;
   JsonWriter& out_;

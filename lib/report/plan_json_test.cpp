@@ -16,7 +16,7 @@ TEST_CASE("plan.json of a static and of a symbolic module") {
     const LirModule lir = bump_lir(example_module(symbolic));
     std::string text;
     JsonWriter out(text);
-    report::write_plan(lir, out, {"example.onnx", "", "cpu", "0.1.0"});
+    report::write_plan(lir, out, {"example.onnx", "", false, "cpu", "0.1.0"});
     check_schema("plan", text);
     check_golden(symbolic ? "report/plan_symbolic.json" : "report/plan.json", text);
   }

@@ -18,7 +18,7 @@ using namespace rlxc::test;
 
 namespace {
 
-const report::ReportContext kContext{"model.onnx", std::string(64, 'b'), "cpu", "0.1.0"};
+const report::ReportContext kContext{"model.onnx", std::string(64, 'b'), false, "cpu", "0.1.0"};
 
 template <class Write>
 std::string json(Write write) {

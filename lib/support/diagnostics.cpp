@@ -60,7 +60,9 @@ void Diagnostics::warning(Code c, std::string message, std::string where, std::s
 }
 
 void Diagnostics::add(Diagnostic d) {
+  const auto said = [&](const Diagnostic& o) { return o.code == d.code && o.where == d.where && o.message == d.message; };
   if (d.severity == Severity::Error) ++errors_;
+  else if (std::any_of(items_.begin(), items_.end(), said)) return;
   auto it = std::find_if(counts_.begin(), counts_.end(), [&](const auto& p) { return p.first == d.code; });
   if (it == counts_.end()) it = counts_.insert(counts_.end(), {d.code, 0});
   if (++it->second <= kMaxKept) items_.push_back(std::move(d));

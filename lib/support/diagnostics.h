@@ -42,7 +42,8 @@ std::string code_text(Code);                   // "RLX0214"
 bool code_from_text(std::string_view, Code*);  // accepts "RLX0214" and "214"
 const std::vector<Code>& all_codes();
 
-// Collects diagnostics of one input file. Not thread-safe. Beyond `kMaxKept` of one code only a count is kept.
+// Collects diagnostics of one input file. Not thread-safe. Beyond `kMaxKept` of one code only a count is kept; a
+// warning that was said is not repeated.
 class Diagnostics {
  public:
   static constexpr size_t kMaxKept = 100;

@@ -16,7 +16,9 @@ TEST_CASE("a diagnostic prints file, code, place, message and help") {
 TEST_CASE("warnings do not fail, and floods are counted") {
   Diagnostics d;
   d.warning(Code::BadShape, "odd");
+  d.warning(Code::BadShape, "odd");
   CHECK(d.ok());
+  CHECK(d.items().size() == 1);
   for (int i = 0; i < 150; ++i) d.error(Code::UnsupportedOp, "x");
   CHECK(d.errors() == 150);
   CHECK(d.items().size() == 101);

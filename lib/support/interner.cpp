@@ -54,14 +54,19 @@ Symbol Interner::intern(std::string_view s) {
   const uint32_t hash = hash_of(s, seed_);
   size_t i = slot(s, hash);
   if (table_[i].symbol != Symbol::kNone) return Symbol(table_[i].symbol);
-  if ((names_.size() + 1) * 2 > table_.size()) {
+  if ((used_ + 1) * 2 > table_.size()) {
     grow();
     i = slot(s, hash);
   }
-  const Symbol symbol(names_.size());
-  names_.push_back(store(s));
+  const Symbol symbol = append(s);
   table_[i] = {hash, symbol.raw};
+  ++used_;
   return symbol;
+}
+
+Symbol Interner::append(std::string_view s) {
+  names_.push_back(store(s));
+  return Symbol(names_.size() - 1);
 }
 
 void Interner::grow() {

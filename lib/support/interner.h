@@ -18,6 +18,7 @@ class Interner {
   Interner();
 
   Symbol intern(std::string_view);                                 // O(length) expected
+  Symbol append(std::string_view);                                 // a symbol of its own, which neither intern nor find answers
   Symbol find(std::string_view) const;                             // invalid if never interned
   std::string_view view(Symbol s) const { return names_[s.raw]; }  // `s` must come from this interner
   size_t size() const { return names_.size(); }
@@ -33,6 +34,7 @@ class Interner {
 
   std::vector<std::string_view> names_;
   std::vector<Slot> table_;  // open addressing, power-of-two size
+  size_t used_ = 0;          // slots
   std::vector<std::unique_ptr<char[]>> chunks_;
   char* free_ = nullptr;
   size_t free_size_ = 0;

@@ -33,3 +33,12 @@ TEST_CASE("views stay put while 200,000 names and a long one arrive, and over a 
   for (uint32_t i = 0; i < 200000; ++i) wrong += moved.find("/layer/" + std::to_string(i)) != Symbol(i + 2);
   CHECK(wrong == 0);
 }
+
+TEST_CASE("appended names have symbols of their own") {
+  Interner names;
+  const Symbol a = names.append("x"), b = names.append("x"), c = names.intern("x");
+  CHECK(a != b);
+  CHECK(b != c);
+  CHECK(names.find("x") == c);
+  CHECK(names.view(b) == "x");
+}

@@ -22,6 +22,36 @@ echo 'this is a text file' > "$TMPDIR/text.onnx"
 compile 4 'RLX0101' "$TMPDIR/text.onnx"
 head -c 200000 examples/bert.onnx > "$TMPDIR/truncated.onnx"
 compile 4 'RLX0101' "$TMPDIR/truncated.onnx"
+# y = x + a + b, with a in a.bin and b in b.bin.
+python3 - "$TMPDIR/external.onnx" <<'END'
+import sys
+def field(number, body):
+    return bytes([number << 3 | 2, len(body)]) + body
+def number(at, value):
+    return bytes([at << 3, value])
+def tensor_type(shape):
+    return field(1, number(1, 1) + field(2, b"".join(field(1, number(1, d)) for d in shape)))
+def value(name):
+    return field(1, name) + field(2, tensor_type([4]))
+def weight(name):
+    entry = field(1, b"location") + field(2, name + b".bin")
+    return number(1, 4) + number(2, 1) + field(8, name) + field(13, entry) + number(14, 1)
+def add(x, y, z):
+    return field(1, x) + field(1, y) + field(2, z) + field(4, b"Add")
+graph = (field(1, add(b"x", b"a", b"t")) + field(1, add(b"t", b"b", b"y")) + field(2, b"g") + field(5, weight(b"a")) + field(5, weight(b"b")) +
+         field(11, value(b"x")) + field(12, value(b"y")))
+open(sys.argv[1], "wb").write(number(1, 8) + field(8, number(2, 17)) + bytes([7 << 3 | 2, len(graph) & 127 | 128, len(graph) >> 7]) + graph)
+END
+compile 3 'RLX0102.*a.bin.*1 tensors, 16 bytes' "$TMPDIR/external.onnx"
+compile 3 'RLX0102.*b.bin' "$TMPDIR/external.onnx"
+head -c 16 /dev/zero > "$TMPDIR/a.bin"
+expect 0 'warning.RLX0102.*b.bin' "$RLXC" compile "$TMPDIR/external.onnx" -o "$TMPDIR/allowed"
+expect 3 'error.RLX0102.*b.bin' "$RLXC" run "$TMPDIR/external.onnx" --data examples/bert_data
+head -c 8 /dev/zero > "$TMPDIR/b.bin"
+compile 3 'RLX0102.*which has 8' "$TMPDIR/external.onnx"
+head -c 16 /dev/zero > "$TMPDIR/b.bin"
+expect 0 '' "$RLXC" compile "$TMPDIR/external.onnx" -o "$TMPDIR/whole"
+
 echo '{"format": "rlxc-graph", ' > "$TMPDIR/bad.json"
 compile 4 'RLX0104' "$TMPDIR/bad.json"
 compile 2 'automixed' examples/bert.onnx --precision half

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "eval/equivalence.h"
 #include "support/pass_run.h"
 
 namespace rlxc::testing {
@@ -13,9 +14,9 @@ struct Rewrite {
   PassRun run;
   PassResult result;
 
-  // `build` makes nodes in the main graph and returns what the outputs are.
+  // `build` makes nodes in the main graph and returns what the outputs are. `rtol` is the relative difference that is allowed.
   using Build = std::function<std::vector<ValueId>(Builder&)>;
-  Rewrite(std::string_view pass, const Build& build, const std::function<void(PassRun&)>& configure = {}) {
+  Rewrite(std::string_view pass, const Build& build, const std::function<void(PassRun&)>& configure = {}, double rtol = 1e-4) {
     for (Module* m : {before.get(), after.get()}) {
       Diagnostics d;
       Builder b(m->main(), &d);
@@ -24,6 +25,8 @@ struct Rewrite {
     }
     if (configure) configure(run);
     result = run(*after, pass);
+    std::string why;
+    CHECK_MESSAGE(eval::same_results(*before, *after, 1, rtol, rtol / 10, &why), pass << ": " << why);
     CHECK_FALSE_MESSAGE(run(*after, pass).changed, "the pass changes its own result: " << ops(after->main()));
   }
 

@@ -2,8 +2,7 @@
 #pragma once
 #include <doctest/doctest.h>
 
-#include "eval/eval.h"
-#include "support/random.h"
+#include "eval/equivalence.h"
 
 namespace rlxc::testing {
 
@@ -13,43 +12,27 @@ struct Tolerance {
 
 inline constexpr int64_t kTestSize = 3;  // of symbolic sizes
 
-inline std::vector<eval::HostValue> random_inputs(const Module& m, uint64_t seed) {
-  test::Random random(seed);
-  DimBindings bindings;
-  for (const std::string& s : m.dims.symbol_names()) bindings[s] = kTestSize;
-  std::vector<eval::HostValue> inputs;
-  for (NodeId n : m.main().inputs()) {
-    const Type& t = m.main().type(m.main().result(n));
-    eval::HostValue v;
-    std::vector<int64_t> dims;
-    int64_t count = 1;
-    for (Dim d : t.dims) dims.push_back(m.dims.evaluate(d, bindings).value_or(0)), count *= dims.back();
-    std::vector<std::byte> bytes;
-    for (int64_t i = 0; i < count; ++i) {
-      const double x = is_float(t.dtype) ? random.uniform(-2, 2) : static_cast<double>(random.integer(0, t.dtype == DType::Bool ? 1 : 3));
-      const auto element = element_bytes(t.dtype, x);
-      bytes.insert(bytes.end(), element.begin(), element.end());
-    }
-    v.tensor = make_data(t.dtype, dims, bytes);
-    inputs.push_back(std::move(v));
-  }
-  return inputs;
+inline eval::EquivalenceOptions equivalence_options(const Module& m, uint64_t seed, Tolerance t = {}) {
+  eval::EquivalenceOptions o;
+  o.seed = seed, o.rtol = t.rtol, o.atol = t.atol, o.range = {-2, 2, 0, 3};
+  for (const std::string& s : m.dims.symbol_names()) o.evaluation.bindings[s] = kTestSize;
+  return o;
 }
 
 inline std::vector<eval::HostValue> results_of(const Module& m, uint64_t seed) {
+  const auto options = equivalence_options(m, seed);
+  const auto params = eval::random_params(m, options);
+  auto evaluation = options.evaluation;
+  evaluation.params = &params;
   Diagnostics d;
-  const auto results = eval::evaluate(m, random_inputs(m, seed), d);
+  const auto results = eval::evaluate(m, eval::random_inputs(m, options), d, evaluation);
   REQUIRE_MESSAGE(results.has_value(), d.text());
   return *results;
 }
 
 inline void same_results(const Module& before, const Module& after, uint64_t seed = 1, Tolerance t = {}) {
-  const auto a = results_of(before, seed), b = results_of(after, seed);
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    const auto r = eval::compare(b[i], a[i], t.rtol, t.atol);
-    CHECK_MESSAGE(r.pass, "seed " << seed << ", output " << i << ": " << r.message << " (max abs " << r.max_abs << ", max rel " << r.max_rel << ")");
-  }
+  std::string why;
+  CHECK_MESSAGE(eval::same_results(before, after, equivalence_options(before, seed, t), &why), "seed " << seed << ": " << why);
 }
 
 }  // namespace rlxc::testing

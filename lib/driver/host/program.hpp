@@ -208,9 +208,11 @@ class Program {
     weights_.push_back(device_.allocate(n));
     if (n == 0) return;
     std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
+    const size_t stored = bytes(w["stored"]);  // less: one element, which all are equal to
     std::vector<char> data(n);
     file.seekg(w["offset"].number);
-    if (!file.read(data.data(), static_cast<std::streamsize>(n))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
+    if (!file.read(data.data(), static_cast<std::streamsize>(stored))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
+    for (size_t i = stored; stored && i < n; ++i) data[i] = data[i - stored];
     device_.write({weights_.back(), 0}, data.data(), n);
   }
 

@@ -55,7 +55,8 @@ export class Program {
     p.weights = [];
     for (const w of launch.weights) {
       const b = p.buffer(w.bytes, GPUBufferUsage.STORAGE), bytes = new Uint8Array(padded(w.bytes));
-      bytes.set(await weight(w.file, w.offset, w.bytes));
+      if (w.bytes) bytes.set(await weight(w.file, w.offset, w.stored));
+      for (let i = w.stored; w.stored && i < w.bytes; i += i) bytes.copyWithin(i, 0, Math.min(i, w.bytes - i));  // one element, which all are equal to
       p.device.queue.writeBuffer(b, 0, bytes);
       p.weights.push(b);
     }

@@ -46,7 +46,8 @@ def load_weights(package, folder):
         path = os.path.join(folder, row["file"])
         if row["bytes"] and path not in files:
             files[path] = np.memmap(path, np.uint8, "r")
-        data = files[path][row["offset"]:row["offset"] + row["bytes"]].tobytes() if row["bytes"] else b""
+        data = files[path][row["offset"]:row["offset"] + row["stored"]].tobytes() if row["bytes"] else b""
+        data *= row["bytes"] // max(row["stored"], 1)  # fewer bytes are stored where all elements are equal
         weights.append(from_bytes(data, row["dtype"], row["shape"]))
     return weights
 

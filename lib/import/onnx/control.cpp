@@ -3,6 +3,7 @@
 #include <array>
 
 #include "import/onnx/handlers.h"
+#include "ir/infer.h"
 
 namespace rlxc::onnx_import {
 namespace {
@@ -61,6 +62,7 @@ void loop(Op& op) {
   std::vector<ValueId> operands{op.has(0) ? op.b.reshape(op.in(0), {}) : ValueId(), op.has(1) ? op.b.reshape(op.in(1), {}) : op.b.scalar(DType::Bool, 1)};
   for (size_t i = 0; i < carries; ++i) operands.push_back(op.in(i + 2));
   std::vector<Frame::Capture> captures;
+  std::vector<bool> opened(carries);
   Graph* g = nullptr;
   for (int attempt = 0;; ++attempt) {
     captures.clear();
@@ -69,15 +71,25 @@ void loop(Op& op) {
     if (!g) return op.give_up();
     if (g->outputs().size() < 1 + carries) return (void)op.fail(Code::BadGraph, "the body has " + std::to_string(g->outputs().size()) + " outputs for " + std::to_string(carries) + " carried values");
     bool stable = true;
+    opened.assign(carries, false);
     for (size_t i = 0; i < carries; ++i) {
       Type& in = types[i + 2];
       const Type& out = g->type(g->outputs()[i + 1]);
-      if (in.kind != out.kind || in.dtype != out.dtype) return (void)op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type from " + text(in, op.dims()) + " to " + text(out, op.dims()));
+      if (in.kind == TypeKind::Optional && in.of_sequence == (out.kind == TypeKind::Sequence) && out.kind != TypeKind::Optional && in.dtype == out.dtype) {
+        // It enters as an optional and leaves as what the optional holds: carried as an optional.
+        std::vector<ValueId> results(g->outputs().begin(), g->outputs().end());
+        results[i + 1] = Builder(*g, &op.im.pending()).create(OpKind::OptionalMake, {results[i + 1]}, OptionalAttrs{in.dtype, in.of_sequence});
+        if (!results[i + 1].valid()) return;
+        g->set_outputs(results);
+        opened[i] = true;
+        continue;
+      }
+      if (in.kind != out.kind || in.dtype != out.dtype || in.of_sequence != out.of_sequence) return (void)op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type from " + text(in, op.dims()) + " to " + text(out, op.dims()));
       if (in.kind != TypeKind::Tensor) {
-        if (in == out) continue;
-        in.ranked = in.ranked && out.ranked && in.rank() == out.rank();
-        if (!in.ranked) in.dims.clear();
-        stable = stable && g->type(g->result(g->inputs()[i + 2])) == in;
+        if (in == out || attempt > kMaxWidenings) continue;
+        const Type joined = join_elements(op.dims(), in, out);
+        stable = stable && joined == in;
+        in = joined;
         continue;
       }
       if (in.rank() != out.rank()) return (void)op.unsupported("carried value " + std::to_string(i) + " changes its rank");
@@ -91,15 +103,76 @@ void loop(Op& op) {
     if (stable || attempt > kMaxWidenings) break;
   }
   append_captures(op, captures, &operands);
-  set_results(op, op.b.create_node(OpKind::Loop, operands, LoopAttrs{static_cast<int64_t>(carries)}, std::array{g->id()}));
+  const NodeId n = op.b.create_node(OpKind::Loop, operands, LoopAttrs{static_cast<int64_t>(carries)}, std::array{g->id()});
+  set_results(op, n);
+  for (size_t i = 0; n.valid() && i < carries; ++i)
+    if (opened[i]) op.set(i, op.b.create(OpKind::OptionalGet, {op.graph().result(n, i)}));
 }
+
+namespace {
+
+// Opset 8: the first input is the length of each entry of a batch (absent: all of it), axis 0 of all others is the batch and axis 1
+// of scan inputs is scanned. One Scan for each entry.
+void scan_batches(Op& op) {
+  const auto body = op.body("body");
+  const int64_t inputs = op.i("num_scan_inputs", 0), states = static_cast<int64_t>(op.inputs()) - 1 - inputs;
+  if (!body) return;
+  if (op.has(0)) return (void)op.unsupported("Scan of opset 8 with sequence_lens");
+  if (inputs < 1 || states < 0) return (void)op.fail(Code::BadAttribute, "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(op.inputs()) + " inputs");
+  const auto reversed = op.ints("directions");
+  std::optional<int64_t> batch;
+  std::vector<Type> types;
+  for (size_t i = 1; i < op.inputs(); ++i) {
+    if (!op.has(i) || op.rank(i) < 1) return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs a batch axis");
+    Type t = op.type(i);
+    const bool scanned = static_cast<int64_t>(i) > states;
+    if (scanned && t.rank() < 2) return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs a batch axis and a scanned axis");
+    batch = op.dims().constant_value(t.dims[0]);
+    t.dims.erase(t.dims.begin(), t.dims.begin() + (scanned ? 2 : 1));
+    types.push_back(std::move(t));
+  }
+  if (!batch || *batch < 1 || *batch > 64) return (void)op.unsupported("Scan of opset 8 needs a known batch of 1 to 64");
+  std::vector<std::vector<ValueId>> results;
+  for (int64_t entry = 0; entry < *batch; ++entry) {
+    std::vector<Frame::Capture> captures;
+    const Graph* g = op.im.import_body(*body, body_name(op, "body"), types, &captures);
+    if (!g) return op.give_up();
+    std::vector<ValueId> operands;
+    for (size_t i = 1; i < op.inputs(); ++i) {
+      const auto& d = op.sizes(i);
+      operands.push_back(op.b.reshape(op.b.narrow(op.in(i), 0, Dim(entry), Dim(1)), {d.begin() + 1, d.end()}));
+    }
+    append_captures(op, captures, &operands);
+    ScanAttrs a;
+    a.states = states;
+    a.scan_inputs = inputs;
+    a.input_axes.assign(static_cast<size_t>(inputs), 0);
+    a.input_reverse = reversed;
+    a.input_reverse.resize(static_cast<size_t>(inputs));
+    if (static_cast<int64_t>(g->outputs().size()) < states) return (void)op.fail(Code::BadGraph, "the body has too few outputs");
+    a.output_axes.assign(g->outputs().size() - static_cast<size_t>(states), 0);
+    a.output_reverse = a.output_axes;
+    const NodeId n = op.b.create_node(OpKind::Scan, operands, std::move(a), std::array{g->id()});
+    if (!n.valid()) return;
+    results.resize(op.graph().result_count(n));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const ValueId v = op.graph().result(n, i);
+      std::vector<Dim> d(op.graph().dims(v).begin(), op.graph().dims(v).end());
+      d.insert(d.begin(), Dim(1));
+      results[i].push_back(op.b.reshape(v, std::move(d)));
+    }
+  }
+  for (size_t i = 0; i < op.outputs() && i < results.size(); ++i) op.set(i, *batch == 1 ? results[i][0] : op.b.concat(results[i], 0));
+}
+
+}  // namespace
 
 void scan(Op& op) {
   const auto body = op.body("body");
   if (!body) return;
   const int64_t inputs = op.i("num_scan_inputs", 0);
   const auto all = static_cast<int64_t>(op.inputs());
-  if (op.opset < 9) return (void)op.unsupported("Scan of opset 8 has another form");
+  if (op.opset < 9) return scan_batches(op);
   if (inputs < 1 || inputs > all) return (void)op.fail(Code::BadAttribute, "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(all) + " inputs");
   ScanAttrs a;
   a.states = all - inputs;

@@ -32,7 +32,14 @@ ValueId legacy_aligned(Op& op, ValueId b) {
 }  // namespace
 
 void binary(Op& op) {
-  const ValueId a = op.in(0), b = legacy_aligned(op, op.in(1));
+  const ValueId a = op.in(0);
+  ValueId b = legacy_aligned(op, op.in(1));
+  // Slopes per channel, before they broadcast like everything else.
+  if (op.row.kind == OpKind::PRelu && op.opset < 7 && op.rank(1) == 1 && op.rank(0) > 1 && b.valid()) {
+    std::vector<Dim> per_channel(static_cast<size_t>(op.rank(0)) - 1, Dim(1));
+    per_channel[0] = op.sizes(1)[0];
+    b = op.b.reshape(b, std::move(per_channel));
+  }
   op.set(0, op.b.create(op.row.kind, {a, b}));
 }
 
@@ -90,9 +97,7 @@ void clip(Op& op) {
 namespace {
 
 void cast_to(Op& op, DType to) {
-  const bool text = op.dtype(0) == DType::String || to == DType::String;
   if (op.dtype(0) == to) return op.set_ref(0, op.ref(0));
-  if (text) return (void)op.unsupported("casts of strings are not supported");
   op.set(0, op.b.create(OpKind::Cast, {op.in(0)}, CastAttrs{to, op.i("saturate", 1) != 0}));
 }
 
@@ -144,19 +149,15 @@ void shrink(Op& op) {  // MIR: alpha is the threshold, beta the bias
 
 void identity(Op& op) { op.set_ref(0, op.ref(0)); }
 
-void dropout(Op& op) {  // inference: the identity, and a mask that keeps everything
-  if (op.has(2)) {
-    const auto training = op.known_reals(2);
-    if (!training) return (void)op.unsupported("training_mode must be constant");
-    if ((*training)[0] != 0) {
-      const auto ratio = op.has(1) ? op.known_reals(1) : std::vector<double>{0.5};
-      if (!ratio || (*ratio)[0] != 0) return (void)op.unsupported("dropout in training mode gives random results");
-    }
-  }
-  op.set_ref(0, op.ref(0));
-  if (!op.wants(1)) return;
-  const ValueId yes = op.b.scalar(op.opset >= 10 ? DType::Bool : op.dtype(0), 1);
-  op.set(1, op.b.expand(yes, op.sizes(0)));
+void bit_cast(Op& op) {
+  const auto to = dtype_from_onnx(static_cast<int>(op.i("to", 0) & 0xFFFF));
+  if (!to) return (void)op.fail(Code::BadAttribute, "attribute \"to\" is not a known element type");
+  op.set(0, op.b.create(OpKind::BitCast, {op.in(0)}, CastAttrs{*to}));
+}
+
+void equal(Op& op) {
+  if (op.dtype(0) != DType::String) return binary(op);
+  op.set(0, op.b.create(OpKind::StringEqual, {op.in(0), op.in(1)}));
 }
 
 void hardmax(Op& op) {  // 1 at the first largest element of the axis

@@ -83,7 +83,8 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
         case bytes_field(9): {
           const TypeKind kind = r.tag() == bytes_field(4) ? TypeKind::Sequence : TypeKind::Optional;
           if (type.kind == TypeKind::Tensor) type.kind = kind;
-          else if (type.kind != TypeKind::Optional || kind != TypeKind::Sequence) return fail(Code::UnsupportedAttribute, "nested sequence types are not supported");
+          else if (type.kind == TypeKind::Optional && kind == TypeKind::Sequence) type.of_sequence = true;
+          else return fail(Code::UnsupportedAttribute, "nested sequence types are not supported");
           nested = true;
           WireReader element(r.bytes());
           while (element.next())
@@ -292,13 +293,18 @@ void Importer::add_capture_inputs(Graph& g, std::span<const Frame::Capture> capt
   }
 }
 
-std::vector<ValId> Importer::inline_body(Bytes body) {
+std::vector<ValId> Importer::inline_body(Bytes body, std::span<const ValId> inputs) {
   const size_t errors = diagnostics_.errors();
   std::vector<ValId> out;
   if (!enter(scopes_.back().frame, false, scopes_.back().prefix, *scopes_.back().opsets)) return out;
   GraphInfo info;
   read_graph(body, &info);
-  if (!info.inputs.empty()) local_.error(Code::BadGraph, "the body of If has inputs");
+  bool bound = info.inputs.size() == inputs.size();
+  for (size_t i = 0; i < inputs.size() && bound; ++i) {
+    ValueInfoView view;
+    bound = read_value_info(info.inputs[i], &view) && bind(symbol(view.name), inputs[i]);
+  }
+  if (!bound) local_.error(Code::BadGraph, "the body must have " + std::to_string(inputs.size()) + " inputs of different names");
   else import_nodes(body, 1);
   for (size_t i = 0; i < info.outputs.size() && !over_limit_; ++i) {
     ValueInfoView view;

@@ -27,7 +27,7 @@ Importer::Importer(Module& m, TensorSource& source, const ModelView& model, cons
     : module_(m), source_(source), model_(model), options_(options), diagnostics_(d) {}
 
 int64_t Importer::opset(std::string_view domain) const {
-  if (domain.empty()) return scopes_.back().opset;
+  if (domain.empty() || domain == "ai.onnx") return scopes_.back().opset;
   return version_of(*scopes_.back().opsets, domain);
 }
 
@@ -87,6 +87,12 @@ void Importer::leave() {
     undo_.pop_back();
   }
   scopes_.pop_back();
+}
+
+Symbol Importer::node_name(const NodeView& node) {
+  const std::string& prefix = scopes_.back().prefix;
+  if (prefix.empty() && !node.name.empty()) return module_.strings.append(node.name);
+  return module_.strings.append(prefix + (node.name.empty() ? std::string(node.op_type) + "_" + std::to_string(nodes_ - 1) : std::string(node.name)));
 }
 
 Symbol Importer::symbol(std::string_view name) {
@@ -281,7 +287,7 @@ void Importer::dispatch(NodeWork& work) {
     }
   }
   if (!op.failed() && !(row->fold && row->fold(op)) && !op.failed()) {
-    op.b.set_node_name(node.name.empty() ? symbol(std::string(node.op_type) + "_" + std::to_string(nodes_ - 1)) : symbol(node.name));
+    op.b.set_node_name(node_name(node));
     row->handler(op);
   }
   if (!local_.ok()) {

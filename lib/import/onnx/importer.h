@@ -100,8 +100,8 @@ class Importer {
   // which are made in advance where given). Null when the body is in error.
   Graph* import_body(Bytes graph, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures, Graph* reuse = nullptr);
   void add_capture_inputs(Graph&, std::span<const Frame::Capture>);
-  // A body whose choice is known: its nodes become part of the current graph. Empty when it is in error.
-  std::vector<ValId> inline_body(Bytes graph);
+  // A body that runs once, on these inputs: its nodes become part of the current graph. Empty when it is in error.
+  std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});
 
   std::optional<Type> read_type(Bytes type_proto, const std::string& where);
   std::string fresh_name(std::string_view base);
@@ -138,6 +138,7 @@ class Importer {
   bool enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets);
   void leave();
   Symbol symbol(std::string_view name);
+  Symbol node_name(const NodeView&);  // nothing asks for a node by name, so each gets a symbol of its own
   ValId lookup(Symbol);
   bool bind(Symbol, ValId);  // false: the scope has the name already
   ValId capture(ValId, uint16_t from, uint16_t to);

@@ -20,6 +20,8 @@ void matmul(Op& op) {
   op.set(0, y);
 }
 
+void det(Op& op) { op.set(0, op.b.unary(OpKind::Det, op.in(0))); }
+
 void gemm(Op& op) {
   if (op.rank(0) != 2 || op.rank(1) != 2) return (void)op.fail(Code::BadShape, "a and b need two axes: " + op.show(0) + ", " + op.show(1));
   const DType t = op.dtype(0);

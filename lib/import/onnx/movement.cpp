@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "support/text.h"
 
@@ -109,10 +110,15 @@ std::optional<Dim> position(Op& op, Dim v, Dim size, bool backward, bool is_end)
 void slice(Op& op) {
   std::optional<std::vector<Dim>> starts, ends;
   std::vector<int64_t> axes, steps;
+  bool by_data = false;  // starts and ends are only known at run time
   const int rank = op.rank(0);
   if (op.opset >= 10) {
-    starts = op.need_dims(1, "starts"), ends = op.need_dims(2, "ends");
-    if (!starts || !ends) return;
+    starts = op.find_dims(1), ends = op.find_dims(2);
+    by_data = !starts || !ends;
+    const auto count = op.length(1);
+    if (!count) return;
+    if (!starts) starts.emplace(static_cast<size_t>(*count), Dim(0));
+    if (!ends) ends.emplace(static_cast<size_t>(*count), Dim(0));
     if (op.has(3)) {
       const auto a = op.need_ints(3, "axes");
       if (!a) return;
@@ -144,6 +150,10 @@ void slice(Op& op) {
     const int64_t axis = (*normal)[i], step = steps[i];
     if (step == 0) return (void)op.fail(Code::BadAttribute, "steps[" + std::to_string(i) + "] is 0");
     if (step < -Dim::kMax || step > Dim::kMax) return (void)op.fail(Code::BadAttribute, "steps[" + std::to_string(i) + "] is out of range");
+    if (by_data) {
+      x = slice_by_data(op, x.valid() ? x : op.in(0), axis, op.in(1), op.in(2), static_cast<int64_t>(i), step);
+      continue;
+    }
     const Dim size = op.sizes(0)[static_cast<size_t>(axis)];
     const auto start = position(op, (*starts)[i], size, step < 0, false), end = position(op, (*ends)[i], size, step < 0, true);
     if (!start || !end) return (void)op.unsupported("a backward slice of a symbolic axis needs a known range");

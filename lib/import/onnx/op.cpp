@@ -1,6 +1,7 @@
 #include "import/onnx/op.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/text.h"
 
@@ -9,9 +10,17 @@ namespace rlxc::onnx_import {
 namespace {
 
 std::optional<std::vector<int64_t>> integers_of(const TensorData* t) {
-  if (!t || !(is_integer(t->dtype) || t->dtype == DType::Bool) || t->dims.size() > 1 || t->elements() > 4096) return std::nullopt;
+  if (!t || t->dtype == DType::String || is_complex(t->dtype) || t->dims.size() > 1 || t->elements() > 4096) return std::nullopt;
   std::vector<int64_t> out;
-  for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_int(*t, k));
+  for (int64_t k = 0; k < t->elements(); ++k) {
+    if (is_float(t->dtype)) {
+      const double v = element_as_double(*t, k);
+      if (v != std::trunc(v) || !(std::fabs(v) < 1e15)) return std::nullopt;
+      out.push_back(static_cast<int64_t>(v));
+    } else {
+      out.push_back(element_as_int(*t, k));
+    }
+  }
   return out;
 }
 
@@ -62,6 +71,12 @@ std::optional<Bytes> Op::body(std::string_view name) {
   if (a) return a->message;
   if (!failed()) fail(Code::BadAttribute, "attribute " + quote(name) + " is missing");
   return std::nullopt;
+}
+
+bool Op::choose(std::string_view name, std::string_view value, std::span<const std::string_view> names, size_t* out) {
+  const auto at = std::ranges::find(names, value);
+  if (at == names.end()) return fail(Code::BadAttribute, std::string(name) + " is " + quote(value) + ", must be " + join(names, ", "));
+  return *out = static_cast<size_t>(at - names.begin()), true;
 }
 
 std::optional<int64_t> Op::axis(int64_t value, int rank_of) {
@@ -116,14 +131,25 @@ std::optional<std::vector<double>> Op::known_reals(size_t i) {
 
 const TensorData* Op::given(size_t i) { return has(i) ? im.given(ref(i)) : nullptr; }
 
-std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
+std::optional<std::vector<Dim>> Op::find_dims(size_t i) {
   if (auto d = known_dims(i)) return d;
-  if (const auto ints = integers_of(given(i))) {
-    std::vector<Dim> out;
-    for (int64_t v : *ints) out.push_back(dims().constant(v));
-    return out;
-  }
-  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  const auto values = integers_of(given(i));
+  if (!values) return std::nullopt;
+  std::vector<Dim> out;
+  for (int64_t v : *values) out.push_back(dims().constant(v));
+  return out;
+}
+
+std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
+  auto d = find_dims(i);
+  if (!d) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  return d;
+}
+
+std::optional<int64_t> Op::length(size_t i) {
+  const auto n = rank(i) == 1 ? dims().constant_value(sizes(i)[0]) : std::nullopt;
+  if (n && *n <= 64 && is_integer(dtype(i))) return n;
+  fail(Code::UnsupportedAttribute, "input " + std::to_string(i) + " must be a vector of integers of known length, is " + show(i));
   return std::nullopt;
 }
 
@@ -134,17 +160,21 @@ std::optional<std::vector<int64_t>> Op::need_ints(size_t i, std::string_view wha
   return std::nullopt;
 }
 
-std::optional<Known> Op::need_known(size_t i, std::string_view what) {
+std::optional<Known> Op::find_known(size_t i) {
   if (const Known* k = known(i)) return *k;
-  if (const TensorData* t = given(i))
-    if (auto k = known_from(*t, dims())) return k;
-  fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
-  return std::nullopt;
+  const TensorData* t = given(i);
+  return t ? known_from(*t, dims()) : std::nullopt;
+}
+
+std::optional<Known> Op::need_known(size_t i, std::string_view what) {
+  auto k = find_known(i);
+  if (!k) fail(Code::UnsupportedAttribute, "the " + std::string(what) + " depend on data that are only known at run time");
+  return k;
 }
 
 std::optional<std::vector<double>> Op::need_reals(size_t i, std::string_view what) {
   if (auto d = known_reals(i)) return d;
-  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype)) && t->dims.size() <= 1 && t->elements() <= 4096) {
+  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype) || t->dtype == DType::Bool) && t->dims.size() <= 1 && t->elements() <= 4096) {
     std::vector<double> out;
     for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_double(*t, k));
     return out;

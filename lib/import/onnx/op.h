@@ -25,6 +25,7 @@ struct OpRow {
   double alpha = 0, beta = 0;
   bool any_kind = false;  // takes sequences, optionals or strings
 };
+std::span<const OpRow> op_rows();
 const OpRow* find_row(std::string_view domain, std::string_view name);
 
 class Op {
@@ -61,6 +62,9 @@ class Op {
   std::optional<std::vector<double>> known_reals(size_t i);
   std::optional<std::vector<Dim>> need_dims(size_t i, std::string_view what);
   std::optional<std::vector<int64_t>> need_ints(size_t i, std::string_view what);
+  std::optional<std::vector<Dim>> find_dims(size_t i);
+  std::optional<int64_t> length(size_t i);  // of a vector, which must be known
+  std::optional<Known> find_known(size_t i);  // known or promised contents
   std::optional<Known> need_known(size_t i, std::string_view what);
   std::optional<std::vector<double>> need_reals(size_t i, std::string_view what);
 
@@ -72,6 +76,14 @@ class Op {
   std::vector<int64_t> ints(std::string_view name);
   std::vector<double> floats(std::string_view name);
   std::optional<Bytes> body(std::string_view name);  // a graph
+  // The enumerator of that name; an unknown one is an error.
+  template <class E>
+  bool choose(std::string_view attribute_name, std::string_view value, E* out) {
+    size_t at = 0;
+    if (!choose(attribute_name, value, enum_names(E{}), &at)) return false;
+    return *out = static_cast<E>(at), true;
+  }
+  bool choose(std::string_view attribute_name, std::string_view value, std::span<const std::string_view> names, size_t* out);
   // Counted from the end when negative, and checked.
   std::optional<int64_t> axis(int64_t value, int rank_of);
   std::optional<std::vector<int64_t>> axes(std::vector<int64_t> values, int rank_of);

@@ -1,4 +1,4 @@
-#include <unordered_map>
+#include <map>
 
 #include "import/onnx/handlers.h"
 
@@ -7,23 +7,42 @@ namespace {
 
 constexpr OpRow kRows[] = {
 #define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b) \
-  {"", name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), false},
-#define ONNX_OP_ANY(name, low, high, handler, fold) {"", name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, true},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), false},
+#define ONNX_OP_ANY(name, low, high, handler, fold) {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, true},
+#define ONNX_OP_ANY_KIND(name, low, high, handler, fold, kind) {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, true},
+#define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
+#undef ONNX_DOMAIN
+#define ONNX_DOMAIN "ai.onnx.ml"
+#include "import/onnx/ops_ml.def"
+#undef ONNX_DOMAIN
+#define ONNX_DOMAIN "com.microsoft"
+#include "import/onnx/ops_microsoft.def"
+#undef ONNX_DOMAIN
+#define ONNX_DOMAIN "ai.onnx.preview"
+ONNX_OP("FlexAttention", 3, 3, flex_attention, nullptr, Attention, "", 0, "", 0)
+#undef ONNX_DOMAIN
+#define ONNX_DOMAIN "ai.onnx.preview.training"
+#include "import/onnx/ops_training.def"
+#undef ONNX_DOMAIN
 #undef ONNX_OP
 #undef ONNX_OP_ANY
+#undef ONNX_OP_ANY_KIND
 };
 
 }  // namespace
 
+std::span<const OpRow> op_rows() { return kRows; }
+
 const OpRow* find_row(std::string_view domain, std::string_view name) {
-  static const std::unordered_map<std::string_view, const OpRow*> index = [] {
-    std::unordered_map<std::string_view, const OpRow*> rows;
-    for (const OpRow& r : kRows) rows.emplace(r.name, &r);
+  using Key = std::pair<std::string_view, std::string_view>;
+  static const std::map<Key, const OpRow*> index = [] {
+    std::map<Key, const OpRow*> rows;
+    for (const OpRow& r : kRows) rows.emplace(Key{r.domain, r.name}, &r);
     return rows;
   }();
-  const auto it = index.find(name);
-  return it != index.end() && it->second->domain == domain ? it->second : nullptr;
+  const auto it = index.find({domain == "ai.onnx" ? "" : domain, name});
+  return it != index.end() ? it->second : nullptr;
 }
 
 }  // namespace rlxc::onnx_import

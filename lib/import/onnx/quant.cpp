@@ -1,5 +1,6 @@
 // Quantisation. Integer products are exact i32 products with zero points; the QLinear forms add the scales around them.
 #include <algorithm>
+#include <array>
 
 #include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
@@ -88,10 +89,11 @@ void dequantize(Op& op) {
 }
 
 // Scale and zero point from the range of the data, which includes 0.
-void dynamic_quantize(Op& op) {
-  const ValueId x = op.in(0), zero = op.b.scalar(DType::F32, 0);
+std::array<ValueId, 3> dynamically_quantised(Op& op, ValueId x) {
+  if (!x.valid()) return {};
+  const ValueId zero = op.b.scalar(DType::F32, 0);
   std::vector<int64_t> all;
-  for (int i = 0; i < op.rank(0); ++i) all.push_back(i);
+  for (int i = 0; i < op.graph().rank(x); ++i) all.push_back(i);
   const ValueId low = op.b.create(OpKind::Min, {op.b.reduce(ReduceOp::Min, x, all, false), zero});
   const ValueId high = op.b.create(OpKind::Max, {op.b.reduce(ReduceOp::Max, x, all, false), zero});
   const ValueId scale = op.b.div(op.b.sub(high, low), op.b.scalar(DType::F32, 255));
@@ -99,9 +101,12 @@ void dynamic_quantize(Op& op) {
   const ValueId point = op.b.cast(op.b.create(OpKind::Clamp, {shift}, ClampAttrs{0, 255}), DType::U8);
   QuantAttrs a;
   a.to = DType::U8;
-  op.set(0, op.b.create(OpKind::Quantize, {x, scale, point}, a));
-  op.set(1, scale);
-  op.set(2, point);
+  return {op.b.create(OpKind::Quantize, {x, scale, point}, a), scale, point};
+}
+
+void dynamic_quantize(Op& op) {
+  const auto results = dynamically_quantised(op, op.in(0));
+  for (size_t i = 0; i < 3; ++i) op.set(i, results[i]);
 }
 
 void matmul_integer(Op& op) { op.set(0, integer_product(op, 0, 1, 2, 3)); }

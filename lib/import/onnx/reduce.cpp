@@ -47,7 +47,7 @@ void cumsum(Op& op) {
   if (!axes) return;
   if (axes->size() != 1) return (void)op.fail(Code::BadShape, "the axis must be one number");
   const auto axis = op.axis((*axes)[0], op.rank(0));
-  if (axis) op.set(0, op.b.create(OpKind::Cumsum, {op.in(0)}, CumAttrs{*axis, op.i("exclusive", 0) != 0, op.i("reverse", 0) != 0}));
+  if (axis) op.set(0, op.b.create(op.row.kind, {op.in(0)}, CumAttrs{*axis, op.i("exclusive", 0) != 0, op.i("reverse", 0) != 0}));
 }
 
 void topk(Op& op) {

@@ -9,14 +9,6 @@
 namespace rlxc::onnx_import {
 namespace {
 
-template <class E>
-bool choice(Op& op, std::string_view attribute, std::string_view value, E* out) {
-  const auto names = enum_names(E{});
-  for (size_t i = 0; i < names.size(); ++i)
-    if (names[i] == value) return *out = static_cast<E>(i), true;
-  return op.fail(Code::BadAttribute, std::string(attribute) + " " + quote(value) + " is unknown");
-}
-
 // Sizes floor(size * scale). The scales are kept for the coordinates where they are numbers.
 bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes, ResizeAttrs* a) {
   DimTable& t = op.dims();
@@ -66,9 +58,9 @@ void resize(Op& op) {
   ResizeAttrs a;
   const bool v10 = op.opset < 11;
   const auto rank = static_cast<size_t>(op.rank(0));
-  if (!choice(op, "mode", op.s("mode", "nearest"), &a.mode)) return;
-  if (!choice(op, "coordinate_transformation_mode", v10 ? "asymmetric" : op.s("coordinate_transformation_mode", "half_pixel"), &a.coord)) return;
-  if (!choice(op, "nearest_mode", v10 ? "floor" : op.s("nearest_mode", "round_prefer_floor"), &a.nearest)) return;
+  if (!op.choose("mode", op.s("mode", "nearest"), &a.mode)) return;
+  if (!op.choose("coordinate_transformation_mode", v10 ? "asymmetric" : op.s("coordinate_transformation_mode", "half_pixel"), &a.coord)) return;
+  if (!op.choose("nearest_mode", v10 ? "floor" : op.s("nearest_mode", "round_prefer_floor"), &a.nearest)) return;
   a.cubic_a = op.f("cubic_coeff_a", -0.75);
   a.extrapolation = op.f("extrapolation_value", 0);
   a.exclude_outside = op.i("exclude_outside", 0) != 0;

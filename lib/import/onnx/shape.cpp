@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "support/checked.h"
 #include "support/text.h"
@@ -70,14 +71,14 @@ void constant(Op& op) {
 void reshape(Op& op) {
   std::optional<std::vector<Dim>> target;
   if (op.opset >= 5) {
-    target = op.need_dims(1, "sizes");
+    target = op.find_dims(1);
   } else {
     target.emplace();
     for (int64_t v : op.ints("shape")) target->push_back(op.dims().constant(v));
   }
-  if (!target) return;
   const auto& from = op.sizes(0);
   const bool allow_zero = op.opset >= 14 && op.i("allowzero", 0) != 0;
+  if (!target) return op.set(0, op.b.create(OpKind::ReshapeTo, {op.in(0), op.in(1)}, ReshapeToAttrs{allow_zero}));
   std::optional<size_t> open;
   for (size_t i = 0; i < target->size(); ++i) {
     const auto v = op.dims().constant_value((*target)[i]);
@@ -158,8 +159,12 @@ void unsqueeze(Op& op) {
 
 // The target may have 1 where the operand is larger.
 void expand(Op& op) {
-  auto target = op.need_dims(1, "sizes");
-  if (!target) return;
+  auto target = op.find_dims(1);
+  if (!target) {
+    const auto count = op.length(1);
+    if (count) op.set(0, broadcast_to(op, op.in(0), op.in(1), *count));
+    return;
+  }
   const auto& d = op.sizes(0);
   while (target->size() < d.size()) target->insert(target->begin(), Dim(1));
   for (size_t i = 0; i < d.size(); ++i) {
@@ -192,8 +197,7 @@ void tile(Op& op) {
 }
 
 void constant_of_shape(Op& op) {
-  auto target = op.need_dims(0, "sizes");
-  if (!target) return;
+  auto target = op.find_dims(0);
   TensorData value = make_data(DType::F32, {}, std::vector<float>{0});
   if (const AttributeView* a = op.node().attribute("value")) {
     auto data = op.im.load(a->message, "attribute \"value\"", nullptr);
@@ -201,6 +205,11 @@ void constant_of_shape(Op& op) {
     if (data->elements() != 1 || data->dtype == DType::String) return (void)op.fail(Code::BadAttribute, "the value must be one number");
     data->dims.clear();
     value = std::move(*data);
+  }
+  if (!target) {
+    const auto count = op.length(0);
+    if (count) op.set(0, broadcast_to(op, op.b.constant(std::move(value)), op.in(0), *count));
+    return;
   }
   for (Dim t : *target)
     if (const auto v = op.dims().constant_value(t); v && *v < 0) return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
@@ -211,9 +220,9 @@ void constant_of_shape(Op& op) {
 void range(Op& op) {
   const DType t = op.dtype(0);
   Dim length;
-  const std::array<std::optional<Known>, 3> k{op.need_known(0, "start"), op.need_known(1, "limit"), op.need_known(2, "step")};
+  const std::array<std::optional<Known>, 3> k{op.find_known(0), op.find_known(1), op.find_known(2)};
   for (const auto& one : k) {
-    if (!one) return;
+    if (!one) return range_by_data(op);
     if (one->v.size() != 1) return (void)op.fail(Code::BadShape, "start, limit and step must be one number each");
   }
   const Num &start = k[0]->v[0], &limit = k[1]->v[0], &step = k[2]->v[0];
@@ -223,14 +232,14 @@ void range(Op& op) {
     return v ? std::optional(static_cast<double>(*v) / static_cast<double>(n.den)) : std::nullopt;
   };
   const auto first = real(start), last = real(limit), each = real(step);
-  if (!each) return (void)op.unsupported("the step must be constant");
+  if (!each) return range_by_data(op);
   if (*each == 0) return (void)op.fail(Code::BadAttribute, "the step is 0");
   if (is_float(t) && first && last) {
     const double n = std::ceil((*last - *first) / *each);
     if (!(n < 1e15)) return (void)op.fail(Code::TooLarge, "the range is too long");
     length = Dim(n > 0 ? static_cast<int64_t>(n) : 0);
   } else if (is_float(t)) {
-    if (first != 0 || *each != 1 || limit.is_real) return (void)op.unsupported("the length is not a whole number for certain");
+    if (first != 0 || *each != 1 || limit.is_real) return range_by_data(op);
     length = op.dims().ceil_div(limit.num, Dim(limit.den));
   } else {
     const bool up = *each > 0;

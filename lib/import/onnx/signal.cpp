@@ -1,4 +1,6 @@
 // Fourier transforms and windows.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -58,6 +60,39 @@ void stft(Op& op) {
   a.axis = 2;
   a.onesided = op.i("onesided", 1) != 0;
   op.set(0, op.b.create(OpKind::Fft, {y}, a));
+}
+
+// Triangles that are equally wide on the mel scale, over the bins of a spectrum. All operands are constants.
+void mel_weight_matrix(Op& op) {
+  std::array<double, 5> v{};  // bands, DFT length, sample rate, lower and upper edge in hertz
+  for (size_t i = 0; i < 5; ++i) {
+    const auto one = op.need_reals(i, "parameters");
+    if (!one) return;
+    if (one->size() != 1) return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " must be one number");
+    v[i] = (*one)[0];
+  }
+  const auto to = dtype_from_onnx(static_cast<int>(op.i("output_datatype", 1) & 0xFFFF));
+  if (!to || !is_float(*to)) return (void)op.unsupported("output_datatype must be a float type");
+  if (!(v[0] >= 1 && v[0] <= 1 << 14 && v[1] >= 1 && v[1] <= 1 << 20 && v[2] >= 1 && v[3] >= 0 && v[4] >= v[3] && v[4] <= v[2]))
+    return (void)op.fail(Code::BadAttribute, "the parameters are out of range");
+  const auto bands = static_cast<int64_t>(v[0]), bins = static_cast<int64_t>(v[1]) / 2 + 1;
+  if (bands * bins > 1 << 24) return (void)op.fail(Code::TooLarge, "the matrix is too large");
+  const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double low = mel(v[3]), step = (mel(v[4]) - low) / static_cast<double>(bands + 2);
+  std::vector<int64_t> edge;
+  for (int64_t i = 0; i < bands + 2; ++i) {
+    const double hertz = 700 * (std::pow(10, (static_cast<double>(i) * step + low) / 2595) - 1);
+    edge.push_back(std::min(static_cast<int64_t>(std::floor((v[1] + 1) * hertz / v[2])), bins - 1));
+  }
+  std::vector<float> y(static_cast<size_t>(bands * bins), 0);
+  for (size_t i = 0; i < static_cast<size_t>(bands); ++i) {
+    const int64_t a = edge[i], peak = edge[i + 1], z = edge[i + 2];
+    const auto cell = [&](int64_t bin) -> float& { return y[static_cast<size_t>(bin * bands) + i]; };
+    if (peak == a) cell(peak) = 1;
+    for (int64_t bin = a; bin <= peak && peak > a; ++bin) cell(bin) = static_cast<float>(bin - a) / static_cast<float>(peak - a);
+    for (int64_t bin = peak; bin < z; ++bin) cell(bin) = static_cast<float>(z - bin) / static_cast<float>(z - peak);
+  }
+  op.set(0, op.b.cast(op.im.materialise(op.im.constant(make_data(DType::F32, {bins, bands}, y))), *to));
 }
 
 // a0 - a1*cos(2*pi*n/N) + a2*cos(4*pi*n/N); the row's alpha and beta are a0 and a1.

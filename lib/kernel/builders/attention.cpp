@@ -47,6 +47,7 @@ class Attention {
   }
   Expr zero() { return kernel::constant(b_.kernel(), t_, 0); }
   Expr low() { return kernel::constant(b_.kernel(), t_, -std::numeric_limits<double>::infinity()); }
+  double lowest() const { return t_ == DType::F64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()}; }
   Expr load(const Buf& buf, Expr index, int lanes = 1) { return cast_to(buf.load(index, lanes), t_); }
 
   void block_of_queries(Expr first) {
@@ -57,8 +58,8 @@ class Attention {
     for (int r = 0; r < rows_; ++r) tops.store(r, low()), sums.store(r, zero());
     b_.loop("d", rows_ * s_.value_width, [&](Expr d) { acc.store(d, zero()); });
     Expr end = keys, begin = b_.i64(0);
-    if (s_.causal) end = b_.let("end", max(min(keys, first + rows_ + (keys - queries)), 0));
-    if (s_.window) begin = b_.let("begin", max(first + (keys - queries) - *s_.window, 0) / kKeys);
+    if (s_.causal && !s_.finite) end = b_.let("end", max(min(keys, first + rows_ + (keys - queries)), 0));
+    if (s_.window && !s_.finite) begin = b_.let("begin", max(first + (keys - queries) - *s_.window, 0) / kKeys);
     b_.loop("block", ceil_div(end, kKeys) - begin, [&](Expr block) {
       const Expr key0 = b_.let("key0", (begin + block) * kKeys), count = b_.let("count", min(end - key0, kKeys));
       score_block(key0, count);
@@ -132,7 +133,7 @@ class Attention {
         if (s_.mask_is_bias) score = score + cast_to(v, t_);
         else visible = visible && (v.dtype() == DType::Bool ? v : v != kernel::lit(v, 0));
       }
-      scores_.store(r * kKeys + j, select(visible, score, low()));
+      scores_.store(r * kKeys + j, select(visible, score, s_.finite ? kernel::constant(b_.kernel(), t_, lowest()) : low()));
     };
     const bool contiguous = is_constant(s_.q.strides[3], 1) && is_constant(s_.k.strides[3], 1);
     const int dw = contiguous ? width(s_.width) : 1;

@@ -148,6 +148,25 @@ TEST_CASE("a transposed operand becomes a flag of the product") {
   CHECK(f.g.attrs<MatMulAttrs>(f.g.def(f.g.outputs()[0])).trans_b);
 }
 
+TEST_CASE("rows that were flattened for a product meet the reshape behind it") {
+  Fixture f;
+  const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, f.m.dims.symbol("s"), 4}));
+  const ValueId w = f.b.input("w", tensor_type(DType::F32, {4, 6})), row = f.b.input("row", tensor_type(DType::F32, {6}));
+  const Dim rows = f.m.dims.mul(2, f.m.dims.symbol("s"));
+  const ValueId y = f.b.add(f.b.matmul(f.b.reshape(x, {rows, 4}), w), row);
+  CHECK(f.simplified(f.b.reshape(y, {2, f.m.dims.symbol("s"), 6})) == "input input input matmul add");
+}
+
+TEST_CASE("parts of a packed projection are cut before heads are split and moved") {
+  Fixture f;
+  const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, 5, 24}));
+  const ValueId heads = f.b.transpose(f.b.reshape(x, {2, 5, 3, 2, 4}), {2, 0, 3, 1, 4});
+  for (int64_t i : {1, 2}) f.g.add_output(f.b.reshape(f.b.narrow(heads, 0, i, 1), {2, 2, 5, 4}), {});
+  CHECK(f.simplified(f.b.reshape(f.b.narrow(heads, 0, 0, 1), {2, 2, 5, 4})).find("input narrow reshape transpose") == 0);
+  const NodeId n = f.g.def(f.g.outputs()[1]);
+  CHECK(f.g.op(n) == OpKind::Reshape);
+}
+
 TEST_CASE("taking one position is a view; an index out of range is left to run time") {
   Fixture f;
   CHECK(f.simplified(f.b.create(OpKind::Gather, {f.x, f.i(-1)}, AxisAttrs{1})) == "narrow reshape");

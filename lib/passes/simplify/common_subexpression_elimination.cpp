@@ -55,20 +55,26 @@ class Merger {
   }
 
   uint64_t hash(NodeId n) {
-    Hash128 h;
-    h.update_u64(static_cast<uint64_t>(graph_.op(n)));
-    for (size_t r = 0; r < graph_.result_count(n); ++r) h.update_u64(graph_.type_id(graph_.result(n, r)).raw);
-    if (graph_.op(n) == OpKind::Constant) {
-      const TensorData& d = data(n);
-      h.update_u64(d.splat);
-      if (d.bytes.size() <= kMaxCompared) h.update(d.bytes);
-      else h.update_u64(reinterpret_cast<uintptr_t>(d.bytes.data()));  // equal only when it is the same memory
-      for (const std::string& s : d.strings) h.update_text(s);
-      return h.digest().low;
-    }
-    h.update_u64(graph_.attr_id(n).raw);
+    if (graph_.op(n) == OpKind::Constant) return hash_of(data(n));
+    uint64_t h = static_cast<uint64_t>(graph_.op(n));
+    for (size_t r = 0; r < graph_.result_count(n); ++r) h = mix(h, graph_.type_id(graph_.result(n, r)).raw);
+    h = mix(h, graph_.attr_id(n).raw);
     operands(n, &left_);
-    for (ValueId v : left_) h.update_u64(v.raw);
+    for (ValueId v : left_) h = mix(h, v.raw);
+    return h;
+  }
+
+  static uint64_t mix(uint64_t h, uint64_t word) {
+    h = (h ^ word) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 32;
+  }
+
+  static uint64_t hash_of(const TensorData& d) {
+    Hash128 h;
+    h.update_u64(d.splat);
+    if (d.bytes.size() <= kMaxCompared) h.update(d.bytes);
+    else h.update_u64(reinterpret_cast<uintptr_t>(d.bytes.data()));  // equal only when it is the same memory
+    for (const std::string& s : d.strings) h.update_text(s);
     return h.digest().low;
   }
 

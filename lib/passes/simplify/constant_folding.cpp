@@ -28,6 +28,8 @@ class Folder {
   bool candidate(NodeId n) const {
     const OpKind op = graph_.op(n);
     if (has_trait(op, kLeaf | kTerminator | kBody | kSequenceOp | kImpure | kHir) || !eval::has_evaluator(op)) return false;
+    // Weights that are stored in 8 bits stay so.
+    if (op == OpKind::Dequantize && bits(graph_.dtype(graph_.operand(n, 0))) <= 8) return false;
     uint64_t read = 0;
     for (ValueId v : graph_.operands(n)) {
       if (!v.valid()) continue;

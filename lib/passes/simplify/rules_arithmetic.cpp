@@ -208,7 +208,7 @@ bool bare_operand(Simplifier& s, NodeId n) {
     const ValueId bare = g.operand(e, 0);
     if (g.op(e) == Reshape) {
       const auto from = g.dims(bare), to = g.dims(g.result(e));
-      if (to.size() <= from.size()) continue;
+      if (to.size() <= from.size() || std::ranges::equal(to, g.dims(g.result(n)))) continue;  // no broadcast: values of one shape stay so
       const size_t extra = to.size() - from.size();
       if (!std::ranges::all_of(to.first(extra), [](Dim d) { return d == Dim(1); }) || !std::ranges::equal(to.subspan(extra), from)) continue;
     }

@@ -94,6 +94,38 @@ bool narrow_concat(Simplifier& s, NodeId n) {
   return false;
 }
 
+constexpr size_t kFewReaders = 16;
+
+// Parts of a transposed value, when nothing else reads it: transposed parts.
+bool narrow_transpose(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId t = s.def(arg(s, n), Transpose);
+  if (!t.valid() || g.use_count(arg(s, n)) > kFewReaders) return false;
+  for (const auto use : g.uses(arg(s, n)))
+    if (g.op(use.user) != Narrow) return false;
+  const auto a = g.attrs<NarrowAttrs>(n);
+  const std::vector<int64_t> perm = g.attrs<PermAttrs>(t).perm;
+  return s.replace(n, s.at(n).transpose(s.at(n).narrow(g.operand(t, 0), perm[static_cast<size_t>(a.axis)], a.start, a.len), perm));
+}
+
+// A part along the major one of the axes that a reshape splits an axis into is a part of that axis.
+bool narrow_reshape(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId r = s.def(arg(s, n), Reshape);
+  if (!r.valid()) return false;
+  const auto a = g.attrs<NarrowAttrs>(n);
+  const auto from = g.dims(g.operand(r, 0)), to = g.dims(arg(s, n));
+  const Dim before = s.dims().product(to.first(static_cast<size_t>(a.axis)));
+  Dim left(1);
+  for (size_t k = 0; k < from.size(); ++k, left = s.dims().product(from.first(k))) {
+    if (from[k] == Dim(1) || !s.dims().equal(left, before) || !s.dims().divides(to[static_cast<size_t>(a.axis)], from[k])) continue;
+    const Dim inner = s.dims().floor_div(from[k], to[static_cast<size_t>(a.axis)]);
+    const ValueId part = s.at(n).narrow(g.operand(r, 0), static_cast<int64_t>(k), s.dims().mul(a.start, inner), s.dims().mul(a.len, inner));
+    return s.replace(n, s.at(n).reshape(part, sizes(s, g.result(n))));
+  }
+  return false;
+}
+
 bool concat_one(Simplifier& s, NodeId n) { return s.graph().operands(n).size() == 1 && s.replace(n, arg(s, n)); }
 
 // Drops empty operands, and joins neighbours that are adjacent parts of one value.
@@ -207,6 +239,33 @@ bool matmul_flags(Simplifier& s, NodeId n) {
   return false;
 }
 
+// A product with a matrix of rows that were flattened for it: the product comes first, so that this reshape meets the inverse one.
+bool matmul_flattened(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId flat = s.def(arg(s, n), Reshape);
+  if (!flat.valid() || g.attrs<MatMulAttrs>(n).trans_a || g.rank(arg(s, n)) != 2 || g.rank(arg(s, n, 1)) != 2) return false;
+  const ValueId x = g.operand(flat, 0);
+  if (g.rank(x) < 3 || g.dims(x).back() != g.dims(arg(s, n)).back()) return false;
+  const MatMulAttrs a = g.attrs<MatMulAttrs>(n);
+  return s.replace(n, s.at(n).reshape(s.at(n).matmul(x, arg(s, n, 1), false, a.trans_b), sizes(s, g.result(n))));
+}
+
+// A row added to flattened rows: the sum comes first.
+bool row_of_flattened(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId row = arg(s, n, 1 - i);
+    const NodeId flat = s.def(arg(s, n, i), Reshape);
+    if (!flat.valid() || g.rank(row) > 1) continue;
+    const ValueId x = g.operand(flat, 0);
+    const auto from = g.dims(x), to = g.dims(arg(s, n, i));
+    if (from.size() < 3 || to.size() != 2 || from.back() != to.back()) continue;
+    if (g.rank(row) == 1 && g.dims(row)[0] != Dim(1) && g.dims(row)[0] != to.back()) continue;
+    return s.replace(n, s.at(n).reshape(s.at(n).add(x, row), sizes(s, g.result(n))));
+  }
+  return false;
+}
+
 // The operand of an elementwise node that is not a scalar, if there is exactly one; else the number of operands.
 size_t moving_operand(const Graph& g, NodeId f) {
   const size_t none = g.operands(f).size();
@@ -265,6 +324,8 @@ constexpr Rule kRules[] = {
     {Narrow, "narrow_full", false, narrow_full},
     {Narrow, "narrow_narrow", false, narrow_narrow},
     {Narrow, "narrow_concat", false, narrow_concat},
+    {Narrow, "narrow_transpose", false, narrow_transpose},
+    {Narrow, "narrow_reshape", false, narrow_reshape},
     {Slice, "slice_to_narrow", false, slice_to_narrow},
     {Concat, "concat_one", false, concat_one},
     {Concat, "concat_parts", false, concat_parts},
@@ -275,6 +336,8 @@ constexpr Rule kRules[] = {
     {Reduce, "reduce_nothing", false, reduce_nothing},
     {Gather, "gather_one", false, gather_one},
     {MatMul, "matmul_transposed", false, matmul_flags<MatMulAttrs>},
+    {MatMul, "matmul_flattened", false, matmul_flattened},
+    {Add, "row_of_flattened", false, row_of_flattened},
     {FusedMatMulBiasAct, "matmul_transposed", false, matmul_flags<FusedMatMulAttrs>},
 };
 

@@ -192,9 +192,9 @@ def main(folder, inputs):
         values[f"%i{i}"] = np.fromfile(path, TYPES[NAMES.get(port["dtype"], port["dtype"])]).reshape(port["shape"])
     for i, w in enumerate(model["weights"]):
         dtype = TYPES[NAMES.get(w["dtype"], w["dtype"])]
-        count = w["bytes"] // np.dtype(dtype).itemsize
+        count = w["stored"] // np.dtype(dtype).itemsize
         data = np.fromfile(f"{folder}/{w['file']}", dtype, count, offset=w["offset"]) if count else np.zeros(0, dtype)
-        values[f"%w{i}"] = data.reshape(w["shape"])
+        values[f"%w{i}"] = np.broadcast_to(data, w["shape"]) if w["stored"] < w["bytes"] else data.reshape(w["shape"])
     text = open("model.mlir").read()
     head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{", text)
     for name, kind in re.findall(r"(%\w+): (tensor<[^>]*>)", head[1]):

@@ -1,0 +1,224 @@
+// ONNX LSTM, GRU and RNN. The products with the input are one matrix product for all steps; what is left is a chain of steps,
+// each row of the batch on its own, with its state in registers.
+#include <algorithm>
+#include <string_view>
+
+#include "codegen/lowerings.h"
+#include "kernel/builders/gemm.h"
+#include "kernel/builders/generate.h"
+
+namespace rlxc::codegen {
+namespace {
+
+constexpr int64_t kMaxHidden = 8192;
+
+struct Activation {
+  std::string_view name;
+  int parameters;
+  double alpha, beta;  // defaults
+  Expr (*function)(Expr x, double a, double b);
+};
+
+template <OpKind op>
+Expr by_op(Expr x, double a, double b) {
+  return activation({true, op, a, b}, x);
+}
+
+constexpr Activation kActivations[] = {
+    {"relu", 0, 0, 0, by_op<OpKind::Relu>},
+    {"tanh", 0, 0, 0, by_op<OpKind::Tanh>},
+    {"sigmoid", 0, 0, 0, by_op<OpKind::Sigmoid>},
+    {"affine", 2, 1, 0, [](Expr x, double a, double b) { return a * x + b; }},
+    {"leakyrelu", 1, 0.01, 0, by_op<OpKind::LeakyRelu>},
+    {"thresholdedrelu", 1, 1, 0, by_op<OpKind::ThresholdedRelu>},
+    {"scaledtanh", 2, 1, 1, [](Expr x, double a, double b) { return a * tanh(b * x); }},
+    {"hardsigmoid", 2, 0.2, 0.5, by_op<OpKind::HardSigmoid>},
+    {"elu", 1, 1, 0, by_op<OpKind::Elu>},
+    {"softsign", 0, 0, 0, by_op<OpKind::Softsign>},
+    {"softplus", 0, 0, 0, by_op<OpKind::Softplus>},
+};
+
+struct Function {
+  const Activation* row = nullptr;
+  double a = 0, b = 0;
+  Expr operator()(Expr x) const { return row->function(x, a, b); }
+};
+
+struct Cell {
+  int64_t gates, hidden, directions;
+  Dim length, batch, inputs;
+  DType type;  // to compute in
+};
+
+// The functions of all directions in order. Parameters are taken from the lists by those that have some.
+bool find_functions(const Node& node, const Cell& cell, size_t per_direction, std::vector<Function>* out) {
+  const auto& a = node.attrs<RnnAttrs>();
+  const size_t count = per_direction * static_cast<size_t>(cell.directions);
+  std::vector<std::string> names = a.activations;
+  for (size_t i = 0; a.activations.empty() && i < count; ++i) names.push_back(per_direction > 1 && i % per_direction == 0 ? "sigmoid" : "tanh");
+  if (names.size() != count) return node.fail("needs " + std::to_string(per_direction) + " activations per direction");
+  size_t next_alpha = 0, next_beta = 0;
+  for (std::string& name : names) {
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+    const auto row = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const Activation& r) { return r.name == name; });
+    if (row == std::end(kActivations)) return node.fail("unknown activation \"" + name + "\"");
+    Function f{row, row->alpha, row->beta};
+    if (row->parameters > 0 && next_alpha < a.activation_alpha.size()) f.a = a.activation_alpha[next_alpha++];
+    if (row->parameters > 1 && next_beta < a.activation_beta.size()) f.b = a.activation_beta[next_beta++];
+    out->push_back(f);
+  }
+  return true;
+}
+
+// x * w^T + bias of the input for all steps: [length * batch (in the order of x), gates * hidden].
+void project(const Node& node, const Cell& cell, int64_t direction, uint32_t to) {
+  Scope s(node, "input");
+  const int64_t width = cell.gates * cell.hidden;
+  const Expr inputs = s.size(cell.inputs).in(s.kernel());
+  kernel::GemmSpec g;
+  g.m = s.size(node.table().mul(cell.length, cell.batch)), g.n = width, g.k = inputs, g.accumulate = cell.type;
+  g.a = s.in(0), g.a.strides = {inputs, 1};
+  g.b = s.in(1), g.b.strides = {1, inputs}, g.b.offset = direction * width * inputs;
+  if (node.has(3)) {
+    Operand bias = s.in(3);
+    bias.strides = {0, 1}, bias.offset = direction * 2 * width;
+    g.extras.push_back(std::move(bias));
+    g.epilogue = [](Expr sum, const std::vector<Expr>& extra) { return sum + extra[0]; };
+  }
+  g.c = s.scratch(to), g.c.strides = {width, 1};
+  kernel::build_gemm(s.builder(), g, node.mapping());
+  s.finish();
+}
+
+class Steps {
+ public:
+  Steps(const Node& node, const Cell& cell, int64_t direction, const Function* functions, uint32_t projected)
+      : node_(node), a_(node.attrs<RnnAttrs>()), cell_(cell), direction_(direction), f_(functions), s_(node, direction == 1 ? "steps_back" : "steps"),
+        b_(s_.builder()) {
+    const Operand x = s_.scratch(projected);
+    x_ = b_.input("x", x.dtype, x.extent);
+    r_ = s_.in_buf(2);
+    for (size_t i = 3; i < std::size(optional_); ++i)
+      if (node.has(i)) optional_[i] = s_.in_buf(i);
+    for (size_t i = 0; i < node.graph.result_count(node.id); ++i) out_[i] = s_.out_buf(i);
+  }
+
+  void run() {
+    kernel::Kernel* k = s_.kernel();
+    const int64_t hidden = cell_.hidden;
+    const Expr batch = s_.size(cell_.batch).in(k), length = s_.size(cell_.length).in(k);
+    kernel::for_each(b_, node_.mapping(), "row", batch, 1 << 16, [&](Expr i) {
+      for (Buf* buffer : {&state_, &next_, &memory_, &update_}) *buffer = b_.registers("state", cell_.type, hidden);
+      const Expr at = b_.let("at", (a_.batch_first ? i * cell_.directions + direction_ : direction_ * batch + i) * hidden);
+      b_.loop("k", hidden, [&](Expr e) {
+        state_.store(e, optional(5, at + e)), memory_.store(e, optional(6, at + e));
+      });
+      const Expr n = node_.has(4) ? b_.let("steps", min(max(cast_to(optional_[4][i], DType::I64), 0), length)) : length;
+      const bool reverse = a_.direction == RnnDirection::Reverse || direction_ == 1;
+      auto result_at = [&](Expr t) { return b_.let("to", (a_.batch_first ? (i * length + t) * cell_.directions + direction_ : (t * cell_.directions + direction_) * batch + i) * hidden); };
+      b_.loop("step", n, [&](Expr step) {
+        const Expr t = b_.let("t", reverse ? n - 1 - step : step), to = result_at(t);
+        row_ = b_.let("row_x", (a_.batch_first ? i * length + t : t * batch + i) * (cell_.gates * hidden));
+        if (node_.op() == OpKind::Lstm) lstm();
+        else if (node_.op() == OpKind::Gru) gru();
+        else b_.loop("k", hidden, [&](Expr e) { next_.store(e, f_[0](clipped(input(0, e) + product(0, e, state_)))); });
+        b_.loop("k", hidden, [&](Expr e) {
+          const Expr v = b_.let("v", next_.load(e));
+          state_.store(e, v);
+          out_[0].store(to + e, cast_to(v, node_.result_dtype(0)));
+        });
+      });
+      b_.loop("rest", length - n, [&](Expr j) {
+        const Expr to = result_at(n + j);
+        b_.loop("k", hidden, [&](Expr e) { out_[0].store(to + e, kernel::constant(k, node_.result_dtype(0), 0)); });
+      });
+      b_.loop("k", hidden, [&](Expr e) {
+        out_[1].store(at + e, cast_to(state_.load(e), node_.result_dtype(1)));
+        if (node_.op() == OpKind::Lstm) out_[2].store(at + e, cast_to(memory_.load(e), node_.result_dtype(2)));
+      });
+    });
+    s_.finish();
+  }
+
+ private:
+  Expr wide(Expr v) { return cast_to(v, cell_.type); }
+  Expr optional(size_t i, Expr at) { return node_.has(i) ? wide(optional_[i][at]) : kernel::constant(s_.kernel(), cell_.type, 0); }
+  Expr clipped(Expr v) { return a_.clip > 0 ? min(max(v, -a_.clip), a_.clip) : v; }
+  Expr input(int64_t gate, Expr k) { return x_[row_ + (gate * cell_.hidden + k)]; }
+  Expr peephole(int64_t which, Expr k, Expr memory) {
+    return node_.has(7) ? optional(7, (direction_ * 3 + which) * cell_.hidden + k) * memory : kernel::constant(s_.kernel(), cell_.type, 0);
+  }
+
+  // Row k of the recurrent weights of a gate times a state, and its bias.
+  Expr product(int64_t gate, Expr k, const Buf& state) {
+    const int64_t hidden = cell_.hidden;
+    const Expr row = b_.let("row_r", ((direction_ * cell_.gates + gate) * hidden + k) * hidden);
+    int lanes = node_.mapping().lanes ? 1 : node_.mapping().vector_lanes(rlxc::bits(cell_.type) / 8);
+    while (lanes > hidden) lanes /= 2;
+    const int64_t whole = hidden / lanes * lanes;
+    Buf sum = b_.variable("sum", broadcast(kernel::constant(s_.kernel(), cell_.type, 0), lanes));
+    b_.loop("j", hidden / lanes, [&](Expr j) { sum.set(fma(wide(r_.load(row + j * lanes, lanes)), state.load(j * lanes, lanes), sum.get())); });
+    Buf total = b_.variable("total", lanes > 1 ? reduce_add(sum.get()) : sum.get());
+    if (whole < hidden) b_.loop("j", hidden - whole, [&](Expr j) { total.set(fma(wide(r_[row + (whole + j)]), state.load(whole + j), total.get())); });
+    return b_.let("dot", total.get() + optional(3, (direction_ * 2 + 1) * cell_.gates * hidden + (gate * hidden + k)));
+  }
+
+  void lstm() {  // gates i, o, f, c; peepholes i, o, f
+    b_.loop("k", cell_.hidden, [&](Expr k) {
+      const Expr old = b_.let("old", memory_.load(k));
+      const Expr in = b_.let("in", f_[0](clipped(input(0, k) + product(0, k, state_) + peephole(0, k, old))));
+      const Expr forget = b_.let("forget", a_.input_forget ? 1.0 - in : f_[0](clipped(input(2, k) + product(2, k, state_) + peephole(2, k, old))));
+      const Expr candidate = b_.let("candidate", f_[1](clipped(input(3, k) + product(3, k, state_))));
+      const Expr memory = b_.let("memory", forget * old + in * candidate);
+      const Expr out = b_.let("out", f_[0](clipped(input(1, k) + product(1, k, state_) + peephole(1, k, memory))));
+      memory_.store(k, memory), next_.store(k, out * f_[2](memory));
+    });
+  }
+
+  void gru() {  // gates z, r, h
+    const bool linear = a_.linear_before_reset;
+    b_.loop("k", cell_.hidden, [&](Expr k) {
+      update_.store(k, f_[0](clipped(input(0, k) + product(0, k, state_))));
+      const Expr reset = b_.let("reset", f_[0](clipped(input(1, k) + product(1, k, state_))));
+      memory_.store(k, linear ? reset : reset * state_.load(k));
+    });
+    b_.loop("k", cell_.hidden, [&](Expr k) {
+      const Expr recurrent = linear ? memory_.load(k) * product(2, k, state_) : product(2, k, memory_);
+      const Expr candidate = b_.let("candidate", f_[1](clipped(input(2, k) + recurrent))), z = b_.let("z", update_.load(k));
+      next_.store(k, (1.0 - z) * candidate + z * state_.load(k));
+    });
+  }
+
+  const Node& node_;
+  const RnnAttrs& a_;
+  const Cell& cell_;
+  int64_t direction_;
+  const Function* f_;
+  Scope s_;
+  kernel::Builder& b_;
+  Buf x_, r_, optional_[8], out_[3], state_, next_, memory_, update_;
+  Expr row_;
+};
+
+}  // namespace
+
+bool lower_recurrent(const Node& node) {
+  const auto& a = node.attrs<RnnAttrs>();
+  const auto x = node.dims(0);
+  const bool lstm = node.op() == OpKind::Lstm, gru = node.op() == OpKind::Gru;
+  Cell cell{lstm ? 4 : gru ? 3 : 1, a.hidden, a.direction == RnnDirection::Bidirectional ? 2 : 1, x[a.batch_first ? 1 : 0], x[a.batch_first ? 0 : 1], x[2],
+            kernel::compute_dtype(node.dtype(0))};
+  if (cell.hidden < 1 || cell.hidden > kMaxHidden) return node.fail("the size of the state must be 1 to " + std::to_string(kMaxHidden));
+  const size_t per_direction = lstm ? 3 : gru ? 2 : 1;
+  std::vector<Function> functions;
+  if (!find_functions(node, cell, per_direction, &functions)) return false;
+  DimTable& t = node.table();
+  for (int64_t direction = 0; direction < cell.directions; ++direction) {
+    const uint32_t projected = node.scratch(cell.type, t.mul(t.mul(cell.length, cell.batch), Dim(cell.gates * cell.hidden)));
+    project(node, cell, direction, projected);
+    Steps(node, cell, direction, &functions[per_direction * static_cast<size_t>(direction)], projected).run();
+  }
+  return true;
+}
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,176 @@
+// ONNX Resize. Nearest: one copy with mapped coordinates. Else axis by axis: every result coordinate is a weighted sum of a few
+// source coordinates of its axis.
+#include <cmath>
+
+#include "codegen/lowerings.h"
+#include "kernel/builders/generate.h"
+
+namespace rlxc::codegen {
+namespace {
+
+constexpr int64_t kMaxTaps = 4096;
+
+// One axis: sizes, and result / operand as the coordinate rule uses it.
+struct Axis {
+  Expr in, out, scale;
+  double roi_start = 0, roi_end = 1;
+};
+
+class Resizer {
+ public:
+  Resizer(const Node& node) : node_(node), a_(node.attrs<ResizeAttrs>()), real_(node.row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32) {}
+
+  bool changes(size_t k) const {
+    if (a_.coord == CoordMode::TfCropAndResize) return true;
+    return !(node_.table().equal(node_.dims(0)[k], a_.sizes[k]) && (a_.scales.empty() || a_.scales[k] == 1));
+  }
+
+  Axis axis(Scope& s, size_t k) const {
+    Axis x;
+    x.in = s.size(node_.dims(0)[k]).in(s.kernel()), x.out = s.size(a_.sizes[k]).in(s.kernel());
+    x.scale = a_.scales.empty() ? real(x.out) / real(x.in) : kernel::constant(s.kernel(), real_, a_.scales[k]);
+    if (!a_.roi.empty()) x.roi_start = a_.roi[k], x.roi_end = a_.roi[node_.dims(0).size() + k];
+    return x;
+  }
+
+  // The source coordinate of result coordinate i (ONNX operator Resize, coordinate_transformation_mode).
+  Expr source(const Axis& k, Expr i) const {
+    const Expr x = real(i), last = real(k.in - 1), out = real(k.out), zero = kernel::lit(x, 0.0);
+    const Expr half_pixel = (x + 0.5) / k.scale - 0.5;
+    switch (a_.coord) {
+      case CoordMode::HalfPixel: return half_pixel;
+      case CoordMode::HalfPixelSymmetric: return real(k.in) * 0.5 * (1.0 - out / (k.scale * real(k.in))) + half_pixel;
+      case CoordMode::PytorchHalfPixel: return select(k.out > 1, half_pixel, zero);
+      case CoordMode::AlignCorners: {
+        const Expr length = k.scale * real(k.in);
+        return select(length == 1.0, zero, x * last / select(length == 1.0, kernel::lit(x, 1.0), length - 1.0));
+      }
+      case CoordMode::Asymmetric: return x / k.scale;
+      case CoordMode::TfHalfPixelForNn: return (x + 0.5) / k.scale;
+      case CoordMode::TfCropAndResize:
+        return select(k.out > 1, k.roi_start * last + x * (k.roi_end - k.roi_start) * last / real(max(k.out - 1, 1)), (0.5 * (k.roi_start + k.roi_end)) * last);
+    }
+    return x;
+  }
+
+  Expr nearest(const Axis& k, Expr x) const {
+    Expr at = ceil(x);
+    switch (a_.nearest) {
+      case NearestMode::RoundPreferFloor: at = ceil(x - 0.5); break;
+      case NearestMode::RoundPreferCeil: at = floor(x + 0.5); break;
+      case NearestMode::Floor: at = floor(x); break;
+      case NearestMode::Ceil: break;
+    }
+    return clamped(k, cast_to(at, DType::I64));
+  }
+
+  Expr outside(const Axis& k, Expr x) const { return x < 0.0 || x > real(k.in - 1); }
+  static Expr clamped(const Axis& k, Expr at) { return max(min(at, k.in - 1), 0); }
+
+  // The interpolation at distance x: a tent, or Keys' cubic (1981).
+  Expr weight(Expr x) const {
+    const Expr d = abs(x), zero = kernel::lit(x, 0.0);
+    if (a_.mode == ResizeMode::Linear) return max(1.0 - d, 0.0);
+    const double a = a_.cubic_a;
+    const Expr near = ((a + 2) * d - (a + 3)) * d * d + 1.0, far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+    return select(d <= 1.0, near, select(d < 2.0, far, zero));
+  }
+
+  bool copy_nearest() const {
+    Scope s(node_);
+    const auto x = node_.dims(0);
+    const Dims from = s.shape(x), to = s.shape(node_.result_dims());
+    Buf data = s.in_buf(0);
+    kernel::build_generate(s.builder(), to, s.outputs(), 16, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
+      std::vector<Expr> at = index;
+      Expr hidden = kernel::constant_int(s.kernel(), DType::Bool, 0);
+      for (size_t k = 0; k < x.size(); ++k) {
+        if (!changes(k)) continue;
+        const Axis axis_k = axis(s, k);
+        const Expr c = s.builder().let("c", source(axis_k, index[k]));
+        at[k] = s.builder().let("at", nearest(axis_k, c));
+        if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, c);
+      }
+      const Expr value = data[kernel::linear_index(s.kernel(), at, from)];
+      return {a_.coord == CoordMode::TfCropAndResize ? select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value) : value};
+    });
+    return s.finish(), true;
+  }
+
+  // Axis k of a tensor of the sizes `now`; `from` and `to` are scratch, or the operand and the result where they are none.
+  bool interpolate(size_t k, const std::vector<Dim>& now, std::optional<uint32_t> from, std::optional<uint32_t> to) const {
+    // An antialiasing filter is as wide as the source pixels that one result pixel covers.
+    double shrink = 1;
+    if (a_.antialias) {
+      const auto in = node_.table().constant_value(node_.dims(0)[k]), out = node_.table().constant_value(a_.sizes[k]);
+      if (a_.scales.empty() && !(in && out && *in > 0)) return node_.fail("an antialiasing filter needs constant sizes or scales");
+      shrink = std::min(1.0, a_.scales.empty() ? static_cast<double>(*out) / static_cast<double>(*in) : a_.scales[k]);
+    }
+    const double radius = (a_.mode == ResizeMode::Linear ? 1 : 2) / shrink;
+    if (!(radius < static_cast<double>(kMaxTaps) / 2)) return node_.fail("the antialiasing filter is too wide");
+    const int64_t start = static_cast<int64_t>(std::floor(-radius)) + 1, taps = 2 - 2 * start;
+    Scope s(node_, "axis");
+    kernel::Builder& b = s.builder();
+    std::vector<Dim> then = now;
+    then[k] = a_.sizes[k];
+    const Dims shape = s.shape(now);
+    const Axis axis_k = axis(s, k);
+    const Operand source_operand = from ? s.scratch(*from) : s.in(0);
+    Buf data = b.input(source_operand.name, source_operand.dtype, source_operand.extent);
+    const DType t = kernel::compute_dtype(node_.dtype(0));
+    std::vector<std::pair<std::string, DType>> outputs;
+    if (to) s.scratch(*to), outputs = {{"y", t}};
+    else outputs = s.outputs();
+    kernel::build_generate(b, s.shape(then), outputs, 16 * taps, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
+      const Expr x = b.let("x", source(axis_k, index[k])), below = floor(x), whole = x - below;
+      const Expr base = b.let("base", cast_to(select(whole == 0.0, below - 1.0, below), DType::I64)), ratio = b.let("ratio", select(whole == 0.0, kernel::lit(x, 1.0), whole));
+      Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)), weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
+      b.loop("tap", taps, [&](Expr i) {
+        const Expr at = b.let("at", base + (start + i));
+        Expr w = weight((real(start + i) - ratio) * shrink);
+        if (a_.exclude_outside) w = select(at < 0 || at >= axis_k.in, kernel::lit(w, 0.0), w);
+        w = b.let("w", w);
+        std::vector<Expr> place = index;
+        place[k] = clamped(axis_k, at);
+        const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
+        sum.set(fma(cast_to(w, t), value, sum.get())), weights.set(weights.get() + w);
+      });
+      const Expr value = sum.get() / cast_to(weights.get(), t);
+      return {a_.coord == CoordMode::TfCropAndResize ? select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value) : value};
+    });
+    return s.finish(), true;
+  }
+
+  bool run() const {
+    if (a_.coord == CoordMode::TfCropAndResize && a_.roi.size() != 2 * node_.dims(0).size()) return node_.fail("tf_crop_and_resize needs a start and an end per axis");
+    std::vector<size_t> axes;
+    for (size_t k = 0; k < node_.dims(0).size(); ++k)
+      if (changes(k)) axes.push_back(k);
+    if (a_.mode == ResizeMode::Nearest || axes.empty()) return copy_nearest();
+    if (!is_float(node_.dtype(0))) return node_.fail("interpolation of integers");
+    std::vector<Dim> now(node_.dims(0).begin(), node_.dims(0).end());
+    std::optional<uint32_t> from;
+    for (size_t k : axes) {
+      std::vector<Dim> then = now;
+      then[k] = a_.sizes[k];
+      std::optional<uint32_t> to;
+      if (k != axes.back()) to = node_.scratch(kernel::compute_dtype(node_.dtype(0)), node_.table().product(then));
+      if (!interpolate(k, now, from, to)) return false;
+      now = then, from = to;
+    }
+    return true;
+  }
+
+ private:
+  Expr real(Expr i) const { return cast_to(i, real_); }
+
+  const Node& node_;
+  const ResizeAttrs& a_;
+  DType real_;
+};
+
+}  // namespace
+
+bool lower_resize(const Node& node) { return Resizer(node).run(); }
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,18 @@
+// The folder kernels/<target>/ of a compile: sources that a person can read and build, and the weights that belong to them.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "ir/lir.h"
+#include "support/output_file.h"
+
+namespace rlxc {
+
+// Makes a file of the folder and commits what `body` writes to it.
+using MakeFile = std::function<void(const std::string& name, const std::function<void(OutputFile&)>& body)>;
+
+bool has_kernel_folder(const std::string& target);
+// Errors: Code::UnsupportedOnTarget, every node without a kernel; those of writing.
+void write_kernel_folder(const LirModule&, const std::string& target, const MakeFile&, Diagnostics&);
+
+}  // namespace rlxc

@@ -1,0 +1,61 @@
+// A node of the reference form while its operation is made: operands, fields, the declared result.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "import/json/document.h"
+#include "ir/builder.h"
+
+namespace rlxc::import_json {
+
+struct Field {
+  std::string name;
+  std::string_view value;  // as it is written
+  size_t at = 0;
+};
+
+// Operations are externally tagged: "MatMul", {"Activation": "Gelu"}, {"Reduce": {"op": "Sum", ...}}. What a handler asks for and
+// does not find is an error; `good` stays false then and the handler's result does not count.
+class ReferenceNode {
+ public:
+  Document& doc;
+  Builder& b;
+  std::vector<ValueId> in;
+  Type type;       // declared
+  std::string op;  // "Reduce"
+  std::string name;
+  size_t at = 0;
+  size_t depth = 0;
+  std::string_view payload;  // the value of the tag; empty for a plain string
+  size_t payload_at = 0;
+  std::vector<Field> fields;  // of a payload with named fields
+  bool good = true;
+
+  ReferenceNode(Document& d, Builder& builder) : doc(d), b(builder) {}
+
+  bool fail(Code, std::string message);  // always false
+  ValueId operand(size_t i);             // an error if there are fewer
+  bool count(size_t low, size_t high);   // of operands
+
+  const Field* find(std::string_view field) const;  // null if absent or null
+  int64_t integer(std::string_view field);
+  int64_t integer(std::string_view field, int64_t otherwise) { return find(field) ? integer(field) : otherwise; }
+  double number(std::string_view field, double otherwise);
+  bool flag(std::string_view field);                      // false if absent
+  std::vector<int64_t> integers(std::string_view field);  // empty if absent
+  std::vector<double> numbers(std::string_view field);
+  std::string word(std::string_view field);  // a plain string; empty if absent or something else
+  std::string payload_word();                // of a payload that is a string
+  int64_t axis(int64_t written, int rank);   // normalised
+  int rank(size_t operand) { return in.size() > operand && in[operand].valid() ? b.graph().rank(in[operand]) : 0; }
+};
+
+using ReferenceHandler = ValueId (*)(ReferenceNode&);
+ReferenceHandler find_reference_op(std::string_view name);  // null if unknown
+bool is_reference_block(std::string_view name);             // an operation of the HIR only
+
+// Reads an inline sub-graph, a value of a field; invalid after errors.
+GraphId read_reference_body(ReferenceNode&, const Field&, std::string name);
+
+}  // namespace rlxc::import_json

@@ -1,0 +1,456 @@
+// The operations of the reference vocabulary, by name. Each handler makes nodes that compute the same and answers their value.
+#include <algorithm>
+#include <unordered_map>
+
+#include "import/json/reference.h"
+
+namespace rlxc::import_json {
+namespace {
+
+using Node = ReferenceNode;
+
+// Members of an enumeration that are written as our operations are named.
+ValueId elementwise(Node& n, uint32_t trait, size_t operands) {
+  const std::string word = n.payload_word();
+  const auto op = op_from_name(word);
+  if (!n.good || !n.count(operands, operands)) return {};
+  if (!op || !(has_trait(*op, trait) || (trait == kBinary && *op == OpKind::Pow)))
+    return n.fail(Code::UnsupportedOp, "\"" + word + "\" is unknown"), ValueId();
+  return n.b.create(*op, n.in, default_attrs(*op));
+}
+ValueId activation(Node& n) { return elementwise(n, kActivation, 1); }
+ValueId binary(Node& n) { return elementwise(n, kBinary, 2); }
+ValueId compare(Node& n) { return elementwise(n, kCompare, 2); }
+
+// Without attributes of its own: same operands, same order.
+template <OpKind kOp>
+ValueId plain(Node& n) {
+  const auto low = static_cast<size_t>(min_inputs(kOp));
+  return n.count(low, max_inputs(kOp) < 0 ? ~size_t{0} : static_cast<size_t>(max_inputs(kOp)))
+             ? n.b.create(kOp, n.in, default_attrs(kOp))
+             : ValueId();
+}
+
+ValueId input(Node& n) { return n.b.input(n.word("name"), n.type); }
+ValueId param(Node& n) { return n.b.param(n.word("name"), n.type); }
+ValueId constant(Node& n) {
+  const std::vector<int64_t> data = n.integers("data");
+  std::vector<std::byte> bytes;
+  for (int64_t v : data) {
+    if (v < 0 || v > 255) return n.fail(Code::BadTensor, std::to_string(v) + " is no byte"), ValueId();
+    bytes.push_back(static_cast<std::byte>(v));
+  }
+  const auto want = byte_size(n.type);
+  if (!want || *want != bytes.size())
+    return n.fail(Code::BadTensor, "has " + std::to_string(bytes.size()) + " bytes, its shape asks for " +
+                                       (want ? std::to_string(*want) : "another number")),
+           ValueId();
+  std::vector<int64_t> dims;
+  for (Dim d : n.type.dims) dims.push_back(d.size());
+  return n.b.constant(make_data(n.type.dtype, std::move(dims), bytes));
+}
+
+ValueId cast(Node& n) {
+  const auto to = dtype_from_name(n.word("to"));
+  if (!to) return n.fail(Code::BadAttribute, "\"to\" is no element type"), ValueId();
+  return n.b.create(OpKind::Cast, {n.operand(0)}, CastAttrs{*to, true});
+}
+// The declared shape says what -1 stands for.
+ValueId reshape(Node& n) { return n.count(1, 1) ? n.b.create(OpKind::Reshape, n.in, DimsAttrs{n.type.dims, false}) : ValueId(); }
+ValueId expand(Node& n) { return n.count(1, 1) ? n.b.create(OpKind::Expand, n.in, DimsAttrs{n.type.dims, false}) : ValueId(); }
+ValueId transpose(Node& n) { return n.b.create(OpKind::Transpose, {n.operand(0)}, PermAttrs{n.integers("perm")}); }
+ValueId narrow(Node& n) {
+  DimTable& dims = n.b.dims();
+  const NarrowAttrs a{n.axis(n.integer("axis"), n.rank(0)), dims.constant(n.integer("start")), dims.constant(n.integer("len"))};
+  return n.good ? n.b.create(OpKind::Narrow, {n.operand(0)}, a) : ValueId();
+}
+template <OpKind kOp>
+ValueId with_axis(Node& n) {
+  const AxisAttrs a{n.axis(n.integer("axis"), n.rank(0))};
+  return n.good ? n.b.create(kOp, n.in, a) : ValueId();
+}
+ValueId cumsum(Node& n) {
+  const CumAttrs a{n.axis(n.integer("axis"), n.rank(0)), n.flag("exclusive"), false};
+  return n.good ? n.b.create(OpKind::Cumsum, n.in, a) : ValueId();
+}
+
+bool reduce_op(Node& n, std::string_view field, ReduceOp* out) {
+  static constexpr std::pair<std::string_view, ReduceOp> kNames[] = {
+      {"Sum", ReduceOp::Sum}, {"Mean", ReduceOp::Mean}, {"Max", ReduceOp::Max}, {"Min", ReduceOp::Min}, {"Prod", ReduceOp::Prod}};
+  const std::string word = n.word(field);
+  for (const auto& [name, op] : kNames)
+    if (name == word) return *out = op, true;
+  return n.fail(Code::BadAttribute, "\"" + word + "\" is no reduction");
+}
+ValueId reduce(Node& n) {
+  ReduceAttrs a;
+  if (!reduce_op(n, "op", &a.op)) return {};
+  for (int64_t axis : n.integers("axes")) a.axes.push_back(n.axis(axis, n.rank(0)));
+  std::sort(a.axes.begin(), a.axes.end());
+  a.keep_dim = n.flag("keep_dim");
+  return n.good ? n.b.create(OpKind::Reduce, {n.operand(0)}, std::move(a)) : ValueId();
+}
+// Indices only, as floats.
+ValueId topk(Node& n) {
+  TopKAttrs a;
+  a.k = Dim(n.integer("k")), a.axis = n.rank(0) - 1;
+  if (!n.good || !n.count(1, 1)) return {};
+  const NodeId made = n.b.create_node(OpKind::TopK, n.in, a);
+  return made.valid() ? n.b.cast(n.b.graph().result(made, 1), n.type.dtype) : ValueId();
+}
+
+ValueId dot_general(Node& n) {
+  return n.b.create(OpKind::DotGeneral, n.in,
+                    DotGeneralAttrs{n.integers("lhs_batch"), n.integers("rhs_batch"), n.integers("lhs_contracting"),
+                                    n.integers("rhs_contracting")});
+}
+ValueId lora(Node& n) {
+  if (!n.count(4, 4)) return {};
+  const ValueId whole = n.b.matmul(n.in[0], n.in[1]), inner = n.b.matmul(n.in[0], n.in[2]), low = n.b.matmul(inner, n.in[3]);
+  const ValueId scale = n.b.scalar(n.type.dtype, n.number("scale", 1)), scaled = n.b.mul(low, scale);
+  return n.b.add(whole, scaled);
+}
+
+template <OpKind kOp>
+ValueId norm(Node& n) {
+  const NormAttrs a{n.axis(n.integer("axis", -1), n.rank(0)), n.number("eps", 1e-5)};
+  return n.good && n.count(1, 3) ? n.b.create(kOp, n.in, a) : ValueId();
+}
+ValueId layer_norm_2d(Node& n) {
+  if (!n.count(3, 3)) return {};
+  const ValueId rows = n.b.transpose(n.in[0], {0, 2, 3, 1});
+  return n.b.transpose(n.b.create(OpKind::LayerNorm, {rows, n.in[1], n.in[2]}, NormAttrs{3, n.number("eps", 1e-5)}),
+                       {0, 3, 1, 2});
+}
+ValueId group_norm(Node& n) {
+  return n.b.create(OpKind::GroupNorm, n.in, GroupNormAttrs{n.integer("num_groups"), n.number("eps", 1e-5)});
+}
+// x, residual, [bias], gamma, beta. The second result, the sum, is not read.
+template <OpKind kOp>
+ValueId residual_norm(Node& n) {
+  const bool has_bias = n.flag("has_bias");
+  if (!n.count(has_bias ? 5 : 4, has_bias ? 5 : 4)) return {};
+  std::vector<ValueId> in(n.in.begin(), n.in.begin() + 2);
+  in.push_back(has_bias ? n.in[2] : ValueId());
+  in.insert(in.end(), n.in.end() - 2, n.in.end());
+  const NodeId made = n.b.create_node(kOp, in, NormAttrs{n.rank(0) - 1, n.number("eps", 1e-5)});
+  return made.valid() ? n.b.graph().result(made) : ValueId();
+}
+ValueId resize_nearest_2x(Node& n) {
+  if (n.rank(0) != 4) return n.fail(Code::BadShape, "needs one input of rank 4"), ValueId();
+  const auto d = n.b.graph().dims(n.in[0]);
+  DimTable& t = n.b.dims();
+  const Dim N = d[0], C = d[1], H = d[2], W = d[3];
+  const ValueId apart = n.b.reshape(n.in[0], {t.mul(N, C), H, Dim(1), W, Dim(1)});
+  const ValueId twice = n.b.expand(apart, {t.mul(N, C), H, Dim(2), W, Dim(2)});
+  return n.b.reshape(twice, {N, C, t.mul(H, Dim(2)), t.mul(W, Dim(2))});
+}
+
+ConvAttrs conv_attrs(Node& n) {
+  ConvAttrs a;
+  const size_t spatial = static_cast<size_t>(std::max(0, n.rank(0) - 2));
+  const auto list = [&](std::string_view field, int64_t otherwise) {
+    std::vector<int64_t> v = n.integers(field);
+    if (v.empty()) v.assign(spatial, otherwise);
+    return v;
+  };
+  a.strides = list("stride", 1), a.pads_begin = a.pads_end = list("padding", 0);
+  a.dilations = list("dilation", 1), a.output_padding = list("output_padding", 0);
+  a.groups = n.integer("groups", 1);
+  return a;
+}
+template <OpKind kOp>
+ValueId conv(Node& n) {
+  ConvAttrs a = conv_attrs(n);
+  return n.good ? n.b.create(kOp, n.in, std::move(a)) : ValueId();
+}
+ValueId pool(Node& n) {
+  const ConvAttrs c = conv_attrs(n);
+  PoolAttrs a;
+  a.kernel = n.integers("kernel_size"), a.strides = c.strides, a.pads_begin = c.pads_begin, a.pads_end = c.pads_end,
+  a.dilations = c.dilations;
+  a.count_include_pad = true;
+  return reduce_op(n, "kind", &a.op) && n.good ? n.b.create(OpKind::Pool, n.in, std::move(a)) : ValueId();
+}
+
+// Heads packed in the last axis, or an axis of their own.
+std::optional<AttentionLayout> head_layout(Node& n, int64_t heads) {
+  const auto d = n.b.graph().dims(n.in[0]);
+  if (d.size() == 3) return AttentionLayout::Packed;
+  const bool second = d.size() == 4 && d[1] == Dim(heads), third = d.size() == 4 && d[2] == Dim(heads);
+  if (second != third) return second ? AttentionLayout::BHSD : AttentionLayout::BSHD;
+  n.fail(Code::BadShape, second ? "which axis holds the heads is ambiguous: both have their number" : "no axis holds the heads");
+  return std::nullopt;
+}
+
+bool mask_kind(Node& n, std::string_view field, AttentionAttrs* a) {
+  const Field* f = n.find(field);
+  if (!f) return true;
+  JsonReader r(f->value);
+  std::string_view key;
+  if (r.peek() == JsonReader::Kind::Object) {
+    r.begin_object();
+    const bool window = r.next_key(&key) && key == "SlidingWindow" && r.integer(&a->window);
+    a->mask = MaskKind::SlidingWindow;
+    return window || n.fail(Code::BadAttribute, "the mask kind is unknown");
+  }
+  static constexpr std::pair<std::string_view, MaskKind> kNames[] = {
+      {"None", MaskKind::None}, {"Causal", MaskKind::Causal}, {"Custom", MaskKind::Custom}, {"Bias", MaskKind::Bias}};
+  const std::string word = n.word(field);
+  for (const auto& [name, kind] : kNames)
+    if (name == word) return a->mask = kind, true;
+  return n.fail(Code::BadAttribute, "the mask kind \"" + word + "\" is unknown");
+}
+
+ValueId attention(Node& n) {
+  AttentionAttrs a;
+  if (!n.count(3, 4) || !mask_kind(n, n.find("mask") ? "mask" : "mask_kind", &a)) return {};
+  const bool needs_mask = a.mask == MaskKind::Custom || a.mask == MaskKind::Bias;
+  if (needs_mask != (n.in.size() == 4))
+    return n.fail(Code::BadArity, "the mask kind and the number of inputs disagree"), ValueId();
+  a.num_heads = a.num_kv_heads = n.integer("num_heads");
+  const auto layout = n.good ? head_layout(n, a.num_heads) : std::nullopt;
+  if (!layout) return {};
+  a.layout = a.out_layout = *layout;
+  a.scale = n.number("score_scale", 0), a.softcap = n.number("attn_logit_softcap", 0);
+  std::vector<ValueId> in = n.in;
+  if (a.mask == MaskKind::Custom) {  // [B, Sk] of numbers, hidden below 0.5
+    const auto d = n.b.graph().dims(in[3]);
+    if (d.size() != 2) return n.fail(Code::BadShape, "a custom mask has the shape [batch, keys]"), ValueId();
+    const ValueId rows = n.b.reshape(in[3], {d[0], Dim(1), Dim(1), d[1]});
+    in[3] = n.b.create(OpKind::Ge, {rows, n.b.scalar(n.b.graph().dtype(rows), 0.5)});
+    a.finite_mask = true;
+  }
+  return n.good ? n.b.create(OpKind::Attention, in, a) : ValueId();
+}
+ValueId rope(Node& n) {
+  RopeAttrs a;
+  a.head_dim = n.integer("head_dim"), a.n_rot = n.integer("n_rot", a.head_dim);
+  a.layout = n.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BSHD;
+  return n.good && n.count(3, 3) ? n.b.create(OpKind::Rope, n.in, a) : ValueId();
+}
+
+bool epilogue(Node& n, Epilogue* e) {
+  if (!n.find("activation")) return true;
+  const std::string word = n.word("activation");
+  const auto op = op_from_name(word);
+  if (!op || !has_trait(*op, kActivation))
+    return n.fail(Code::UnsupportedAttribute, "the activation \"" + word + "\" is unknown");
+  return *e = {true, *op, 0, 0}, true;
+}
+template <OpKind kOp>
+ValueId linear(Node& n) {
+  FusedMatMulAttrs a;
+  return epilogue(n, &a.act) && n.count(2, 3) ? n.b.create(kOp, n.in, a) : ValueId();
+}
+ValueId fused_swiglu(Node& n) {
+  SwiGLUAttrs a;
+  a.gate_first = n.flag("gate_first");
+  if (!n.count(1, 1)) return {};
+  const ValueId v = n.b.create(OpKind::FusedSwiGLU, n.in, a);
+  return v.valid() ? n.b.cast(v, n.type.dtype) : v;
+}
+ValueId shared_linear_pair(Node& n) {
+  const int64_t slot = n.integer("slot", 0);
+  if (slot < 0 || slot > 1) return n.fail(Code::BadAttribute, "\"slot\" is 0 or 1"), ValueId();
+  if (!n.count(3, 3)) return {};
+  const NodeId made = n.b.create_node(OpKind::SharedLinearPair, n.in, NoAttrs{});
+  return made.valid() ? n.b.graph().result(made, static_cast<size_t>(slot)) : ValueId();
+}
+ValueId decoder(Node& n) {
+  DecoderAttrs a;
+  AttentionAttrs mask;
+  mask.mask = MaskKind::Causal;
+  a.num_heads = n.integer("num_heads"), a.head_dim = n.integer("head_dim"),
+  a.num_kv_heads = n.integer("num_kv_heads", a.num_heads);
+  a.eps = n.number("eps", 1e-5);
+  if (!n.good || !mask_kind(n, "mask", &mask)) return {};
+  a.mask = mask.mask;
+  return n.b.create(OpKind::LlamaDecoderBlock, n.in, a);
+}
+
+// Scales are attributes here, operands there.
+template <OpKind kOp>
+ValueId quantise(Node& n) {
+  const std::vector<double> scales = n.numbers("scales");
+  std::vector<int64_t> zeros = n.integers("zero_points");
+  zeros.resize(scales.size());
+  if (!n.good || !n.count(1, 1)) return {};
+  if (scales.empty() || std::ranges::any_of(scales, [](double s) { return !(s > 0) || s - s != 0; }))
+    return n.fail(Code::BadAttribute, "scales must be positive numbers"), ValueId();
+  if (std::ranges::any_of(zeros, [](int64_t z) { return z < -128 || z > 127; }))
+    return n.fail(Code::BadAttribute, "zero points lie in -128..127"), ValueId();
+  QuantAttrs a;
+  const bool per_axis = n.find("axis") != nullptr;
+  if (per_axis) a.axis = n.axis(n.integer("axis"), n.rank(0));
+  else if (scales.size() != 1) return n.fail(Code::BadAttribute, "several scales need an axis"), ValueId();
+  a.to = n.type.dtype;
+  const DType real = kOp == OpKind::Quantize ? n.b.graph().dtype(n.in[0]) : n.type.dtype;
+  std::vector<std::byte> bytes, points;
+  for (double s : scales)
+    for (std::byte x : element_bytes(real, s)) bytes.push_back(x);
+  for (int64_t z : zeros) points.push_back(static_cast<std::byte>(z));
+  if (bytes.empty()) return n.fail(Code::BadType, "needs a float type"), ValueId();
+  const std::vector<int64_t> dims = per_axis ? std::vector<int64_t>{static_cast<int64_t>(scales.size())} : std::vector<int64_t>{};
+  const ValueId scale = n.b.constant(make_data(real, dims, bytes)), zero = n.b.constant(make_data(DType::I8, dims, points));
+  return n.b.create(kOp, {n.in[0], scale, zero}, a);
+}
+
+ValueId if_(Node& n) {
+  std::vector<GraphId> bodies;
+  for (const char* branch : {"then_branch", "else_branch"}) {
+    const Field* f = n.find(branch);
+    if (!f) return n.fail(Code::BadGraph, "\"" + std::string(branch) + "\" is missing"), ValueId();
+    const GraphId id = read_reference_body(n, *f, branch + std::to_string(n.doc.module.graph_count()));
+    if (!id.valid()) return n.good = false, ValueId();
+    bodies.push_back(id);
+  }
+  const NodeId made = n.count(1, ~size_t{0}) ? n.b.create_node(OpKind::If, n.in, NoAttrs{}, bodies) : NodeId();
+  return made.valid() ? n.b.graph().result(made) : ValueId();
+}
+
+// Operands of a step: {"Input": i} or {"Step": i}.
+struct StepReader {
+  Node& n;
+  std::vector<RegionStep>& steps;
+  std::vector<DType> types;
+
+  bool argument(JsonReader& r, uint16_t* arg, DType* type) {
+    std::string_view key;
+    int64_t i = 0;
+    if (!r.begin_object() || !r.next_key(&key)) return false;
+    const bool step = key == "Step";
+    const auto limit = static_cast<int64_t>(step ? steps.size() : n.in.size());
+    if ((!step && key != "Input") || !r.integer(&i) || i < 0 || i >= limit)
+      return n.fail(Code::BadAttribute, "a step reads what does not exist");
+    *arg = static_cast<uint16_t>(i | (step ? RegionStep::kStep : 0));
+    *type = step ? types[static_cast<size_t>(i)] : n.b.graph().dtype(n.in[static_cast<size_t>(i)]);
+    return !r.next_key(&key) && r.ok();
+  }
+
+  bool step(JsonReader& r) {
+    RegionStep s;
+    std::string_view kind;
+    if (!r.begin_object() || !r.next_key(&kind)) return false;
+    const std::string tag(kind);
+    size_t i = 0;
+    DType first = DType::F32, second = DType::F32;
+    std::string word;
+    for (r.begin_array(); r.next_item(); ++i) {
+      if (i == 0 && tag != "Where") {
+        if (!r.string(&word)) return false;
+        continue;
+      }
+      const size_t a = tag == "Where" ? i : i - 1;
+      if (a >= s.args.size()) return n.fail(Code::BadAttribute, "a step has too many operands");
+      DType t{};
+      if (!argument(r, &s.args[a], &t)) return false;
+      if (a == 0) first = t;
+      if (a == 1) second = t;
+    }
+    if (!r.ok()) return false;
+    const auto op = tag == "Where" ? OpKind::Where : tag == "Cast" ? OpKind::Cast : op_from_name(word).value_or(OpKind::Return);
+    const auto to = tag == "Cast" ? dtype_from_name(word) : std::nullopt;
+    if (!has_trait(op, kElementwise) || (tag == "Cast" && !to))
+      return n.fail(Code::UnsupportedOp, "the step \"" + word + "\" is unknown");
+    s.op = op;
+    s.dtype = to ? *to : has_trait(op, kCompare) ? DType::Bool : op == OpKind::Where ? second : first;
+    types.push_back(s.dtype);
+    steps.push_back(s);
+    return !r.next_key(&kind) && r.ok();
+  }
+};
+ValueId region(Node& n) {
+  RegionAttrs a;
+  const Field* f = n.find("chain");
+  if (!f) return n.fail(Code::BadAttribute, "\"chain\" is missing"), ValueId();
+  JsonReader r(f->value);
+  StepReader steps{n, a.steps, {}};
+  for (r.begin_array(); r.next_item();)
+    if (!steps.step(r)) break;
+  if (!r.ok()) n.fail(Code::BadJson, "\"chain\": " + r.error());
+  return n.good ? n.b.create(OpKind::ElementwiseRegion, n.in, std::move(a)) : ValueId();
+}
+
+ValueId residual_rms_block(Node& n) {
+  return n.count(2, 4) ? n.b.create(OpKind::ResidualRmsNorm, n.in, NormAttrs{n.rank(0) - 1, n.number("eps", 1e-5)}) : ValueId();
+}
+
+struct Row {
+  std::string_view name;
+  ReferenceHandler make;
+  bool block = false;  // of the HIR
+};
+constexpr Row kRows[] = {
+    {"Input", input},
+    {"Param", param},
+    {"Constant", constant},
+    {"Activation", activation},
+    {"Binary", binary},
+    {"Compare", compare},
+    {"Cast", cast},
+    {"Where", plain<OpKind::Where>},
+    {"ElementwiseRegion", region},
+    {"Reshape", reshape},
+    {"Expand", expand},
+    {"Transpose", transpose},
+    {"Narrow", narrow},
+    {"Concat", with_axis<OpKind::Concat>},
+    {"Gather", with_axis<OpKind::Gather>},
+    {"Softmax", with_axis<OpKind::Softmax>},
+    {"Cumsum", cumsum},
+    {"Reduce", reduce},
+    {"TopK", topk},
+    {"MatMul", plain<OpKind::MatMul>},
+    {"DotGeneral", dot_general},
+    {"LoraMatMul", lora},
+    {"LayerNorm", norm<OpKind::LayerNorm>},
+    {"LayerNorm2d", layer_norm_2d},
+    {"RmsNorm", norm<OpKind::RmsNorm>},
+    {"GroupNorm", group_norm},
+    {"ResizeNearest2x", resize_nearest_2x},
+    {"Conv", conv<OpKind::Conv>},
+    {"ConvTranspose2d", conv<OpKind::ConvTranspose>},
+    {"Pool", pool},
+    {"Attention", attention},
+    {"Rope", rope},
+    {"RoPE", rope},
+    {"SelectiveScan", plain<OpKind::SelectiveScan>},
+    {"FusedMatMulBiasAct", linear<OpKind::FusedMatMulBiasAct>},
+    {"FusedResidualLN", residual_norm<OpKind::FusedResidualLN>},
+    {"FusedResidualRmsNorm", residual_norm<OpKind::FusedResidualRmsNorm>},
+    {"FusedSwiGLU", fused_swiglu},
+    {"Quantize", quantise<OpKind::Quantize>},
+    {"Dequantize", quantise<OpKind::Dequantize>},
+    {"If", if_},
+    {"Linear", linear<OpKind::Linear>, true},
+    {"LinearFused", linear<OpKind::LinearFused>, true},
+    {"SharedLinearPair", shared_linear_pair, true},
+    {"SwiGLU", plain<OpKind::SwiGLU>, true},
+    {"DepthwiseConv1dCausal", plain<OpKind::DepthwiseConv1dCausal>, true},
+    {"ResidualRmsNorm", residual_rms_block, true},
+    {"LlamaDecoderBlock", decoder, true},
+};
+
+const Row* find_row(std::string_view name) {
+  static const auto index = [] {
+    std::unordered_map<std::string_view, const Row*> m;
+    for (const Row& r : kRows) m.emplace(r.name, &r);
+    return m;
+  }();
+  const auto it = index.find(name);
+  return it == index.end() ? nullptr : it->second;
+}
+
+}  // namespace
+
+ReferenceHandler find_reference_op(std::string_view name) {
+  const Row* r = find_row(name);
+  return r ? r->make : nullptr;
+}
+bool is_reference_block(std::string_view name) {
+  const Row* r = find_row(name);
+  return r && r->block;
+}
+
+}  // namespace rlxc::import_json

@@ -1,0 +1,107 @@
+// Operators whose result sizes depend on data. A size that only data tell enters the graph through Iota: what follows are gathers
+// with computed indices, so that every use of the size is a use of the value.
+#include "import/onnx/dynamic.h"
+
+#include <array>
+
+#include "import/onnx/handlers.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+ValueId number(Op& op, int64_t v) { return op.b.scalar(DType::I64, static_cast<double>(v)); }
+
+ValueId size_value(Op& op, Dim d) {
+  if (const auto v = op.dims().constant_value(d)) return number(op, *v);
+  return op.b.create(OpKind::DimValue, {}, DimsAttrs{{d}, true});
+}
+
+// Element `i` of a vector of integers, as an i64 scalar.
+ValueId element(Op& op, ValueId vector, int64_t i) {
+  if (vector.valid() && op.graph().rank(vector) == 0) return op.b.cast(vector, DType::I64);
+  return op.b.cast(op.b.reshape(op.b.narrow(vector, 0, Dim(i), Dim(1)), {}), DType::I64);
+}
+
+ValueId at_least(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::Max, {v, bound}); }
+ValueId at_most(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::Min, {v, bound}); }
+
+}  // namespace
+
+ValueId iota(Op& op, ValueId n) { return op.b.unary(OpKind::Iota, op.b.reshape(op.b.cast(n, DType::I64), {})); }
+
+ValueId broadcast_to(Op& op, ValueId x, ValueId sizes, int64_t count) {
+  if (!x.valid() || !sizes.valid()) return {};
+  std::vector<Dim> have(op.graph().dims(x).begin(), op.graph().dims(x).end());
+  while (static_cast<int64_t>(have.size()) < count) have.insert(have.begin(), Dim(1));
+  x = op.b.reshape(x, have);
+  const auto skip = static_cast<int64_t>(have.size()) - count;
+  for (int64_t i = 0; i < count && x.valid(); ++i) {
+    const int64_t axis = skip + i;
+    const ValueId own = size_value(op, have[static_cast<size_t>(axis)]);
+    const ValueId n = at_least(op, element(op, sizes, i), have[static_cast<size_t>(axis)] == Dim(1) ? number(op, 0) : own);
+    x = op.b.create(OpKind::Gather, {x, at_most(op, iota(op, n), op.b.sub(own, number(op, 1)))}, AxisAttrs{axis});
+  }
+  return x;
+}
+
+void range_by_data(Op& op) {
+  const DType t = op.dtype(0);
+  std::array<ValueId, 3> v;
+  for (size_t i = 0; i < 3; ++i) v[i] = op.b.reshape(op.in(i), {});
+  const ValueId span = op.b.cast(op.b.sub(v[1], v[0]), DType::F64), n = op.b.unary(OpKind::Ceil, op.b.div(span, op.b.cast(v[2], DType::F64)));
+  op.set(0, op.b.add(v[0], op.b.mul(op.b.cast(iota(op, n), t), v[2])));
+}
+
+ValueId slice_by_data(Op& op, ValueId x, int64_t axis, ValueId starts, ValueId ends, int64_t i, int64_t step) {
+  if (!x.valid()) return {};
+  const ValueId zero = number(op, 0), size = size_value(op, op.graph().dims(x)[static_cast<size_t>(axis)]);
+  const ValueId last = step > 0 ? size : op.b.sub(size, number(op, 1));
+  const auto place = [&](ValueId v, int64_t lowest) {
+    v = element(op, v, i);
+    v = op.b.create(OpKind::Where, {op.b.create(OpKind::Lt, {v, zero}), op.b.add(at_least(op, v, op.b.sub(number(op, -1), size)), size), v});
+    return at_most(op, at_least(op, v, number(op, lowest)), last);
+  };
+  const ValueId start = place(starts, 0), end = place(ends, step > 0 ? 0 : -1);
+  const ValueId span = step > 0 ? op.b.sub(end, start) : op.b.sub(start, end);
+  const int64_t stride = step > 0 ? step : -step;
+  const ValueId n = op.b.div(op.b.add(at_least(op, span, zero), number(op, stride - 1)), number(op, stride));
+  return op.b.create(OpKind::Gather, {x, op.b.add(start, op.b.mul(iota(op, n), number(op, step)))}, AxisAttrs{axis});
+}
+
+void non_zero(Op& op) { op.set(0, op.b.unary(OpKind::NonZero, op.in(0))); }
+
+void compress(Op& op) {
+  ValueId x = op.in(0);
+  int64_t axis = 0;
+  if (op.has_attr("axis")) {
+    const auto given = op.axis(op.i("axis", 0), op.rank(0));
+    if (!given) return;
+    axis = *given;
+  } else {
+    x = op.b.reshape(x, {op.dims().product(op.sizes(0))});
+  }
+  if (op.dtype(1) != DType::Bool || op.rank(1) != 1) return (void)op.fail(Code::BadType, "the condition must be a vector of bools, is " + op.show(1));
+  const ValueId found = op.b.unary(OpKind::NonZero, op.in(1));
+  if (found.valid()) op.set(0, op.b.create(OpKind::Gather, {x, op.b.reshape(found, {op.graph().dims(found)[1]})}, AxisAttrs{axis}));
+}
+
+void unique(Op& op) {
+  UniqueAttrs a;
+  a.sorted = op.i("sorted", 1) != 0;
+  a.flat = !op.has_attr("axis");
+  if (!a.flat) {
+    const auto axis = op.axis(op.i("axis", 0), op.rank(0));
+    if (!axis) return;
+    a.axis = *axis;
+  }
+  const NodeId n = op.b.create_node(OpKind::Unique, std::array{op.in(0)}, a);
+  for (size_t i = 0; n.valid() && i < op.outputs(); ++i) op.set(i, op.graph().result(n, i));
+}
+
+void non_max_suppression(Op& op) {
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < op.inputs(); ++i) operands.push_back(op.in(i));
+  op.set(0, op.b.create(OpKind::NonMaxSuppression, operands, NmsAttrs{op.i("center_point_box", 0) != 0}));
+}
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,14 @@
+// Forms of regular operators for sizes that only data tell.
+#pragma once
+#include "import/onnx/op.h"
+
+namespace rlxc::onnx_import {
+
+ValueId iota(Op&, ValueId n);  // 0..n-1, i64
+// x broadcast to the `count` sizes that a vector of integers holds (numpy, both ways).
+ValueId broadcast_to(Op&, ValueId x, ValueId sizes, int64_t count);
+// One axis of a Slice: start and end are elements `i` of two vectors.
+ValueId slice_by_data(Op&, ValueId x, int64_t axis, ValueId starts, ValueId ends, int64_t i, int64_t step);
+void range_by_data(Op&);
+
+}  // namespace rlxc::onnx_import

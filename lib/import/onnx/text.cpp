@@ -1,0 +1,47 @@
+// Strings and n-grams.
+#include "import/onnx/handlers.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+std::vector<std::string> strings(Op& op, std::string_view name) {
+  std::vector<std::string> out;
+  if (const AttributeView* a = op.node().attribute(name))
+    for (std::string_view s : a->strings()) out.emplace_back(s);
+  return out;
+}
+
+}  // namespace
+
+void string_normalizer(Op& op) {
+  StringNormalizeAttrs a;
+  const std::string_view change = op.s("case_change_action", "NONE");
+  if (change != "NONE" && !op.choose("case_change_action", change == "LOWER" ? "lower" : change == "UPPER" ? "upper" : change, &a.change)) return;
+  a.case_sensitive = op.i("is_case_sensitive", 0) != 0;
+  a.stopwords = strings(op, "stopwords");
+  op.set(0, op.b.create(OpKind::StringNormalize, {op.in(0)}, std::move(a)));
+}
+
+void string_concat(Op& op) { op.set(0, op.b.create(OpKind::StringConcat, {op.in(0), op.in(1)})); }
+
+void string_split(Op& op) {
+  const ValueId x = op.in(0);
+  const NodeId n = op.b.create_node(OpKind::StringSplit, {&x, 1}, StringSplitAttrs{std::string(op.s("delimiter", "")), op.i("maxsplit", -1)});
+  for (size_t i = 0; n.valid() && i < op.outputs(); ++i) op.set(i, op.graph().result(n, i));
+}
+
+void tf_idf_vectorizer(Op& op) {
+  NgramAttrs a;
+  if (!op.choose("mode", op.s("mode", ""), &a.mode)) return;
+  a.min_length = op.i("min_gram_length", 1);
+  a.max_length = op.i("max_gram_length", 1);
+  a.max_skip = op.i("max_skip_count", 0);
+  a.counts = op.ints("ngram_counts");
+  a.indexes = op.ints("ngram_indexes");
+  a.pool_ints = op.ints("pool_int64s");
+  a.pool_strings = strings(op, "pool_strings");
+  a.weights = op.floats("weights");
+  op.set(0, op.b.create(OpKind::Ngram, {op.in(0)}, std::move(a)));
+}
+
+}  // namespace rlxc::onnx_import

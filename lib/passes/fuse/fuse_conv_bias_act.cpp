@@ -1,0 +1,52 @@
+#include "passes/fuse/fuse_conv_bias_act.h"
+
+#include "passes/fuse/epilogue.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+using namespace fuse;
+
+int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
+  ValueId value = g.result(n), residual;
+  std::vector<NodeId> members{n};
+  Epilogue act;
+  if (const auto r = match_residual(g, value)) {
+    residual = r->residual;
+    value = g.result(r->node);
+    members.push_back(r->node);
+  }
+  if (const auto e = match_epilogue(g, value)) {
+    if (allowed(ctx, e->act)) {
+      act = e->act;
+      value = g.result(e->node);
+      members.push_back(e->node);
+    } else {
+      ctx.decisions.push_back(declined(g, "conv_bias_act", n, "epilogue_unsupported", std::string(name(e->act.op)) + " is no epilogue of target " + ctx.target.name));
+    }
+  }
+  if (members.size() == 1) return 0;
+  Builder b(g, nullptr, g.def(value));
+  const ValueId y = b.create(OpKind::FusedConvBiasAct, {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual}, FusedConvAttrs{g.attrs<ConvAttrs>(n), act});
+  if (!y.valid()) return 0;
+  Decision d = fused(g, "conv_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g, g.result(n)));
+  if (act.has) d.detail = name(act.op);
+  ctx.decisions.push_back(std::move(d));
+  replace(g, value, y);
+  return 1;
+}
+
+}  // namespace
+
+PassResult fuse_conv_bias_act(Module& m, PassContext& ctx) {
+  int64_t found = 0;
+  if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedConvBiasAct))) return {};
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Conv && is_float(g, g.result(n))) found += visit(g, n, ctx);
+  });
+  return {found > 0, {{"conv_bias_act", found}}};
+}
+
+}  // namespace rlxc

@@ -1,0 +1,140 @@
+#include "passes/fuse/fuse_matmul_bias_act.h"
+
+#include <algorithm>
+
+#include "passes/fuse/epilogue.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+using namespace fuse;
+
+struct Tail {
+  ValueId bias, residual;
+  ValueId biased;  // the value that the bias is added to
+  Epilogue act;
+  ValueId value;  // the last one taken
+  std::vector<NodeId> nodes;
+};
+
+class MatMulEpilogue {
+ public:
+  MatMulEpilogue(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx) {}
+
+  int64_t run() {
+    int64_t found = 0;
+    for (NodeId n : g_.nodes())
+      if (g_.op(n) == OpKind::MatMul && is_float(g_, g_.result(n))) found += visit(n);
+    return found;
+  }
+
+ private:
+  void decline(NodeId n, std::string_view reason, std::string detail, std::string hint = {}) {
+    ctx_.decisions.push_back(declined(g_, "matmul_bias_act", n, reason, std::move(detail), std::move(hint)));
+  }
+
+  // Add of a row; declines are recorded only where a bias really stays outside.
+  bool take_bias(NodeId matmul, Tail& t) {
+    const ValueId v = t.value;
+    const NodeId add = g_.only_user(v);
+    if (!add.valid()) {
+      for (const auto use : g_.uses(v)) {
+        if (g_.op(use.user) != OpKind::Add) continue;
+        const ValueId row = other(g_, use.user, v);
+        if (row.valid() && is_row(g_, row, v) && is_weight(g_, row))
+          decline(matmul, "multi_consumer", std::to_string(g_.use_count(v)) + " readers of the product", "read the product only through the bias");
+      }
+      return false;
+    }
+    if (add == g_.terminator() || g_.op(add) != OpKind::Add) return false;
+    const ValueId row = other(g_, add, v);
+    if (!row.valid() || !is_row(g_, row, v)) return false;
+    if (!same_type(g_, g_.result(add), v)) {
+      decline(matmul, "bias_shape", "the sum is larger than the product");
+      return false;
+    }
+    t.bias = row;
+    t.biased = v;
+    take(add, t);
+    return true;
+  }
+
+  void take(NodeId n, Tail& t) {
+    t.nodes.push_back(n);
+    t.value = g_.result(n);
+  }
+
+  // A Reshape that keeps rows whole may lie between the product and what follows it.
+  bool take_reshape(Tail& t) {
+    const NodeId n = g_.only_user(t.value);
+    if (!n.valid() || g_.op(n) != OpKind::Reshape) return false;
+    const auto from = g_.dims(t.value), to = g_.dims(g_.result(n));
+    if (to.empty() || to.back() != from.back()) return false;
+    take(n, t);
+    return true;
+  }
+
+  int64_t visit(NodeId n) {
+    Tail t;
+    t.value = g_.result(n);
+    t.nodes.push_back(n);
+    take_bias(n, t);
+    Tail ahead = t;
+    const bool reshaped = take_reshape(ahead);
+    Tail& last = reshaped ? ahead : t;
+    if (reshaped && !last.bias.valid()) take_bias(n, last);
+    bool any = last.bias.valid();
+    if (const auto r = match_residual(g_, last.value)) {
+      last.residual = r->residual;
+      take(r->node, last);
+      any = true;
+    }
+    if (const auto e = match_epilogue(g_, last.value)) {
+      if (allowed(ctx_, e->act)) {
+        last.act = e->act;
+        take(e->node, last);
+        any = true;
+      } else {
+        decline(n, "epilogue_unsupported", std::string(name(e->act.op)) + " is no epilogue of target " + ctx_.target.name);
+      }
+    }
+    const bool use_ahead = reshaped && (ahead.residual.valid() || ahead.act.has || (ahead.bias.valid() && !t.bias.valid()));
+    const Tail& final = reshaped && !use_ahead ? t : last;
+    if (!any || final.nodes.size() == 1) return 0;
+    return emit(n, final);
+  }
+
+  int64_t emit(NodeId n, const Tail& t) {
+    const NodeId root = g_.def(t.value);
+    const ValueId product = g_.result(n);
+    const auto& m = g_.attrs<MatMulAttrs>(n);
+    Builder b(g_, nullptr, root);
+    const std::vector<Dim> inner(g_.dims(product).begin(), g_.dims(product).end()), outer(g_.dims(t.value).begin(), g_.dims(t.value).end());
+    const ValueId bias = t.bias.valid() ? as_row(b, t.bias, t.biased) : ValueId();
+    const ValueId residual = t.residual.valid() ? b.reshape(t.residual, inner) : ValueId();
+    const ValueId y = b.create(OpKind::FusedMatMulBiasAct, {g_.operand(n, 0), g_.operand(n, 1), bias, residual}, FusedMatMulAttrs{m.trans_a, m.trans_b, t.act});
+    if (!y.valid()) return 0;
+    std::vector<NodeId> members = t.nodes;
+    std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });
+    Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, product));
+    if (t.act.has) d.detail = name(t.act.op);
+    ctx_.decisions.push_back(std::move(d));
+    replace(g_, t.value, b.reshape(y, outer));
+    return 1;
+  }
+
+  Graph& g_;
+  PassContext& ctx_;
+};
+
+}  // namespace
+
+PassResult fuse_matmul_bias_act(Module& m, PassContext& ctx) {
+  int64_t found = 0;
+  if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedMatMulBiasAct))) return {};
+  each_graph(m, [&](Graph& g) { found += MatMulEpilogue(g, ctx).run(); });
+  return {found > 0, {{"matmul_bias_act", found}}};
+}
+
+}  // namespace rlxc

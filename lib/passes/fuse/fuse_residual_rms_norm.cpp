@@ -1,0 +1,11 @@
+#include "passes/fuse/fuse_residual_rms_norm.h"
+
+#include "passes/fuse/residual_norm.h"
+
+namespace rlxc {
+
+PassResult fuse_residual_rms_norm(Module& m, PassContext& ctx) {
+  return fuse_residual_norm(m, ctx, OpKind::RmsNorm, OpKind::FusedResidualRmsNorm, "residual_rms_norm");
+}
+
+}  // namespace rlxc

@@ -1,0 +1,135 @@
+#include "passes/fuse/fuse_shared_input_matmul.h"
+
+#include <algorithm>
+
+#include "passes/match.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr uint32_t kFar = 96;  // members that lie further apart would keep their results alive for long
+
+struct Member {
+  NodeId matmul;
+  ValueId bias;   // with the Add that adds it, if there is one
+  ValueId value;  // the result that is replaced
+};
+
+class SharedInput {
+ public:
+  SharedInput(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), order_(g), known_(g.node_capacity()) {}
+
+  int64_t run() {
+    for (NodeId n : g_.nodes())
+      if (n.raw < known_ && candidate(n)) readers_of(g_.operand(n, 0));
+    return merged_;
+  }
+
+ private:
+  bool candidate(NodeId n) const {
+    return g_.op(n) == OpKind::MatMul && !g_.attrs<MatMulAttrs>(n).trans_a && g_.rank(g_.operand(n, 1)) == 2 && g_.operand(n, 0) != g_.operand(n, 1) &&
+           is_float(g_, g_.result(n)) && g_.dims(g_.result(n)).back() != Dim(0);
+  }
+
+  Member member(NodeId n) const {
+    Member m{n, {}, g_.result(n)};
+    const NodeId add = g_.only_user(m.value);
+    if (!add.valid() || g_.op(add) != OpKind::Add) return m;
+    const ValueId v = other(g_, add, m.value);
+    if (v.valid() && is_row(g_, v, m.value) && is_weight(g_, v) && same_dims(g_, g_.result(add), m.value) && g_.rank(v) > 0 &&
+        g_.dims(v).back() == g_.dims(m.value).back())
+      m.bias = v, m.value = g_.result(add);
+    return m;
+  }
+
+  // All products that read x, in execution order, cut where two neighbours lie far apart.
+  void readers_of(ValueId x) {
+    seen_.resize(g_.value_capacity());
+    if (seen_[x.raw]) return;
+    seen_[x.raw] = true;
+    std::vector<NodeId> nodes;
+    for (const auto use : g_.uses(x))
+      if (use.index == 0 && use.user.raw < known_ && candidate(use.user)) nodes.push_back(use.user);
+    std::ranges::sort(nodes, {}, [&](NodeId n) { return order_.at(n); });
+    for (size_t i = 0, end; i < nodes.size(); i = end) {
+      for (end = i + 1; end < nodes.size() && order_.at(nodes[end]) - order_.at(nodes[end - 1]) <= kFar;) ++end;
+      if (end - i > 1) merge({nodes.begin() + static_cast<std::ptrdiff_t>(i), nodes.begin() + static_cast<std::ptrdiff_t>(end)}, x);
+    }
+  }
+
+  void merge(std::span<const NodeId> nodes, ValueId x) {
+    std::vector<Member> members;
+    std::optional<MatMulAttrs> layout;
+    bool biased = false, sized = true;
+    for (NodeId n : nodes) {
+      const auto& a = g_.attrs<MatMulAttrs>(n);
+      const char* reason = !is_weight(g_, g_.operand(n, 1)) ? "runtime_weights" : layout && a.trans_b != layout->trans_b ? "layout_differs" : nullptr;
+      if (reason) {
+        ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason, "reads " + g_.label(g_.def(x)) + " as others do", "give all products of one value constant weights of one layout"));
+        continue;
+      }
+      layout = a;
+      members.push_back(member(n));
+      biased = biased || members.back().bias.valid();
+      sized = sized && g_.dims(members.back().value).back().is_static();
+    }
+    if (members.size() < 2) return;
+    if (biased && !sized)  // a missing bias would be zeros of an unknown number
+      for (Member& m : members) m = {m.matmul, {}, g_.result(m.matmul)};
+    emit(members, x, *layout, biased && sized);
+    merged_ += static_cast<int64_t>(members.size());
+  }
+
+  void emit(const std::vector<Member>& members, ValueId x, const MatMulAttrs& attrs, bool biased) {
+    DimTable& dims = g_.module().dims;
+    const NodeId at = members[0].matmul;
+    std::vector<ValueId> weights, biases;
+    std::vector<NodeId> nodes;
+    Builder b(g_, nullptr, at);
+    for (const Member& m : members) {
+      const ValueId w = g_.operand(m.matmul, 1);
+      order_.hoist(g_, w, at);
+      weights.push_back(w);
+      nodes.push_back(m.matmul);
+      if (!biased) continue;
+      if (m.bias.valid()) {
+        order_.hoist(g_, m.bias, at);
+        biases.push_back(as_row(b, m.bias, m.value));
+        continue;
+      }
+      const DType t = g_.dtype(m.value);
+      biases.push_back(b.constant(make_splat(t, {g_.dims(m.value).back().size()}, element_bytes(t, 0))));
+    }
+    ValueId y = b.matmul(x, b.concat(weights, attrs.trans_b ? 0 : 1), false, attrs.trans_b);
+    if (biased) y = b.add(y, b.concat(biases, 0));
+    Decision d = fused(g_, "shared_input_matmul", at, nodes, static_cast<int64_t>(members.size() - 1) * bytes(g_, x));
+    ctx_.decisions.push_back(std::move(d));
+    std::vector<ValueId> parts;  // all made before the place where they go is erased
+    Dim start(0);
+    for (const Member& m : members) {
+      const Dim len = g_.dims(m.value).back();
+      parts.push_back(b.narrow(y, g_.rank(y) - 1, start, len));
+      start = dims.add(start, len);
+    }
+    for (size_t i = 0; i < parts.size(); ++i) replace(g_, members[i].value, parts[i]);
+  }
+
+  Graph& g_;
+  PassContext& ctx_;
+  Order order_;
+  size_t known_;            // nodes made later have larger ids
+  std::vector<bool> seen_;  // by value: its readers are done
+  int64_t merged_ = 0;
+};
+
+}  // namespace
+
+PassResult fuse_shared_input_matmul(Module& m, PassContext& ctx) {
+  int64_t merged = 0;
+  each_graph(m, [&](Graph& g) { merged += SharedInput(g, ctx).run(); });
+  return {merged > 0, {{"matmul", merged}}};
+}
+
+}  // namespace rlxc

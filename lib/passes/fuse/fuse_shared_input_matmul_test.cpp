@@ -1,0 +1,90 @@
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fuse_shared_input_matmul";
+
+int64_t matmuls(const Rewrite& r) {
+  int64_t n = 0;
+  for (NodeId k : r.after->main().nodes()) n += r.after->main().op(k) == OpKind::MatMul;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("fuse_shared_input_matmul: query, key and value of different widths, with and without bias") {
+  for (const int biases : {0, 2, 3})
+    for (const bool trans : {false, true}) {
+      const Rewrite r(kPass, [&](Builder& b) {
+        const ValueId x = f32_input(b, "x", {2, 3, 8});
+        std::vector<ValueId> out;
+        const int64_t widths[] = {8, 4, 4};
+        for (int i = 0; i < 3; ++i) {
+          const std::string id = std::to_string(i);
+          const int64_t n = widths[i];
+          ValueId y = b.matmul(x, f32_param(b, "w" + id, trans ? std::vector<int64_t>{n, 8} : std::vector<int64_t>{8, n}), false, trans);
+          if (i < biases) y = b.add(y, f32_param(b, "bias" + id, {n}));
+          out.push_back(b.unary(OpKind::Tanh, y));
+        }
+        return out;
+      });
+      CHECK(matmuls(r) == 1);
+      CHECK(r.run.decisions.at(0).members.size() == 3);
+      CHECK(r.run.decisions.at(0).launches_saved == 2);
+    }
+}
+
+TEST_CASE("fuse_shared_input_matmul: symbolic rows, widths and weights that are declared late") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {b.dims().symbol("s"), 8});
+    const ValueId first = b.unary(OpKind::Tanh, b.matmul(x, f32_param(b, "w", {8, 4})));
+    return std::vector{first, b.matmul(x, b.transpose(f32_param(b, "late", {4, 8}), {1, 0}))};
+  });
+  CHECK(matmuls(r) == 1);
+}
+
+TEST_CASE("fuse_shared_input_matmul: products that are outputs keep their values") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {3, 8});
+    const ValueId p = b.matmul(x, f32_param(b, "p", {8, 4})), q = b.matmul(x, f32_param(b, "q", {8, 4}));
+    return std::vector{p, b.add(p, f32_param(b, "bias", {4})), q};
+  });
+  CHECK(matmuls(r) == 1);
+}
+
+TEST_CASE("fuse_shared_input_matmul: weights known only at run time, of another layout, or the other operand") {
+  const Rewrite runtime(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {3, 8});
+    return std::vector{b.matmul(x, f32_input(b, "u", {8, 4})), b.matmul(x, f32_param(b, "w", {8, 4}))};
+  });
+  CHECK_FALSE(runtime.result.changed);
+  CHECK(runtime.first_decline() == "runtime_weights");
+  const Rewrite layout(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {3, 8});
+    return std::vector{b.matmul(x, f32_param(b, "u", {8, 4})), b.matmul(x, f32_param(b, "w", {4, 8}), false, true)};
+  });
+  CHECK_FALSE(layout.result.changed);
+  CHECK(layout.first_decline() == "layout_differs");
+  const Rewrite right(kPass, [](Builder& b) {
+    const ValueId w = f32_param(b, "w", {8, 4});
+    return std::vector{b.matmul(f32_input(b, "x", {3, 8}), w), b.matmul(f32_input(b, "z", {2, 8}), w)};
+  });
+  CHECK_FALSE(right.result.changed);
+}
+
+TEST_CASE("fuse_shared_input_matmul: 20,000 far readers of one value in n log n") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = f32_input(b, "x", {2, 2}), w = f32_param(b, "w", {2, 2});
+  ValueId y = x;
+  for (int i = 0; i < 20000; ++i) {
+    for (int k = 0; k < 100; ++k) y = b.unary(OpKind::Tanh, y);
+    if (i % 10 == 0) y = b.add(y, b.matmul(x, w));
+  }
+  m.main().add_output(y, {});
+  PassRun run;
+  CHECK_FALSE(run(m, kPass).changed);
+}

@@ -1,0 +1,48 @@
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fuse_shared_rope";
+
+struct Form {
+  Dim second_start = 8;
+  bool key_first = false, other_table = false, tap = false;
+};
+
+// Queries (2 heads of 4) and keys (1 head) of a packed projection.
+Rewrite::Build rotated(Form f) {
+  return [f](Builder& b) {
+    const ValueId t = f32_input(b, "t", {2, 3, 16}), cos = f32_input(b, "cos", {3, 4}), sin = f32_input(b, "sin", {3, 4});
+    const RopeAttrs a{4, 4, RopeStyle::NeoX, AttentionLayout::Packed};
+    ValueId part_q, part_k, q, k;
+    const auto query = [&] { q = b.unary(OpKind::Tanh, b.create(OpKind::Rope, {part_q = b.narrow(t, 2, 0, 8), cos, sin}, a)); };
+    const auto key = [&] { k = b.unary(OpKind::Exp, b.create(OpKind::Rope, {part_k = b.narrow(t, 2, f.second_start, 4), f.other_table ? sin : cos, sin}, a)); };
+    if (f.key_first) key(), query();
+    else query(), key();
+    std::vector<ValueId> out{q, k};
+    if (f.tap) out.push_back(part_k);
+    return out;
+  };
+}
+
+int64_t ropes(const Rewrite& r) {
+  int64_t n = 0;
+  for (NodeId k : r.after->main().nodes()) n += r.after->main().op(k) == OpKind::Rope;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("fuse_shared_rope: adjacent slices, in either order of execution") {
+  CHECK(ropes(Rewrite(kPass, rotated({}))) == 1);
+  CHECK(ropes(Rewrite(kPass, rotated({.key_first = true}))) == 1);
+}
+
+TEST_CASE("fuse_shared_rope: slices apart, other tables or a slice that is read stay") {
+  CHECK(ropes(Rewrite(kPass, rotated({.second_start = 12}))) == 2);
+  CHECK(ropes(Rewrite(kPass, rotated({.other_table = true}))) == 2);
+  CHECK(ropes(Rewrite(kPass, rotated({.tap = true}))) == 2);
+}

@@ -1,0 +1,10 @@
+// What fuse_residual_ln and fuse_residual_rms_norm share: norm(x + residual) in the two-result form, so that the sum may have
+// further readers (the next residual of a pre-norm block).
+#pragma once
+#include "passes/pass.h"
+
+namespace rlxc {
+
+PassResult fuse_residual_norm(Module&, PassContext&, OpKind norm, OpKind fused, std::string_view pattern);
+
+}  // namespace rlxc

@@ -1,0 +1,123 @@
+#include "passes/quantise/insert_q_dq.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "ir/builder.h"
+#include "passes/graphs.h"
+
+namespace rlxc {
+namespace {
+
+struct Tap {
+  GraphId graph;
+  ValueId value;
+  const std::string* name;
+  const CalibrationEntry* entry;
+};
+
+TensorData vector_of(DType t, const std::vector<double>& numbers, bool scalar) {
+  std::vector<std::byte> bytes;
+  for (double x : numbers) {
+    const auto element = element_bytes(t, x);
+    bytes.insert(bytes.end(), element.begin(), element.end());
+  }
+  return make_data(t, scalar ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(numbers.size())}, bytes);
+}
+
+// Why the entry does not fit the tensor, or empty.
+std::string misfit(const Graph& g, ValueId v, const CalibrationEntry& e) {
+  const Type& t = g.type(v);
+  if (t.kind != TypeKind::Tensor || !is_float(t.dtype)) return "is not a tensor of floats";
+  if (e.scales.empty() || (!e.zero_points.empty() && e.zero_points.size() != e.scales.size())) return "needs as many zero points as scales";
+  if (!e.axis) {
+    if (e.scales.size() != 1) return "has " + std::to_string(e.scales.size()) + " scales, but no axis";
+  } else {
+    if (*e.axis < 0 || *e.axis >= t.rank()) return "has rank " + std::to_string(t.rank()) + ", the axis of the entry is " + std::to_string(*e.axis);
+    const auto n = g.module().dims.constant_value(t.dims[static_cast<size_t>(*e.axis)]);
+    if (!n || *n != static_cast<int64_t>(e.scales.size()))
+      return "has " + (n ? std::to_string(*n) : "a symbolic number of") + " coordinates on axis " + std::to_string(*e.axis) + ", the entry has " +
+             std::to_string(e.scales.size()) + " scales";
+  }
+  const TensorData scales = vector_of(t.dtype, e.scales, false);
+  for (size_t i = 0; i < e.scales.size(); ++i)
+    if (const double s = element_as_double(scales, static_cast<int64_t>(i)); !(s > 0) || !std::isfinite(s))
+      return "has a scale that is not positive and finite as " + std::string(name(t.dtype)) + ": " + std::to_string(e.scales[i]);
+  if (!std::ranges::all_of(e.zero_points, [](int64_t z) { return z >= -128 && z <= 127; })) return "has a zero point outside -128..127";
+  return {};
+}
+
+bool is_quantised(const Graph& g, ValueId v) {
+  if (g.op(g.def(v)) == OpKind::Dequantize) return true;
+  return std::ranges::any_of(g.uses(v), [&](Graph::Use u) { return g.op(u.user) == OpKind::Quantize && u.index == 0; });
+}
+
+void insert(Module& m, const Tap& tap, std::vector<PrecisionNote>& notes) {
+  Graph& g = m.graph(tap.graph);
+  const DType t = g.dtype(tap.value);
+  const NodeId d = g.def(tap.value);
+  Builder b(g, nullptr, g.next(d));
+  const CalibrationEntry& e = *tap.entry;
+  const ValueId scale = b.constant(vector_of(t, e.scales, !e.axis));
+  ValueId zero;
+  if (std::ranges::any_of(e.zero_points, [](int64_t z) { return z != 0; }))
+    zero = b.constant(vector_of(DType::I8, {e.zero_points.begin(), e.zero_points.end()}, !e.axis));
+  const ValueId q = b.create(OpKind::Quantize, {tap.value, scale, zero}, QuantAttrs{e.axis.value_or(0), 0, DType::I8, true});
+  const ValueId back = b.create(OpKind::Dequantize, {q, scale, zero}, QuantAttrs{e.axis.value_or(0), 0, t, true});
+  Origin o;
+  if (g.node_name(d).valid()) o.sources.push_back(g.node_name(d));
+  if (m.current_pass.valid()) o.passes.push_back(m.current_pass);
+  const OriginId origin = m.add_origin(std::move(o));
+  for (ValueId v : {scale, zero, q, back})
+    if (v.valid()) g.set_origin(g.def(v), origin);
+  std::vector<Graph::Use> readers;
+  for (Graph::Use u : g.uses(tap.value))
+    if (u.user != g.terminator() && u.user != g.def(q)) readers.push_back(u);
+  for (Graph::Use u : readers) g.set_operand(u.user, u.index, back);
+  notes.push_back({*tap.name, std::string(name(t)), "i8",
+                   e.axis ? "calibration record, " + std::to_string(e.scales.size()) + " scales on axis " + std::to_string(*e.axis) : "calibration record"});
+}
+
+}  // namespace
+
+PassResult insert_q_dq(Module& m, PassContext& context) {
+  PassResult result{false, {{"pairs_inserted", 0}}};
+  if (!context.options.calibration) return result;
+  const size_t errors = context.diagnostics.errors();
+  std::unordered_map<Symbol, size_t> entry_of;  // by tensor name, number in the record
+  const auto& entries = context.options.calibration->entries;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Symbol s = m.strings.find(entries[i].first);
+    if (!s.valid()) context.diagnostics.error(Code::BadCalibration, "the model has no tensor of this name", "tensor \"" + entries[i].first + "\"");
+    else if (!entry_of.emplace(s, i).second) context.diagnostics.error(Code::BadCalibration, "has two entries", "tensor \"" + entries[i].first + "\"");
+  }
+  std::vector<Tap> taps;
+  std::vector<bool> found(entries.size());
+  for (GraphId id : graphs_in_use(m)) {
+    const Graph& g = m.graph(id);
+    for (NodeId n : g.nodes())
+      for (size_t r = 0; r < g.result_count(n); ++r) {
+        const ValueId v = g.result(n, r);
+        const auto it = g.value_name(v).valid() ? entry_of.find(g.value_name(v)) : entry_of.end();
+        if (it == entry_of.end()) continue;
+        const auto& [tensor, entry] = entries[it->second];
+        found[it->second] = true;
+        if (is_quantised(g, v)) continue;
+        const std::string why = misfit(g, v, entry);
+        if (why.empty()) taps.push_back({id, v, &tensor, &entry});
+        else context.diagnostics.error(Code::BadCalibration, why, "tensor \"" + tensor + "\"");
+      }
+  }
+  if (context.diagnostics.errors() > errors) return result;
+  std::string absent;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (!found[i]) absent += (absent.empty() ? "\"" : ", \"") + entries[i].first + "\"";
+  if (!absent.empty()) context.diagnostics.warning(Code::BadCalibration, "not quantised, for they became part of other operations: " + absent);
+  for (const Tap& t : taps) insert(m, t, context.precision);
+  result.changed = !taps.empty();
+  result.counts[0].second = static_cast<int64_t>(taps.size());
+  return result;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,205 @@
+#include "passes/quantise/quantise_contractions.h"
+
+#include <algorithm>
+#include <array>
+
+#include "passes/graphs.h"
+#include "passes/match.h"
+#include "passes/provenance.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr std::string_view kPattern = "quantised_product";
+
+// A value that is (q - zero) * scale.
+struct Dequantised {
+  NodeId node;
+  ValueId q, scale, zero;
+  int64_t axis = 0;
+  bool per_tensor = false;
+};
+
+std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
+  const NodeId n = made_by(g, v, OpKind::Dequantize);
+  if (!n.valid()) return std::nullopt;
+  const auto& a = g.attrs<QuantAttrs>(n);
+  Dequantised d{n, g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), a.axis, false};
+  const DType t = g.dtype(d.q);
+  if (a.block != 0 || (t != DType::I8 && t != DType::U8) || (d.zero.valid() && !same_dims(g, d.scale, d.zero))) return std::nullopt;
+  d.per_tensor = std::ranges::all_of(g.dims(d.scale), [](Dim n) { return n == Dim(1); });
+  return d;
+}
+
+class Quantiser {
+ public:
+  Quantiser(Graph& g, std::vector<Decision>& decisions) : graph_(g), builder_(g), decisions_(decisions) {}
+
+  void run() {
+    for (NodeId n : graph_.nodes()) {
+      builder_.insert_before(n);
+      const size_t before = graph_.node_capacity();
+      const ValueId v = rewrite(n);
+      if (!v.valid()) continue;
+      const NodeId members[] = {n};
+      for (size_t i = before; i < graph_.node_capacity(); ++i) merge_origins(graph_, NodeId(i), members);
+      graph_.replace_all_uses(graph_.result(n), v);
+      dead_.push_back(n);
+    }
+    for (NodeId n : dead_) sweep(graph_, n);
+  }
+
+  int64_t products = 0, moved = 0, cancelled = 0;
+
+ private:
+  ValueId rewrite(NodeId n) {
+    switch (graph_.op(n)) {
+      case OpKind::MatMul: return counted(product(n), &products);
+      case OpKind::Conv: return counted(convolution(n), &products);
+      case OpKind::Quantize: return counted(cancel(n), &cancelled);
+      case OpKind::Transpose:
+      case OpKind::Reshape:
+      case OpKind::Narrow:
+      case OpKind::Slice:
+      case OpKind::Gather:
+      case OpKind::Expand: return counted(sink(n), &moved);
+      default: return {};
+    }
+  }
+  static ValueId counted(ValueId v, int64_t* count) {
+    *count += v.valid();
+    return v;
+  }
+
+  // Movement of the integers, dequantised afterwards.
+  ValueId sink(NodeId n) {
+    const auto d = dequantised(graph_, graph_.operand(n, 0));
+    if (!d) return {};
+    int64_t axis = d->axis;
+    if (!d->per_tensor) {
+      if (graph_.op(n) != OpKind::Transpose) return {};
+      const auto& perm = graph_.attrs<PermAttrs>(n).perm;
+      axis = std::ranges::find(perm, axis) - perm.begin();
+    }
+    std::vector<ValueId> operands(graph_.operands(n).begin(), graph_.operands(n).end());
+    operands[0] = d->q;
+    const ValueId q = builder_.create(graph_.op(n), operands, graph_.module().attrs[graph_.attr_id(n)]);
+    QuantAttrs a = graph_.attrs<QuantAttrs>(d->node);
+    a.axis = axis;
+    return builder_.create(OpKind::Dequantize, {q, d->scale, d->zero}, a);
+  }
+
+  ValueId cancel(NodeId n) {
+    const auto d = dequantised(graph_, graph_.operand(n, 0));
+    const bool same = d && graph_.dtype(d->q) == graph_.dtype(graph_.result(n)) && equal(graph_.operand(n, 1), d->scale) && equal(graph_.operand(n, 2), d->zero) &&
+                      (d->per_tensor || d->axis == graph_.attrs<QuantAttrs>(n).axis);
+    return same && graph_.attrs<QuantAttrs>(n).block == 0 ? d->q : ValueId();
+  }
+  bool equal(ValueId a, ValueId b) const {
+    if (a == b) return true;
+    if (!a.valid() || !b.valid() || !same_type(graph_, a, b)) return false;
+    const auto x = elements(graph_, a, 1 << 12), y = elements(graph_, b, 1 << 12);
+    return !x.empty() && x == y;
+  }
+
+  std::optional<std::array<Dequantised, 2>> operands(NodeId n, int64_t axis) {
+    const auto a = dequantised(graph_, graph_.operand(n, 0)), b = dequantised(graph_, graph_.operand(n, 1));
+    if (!a && !b) return std::nullopt;
+    const auto decline = [&](std::string_view reason, std::string detail) {
+      decisions_.push_back(declined(graph_, kPattern, n, reason, std::move(detail), "give the operand one scale per tensor, a weight one per output channel"));
+      return std::nullopt;
+    };
+    if (!a || !b) return decline("operand_not_quantised", std::string(a ? "second" : "first") + " operand");
+    if (!a->per_tensor) return decline("scale_per_axis", "first operand");
+    if (!b->per_tensor && b->axis != axis) return decline("scale_per_contracted_axis", "axis " + std::to_string(b->axis) + " of the second operand");
+    return std::array{*a, *b};
+  }
+
+  // Largest absolute value of q - zero.
+  int64_t reach(const Dequantised& d) const { return d.zero.valid() || graph_.dtype(d.q) == DType::U8 ? 255 : 128; }
+  bool fits(NodeId n, const std::array<Dequantised, 2>& ab, std::optional<int64_t> terms) {
+    if (terms && *terms <= INT32_MAX / (reach(ab[0]) * reach(ab[1]))) return true;
+    decisions_.push_back(declined(graph_, kPattern, n, "accumulator_may_overflow", terms ? std::to_string(*terms) + " products are added" : "a symbolic number of products is added"));
+    return false;
+  }
+
+  ValueId single(ValueId v) { return v.valid() ? builder_.reshape(v, {}) : v; }  // [1] as a scalar
+  // The scale of the product, in f32: those of f16 operands may have a product below its range.
+  ValueId scale(const std::array<Dequantised, 2>& ab) {
+    const ValueId a = builder_.cast(single(ab[0].scale), DType::F32);
+    const ValueId b = builder_.cast(ab[1].per_tensor ? single(ab[1].scale) : ab[1].scale, DType::F32);
+    return builder_.mul(a, b);
+  }
+  ValueId zero_point(const Dequantised& d) { return d.per_tensor ? single(d.zero) : d.zero; }
+  ValueId along_channels(ValueId v, int rank) {
+    if (graph_.rank(v) == 0) return v;
+    std::vector<Dim> dims(static_cast<size_t>(rank - 1), Dim(1));
+    dims[0] = graph_.dims(v)[0];
+    return builder_.reshape(v, dims);
+  }
+
+  ValueId product(NodeId n) {
+    const auto& a = graph_.attrs<MatMulAttrs>(n);
+    const int rank_a = graph_.rank(graph_.operand(n, 0)), rank_b = graph_.rank(graph_.operand(n, 1));
+    const auto ab = operands(n, a.trans_b ? rank_b - 2 : rank_b - 1);
+    if (!ab || !fits(n, *ab, size_at(graph_, graph_.operand(n, 0), a.trans_a ? -2 : -1))) return {};
+    const ValueId x = swapped((*ab)[0].q, a.trans_a, rank_a), w = swapped((*ab)[1].q, a.trans_b, rank_b);
+    const ValueId sum = builder_.create(OpKind::QMatMul, {x, w, zero_point((*ab)[0]), zero_point((*ab)[1])});
+    made(n, *ab);
+    const ValueId s = scale(*ab), y = builder_.cast(sum, DType::F32);
+    return builder_.cast(builder_.mul(y, s), graph_.dtype(graph_.result(n)));
+  }
+  ValueId swapped(ValueId v, bool swap, int rank) {
+    if (!swap) return v;
+    std::vector<int64_t> perm(static_cast<size_t>(rank));
+    for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    return builder_.transpose(v, perm);
+  }
+
+  ValueId convolution(NodeId n) {
+    const auto ab = operands(n, 0);
+    if (!ab) return {};
+    std::optional<int64_t> terms = 1;
+    for (int i = 1; i < graph_.rank((*ab)[1].q) && terms; ++i) {
+      const auto size = size_at(graph_, (*ab)[1].q, i);
+      terms = size ? std::optional(*terms * *size) : std::nullopt;
+    }
+    if (!fits(n, *ab, terms)) return {};
+    const int rank = graph_.rank(graph_.operand(n, 0));
+    const ValueId sum = builder_.create(OpKind::QConv, {(*ab)[0].q, (*ab)[1].q, zero_point((*ab)[0]), zero_point((*ab)[1])}, graph_.attrs<ConvAttrs>(n));
+    made(n, *ab);
+    const ValueId s = along_channels(scale(*ab), rank), float_sum = builder_.cast(sum, DType::F32);
+    ValueId y = builder_.cast(builder_.mul(float_sum, s), graph_.dtype(graph_.result(n)));
+    if (const ValueId bias = graph_.operand(n, 2); bias.valid()) y = builder_.add(y, along_channels(bias, rank));
+    return y;
+  }
+
+  void made(NodeId n, const std::array<Dequantised, 2>& ab) {
+    const NodeId members[] = {ab[0].node, ab[1].node, n};
+    decisions_.push_back(fused(graph_, kPattern, n, members, 3 * (bytes(graph_, ab[0].q) + bytes(graph_, ab[1].q))));
+  }
+
+  Graph& graph_;
+  Builder builder_;
+  std::vector<Decision>& decisions_;
+  std::vector<NodeId> dead_;
+};
+
+}  // namespace
+
+PassResult quantise_contractions(Module& m, PassContext& context) {
+  int64_t products = 0, moved = 0, cancelled = 0;
+  const auto native = [&](OpKind op) { return context.target.native[static_cast<size_t>(op)]; };
+  if (native(OpKind::QMatMul) && native(OpKind::QConv))
+    for (GraphId id : graphs_in_use(m)) {
+      Quantiser q(m.graph(id), context.decisions);
+      q.run();
+      products += q.products, moved += q.moved, cancelled += q.cancelled;
+    }
+  return {products + moved + cancelled > 0, {{"products", products}, {"dequantize_moved", moved}, {"pairs_cancelled", cancelled}}};
+}
+
+}  // namespace rlxc

@@ -1,0 +1,97 @@
+#include "passes/quantise/quantise_contractions.h"
+
+#include "support/rewrite.h"
+#include "support/same_results.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "quantise_contractions";
+
+// The integers are an input, scale and zero point constants; per axis when `axis` is given.
+ValueId dequantised(Builder& b, std::string_view name, std::vector<Dim> dims, bool zero, std::optional<int64_t> axis = {}, DType q = DType::I8) {
+  const int64_t n = axis ? dims[static_cast<size_t>(*axis)].size() : 1;
+  const ValueId x = b.input(name, tensor_type(q, std::move(dims)));
+  std::vector<float> scales;
+  std::vector<int8_t> zeros;
+  for (int64_t i = 0; i < n; ++i) scales.push_back(0.05F + 0.01F * static_cast<float>(i)), zeros.push_back(static_cast<int8_t>(1 + i));
+  const std::vector<int64_t> shape = axis ? std::vector<int64_t>{n} : std::vector<int64_t>{};
+  const ValueId s = b.constant(make_data(DType::F32, shape, scales)), z = zero ? b.constant(make_data(q, shape, zeros)) : ValueId();
+  return b.create(OpKind::Dequantize, {x, s, z}, QuantAttrs{axis.value_or(0), 0, DType::F32, true});
+}
+
+void check(const Rewrite& r, std::string_view left) {
+  CHECK(r.left() == left);
+  for (uint64_t seed = 1; seed <= 3; ++seed) same_results(*r.before, *r.after, seed);
+}
+
+}  // namespace
+
+TEST_CASE("a product of dequantised operands runs on integers: zero points, columns, transposed operands") {
+  for (bool zero : {false, true})
+    for (bool columns : {false, true})
+      for (bool trans : {false, true}) {
+        const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+          std::optional<int64_t> axis;
+          if (columns) axis.emplace(trans ? 0 : 1);
+          const ValueId x = dequantised(b, "x", {2, 3, 4}, zero), w = dequantised(b, "w", trans ? std::vector<Dim>{5, 4} : std::vector<Dim>{4, 5}, zero, axis);
+          return {b.matmul(x, w, false, trans)};
+        });
+        check(r, trans ? "transpose q_matmul mul cast mul" : "q_matmul mul cast mul");
+        CHECK(r.run.decisions.at(0).fused);
+      }
+}
+
+TEST_CASE("unsigned activations with signed weights") {
+  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
+    return {b.matmul(dequantised(b, "x", {3, 4}, true, {}, DType::U8), dequantised(b, "w", {4, 5}, false, 1))};
+  });
+  check(r, "q_matmul mul cast mul");
+}
+
+TEST_CASE("a convolution runs on integers, with padding, groups and bias") {
+  for (bool zero : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
+      const ValueId x = dequantised(b, "x", {2, 4, 5, 5}, zero), w = dequantised(b, "w", {6, 2, 3, 3}, zero, 0);
+      return {b.create(OpKind::Conv, {x, w, f32_input(b, "bias", {6})}, ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 2})};
+    });
+    check(r, "q_conv mul reshape cast mul reshape add");
+  }
+}
+
+TEST_CASE("dequantising sinks below movement, and the same quantisation again gives the integers back") {
+  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
+    const ValueId x = dequantised(b, "x", {2, 3, 8}, true);
+    const ValueId y = b.transpose(b.reshape(b.narrow(x, 2, 0, 4), {6, 4}), {1, 0});
+    const NodeId d = b.graph().def(x);
+    return {b.create(OpKind::Quantize, {y, b.graph().operand(d, 1), b.graph().operand(d, 2)}, QuantAttrs{0, 0, DType::I8, true})};
+  });
+  check(r, "narrow reshape transpose");
+}
+
+TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
+  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> { return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})}; });
+  check(r, "transpose dequantize");
+  CHECK(r.after->main().attrs<QuantAttrs>(r.find(OpKind::Dequantize)).axis == 1);
+  const Rewrite s(kPass, [](Builder& b) -> std::vector<ValueId> { return {b.reshape(dequantised(b, "w", {4, 5}, true, 0), {20})}; });
+  CHECK_FALSE(s.result.changed);
+}
+
+TEST_CASE("what is declined, and why") {
+  const auto reason = [](const Rewrite::Build& build, const std::function<void(PassRun&)>& configure = {}) {
+    const Rewrite r(kPass, build, configure);
+    CHECK_FALSE(r.result.changed);
+    return r.first_decline();
+  };
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, false), f32_input(b, "w", {4, 5}))}; }) == "operand_not_quantised");
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, false, 0), dequantised(b, "w", {4, 5}, false))}; }) == "scale_per_axis");
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, false), dequantised(b, "w", {4, 5}, false, 0))}; }) ==
+        "scale_per_contracted_axis");
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 40000}, true), dequantised(b, "w", {40000, 5}, true))}; }) ==
+        "accumulator_may_overflow");
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, true), dequantised(b, "w", {4, 5}, true))}; },
+               [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QMatMul)); })
+            .empty());
+}

@@ -1,0 +1,61 @@
+#include "passes/recognise/fold_conv_bias.h"
+
+#include "passes/match.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr int64_t kMaxPad = int64_t{1} << 20;
+
+// Zero padding of x's spatial axes only, of known size.
+bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
+  const auto& a = g.attrs<PadAttrs>(pad);
+  if (a.mode != PadMode::Constant || (g.operand(pad, 1).valid() && scalar(g, g.operand(pad, 1)) != 0)) return false;
+  DimTable& t = g.module().dims;
+  for (size_t i = 0; i < a.before.size(); ++i) {
+    const auto before = t.constant_value(a.before[i]), after = t.constant_value(a.after[i]);
+    if (!before || !after || *before < 0 || *after < 0 || *before > kMaxPad || *after > kMaxPad || (i < 2 && *before + *after > 0)) return false;
+    if (i < 2) continue;
+    conv->pads_begin[i - 2] += *before;
+    conv->pads_end[i - 2] += *after;
+  }
+  return true;
+}
+
+}  // namespace
+
+PassResult fold_conv_bias(Module& m, PassContext& ctx) {
+  int64_t pads = 0, biases = 0;
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes()) {
+      if (g.op(n) == OpKind::Conv) {
+        const NodeId pad = made_by(g, g.operand(n, 0), OpKind::Pad);
+        ConvAttrs a = g.attrs<ConvAttrs>(n);
+        if (!pad.valid() || !pad_fits(g, pad, &a)) continue;
+        const NodeId members[] = {pad, n};
+        ctx.decisions.push_back(fused(g, "conv_pad", n, members, 2 * bytes(g, g.result(pad))));
+        g.set_attrs(n, m.attrs.intern(a));
+        g.set_operand(n, 0, g.operand(pad, 0));
+        sweep(g, pad);
+        ++pads;
+      } else if (g.op(n) == OpKind::Add) {
+        for (size_t i = 0; i < 2; ++i) {
+          const ValueId y = g.operand(n, i), v = g.operand(n, 1 - i);
+          const NodeId conv = g.def(y);
+          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || g.operand(conv, 2).valid() || !g.has_one_use(y) || !per_channel(g, v, y)) continue;
+          const NodeId members[] = {conv, n};
+          ctx.decisions.push_back(fused(g, "conv_bias", n, members, 2 * bytes(g, y)));
+          Builder b(g, nullptr, n);
+          replace(g, g.result(n), b.create(g.op(conv), {g.operand(conv, 0), g.operand(conv, 1), b.reshape(v, {g.dims(y)[1]})}, g.attrs<ConvAttrs>(conv)));
+          ++biases;
+          break;
+        }
+      }
+    }
+  });
+  return {pads + biases > 0, {{"pad", pads}, {"bias", biases}}};
+}
+
+}  // namespace rlxc

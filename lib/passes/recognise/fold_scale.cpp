@@ -1,0 +1,84 @@
+#include "passes/recognise/fold_scale.h"
+
+#include "passes/match.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+// (product + bias) * scale.
+struct Scaled {
+  NodeId product;        // MatMul or Conv
+  NodeId sum;            // of the product and a bias, if there is one
+  ValueId bias, scale;
+  bool channels = false; // of a convolution: factors lie along axis 1
+};
+
+// A weight that may change when it is packed: no codes of a quantised value.
+bool foldable(const Graph& g, ValueId v) { return is_weight(g, v) && g.op(g.def(v)) != OpKind::Dequantize; }
+
+std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId y = g.operand(mul, i), scale = g.operand(mul, 1 - i);
+    if (!g.has_one_use(y) || !is_weight(g, scale) || !same_type(g, y, g.result(mul))) continue;
+    Scaled s{g.def(y), {}, {}, scale};
+    const bool conv = g.op(s.product) == OpKind::Conv;
+    if (g.op(s.product) == OpKind::Add) {
+      s.sum = s.product;
+      for (size_t k = 0; k < 2; ++k)
+        if (const NodeId m = made_by(g, g.operand(s.sum, k), OpKind::MatMul); m.valid()) s.product = m, s.bias = g.operand(s.sum, 1 - k);
+      const ValueId p = g.result(s.product);
+      if (!s.bias.valid() || !g.has_one_use(p) || !same_type(g, p, y) || !is_row(g, s.bias, y) || !foldable(g, s.bias)) continue;
+    }
+    if (!conv && g.op(s.product) != OpKind::MatMul) continue;
+    if (!foldable(g, g.operand(s.product, 1)) || (!conv && g.rank(g.operand(s.product, 1)) != 2)) continue;
+    if (conv && g.operand(s.product, 2).valid() && !foldable(g, g.operand(s.product, 2))) continue;
+    s.channels = conv;
+    if (conv ? per_channel(g, scale, y) : is_row(g, scale, y)) return s;
+  }
+  return std::nullopt;
+}
+
+// w times s along this axis of w.
+ValueId scale_along(Builder& b, ValueId w, ValueId s, size_t axis) {
+  std::vector<Dim> dims(b.graph().dims(w).size(), Dim(1));
+  dims[axis] = b.graph().rank(s) == 0 ? Dim(1) : b.graph().dims(s)[0];
+  return b.mul(w, b.reshape(s, dims));
+}
+
+bool rewrite(Graph& g, NodeId mul, const Scaled& m, PassContext& ctx) {
+  Builder b(g, nullptr, mul);
+  const NodeId p = m.product;
+  const ValueId y = g.result(mul), w = g.operand(p, 1);
+  ValueId r;
+  if (m.channels) {
+    const ValueId s = b.reshape(m.scale, {g.dims(y)[1]}), bias = g.operand(p, 2);
+    r = b.create(OpKind::Conv, {g.operand(p, 0), scale_along(b, w, s, 0), bias.valid() ? b.mul(bias, s) : ValueId()}, g.attrs<ConvAttrs>(p));
+  } else {
+    const auto a = g.attrs<MatMulAttrs>(p);
+    const ValueId s = as_row(b, m.scale, y);
+    r = b.matmul(g.operand(p, 0), scale_along(b, w, s, a.trans_b ? 0 : 1), a.trans_a, a.trans_b);
+    if (m.bias.valid()) r = b.add(r, b.mul(as_row(b, m.bias, y), s));
+  }
+  if (!r.valid()) return false;
+  const NodeId members[] = {p, mul};
+  ctx.decisions.push_back(fused(g, "scale", mul, members, 2 * bytes(g, y)));
+  replace(g, y, r);
+  return true;
+}
+
+}  // namespace
+
+PassResult fold_scale(Module& m, PassContext& ctx) {
+  int64_t folded = 0;
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes()) {
+      if (g.op(n) != OpKind::Mul || !is_float(g, g.result(n))) continue;
+      if (const auto s = match_scaled(g, n)) folded += rewrite(g, n, *s, ctx);
+    }
+  });
+  return {folded > 0, {{"scale", folded}}};
+}
+
+}  // namespace rlxc

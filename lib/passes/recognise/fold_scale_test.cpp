@@ -1,0 +1,54 @@
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fold_scale";
+
+struct Form {
+  bool bias = false, trans = false, tap = false, runtime = false, swap = false;
+  std::vector<int64_t> scale{4};
+};
+
+Rewrite::Build scaled(Form f) {
+  return [f](Builder& b) {
+    const ValueId x = f32_input(b, "x", {2, b.dims().symbol("s"), 8});
+    ValueId y = b.matmul(x, f32_param(b, "w", f.trans ? std::vector<int64_t>{4, 8} : std::vector<int64_t>{8, 4}), false, f.trans);
+    if (f.bias) y = b.add(f32_param(b, "bias", {1, 4}), y);
+    const ValueId s = f.runtime ? f32_input(b, "scale", {4}) : f32_param(b, "scale", f.scale);
+    std::vector<ValueId> out{f.swap ? b.mul(s, y) : b.mul(y, s)};
+    if (f.tap) out.push_back(y);
+    return out;
+  };
+}
+
+// No multiplication depends on the input any more.
+bool folded(const Rewrite& r) { return count(r.result, "scale") == 1 && r.after->main().op(r.after->main().def(r.after->main().outputs()[0])) != OpKind::Mul; }
+
+}  // namespace
+
+TEST_CASE("fold_scale: columns of a product, with and without bias, in both layouts") {
+  for (const bool bias : {false, true})
+    for (const bool trans : {false, true}) CHECK(folded(Rewrite(kPass, scaled({.bias = bias, .trans = trans, .swap = trans}))));
+  CHECK(folded(Rewrite(kPass, scaled({.bias = true, .scale = {1, 1, 4}}))));
+  CHECK(folded(Rewrite(kPass, scaled({.bias = true, .scale = {1}}))));
+}
+
+TEST_CASE("fold_scale: factors a row, known at run time, or of a sum that others read, stay") {
+  CHECK_FALSE(Rewrite(kPass, scaled({.scale = {2, 1, 1}})).result.changed);
+  CHECK_FALSE(Rewrite(kPass, scaled({.runtime = true})).result.changed);
+  CHECK_FALSE(Rewrite(kPass, scaled({.tap = true})).result.changed);
+}
+
+TEST_CASE("fold_scale: channels of a convolution") {
+  for (const bool bias : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ConvAttrs a{.strides = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .dilations = {1, 1}, .output_padding = {}, .groups = 2};
+      const ValueId y = b.create(OpKind::Conv, {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 2, 3, 3}), bias ? f32_param(b, "bias", {6}) : ValueId()}, a);
+      return std::vector{b.mul(y, f32_param(b, "scale", {1, 6, 1, 1}))};
+    });
+    CHECK(folded(r));
+  }
+}

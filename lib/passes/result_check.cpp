@@ -1,0 +1,69 @@
+#include "passes/result_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "eval/equivalence.h"
+#include "eval/value.h"
+#include "passes/graphs.h"
+
+namespace rlxc {
+namespace {
+
+constexpr double kTolerance = 1e-4, kNarrowCosine = 0.999, kRoundedCosine = 0.98;
+
+double largest(const eval::HostValue& v) {
+  double most = 0;
+  if (v.kind == TypeKind::Tensor && is_float(v.tensor.dtype))
+    for (double x : eval::numbers(v))
+      if (std::isfinite(x)) most = std::max(most, std::fabs(x));
+  return most;
+}
+
+bool computes_narrow(const Module& m) {
+  for (GraphId id : graphs_in_use(m)) {
+    const Graph& g = m.graph(id);
+    for (NodeId n : g.nodes()) {
+      if (g.op(n) == OpKind::Quantize) return true;
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        if (const DType t = g.dtype(g.result(n, r)); is_float(t) && bits(t) < 32) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+ResultCheck::ResultCheck(const Module& m, uint64_t seed) : seed_(seed) {
+  if (auto results = evaluate(m, &why_not_)) last_ = std::move(*results);
+}
+
+std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& m, std::string* why) const {
+  eval::EquivalenceOptions options;
+  options.seed = seed_;
+  const eval::NamedValues params = eval::random_params(m, options);
+  options.evaluation.params = &params;
+  Diagnostics d;
+  auto results = eval::evaluate(m, eval::random_inputs(m, options), d, options.evaluation);
+  if (!results) *why = d.items().empty() ? "unknown" : d.items()[0].where + ": " + d.items()[0].message;
+  return results;
+}
+
+std::string ResultCheck::difference(const Module& m, const PassInfo& pass) {
+  if (!why_not_.empty()) return {};
+  std::string why;
+  auto results = evaluate(m, &why);
+  if (!results) return "the module cannot be evaluated any more: " + why;
+  if (results->size() != last_.size()) return "the number of outputs is another";
+  const bool rounds = pass.group == "precision" || pass.group == "quantise", narrow = rounds || computes_narrow(m);
+  for (size_t i = 0; i < last_.size() && why.empty(); ++i) {
+    const eval::Comparison c = eval::compare((*results)[i], last_[i], kTolerance, kTolerance * largest(last_[i]));
+    if (c.pass || (narrow && c.first_mismatch >= 0 && c.cosine >= (rounds ? kRoundedCosine : kNarrowCosine))) continue;
+    why = "output " + std::to_string(i) + " \"" + std::string(m.text(m.main().output_name(i))) + "\": " + c.message;
+    if (c.first_mismatch >= 0) why += ", by up to " + std::to_string(c.max_abs) + ", cosine " + std::to_string(c.cosine);
+  }
+  last_ = std::move(*results);
+  return why;
+}
+
+}  // namespace rlxc

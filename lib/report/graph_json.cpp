@@ -1,0 +1,51 @@
+#include "report/graph_json.h"
+
+#include "report/module_terms.h"
+
+namespace rlxc::report {
+namespace {
+
+void write_one(const Graph& g, ModuleTerms& terms) {
+  JsonWriter& out = terms.out();
+  out.begin_object();
+  out.key("name").string(g.name());
+  out.key("inputs").begin_array(JsonLayout::Line);
+  for (NodeId n : g.inputs()) terms.value(g.result(n));
+  out.end_array();
+  out.key("nodes").begin_array();
+  for (NodeId n : g.nodes()) {
+    out.begin_object(JsonLayout::Line);
+    terms.node(g, n);
+    terms.provenance(g, n, false);
+    out.end_object();
+  }
+  out.end_array();
+  out.key("outputs").begin_array();
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    out.begin_array(JsonLayout::Line);
+    terms.value(g.outputs()[i]);
+    if (g.output_name(i).valid()) terms.name(g.output_name(i));
+    out.end_array();
+  }
+  out.end_array();
+  out.end_object();
+}
+
+}  // namespace
+
+void write_graph(const Module& m, JsonWriter& out, const ReportContext& context) {
+  static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
+  ModuleTerms terms(m, out);
+  out.begin_object();
+  write_header(out, "graph", context);
+  out.key("module").string(m.name);
+  out.key("stage").string(kStages[static_cast<size_t>(m.stage)]);
+  terms.symbols();
+  terms.constants();
+  out.key("graphs").begin_array();
+  for (size_t i = 0; i < m.graph_count(); ++i) write_one(m.graph(GraphId(i)), terms);
+  out.end_array();
+  out.end_object().finish();
+}
+
+}  // namespace rlxc::report

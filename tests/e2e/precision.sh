@@ -1,0 +1,17 @@
+#!/bin/bash
+# Every precision stays close to what PyTorch computed in f32, a custom map too, and a record of scales quantises.
+set -euo pipefail
+same() { "$RLXC" run examples/bert.onnx --data examples/bert_data --engine=reference --verify --min-cosine "$@"; }
+for precision in f32 f16 automixed automixed-conservative automixed-bf16; do
+  same 0.9995 --precision $precision
+done
+cat > "$TMPDIR/map.json" << END
+{"format": "rlxc-precision-map", "rules": {"contraction": "f16", "layer_norm": "f32", "movement": "bf16"}}
+END
+same 0.9995 --precision "custom:$TMPDIR/map.json"
+sed -i 's/contraction/kontraction/' "$TMPDIR/map.json"
+if same 0.9995 --precision "custom:$TMPDIR/map.json" 2> "$TMPDIR/log"; then
+  echo "an unknown class must not pass"
+  exit 1
+fi
+grep -q kontraction "$TMPDIR/log"
