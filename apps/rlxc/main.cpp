@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
   add_pass_flags(run_app, o, disabled);
   run_app->add_option("--data", run.data, "folder with input_i.pb and output_i.pb, or with several test_data_set_*")->required()->type_name("DIR");
   run_app->add_option("--engine", engine, "the reference evaluator, or generated C kernels")->check(CLI::IsMember({"reference", "kernels"}))->capture_default_str();
+  run_app->add_option("--target,-t", run.target, "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)")->capture_default_str();
   run_app->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
   run_app->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
   run_app->add_option("--min-cosine", run.min_cosine, "judge float outputs by cosine similarity instead of the tolerances")->type_name("C");

@@ -69,6 +69,13 @@ bool map(const Node& node, const kernel::MapBody& body) {
 
 }  // namespace
 
+Expr elementwise(OpKind op, double alpha, double beta, DType to, std::span<const Expr> x) { return apply(op, {alpha, beta, rlxc::bits(to)}, to, x); }
+
+std::pair<double, double> elementwise_parameters(const Attrs& a) {
+  const ops::Params p = params(a, DType::F32);
+  return {p.alpha, p.beta};
+}
+
 Expr activation(const Epilogue& e, Expr x) {
   if (!e.has) return x;
   ops::Params p{e.alpha, e.beta, rlxc::bits(x.dtype())};

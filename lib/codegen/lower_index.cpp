@@ -199,7 +199,7 @@ bool lower_range(const Node& node) {
   const Dims shape = s.shape(node.result_dims());
   Buf start = s.in_buf(0), step = s.in_buf(1);
   return generate(node, s, shape, [&](const Exprs& at) -> Exprs {
-    const DType t = node.result_dtype() == DType::F32 ? DType::F64 : kernel::compute_dtype(node.result_dtype());
+    const DType t = node.result_dtype() == DType::F32 ? node.wide() : kernel::compute_dtype(node.result_dtype());
     return {cast_to(start[0], t) + cast_to(at[0], t) * cast_to(step[0], t)};
   });
 }

@@ -183,7 +183,7 @@ bool lower_fft(const Node& node) {
   int64_t parts = 1, out_parts = 2;
   kernel::constant(x.back(), &parts), kernel::constant(y.back(), &out_parts);
   const Expr own = x[axis].in(k), length = a.length == Dim(0) ? own : s.size(a.length).in(k);
-  const DType t = kernel::compute_dtype(node.dtype(0)), wide = DType::F64;
+  const DType t = kernel::compute_dtype(node.dtype(0)), wide = node.wide();
   const Expr inner = kernel::product(k, x, axis + 1, x.size() - 1);
   Buf data = s.in_buf(0), out = s.out_buf();
   const Dims shape = {kernel::product(k, x, 0, axis), y[axis], inner};

@@ -6,6 +6,10 @@ namespace rlxc::codegen {
 
 // The activation of a fused op on a value of its compute type.
 Expr activation(const Epilogue&, Expr);
+// An elementwise op (one with a meaning, Where or Cast) with its parameters; `to` is the type of the result.
+Expr elementwise(OpKind, double alpha, double beta, DType to, std::span<const Expr>);
+// The parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
+std::pair<double, double> elementwise_parameters(const Attrs&);
 
 bool lower_reshape(const Node&);
 bool lower_transpose(const Node&);

@@ -8,6 +8,7 @@ namespace rlxc::codegen {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kVectorBytes = 16;  // widest access of a lane of a device
 
 struct Lowered {
   std::vector<uint32_t> kernels;  // of the package
@@ -20,7 +21,8 @@ struct Lowered {
 class Packager {
  public:
   Packager(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics)
-      : lir_(lir), m_(*lir.module), dims_(lir.module->dims), row_(row), diagnostics_(diagnostics) {
+      : lir_(lir), m_(*lir.module), dims_(lir.module->dims), row_(row), elementwise_(row), diagnostics_(diagnostics) {
+    elementwise_.mapping.load_bytes = elementwise_.mapping.vector_bytes = 1;
     p_.name = std::move(name), p_.lir = &lir;
   }
 
@@ -85,6 +87,22 @@ class Packager {
     return {Place::Memory::Arena, 0, s.offset};
   }
 
+  // Devices fault on vector accesses that are not aligned: views may begin anywhere.
+  bool vectors_fit(const Graph& g, NodeId n) {
+    const GraphPlan& pl = plan(g);
+    const auto fits = [&](ValueId v) {
+      if (!v.valid()) return true;
+      const Slot& s = pl.slot[v.raw];
+      const ValueId root = s.root.valid() ? s.root : v;
+      return dims_.divides(Dim(kVectorBytes), dims_.sub(s.offset, pl.slot[root.raw].offset));
+    };
+    for (ValueId v : g.operands(n))
+      if (!fits(v)) return false;
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      if (!fits(g.result(n, r))) return false;
+    return g.id() == m_.main().id();  // inputs of bodies are rows of other tensors
+  }
+
   void lower_graph(const Graph& g) {
     GraphProgram& program = p_.graphs[g.id().raw];
     const GraphPlan& pl = plan(g);
@@ -123,10 +141,13 @@ class Packager {
   }
 
   const Lowered* lower(const Graph& g, NodeId n, const IsWeight& is_weight) {
-    const auto [it, is_new] = lowered_.try_emplace(key_of(g, n, is_weight));
+    const bool vectors = !row_.mapping.lanes || vectors_fit(g, n);
+    auto key = key_of(g, n, is_weight);
+    key.push_back(vectors);
+    const auto [it, is_new] = lowered_.try_emplace(std::move(key));
     Lowered& l = it->second;
     if (is_new) {
-      auto kernels = lower_node(g, n, row_, is_weight, &l.why);
+      auto kernels = lower_node(g, n, vectors ? row_ : elementwise_, is_weight, &l.why);
       if (kernels) {
         l.ok = true;
         l.launches = std::move(kernels->launches), l.scratch = std::move(kernels->scratch);
@@ -257,6 +278,7 @@ class Packager {
   Module& m_;
   DimTable& dims_;
   const CapabilityRow& row_;
+  CapabilityRow elementwise_;  // the same without vectors
   Diagnostics& diagnostics_;
   Package p_;
   std::vector<Dim> packed_base_;

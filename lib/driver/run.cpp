@@ -5,6 +5,7 @@
 
 #include "driver/compile.h"
 #include "driver/data_set.h"
+#include "driver/emulate_package.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
 
@@ -47,10 +48,10 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   if (run.engine == Engine::Reference && !optimised) {
     execute = [&](const std::vector<eval::HostValue>& inputs) { return eval::evaluate(*model->module, inputs, d); };
   } else {
-    compiled = compile(std::move(*model), "cpu", o, {}, d);
+    compiled = compile(std::move(*model), run.target, o, {}, d);
     if (!compiled) return d.exit();
     if (run.engine == Engine::Kernels) {
-      kernels = make_kernel_runner(compiled->lir, d);
+      kernels = run.target == "cpu" ? make_kernel_runner(compiled->lir, d) : make_emulated_runner(compiled->lir, run.target, d);
       if (!kernels) return d.exit();
       execute = [&](const std::vector<eval::HostValue>& inputs) { return kernels->run(inputs, d); };
     } else {

@@ -56,6 +56,27 @@ KernelCase multiply(std::vector<int64_t> a, std::vector<int64_t> b, std::vector<
   return c;
 }
 
+// Columns 1..4 of rows of 6: no row begins where a vector may.
+KernelCase columns() {
+  KernelCase c;
+  c.name = "columns 1..4 of 6";
+  c.build = [](Builder& builder, const Mapping& m) {
+    Kernel* k = builder.kernel();
+    MapSpec spec;
+    spec.shape = {5, 4};
+    Operand x = dense(k, "x", DType::F32, {5, 6});
+    x.offset = 1;
+    spec.inputs = {x};
+    spec.outputs = {dense(k, "y", DType::F32, spec.shape)};
+    spec.body = [](const std::vector<Expr>& v) { return std::vector<Expr>{v[0]}; };
+    build_map(builder, spec, m);
+  };
+  CheckBuffer x{DType::F32, random_values(30, DType::F32, -9, 9, 3)}, y{DType::F32, {}, true};
+  for (size_t i = 0; i < 20; ++i) y.values.push_back(x.values[i / 4 * 6 + 1 + i % 4]);
+  c.buffers = {x, y};
+  return c;
+}
+
 }  // namespace
 
 TEST_CASE("elementwise kernels: awkward shapes and broadcasts") {
@@ -69,6 +90,7 @@ TEST_CASE("elementwise kernels: awkward shapes and broadcasts") {
   cases.push_back(multiply({2, 1, 3, 1}, {1, 5, 1, 7}, {2, 5, 3, 7}));
   cases.push_back(multiply({2, 0, 3}, {3}, {2, 0, 3}));
   cases.push_back(multiply({4, 33}, {33}, {4, 33}));
+  cases.push_back(columns());
   for (DType t : {DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8})
     for (int64_t n : {1, 7, 130}) cases.push_back(multiply({3, n}, {n}, {3, n}, t));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);

@@ -17,7 +17,8 @@ constexpr DType kAllTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, 
                                DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool};
 constexpr DType kMetalTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::I64,
                                  DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool};
-constexpr DType kWgpuTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::U8, DType::U16, DType::U32, DType::Bool};
+constexpr DType kWgpuTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::I64,
+                                DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool};
 constexpr DType kMlxTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::I64,
                                DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool, DType::C64};
 constexpr DType kTpuTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8,

@@ -43,6 +43,8 @@ class Wgpu : public CLike {
     if (!is_float(t)) return std::to_string(e.payload) + (dtype_class(t) == DTypeClass::UInt ? "u" : "");
     double v = kernel::const_double(e);
     if (v != v) return "rlxc_float(0x7fc00000u)";
+    if (v >= 0x1.fffffep127 && v - v == 0) return "0x1.fffffep+127f";  // the shortest decimal lies beyond the range
+    if (v <= -0x1.fffffep127 && v - v == 0) return "-0x1.fffffep+127f";
     if (v - v != 0) return v > 0 ? "rlxc_float(0x7f800000u)" : "rlxc_float(0xff800000u)";
     ExprNode f32 = e;
     f32.type.dtype = DType::F32;

@@ -74,6 +74,14 @@ class MapBuilder {
     return index;
   }
 
+  // Whether all rows begin at multiples of a vector: lanes of a grid fault on other vector accesses.
+  static bool aligned(const Operand& o, int lanes) {
+    int64_t n = 0;
+    bool all = constant(o.offset, &n) && n % lanes == 0;
+    for (size_t d = 0; d + 1 < o.strides.size(); ++d) all = all && constant(o.strides[d], &n) && n % lanes == 0;
+    return all;
+  }
+
   // Lanes of a vector along the last dimension: 1 unless every operand is contiguous or constant there.
   int vector_lanes() const {
     int64_t n = 0, stride = 0;
@@ -83,6 +91,7 @@ class MapBuilder {
       const Operand& o = *operands_[i];
       bool output = i >= spec_.inputs.size();
       if (!constant(o.strides.back(), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
+      if (m_.lanes && stride == 1 && !aligned(o, lanes)) return 1;
     }
     if (m_.lanes) return known && n % lanes == 0 ? lanes : 1;
     while (known && lanes > 1 && lanes > n) lanes /= 2;

@@ -1,0 +1,133 @@
+#include "driver/emulate_package.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "driver/device_package.h"
+#include "driver/graph_package.h"
+#include "driver/host_files.h"
+#include "driver/package_call.h"
+#include "target/emulation.h"
+#include "target/process.h"
+
+namespace rlxc {
+namespace {
+
+namespace fs = std::filesystem;
+
+const CpuPackageOptions kPacked{false, UINT64_MAX};
+
+class EmulatedRunner : public KernelRunner {
+ public:
+  EmulatedRunner(std::string target, const EmulationOptions& o) : target_(std::move(target)), options_(o) {}
+
+  bool build(const LirModule& lir, Diagnostics& d) {
+    std::optional<std::vector<TextFile>> texts;
+    if (is_device_target(target_)) {
+      auto p = codegen::make_package(lir, c_identifier(lir.module->name), *capability(target_), d);
+      if (p) package_ = adapt_package(*p, target_, d);
+      if (package_) texts = write_device_package(*package_, target_, kPacked);
+    } else {
+      package_ = graph_only_package(lir, d);
+      if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, kPacked, d);
+    }
+    if (!texts) return false;
+    if (options_.folder.empty()) temporary_ = std::make_unique<target::TemporaryFolder>();
+    at_ = options_.folder.empty() ? temporary_->path() : options_.folder;
+    std::error_code error;
+    fs::create_directories(at_ / "hip", error);
+    if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
+    for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
+    std::ofstream weights(at_ / weights_file(*package_), std::ios::binary);
+    write_weights(*package_, kPacked, [&](std::span<const std::byte> b) { return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size()))); });
+    weights.close();
+    return !needs_build() || build_native(d);
+  }
+
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
+    auto call = bind_call(*package_, inputs, d);
+    if (!call) return std::nullopt;
+    std::vector<std::string> command = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
+    for (const char* word : runner()) command.push_back(word);
+    command.push_back(".");
+    for (size_t i = 0; i < call->sizes.size(); ++i) command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string name = "input_" + std::to_string(i) + ".bin";
+      std::ofstream(at_ / name, std::ios::binary).write(static_cast<const char*>(call->in[i]), static_cast<std::streamsize>(inputs[i].tensor.size_bytes()));
+      command.push_back(name);
+    }
+    if (!tool(command, d)) return std::nullopt;
+    for (size_t i = 0; i < call->results.size(); ++i) {
+      const std::string bytes = read(at_ / ("output_" + std::to_string(i) + ".bin"));
+      if (bytes.size() != static_cast<size_t>(call->results[i].tensor.size_bytes())) {
+        d.error(Code::ToolFailed, "output " + std::to_string(i) + " has " + std::to_string(bytes.size()) + " bytes", "package " + package_->name);
+        return std::nullopt;
+      }
+      std::memcpy(call->out[i], bytes.data(), bytes.size());
+    }
+    return std::move(call->results);
+  }
+
+ private:
+  bool needs_build() const { return is_device_target(target_) && target_ != "wgpu"; }
+  std::vector<const char*> runner() const {
+    if (needs_build()) return {"./run"};
+    if (target_ == "wgpu") return {"node", "run.mjs"};
+    if (target_ == "tpu") return {"python3", std::getenv("RLXC_STABLEHLO")};
+    return {"python3", "model.py"};
+  }
+
+  bool build_native(Diagnostics& d) {
+    for (const auto& [name, text] : target::emulation_headers()) std::ofstream(at_ / name) << text;
+    for (const HostFile& h : host_files())
+      if (h.name == "device_emulated.hpp") std::ofstream(at_ / "device.hpp") << h.text;
+    const bool metal = target_ == "metal";
+    const std::string compiler = metal ? "clang++" : "g++", extension = target_ == "metal" ? ".metal" : target_ == "cuda" ? ".cu" : ".hip.cpp";
+    const auto groups = kernel_files(*package_, target_);
+    for (size_t f = 0; f < groups.size(); ++f) {
+      const std::string stem = "kernels_" + std::to_string(f);
+      std::ofstream source(at_ / (stem + ".emulated.cpp"));
+      source << read(at_ / (stem + extension));
+      for (uint32_t i : groups[f]) source << target::emulation_entry(package_->kernels[i], i, metal);
+      source.close();
+      std::vector<std::string> command = {compiler, "-std=c++17", "-w", "-fwrapv", "-fPIC", "-shared", "-I" + at_.string()};
+      command.insert(command.end(), options_.flags.begin(), options_.flags.end());
+      command.insert(command.end(), {(at_ / (stem + ".emulated.cpp")).string(), "-lm", "-o", (at_ / (stem + ".so")).string()});
+      if (!tool(command, d)) return false;
+    }
+    return tool({"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", (at_ / "main.cpp").string(), "-ldl", "-o", (at_ / "run").string()}, d);
+  }
+
+  bool tool(const std::vector<std::string>& command, Diagnostics& d) {
+    std::string said;
+    if (target::run_command(command, (at_ / "log").string(), &said) && said.empty()) return true;
+    d.error(Code::ToolFailed, command[0] + ": " + said.substr(0, 8000), "package " + package_->name + " for " + target_);
+    return false;
+  }
+
+  static std::string read(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::string target_;
+  EmulationOptions options_;
+  std::optional<codegen::Package> package_;
+  std::unique_ptr<target::TemporaryFolder> temporary_;
+  fs::path at_;
+};
+
+}  // namespace
+
+std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d, const EmulationOptions& options) {
+  if (!is_device_target(target) && target != "mlx" && (target != "tpu" || !std::getenv("RLXC_STABLEHLO"))) {
+    d.error(Code::UnsupportedOnTarget, "packages for " + target + " are not run here");
+    return nullptr;
+  }
+  auto runner = std::make_unique<EmulatedRunner>(target, options);
+  return runner->build(lir, d) ? std::move(runner) : nullptr;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,105 @@
+// The CUDA driver API (or, with RLXC_HIP, HIP) as the device of a program. Kernels are compiled to a module for each source file.
+#pragma once
+#ifdef RLXC_HIP
+#include <hip/hip_runtime.h>
+#define RLXC_MODULE ".hsaco"
+using DevicePointer = hipDeviceptr_t;
+using Module = hipModule_t;
+using Function = hipFunction_t;
+#define RLXC_CHECK(call) check(call, hipSuccess, #call)
+#define cuMemAlloc hipMalloc
+#define cuMemFree hipFree
+#define cuMemcpyHtoD hipMemcpyHtoD
+#define cuMemcpyDtoH hipMemcpyDtoH
+#define cuMemcpyDtoDAsync hipMemcpyDtoDAsync
+#define cuModuleLoad hipModuleLoad
+#define cuModuleGetFunction hipModuleGetFunction
+#define cuLaunchKernel hipModuleLaunchKernel
+#else
+#include <cuda.h>
+#define RLXC_MODULE ".fatbin"
+using DevicePointer = CUdeviceptr;
+using Module = CUmodule;
+using Function = CUfunction;
+#define RLXC_CHECK(call) check(call, CUDA_SUCCESS, #call)
+#endif
+
+#include "program.hpp"
+
+namespace rlxc {
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice() {
+#ifdef RLXC_HIP
+    RLXC_CHECK(hipInit(0));
+    RLXC_CHECK(hipSetDevice(0));
+#else
+    CUdevice device;
+    CUcontext context;
+    RLXC_CHECK(cuInit(0));
+    RLXC_CHECK(cuDeviceGet(&device, 0));
+    RLXC_CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    RLXC_CHECK(cuCtxSetCurrent(context));
+#endif
+  }
+
+  int allocate(size_t bytes) override {
+    DevicePointer p{};
+    RLXC_CHECK(cuMemAlloc(&p, std::max<size_t>(bytes, 1)));
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      if (!buffers_[i]) return buffers_[i] = p, static_cast<int>(i);
+    buffers_.push_back(p);
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+  void release(int buffer) override {
+    RLXC_CHECK(cuMemFree(buffers_[buffer]));
+    buffers_[buffer] = DevicePointer{};
+  }
+  void write(Address to, const void* from, size_t bytes) override {
+    if (bytes) RLXC_CHECK(cuMemcpyHtoD(pointer(to), const_cast<void*>(from), bytes));
+  }
+  void read(void* to, Address from, size_t bytes) override {
+    if (bytes) RLXC_CHECK(cuMemcpyDtoH(to, pointer(from), bytes));
+  }
+  void copy(Address to, Address from, size_t bytes) override {
+    if (bytes) RLXC_CHECK(cuMemcpyDtoDAsync(pointer(to), pointer(from), bytes, nullptr));
+  }
+
+  void load(const std::vector<Kernel>& kernels, const std::string& folder) override {
+    kernels_ = kernels;
+    std::map<std::string, Module> modules;
+    for (const Kernel& k : kernels) {
+      const std::string path = folder + "/" + k.file.substr(0, k.file.find('.')) + RLXC_MODULE;
+      if (!modules.count(path)) RLXC_CHECK(cuModuleLoad(&modules[path], path.c_str()));
+      functions_.emplace_back();
+      RLXC_CHECK(cuModuleGetFunction(&functions_.back(), modules[path], k.name.c_str()));
+    }
+  }
+
+  void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) override {
+    const Kernel& k = kernels_[static_cast<size_t>(kernel)];
+    std::vector<DevicePointer> pointers;
+    std::vector<int32_t> narrow(sizes.begin(), sizes.end());
+    std::vector<void*> arguments;
+    for (Address a : places) pointers.push_back(pointer(a));
+    for (DevicePointer& p : pointers) arguments.push_back(&p);
+    for (size_t i = 0; i < sizes.size(); ++i) arguments.push_back(k.narrow[i] ? static_cast<void*>(&narrow[i]) : const_cast<int64_t*>(&sizes[i]));
+    RLXC_CHECK(cuLaunchKernel(functions_[static_cast<size_t>(kernel)], grid[0], grid[1], grid[2], k.group[0], k.group[1], k.group[2], 0, nullptr, arguments.data(), nullptr));
+  }
+
+ private:
+  template <class Status>
+  static void check(Status status, Status success, const char* call) {
+    if (status != success) fail(std::string(call) + ": error " + std::to_string(static_cast<int>(status)));
+  }
+  DevicePointer pointer(Address a) const { return (DevicePointer)((char*)buffers_[static_cast<size_t>(a.buffer)] + a.offset); }
+
+  std::vector<DevicePointer> buffers_;
+  std::vector<Kernel> kernels_;
+  std::vector<Function> functions_;
+};
+
+inline std::unique_ptr<Device> make_device() { return std::make_unique<CudaDevice>(); }
+
+}  // namespace rlxc

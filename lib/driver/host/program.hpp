@@ -1,0 +1,369 @@
+// Carries out launch.json: reads weights, allocates memory, and runs the steps of a graph on a device. C++17, no libraries.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rlxc {
+
+[[noreturn]] inline void fail(const std::string& message) { throw std::runtime_error(message); }
+
+inline std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail("can't read " + path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Json {
+  enum class Kind { Null, Bool, Number, String, Array, Object } kind = Kind::Null;
+  int64_t number = 0;  // all numbers of launch.json are integers
+  std::string string;
+  std::vector<Json> items;
+  std::vector<std::string> keys;  // of items, in an object
+
+  const Json* find(const std::string& key) const {
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (keys[i] == key) return &items[i];
+    return nullptr;
+  }
+  const Json& operator[](const char* key) const {
+    const Json* j = find(key);
+    if (!j) fail(std::string("launch.json: no \"") + key + "\"");
+    return *j;
+  }
+  bool null() const { return kind == Kind::Null; }
+};
+
+class JsonParser {
+ public:
+  explicit JsonParser(const std::string& text) : at_(text.c_str()) {}
+
+  Json value() {
+    Json j;
+    space();
+    if (*at_ == '{' || *at_ == '[') {
+      const char close = *at_++ == '{' ? '}' : ']';
+      j.kind = close == '}' ? Json::Kind::Object : Json::Kind::Array;
+      for (space(); *at_ != close; space()) {
+        if (!j.items.empty()) expect(',');
+        if (close == '}') {
+          space();
+          j.keys.push_back(text());
+          expect(':');
+        }
+        j.items.push_back(value());
+      }
+      ++at_;
+    } else if (*at_ == '"') {
+      j.kind = Json::Kind::String;
+      j.string = text();
+    } else if (*at_ == '-' || (*at_ >= '0' && *at_ <= '9')) {
+      char* end = nullptr;
+      j.kind = Json::Kind::Number;
+      j.number = std::strtoll(at_, &end, 10);
+      at_ = end;
+    } else {
+      for (const char* word : {"null", "true", "false"})
+        if (std::strncmp(at_, word, std::strlen(word)) == 0) {
+          at_ += std::strlen(word);
+          j.kind = word[0] == 'n' ? Json::Kind::Null : Json::Kind::Bool;
+          j.number = word[0] == 't';
+          return j;
+        }
+      fail("launch.json is malformed");
+    }
+    return j;
+  }
+
+ private:
+  void space() {
+    while (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r') ++at_;
+  }
+  void expect(char c) {
+    space();
+    if (*at_++ != c) fail("launch.json is malformed");
+  }
+  std::string text() {
+    std::string s;
+    for (expect('"'); *at_ != '"'; ++at_) {
+      if (!*at_) fail("launch.json is malformed");
+      if (*at_ != '\\') {
+        s += *at_;
+        continue;
+      }
+      ++at_;
+      const char* escapes = "n\nt\tr\rb\bf\f";
+      const char* found = std::strchr(escapes, *at_);
+      if (*at_ == 'u') s += "?", at_ += 4;  // only control characters of names are written so
+      else s += found && *at_ ? found[1] : *at_;
+    }
+    ++at_;
+    return s;
+  }
+
+  const char* at_;
+};
+
+// A place in the memory of a device: a buffer that it allocated, and a byte in it.
+struct Address {
+  int buffer = -1;
+  size_t offset = 0;
+};
+
+struct Kernel {
+  std::string name, file;
+  uint32_t group[3];
+  std::vector<bool> narrow;  // symbols that are i32, not i64
+};
+
+// What a device does for the program. Operations happen in order; `read` waits for those before it.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual int allocate(size_t bytes) = 0;
+  virtual void release(int buffer) = 0;
+  virtual void write(Address to, const void* from, size_t bytes) = 0;
+  virtual void read(void* to, Address from, size_t bytes) = 0;
+  virtual void copy(Address to, Address from, size_t bytes) = 0;
+  virtual void load(const std::vector<Kernel>& kernels, const std::string& folder) = 0;
+  virtual void launch(int kernel, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t grid[3]) = 0;
+};
+std::unique_ptr<Device> make_device();  // device.hpp
+
+class Program {
+ public:
+  // `package`: the folder with launch.json and the compiled kernels; `weights`: that with the files of weights.
+  Program(Device& device, const std::string& package, const std::string& weights) : device_(device), json_(JsonParser(read_text(package + "/launch.json")).value()) {
+    std::vector<Kernel> kernels;
+    for (const Json& k : json_["kernels"].items) {
+      Kernel kernel{k["name"].string, k["file"].string, {1, 1, 1}, {}};
+      for (int a = 0; a < 3; ++a) kernel.group[a] = static_cast<uint32_t>(k["group"].items[a].number);
+      for (const Json& s : k["symbols"].items) kernel.narrow.push_back(s.string == "i32");
+      kernels.push_back(std::move(kernel));
+    }
+    device_.load(kernels, package);
+    for (const Json& w : json_["weights"].items) load_weight(w, weights);
+    const Json& memory = json_["memory"];
+    packed_ = device_.allocate(static_cast<size_t>(memory["packed"].number));
+    scratch_ = {device_.allocate(static_cast<size_t>(memory["load_scratch"].number)), 0};
+    steps(json_["load"], Frame());
+    device_.release(scratch_.buffer);
+    if (json_["symbols"].items.empty()) set_sizes({});
+  }
+
+  size_t inputs() const { return json_["inputs"].items.size(); }
+  size_t outputs() const { return json_["outputs"].items.size(); }
+  std::string input_name(size_t i) const { return json_["inputs"].items[i]["name"].string; }
+  size_t input_bytes(size_t i) const { return static_cast<size_t>(size(json_["inputs"].items[i]["bytes"])); }
+  size_t output_bytes(size_t i) const { return static_cast<size_t>(size(json_["outputs"].items[i]["bytes"])); }
+
+  void set_sizes(const std::map<std::string, int64_t>& symbols) {
+    for (const Json& s : json_["symbols"].items)
+      if (!symbols.count(s.string)) fail("the size \"" + s.string + "\" is needed");
+    sizes_.clear();
+    const Json& expressions = json_["sizes"];
+    for (size_t i = 0; i < expressions.keys.size(); ++i)
+      sizes_[expressions.keys[i]] = evaluate(expressions.items[i], [&](const std::string& name) { return symbols.at(name); });
+    const Json& memory = json_["memory"];
+    if (arena_.buffer >= 0) device_.release(arena_.buffer);
+    const size_t arena = bytes(memory["arena"]), held = bytes(memory["held"]), scratch = bytes(memory["scratch"]);
+    arena_ = {device_.allocate(arena + held + scratch + bytes(memory["cells"])), 0};
+    held_ = {arena_.buffer, arena}, scratch_ = {arena_.buffer, arena + held}, cells_ = {arena_.buffer, arena + held + scratch};
+    for (int b : io_) device_.release(b);
+    io_.clear();
+    for (size_t i = 0; i < inputs(); ++i) io_.push_back(device_.allocate(input_bytes(i)));
+    for (size_t i = 0; i < outputs(); ++i) io_.push_back(device_.allocate(output_bytes(i)));
+  }
+
+  void run(const std::vector<const void*>& inputs_given, const std::vector<void*>& outputs_wanted) {
+    Frame frame;
+    frame.arena = arena_;
+    for (size_t i = 0; i < inputs(); ++i) {
+      frame.in.push_back({io_[i], 0});
+      device_.write(frame.in.back(), inputs_given[i], input_bytes(i));
+    }
+    for (size_t i = 0; i < outputs(); ++i) frame.out.push_back({io_[inputs() + i], 0});
+    graph(0, frame);
+    for (size_t i = 0; i < outputs(); ++i) device_.read(outputs_wanted[i], frame.out[i], output_bytes(i));
+  }
+
+ private:
+  // What places of a graph mean.
+  struct Frame {
+    Address arena;
+    std::vector<Address> in, out;
+  };
+
+  void load_weight(const Json& w, const std::string& folder) {
+    const size_t n = bytes(w["bytes"]);
+    weights_.push_back(device_.allocate(n));
+    if (n == 0) return;
+    std::ifstream file(folder + "/" + w["file"].string, std::ios::binary);
+    const size_t stored = bytes(w["stored"]);  // less: one element, which all are equal to
+    std::vector<char> data(n);
+    file.seekg(w["offset"].number);
+    if (!file.read(data.data(), static_cast<std::streamsize>(stored))) fail("can't read the weight \"" + w["name"].string + "\" from " + folder + "/" + w["file"].string);
+    for (size_t i = stored; stored && i < n; ++i) data[i] = data[i - stored];
+    device_.write({weights_.back(), 0}, data.data(), n);
+  }
+
+  template <class Symbol>
+  static int64_t evaluate(const Json& postfix, Symbol symbol) {
+    if (postfix.kind == Json::Kind::Number) return postfix.number;
+    std::vector<int64_t> stack;
+    for (const Json& item : postfix.items) {
+      if (item.kind == Json::Kind::Number) stack.push_back(item.number);
+      else if (item.string[0] == '$') stack.push_back(symbol(item.string.substr(1)));
+      else {
+        if (stack.size() < 2) fail("launch.json: a size is malformed");
+        const int64_t b = stack.back(), a = stack[stack.size() - 2];
+        const std::string& op = item.string;
+        const int64_t quotient = b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
+        stack.pop_back();
+        if (op == "+") stack.back() = a + b;
+        else if (op == "-") stack.back() = a - b;
+        else if (op == "*") stack.back() = a * b;
+        else if (op == "floordiv") stack.back() = quotient;
+        else if (op == "mod") stack.back() = b == 0 ? 0 : a - quotient * b;
+        else if (op == "min") stack.back() = std::min(a, b);
+        else if (op == "max") stack.back() = std::max(a, b);
+        else fail("launch.json: unknown operator " + op);
+      }
+    }
+    if (stack.size() != 1) fail("launch.json: a size is malformed");
+    return stack[0];
+  }
+  int64_t size(const Json& j) const {
+    if (j.kind == Json::Kind::Number) return j.number;
+    const auto it = sizes_.find(j.string);
+    if (it == sizes_.end()) fail("sizes are not set");
+    return it->second;
+  }
+  size_t bytes(const Json& j) const { return static_cast<size_t>(size(j)); }
+
+  static Address moved(Address a, size_t offset) { return {a.buffer, a.offset + offset}; }
+
+  Address place(const Json& p, const Frame& f) const {
+    const size_t offset = bytes(p.items.back());
+    const size_t i = p.items.size() > 2 ? static_cast<size_t>(p.items[1].number) : 0;
+    switch (p.items[0].string[0]) {
+      case 'W': return {weights_[i], offset};
+      case 'P': return {packed_, offset};
+      case 'A': return moved(f.arena, offset);
+      case 'S': return moved(scratch_, offset);
+      case 'H': return moved(held_, offset);
+      case 'I': return moved(f.in[i], offset);
+      case 'O': return moved(f.out[i], offset);
+      default: fail("launch.json: unknown memory " + p.items[0].string);
+    }
+  }
+  std::vector<Address> places(const Json& list, const Frame& f) const {
+    std::vector<Address> out;
+    for (const Json& p : list.items) out.push_back(p.null() ? Address() : place(p, f));
+    return out;
+  }
+
+  void graph(int64_t number, const Frame& f) { steps(json_["graphs"].items[static_cast<size_t>(number)], f); }
+
+  void steps(const Json& list, const Frame& f) {
+    for (const Json& s : list.items) {
+      const std::string& kind = s.keys[0];
+      if (kind == "kernel") launch(s, f);
+      else if (kind == "copy") device_.copy(place(s["copy"].items[0], f), place(s["copy"].items[1], f), bytes(s["bytes"]));
+      else if (kind == "if") branch(s, f);
+      else if (kind == "loop") loop(s, f);
+      else scan(s, f);
+    }
+  }
+
+  void launch(const Json& s, const Frame& f) {
+    const int kernel = static_cast<int>(s["kernel"].number);
+    std::vector<int64_t> sizes;
+    for (const Json& d : s["sizes"].items) sizes.push_back(size(d));
+    uint32_t grid[3];
+    bool empty = false;
+    for (int a = 0; a < 3; ++a) {
+      const Json& extent = json_["kernels"].items[static_cast<size_t>(kernel)]["grid"].items[a];
+      grid[a] = static_cast<uint32_t>(evaluate(extent, [&](const std::string& i) { return sizes.at(std::stoul(i)); }));
+      empty |= grid[a] == 0;
+    }
+    if (!empty) device_.launch(kernel, places(s["places"], f), sizes, grid);
+  }
+
+  template <class T>
+  T value(const Json& p, const Frame& f, T otherwise) {
+    if (!p.null()) device_.read(&otherwise, place(p, f), sizeof otherwise);
+    return otherwise;
+  }
+
+  void branch(const Json& s, const Frame& f) {
+    const bool yes = value<uint8_t>(s["if"], f, 0) != 0;
+    graph(s[yes ? "then" : "else"].number, {moved(f.arena, bytes(s["arena"])), places(s["in"], f), places(s["out"], f)});
+  }
+
+  void loop(const Json& s, const Frame& f) {
+    const Address counter = moved(cells_, bytes(s["cells"])), condition = moved(counter, 64);
+    const int64_t trips = value<int64_t>(s["trips"], f, INT64_MAX);
+    uint8_t go = value<uint8_t>(s["go"], f, 1);
+    const size_t carries = bytes(s["carries"]);
+    const std::vector<Address> results = places(s["results"], f), held = places(s["held"], f);
+    Frame body;
+    body.arena = moved(f.arena, bytes(s["arena"]));
+    body.in = places(s["in"], f);
+    body.in.insert(body.in.begin(), {counter, condition});
+    int64_t i = 0;
+    for (; i < trips && go; ++i) {
+      device_.write(counter, &i, sizeof i);
+      device_.write(condition, &go, sizeof go);
+      body.out = {held[0]};
+      for (size_t k = 0; k < carries; ++k) body.out.push_back(held[2 * (k + 1) + static_cast<size_t>(i % 2)]);
+      for (size_t k = carries; k < results.size(); ++k) {
+        if (i >= size(s["lengths"].items[k - carries])) fail("a loop runs more often than its result has room for");
+        body.out.push_back(moved(results[k], static_cast<size_t>(i) * bytes(s["bytes"].items[k + 1])));
+      }
+      graph(s["loop"].number, body);
+      device_.read(&go, held[0], sizeof go);
+      for (size_t k = 0; k < carries; ++k) body.in[k + 2] = body.out[k + 1];
+    }
+    for (const Json& n : s["lengths"].items)
+      if (size(n) != i) fail("a loop runs less often than its result is long");
+    for (size_t k = 0; k < carries; ++k) device_.copy(results[k], body.in[k + 2], bytes(s["bytes"].items[k + 1]));
+  }
+
+  void scan(const Json& s, const Frame& f) {
+    const size_t states = bytes(s["states"]), inputs = s["in_bytes"].items.size(), length = bytes(s["length"]);
+    const std::vector<Address> results = places(s["results"], f), held = places(s["held"], f), in = places(s["in"], f);
+    const auto row = [&](Address base, size_t i, bool turned, const Json& n) { return moved(base, (turned ? length - 1 - i : i) * bytes(n)); };
+    Frame body;
+    body.arena = moved(f.arena, bytes(s["arena"]));
+    body.in = in;
+    for (size_t i = 0; i < length; ++i) {
+      body.out.clear();
+      for (size_t k = 0; k < states; ++k) body.out.push_back(held[2 * k + i % 2]);
+      for (size_t k = 0; k < inputs; ++k) body.in[states + k] = row(in[states + k], i, s["in_reverse"].items[k].number != 0, s["in_bytes"].items[k]);
+      for (size_t k = states; k < results.size(); ++k)
+        body.out.push_back(row(results[k], i, s["out_reverse"].items[k - states].number != 0, s["bytes"].items[k]));
+      graph(s["scan"].number, body);
+      for (size_t k = 0; k < states; ++k) body.in[k] = body.out[k];
+    }
+    for (size_t k = 0; k < states; ++k) device_.copy(results[k], body.in[k], bytes(s["bytes"].items[k]));
+  }
+
+  Device& device_;
+  Json json_;
+  std::vector<int> weights_, io_;
+  int packed_ = -1;
+  Address arena_, held_, scratch_, cells_;
+  std::map<std::string, int64_t> sizes_;
+};
+
+}  // namespace rlxc

@@ -1,0 +1,660 @@
+"""The operations of a model on mlx.core: one function for each kind, with the meaning that rlxc gives it.
+
+Attributes are keyword arguments. Absent optional operands are None.
+"""
+import itertools
+import json
+import math
+import os
+
+import mlx.core as mx
+import numpy as np
+
+DTYPES = {
+    "f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16, "i8": mx.int8, "i16": mx.int16, "i32": mx.int32, "i64": mx.int64,
+    "u8": mx.uint8, "u16": mx.uint16, "u32": mx.uint32, "u64": mx.uint64, "bool": mx.bool_,
+}
+_NUMPY = {
+    "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "bool": np.bool_, "f64": np.float64,
+}
+INTEGERS = (mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64)
+compiled = mx.compile
+
+
+def tensor(data, dtype):
+    x = mx.array(data)
+    return x.view(mx.bfloat16) if dtype == "bf16" else x
+
+
+def from_bytes(data, dtype, shape):
+    return tensor(np.frombuffer(data, _NUMPY[dtype]).reshape(shape), dtype)
+
+
+def to_bytes(x, dtype):
+    if dtype == "bf16":
+        x = x.view(mx.uint16)
+    return np.array(x).astype(_NUMPY[dtype]).tobytes()
+
+
+def load_weights(package, folder):
+    """The weights that model.json lists, from files of the folder."""
+    with open(os.path.join(package, "model.json")) as f:
+        rows = json.load(f)["weights"]
+    weights, files = [], {}
+    for row in rows:
+        path = os.path.join(folder, row["file"])
+        if row["bytes"] and path not in files:
+            files[path] = np.memmap(path, np.uint8, "r")
+        data = files[path][row["offset"]:row["offset"] + row["stored"]].tobytes() if row["bytes"] else b""
+        data *= row["bytes"] // max(row["stored"], 1)  # fewer bytes are stored where all elements are equal
+        weights.append(from_bytes(data, row["dtype"], row["shape"]))
+    return weights
+
+
+def _f32(x):
+    return x.astype(mx.float32)
+
+
+def _shape(x):
+    return list(x.shape)
+
+
+def _wide(f):
+    """Narrow floats are computed in f32."""
+    def g(x, **attrs):
+        return f(_f32(x), **attrs).astype(x.dtype) if x.dtype in (mx.float16, mx.bfloat16) else f(x, **attrs)
+    return g
+
+
+# Elementwise.
+def _softplus(x):
+    return mx.maximum(x, 0) + mx.log1p(mx.exp(-mx.abs(x)))
+
+
+def _elu(x, alpha):
+    return mx.where(x < 0, alpha * mx.expm1(mx.minimum(x, 0)), x)
+
+
+def _tan(x):
+    return mx.sin(x) / mx.cos(x)
+
+
+gelu = _wide(lambda x: 0.5 * x * (1 + mx.erf(x * math.sqrt(0.5))))
+gelu_approx = _wide(lambda x: 0.5 * x * (1 + mx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+silu = _wide(lambda x: x * mx.sigmoid(x))
+swish = _wide(lambda x, alpha=1.0, beta=0.0: x * mx.sigmoid(alpha * x))
+sigmoid, tanh, exp, expm1 = map(_wide, (mx.sigmoid, mx.tanh, mx.exp, mx.expm1))
+log, log1p, sqrt, rsqrt = map(_wide, (mx.log, mx.log1p, mx.sqrt, mx.rsqrt))
+sin, cos, tan = map(_wide, (mx.sin, mx.cos, _tan))
+asin, acos, atan = map(_wide, (mx.arcsin, mx.arccos, mx.arctan))
+sinh, cosh = map(_wide, (mx.sinh, mx.cosh))
+asinh, acosh, atanh, erf = map(_wide, (mx.arcsinh, mx.arccosh, mx.arctanh, mx.erf))
+softplus = _wide(_softplus)
+softsign = _wide(lambda x: x / (1 + mx.abs(x)))
+mish = _wide(lambda x: x * mx.tanh(_softplus(x)))
+log_sigmoid = _wide(lambda x: -_softplus(-x))
+hard_swish = _wide(lambda x: x * mx.clip(x / 6 + 0.5, 0, 1))
+hard_sigmoid = _wide(lambda x, alpha, beta: mx.clip(alpha * x + beta, 0, 1))
+elu = _wide(lambda x, alpha, beta=0.0: _elu(x, alpha))
+selu = _wide(lambda x, alpha, beta: beta * _elu(x, alpha))
+celu = _wide(lambda x, alpha, beta=0.0: mx.maximum(x, 0) + mx.minimum(alpha * mx.expm1(x / alpha), 0))
+leaky_relu = _wide(lambda x, alpha, beta=0.0: mx.where(x < 0, alpha * x, x))
+thresholded_relu = _wide(lambda x, alpha, beta=0.0: mx.where(x > alpha, x, mx.zeros_like(x)))
+shrink = _wide(lambda x, alpha, beta: mx.where(x < -alpha, x + beta, mx.where(x > alpha, x - beta, mx.zeros_like(x))))
+recip = _wide(lambda x: 1 / x)
+round_ = _wide(mx.round)
+neg, abs_, sign, floor, ceil, is_nan = mx.negative, mx.abs, mx.sign, mx.floor, mx.ceil, mx.isnan
+not_, bit_not = mx.logical_not, mx.bitwise_invert
+add, sub, mul = mx.add, mx.subtract, mx.multiply
+bit_and, bit_or, bit_xor = mx.bitwise_and, mx.bitwise_or, mx.bitwise_xor
+and_, or_ = mx.logical_and, mx.logical_or
+eq, ne, lt, le, gt, ge = mx.equal, mx.not_equal, mx.less, mx.less_equal, mx.greater, mx.greater_equal
+max_, min_ = mx.maximum, mx.minimum
+where, atan2 = mx.where, mx.arctan2
+
+
+def relu(x):
+    return mx.maximum(x, mx.zeros_like(x))
+
+
+def clamp(x, min, max):
+    x = mx.maximum(x, mx.array(min).astype(x.dtype)) if min > -math.inf else x
+    return mx.minimum(x, mx.array(max).astype(x.dtype)) if max < math.inf else x
+
+
+def is_inf(x, alpha=1.0, beta=1.0):
+    up, down = x == math.inf, x == -math.inf
+    return mx.logical_or(up, down) if alpha and beta else up if beta else down
+
+
+def cast(x, to, saturate=True):
+    if to == "bool":
+        return x != 0
+    return x.astype(DTYPES[to])
+
+
+def div(a, b):
+    if a.dtype not in INTEGERS:
+        return a / b
+    q = mx.floor_divide(mx.abs(a), mx.abs(mx.where(b == 0, mx.ones_like(b), b)))
+    return mx.where((a < 0) != (b < 0), -q, q).astype(a.dtype)
+
+
+def pow_(a, b):
+    return mx.power(a, b.astype(a.dtype)).astype(a.dtype)
+
+
+def mod(a, b):
+    return mx.remainder(a, b)
+
+
+def fmod(a, b):
+    r = mx.remainder(mx.abs(a), mx.abs(b))
+    return mx.where(a < 0, -r, r).astype(a.dtype)
+
+
+def shl(a, b):
+    return mx.where(b.astype(mx.int32) < a.itemsize * 8, mx.left_shift(a, b), mx.zeros_like(a))
+
+
+def shr(a, b):
+    return mx.where(b.astype(mx.int32) < a.itemsize * 8, mx.right_shift(a, b), mx.zeros_like(a))
+
+
+def xor(a, b):
+    return a != b
+
+
+def prelu(a, b):
+    return mx.where(a < 0, b * a, a)
+
+
+def fma(a, b, c):
+    return a * b + c
+
+
+def _act(x, act):
+    return x if act is None else act[0](x, **act[1])
+
+
+# Movement.
+def reshape(x, dims, scalar=False):
+    return mx.reshape(x, dims)
+
+
+def transpose(x, perm):
+    return mx.transpose(x, perm)
+
+
+def _along(x, axis, index):
+    return x[(slice(None),) * axis + (index,)]
+
+
+def narrow(x, axis, start, len):
+    return _along(x, axis, slice(start, start + len))
+
+
+def slice_(x, axis, start, len, step):
+    return mx.take(x, mx.arange(len) * step + start, axis=axis)
+
+
+def concat(*xs, axis):
+    return mx.concatenate(list(xs), axis=axis)
+
+
+def expand(x, dims, scalar=False):
+    return mx.broadcast_to(x, dims)
+
+
+def _wrapped(index, n):
+    return mx.where(index < 0, index + n, index)
+
+
+def gather(x, index, axis):
+    return mx.take(x, _wrapped(index, x.shape[axis]), axis=axis)
+
+
+def gather_elements(x, index, axis):
+    cut = tuple(slice(None) if d == axis else slice(0, n) for d, n in enumerate(index.shape))
+    return mx.take_along_axis(x[cut], _wrapped(index, x.shape[axis]), axis=axis)
+
+
+def _linear(index, dims):
+    """Row-major positions of index tuples in the last axis."""
+    at = 0
+    for k, n in enumerate(dims):
+        at = at * n + _wrapped(index[..., k], n)
+    return at
+
+
+def gather_nd(x, index, batch_dims=0):
+    depth, shape = index.shape[-1], _shape(x)
+    batch = math.prod(shape[:batch_dims])
+    flat = mx.reshape(x, [batch, math.prod(shape[batch_dims:batch_dims + depth])] + shape[batch_dims + depth:])
+    at = mx.reshape(_linear(index, shape[batch_dims:batch_dims + depth]), [batch, -1])
+    rows = mx.stack([mx.take(flat[b], at[b], axis=0) for b in range(batch)])
+    return mx.reshape(rows, _shape(index)[:-1] + shape[batch_dims + depth:])
+
+
+def _scatter(flat, at, updates, reduction):
+    slot = flat.at[at]
+    if reduction == "none":
+        flat[at] = updates
+        return flat
+    return {"add": slot.add, "mul": slot.multiply, "max": slot.maximum, "min": slot.minimum}[reduction](updates)
+
+
+def scatter_elements(x, index, updates, axis, reduction):
+    shape = _shape(x)
+    grid = [mx.reshape(mx.arange(n), [n if k == d else 1 for k in range(len(shape))]) for d, n in enumerate(index.shape)]
+    grid[axis] = _wrapped(index, shape[axis])
+    at = 0
+    for g, n in zip(grid, shape):
+        at = at * n + g
+    at = mx.reshape(mx.broadcast_to(at, index.shape), [-1])
+    return mx.reshape(_scatter(mx.reshape(x, [-1]) + mx.zeros([1], x.dtype), at, mx.reshape(updates, [-1]), reduction), shape)
+
+
+def scatter_nd(x, index, updates, axis=0, reduction="none"):
+    depth, shape = index.shape[-1], _shape(x)
+    flat = mx.reshape(x, [math.prod(shape[:depth]), math.prod(shape[depth:])]) + mx.zeros([1, 1], x.dtype)
+    at = mx.reshape(_linear(index, shape[:depth]), [-1])
+    return mx.reshape(_scatter(flat, at, mx.reshape(updates, [at.size, -1]), reduction), shape)
+
+
+def pad(x, fill=None, before=(), after=(), mode="constant"):
+    if mode == "constant":
+        cut = tuple(slice(-b if b < 0 else 0, n + a if a < 0 else n) for b, a, n in zip(before, after, x.shape))
+        widths = [(b if b > 0 else 0, a if a > 0 else 0) for b, a in zip(before, after)]
+        return mx.pad(x[cut], widths, constant_values=mx.array(0, x.dtype) if fill is None else mx.reshape(fill, []).astype(x.dtype))
+    for d, (b, a) in enumerate(zip(before, after)):
+        n, at = x.shape[d], mx.arange(-b, x.shape[d] + a)
+        if mode == "edge":
+            at = mx.clip(at, 0, n - 1)
+        elif mode == "wrap":
+            at = mx.remainder(at, n)
+        else:
+            period = 2 * n - 2 if n > 1 else 1
+            at = mx.remainder(at, period)
+            at = mx.minimum(at, period - at) if n > 1 else mx.zeros_like(at)
+        x = mx.take(x, at, axis=d)
+    return x
+
+
+def reverse(x, axes):
+    for a in axes:
+        x = mx.take(x, mx.arange(x.shape[a] - 1, -1, -1), axis=a)
+    return x
+
+
+def tile(x, dims, scalar=False):
+    return mx.tile(x, dims)
+
+
+def trilu(x, diagonal_given=None, upper=True, diagonal=0):
+    d = diagonal if diagonal_given is None else diagonal_given.item()
+    row, column = mx.arange(x.shape[-2])[:, None], mx.arange(x.shape[-1])[None]
+    keep = column - row >= d if upper else column - row <= d
+    return mx.where(keep, x, mx.zeros_like(x))
+
+
+def range_(start, step, dims, scalar=False):
+    return (start + mx.arange(dims[0]).astype(start.dtype) * step).astype(start.dtype)
+
+
+def dim_value(dims, scalar=False):
+    return mx.array(dims[0] if scalar else dims, mx.int64)
+
+
+def one_hot(index, values, axis, depth):
+    hot = mx.expand_dims(_wrapped(index, depth), axis) == mx.reshape(mx.arange(depth), [depth if d == axis else 1 for d in range(index.ndim + 1)])
+    return mx.where(hot, values[1], values[0])
+
+
+# Products.
+def matmul(a, b, trans_a=False, trans_b=False):
+    a = mx.swapaxes(a, -1, -2) if trans_a else a
+    b = mx.swapaxes(b, -1, -2) if trans_b else b
+    if a.dtype in INTEGERS:
+        return mx.sum(mx.expand_dims(a, -1) * mx.expand_dims(b, -3), axis=-2).astype(a.dtype)
+    return mx.matmul(a, b)
+
+
+def fused_matmul_bias_act(a, b, bias=None, residual=None, trans_a=False, trans_b=False, act=None):
+    y = matmul(a, b, trans_a, trans_b)
+    y = y if bias is None else y + bias
+    return _act(y if residual is None else y + residual, act)
+
+
+def dot_general(a, b, lhs_batch, rhs_batch, lhs_contracting, rhs_contracting):
+    def arranged(x, batch, contracting, last):
+        free = [d for d in range(x.ndim) if d not in batch and d not in contracting]
+        order = [*batch, *free, *contracting] if last else [*batch, *contracting, *free]
+        sizes = [math.prod(x.shape[d] for d in part) for part in (free, contracting)]
+        return mx.reshape(mx.transpose(x, order), [x.shape[d] for d in batch] + (sizes if last else sizes[::-1])), [x.shape[d] for d in free]
+    left, m = arranged(a, lhs_batch, lhs_contracting, True)
+    right, n = arranged(b, rhs_batch, rhs_contracting, False)
+    return mx.reshape(matmul(left, right), [a.shape[d] for d in lhs_batch] + m + n)
+
+
+def q_matmul(a, b, a_zero=None, b_zero=None):
+    a, b = a.astype(mx.int32), b.astype(mx.int32)
+    if a_zero is not None:
+        z = a_zero.astype(mx.int32)
+        a = a - (mx.expand_dims(z, -1) if z.ndim == 1 and z.size > 1 else z)
+    return matmul(a, b - b_zero.astype(mx.int32) if b_zero is not None else b)
+
+
+def _conv(x, w, strides, begin, end, dilations, groups, input_dilation=1, flip=False):
+    """x [N,C,...], w [O,I,...] as in ONNX; MLX has the channels last."""
+    last = lambda t: mx.moveaxis(t, 1, -1)
+    y = mx.conv_general(last(x), last(w), stride=strides, padding=(begin, end), kernel_dilation=dilations, input_dilation=input_dilation, groups=groups, flip=flip)
+    return mx.moveaxis(y, -1, 1)
+
+
+def conv(x, w, bias=None, strides=(), pads_begin=(), pads_end=(), dilations=(), output_padding=(), groups=1):
+    y = _conv(x, w, list(strides), list(pads_begin), list(pads_end), list(dilations), groups)
+    return y if bias is None else y + mx.reshape(bias, [1, -1] + [1] * (x.ndim - 2))
+
+
+def fused_conv_bias_act(x, w, bias=None, residual=None, act=None, **attrs):
+    y = conv(x, w, bias, **attrs)
+    return _act(y if residual is None else y + residual, act)
+
+
+def conv_transpose(x, w, bias=None, strides=(), pads_begin=(), pads_end=(), dilations=(), output_padding=(), groups=1):
+    extra = output_padding or [0] * (x.ndim - 2)
+    reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations)]
+    begin = [r - b for r, b in zip(reach, pads_begin)]
+    end = [r - e + o for r, e, o in zip(reach, pads_end, extra)]
+    w = mx.reshape(w, [groups, w.shape[0] // groups] + _shape(w)[1:])
+    w = mx.reshape(mx.swapaxes(w, 1, 2), [w.shape[0] * w.shape[2], w.shape[1]] + _shape(w)[3:])
+    y = _conv(x, w, 1, begin, end, list(dilations), groups, list(strides), True)
+    return y if bias is None else y + mx.reshape(bias, [1, -1] + [1] * (x.ndim - 2))
+
+
+def q_conv(x, w, x_zero=None, w_zero=None, **attrs):
+    x, w = _f32(x), _f32(w)  # exact up to 2^24
+    x = x if x_zero is None else x - _f32(x_zero)
+    w = w if w_zero is None else w - mx.reshape(_f32(w_zero), [-1] + [1] * (w.ndim - 1))
+    return conv(x, w, **attrs).astype(mx.int32)
+
+
+def _windows(x, kernel, strides, begin, end, dilations, fill):
+    """All windows of the spatial axes, one behind the other in a last axis."""
+    rank = len(kernel)
+    x = mx.pad(x, [(0, 0), (0, 0)] + list(zip(begin, end)), constant_values=mx.array(fill, x.dtype))
+    out = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], kernel, dilations, strides)]
+    parts = []
+    for offset in itertools.product(*(range(k) for k in kernel)):
+        cut = tuple(slice(o * d, o * d + (n - 1) * s + 1, s) for o, d, n, s in zip(offset, dilations, out, strides))
+        parts.append(x[(slice(None),) * 2 + cut])
+    return mx.stack(parts, axis=-1)
+
+
+def _ceil_end(x, kernel, strides, begin, end, dilations):
+    """What ceil_mode adds at the end: windows must begin inside the input or its padding at the start."""
+    more = []
+    for n, k, s, b, e, d in zip(x.shape[2:], kernel, strides, begin, end, dilations):
+        reach = (k - 1) * d + 1
+        count = -(-(n + b + e - reach) // s) + 1
+        count -= (count - 1) * s >= n + b
+        extra = (count - 1) * s + reach - n - b
+        more.append(extra if extra > e else e)
+    return more
+
+
+def pool(x, op, kernel, strides, pads_begin, pads_end, dilations, ceil_mode, count_include_pad, column_major=False, p=2):
+    given = pads_end
+    end = _ceil_end(x, kernel, strides, pads_begin, pads_end, dilations) if ceil_mode else pads_end
+    arguments = (kernel, strides, pads_begin, end, dilations)
+    if op == "max":
+        low = -math.inf if x.dtype not in INTEGERS else np.iinfo(np.array(mx.zeros([1], x.dtype)).dtype).min
+        return mx.max(_windows(x, *arguments, low), axis=-1)
+    w = _windows(_f32(x), *arguments, 0)
+    if op == "mean":
+        inside = mx.ones([1, 1] + _shape(x)[2:])
+        if count_include_pad:
+            inside = mx.pad(inside, [(0, 0), (0, 0)] + list(zip(pads_begin, given)), constant_values=mx.array(1.0))
+            rest = [e - g for e, g in zip(end, given)]
+            count = mx.sum(_windows(inside, kernel, strides, [0] * len(kernel), rest, dilations, 0), axis=-1)
+        else:
+            count = mx.sum(_windows(inside, *arguments, 0), axis=-1)
+        y = mx.sum(w, axis=-1) / count
+    elif op == "l2":
+        y = mx.power(mx.sum(mx.power(mx.abs(w), p), axis=-1), 1 / p)
+    elif op == "sum":
+        y = mx.sum(w, axis=-1)
+    else:
+        raise NotImplementedError(f"pool {op}")
+    return y.astype(x.dtype)
+
+
+# Reductions and norms.
+def reduce(x, op, axes, keep_dim):
+    f = _f32(x) if x.dtype in (mx.float16, mx.bfloat16) else x
+    axes = list(axes)
+    if op == "log_sum_exp":
+        return mx.logsumexp(f, axis=axes, keepdims=keep_dim).astype(x.dtype)
+    before = {"l1": mx.abs, "l2": mx.square, "sum_square": mx.square}.get(op)
+    f = f if before is None else before(f)
+    if op == "mean" and x.dtype in INTEGERS:
+        return div(mx.sum(f, axis=axes, keepdims=keep_dim), mx.array(math.prod(x.shape[a] for a in axes), x.dtype)).astype(x.dtype)
+    combine = {"mean": mx.mean, "max": mx.max, "min": mx.min, "prod": mx.prod}.get(op, mx.sum)
+    y = combine(f, axis=axes, keepdims=keep_dim) if axes else f
+    y = mx.sqrt(y) if op == "l2" else mx.log(y) if op == "log_sum" else y
+    return y.astype(x.dtype)
+
+
+def arg_reduce(x, axis, largest, keep_dim, select_last):
+    y = reverse(x, [axis]) if select_last else x
+    i = (mx.argmax if largest else mx.argmin)(y, axis=axis, keepdims=keep_dim).astype(mx.int64)
+    return x.shape[axis] - 1 - i if select_last else i
+
+
+def cumsum(x, axis, exclusive=False, reverse=False):
+    return mx.cumsum(x, axis=axis, reverse=reverse, inclusive=not exclusive).astype(x.dtype)
+
+
+def topk(x, k, axis, largest, sorted):
+    key = x
+    if largest:  # a stable ascending order, so that ties go to the smaller index
+        key = -x if x.dtype not in INTEGERS else -x.astype(mx.int64)
+    i = narrow(mx.argsort(key, axis=axis), axis, 0, k)
+    return mx.take_along_axis(x, i, axis=axis), i.astype(mx.int64)
+
+
+def fft(x, axis, inverse=False, onesided=False, norm="none", length=0):
+    z = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
+    n = length or z.shape[axis]
+    y = (mx.fft.ifft if inverse else mx.fft.fft)(z, n=n, axis=axis)
+    y = y * {"none": n if inverse else 1, "inverse_n": 1 if inverse else 1 / n, "unitary": math.sqrt(n) if inverse else 1 / math.sqrt(n)}[norm]
+    y = narrow(y, axis, 0, n // 2 + 1) if onesided else y
+    return mx.stack([mx.real(y), mx.imag(y)], axis=-1).astype(x.dtype)
+
+
+def softmax(x, axis):
+    return mx.softmax(x, axis=axis, precise=True)
+
+
+def log_softmax(x, axis):
+    f = _f32(x)
+    return (f - mx.logsumexp(f, axis=axis, keepdims=True)).astype(x.dtype)
+
+
+def _rows(x, axis):
+    return mx.reshape(x, _shape(x)[:axis] + [-1])
+
+
+def layer_norm(x, gamma=None, beta=None, axis=-1, eps=1e-5):
+    flat = [None if t is None else mx.reshape(t, [-1]) for t in (gamma, beta)]
+    return mx.reshape(mx.fast.layer_norm(_rows(x, axis), *flat, eps), x.shape)
+
+
+def rms_norm(x, gamma=None, beta=None, axis=-1, eps=1e-5):
+    rows = _rows(x, axis)
+    y = mx.reshape(mx.fast.rms_norm(rows, mx.ones([rows.shape[-1]], x.dtype) if gamma is None else mx.reshape(gamma, [-1]), eps), x.shape)
+    return y if beta is None else y + beta
+
+
+def fused_residual_ln(x, residual, bias=None, gamma=None, beta=None, axis=-1, eps=1e-5):
+    s = x + residual if bias is None else x + residual + bias
+    return layer_norm(s, gamma, beta, axis, eps), s
+
+
+def fused_residual_rms_norm(x, residual, bias=None, gamma=None, beta=None, axis=-1, eps=1e-5):
+    s = x + residual if bias is None else x + residual + bias
+    return rms_norm(s, gamma, beta, axis, eps), s
+
+
+def _per_channel(t, x, axis=1):
+    return mx.reshape(t, [-1 if d == axis else 1 for d in range(x.ndim)])
+
+
+def group_norm(x, gamma=None, beta=None, groups=1, eps=1e-5):
+    y = mx.reshape(mx.fast.layer_norm(mx.reshape(x, [x.shape[0], groups, -1]), None, None, eps), x.shape)
+    y = y if gamma is None else y * _per_channel(gamma, x)
+    return y if beta is None else y + _per_channel(beta, x)
+
+
+def batch_norm_inference(x, gamma, beta, mean, var, axis=1, eps=1e-5):
+    c = lambda t: _per_channel(t, x, axis)
+    return (x - c(mean)) * c(mx.rsqrt(var + eps)) * c(gamma) + c(beta)
+
+
+def lrn(x, size, alpha, beta, bias):
+    low = (size - 1) // 2
+    square = mx.pad(mx.square(x), [(0, 0), (low, size - 1 - low)] + [(0, 0)] * (x.ndim - 2))
+    total = sum(narrow(square, 1, i, x.shape[1]) for i in range(size))
+    return x / mx.power(bias + alpha / size * total, beta)
+
+
+# Attention.
+def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="bhsd", out_layout="bhsd", mask="none", window=0, scale=0.0, softcap=0.0,
+              k_transposed=False, finite_mask=False):
+    def heads(x, n):
+        if layout == "packed":
+            x = mx.reshape(x, [x.shape[0], x.shape[1], n, -1])
+        return x if layout == "bhsd" else mx.swapaxes(x, 1, 2)
+    q, v = heads(q, num_heads), heads(v, num_kv_heads or num_heads)
+    k = mx.swapaxes(k, -1, -2) if k_transposed else heads(k, num_kv_heads or num_heads)
+    scale = scale or 1 / math.sqrt(q.shape[-1])
+    rows, keys = q.shape[2], k.shape[2]
+    keep, bias = None, None
+    if mask in ("causal", "sliding_window"):
+        row, key = mx.arange(rows)[:, None] + (keys - rows), mx.arange(keys)[None]
+        keep = key <= row
+        keep = mx.logical_and(keep, key > row - window) if mask == "sliding_window" else keep
+    if mask_or_bias is not None:
+        if mask == "bias":
+            bias = mask_or_bias
+        else:
+            given = mask_or_bias != 0
+            keep = given if keep is None else mx.logical_and(keep, given)
+    plain = not softcap and keep is None
+    if plain:
+        y = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=None if bias is None else bias.astype(q.dtype))
+    else:
+        repeat = q.shape[1] // k.shape[1]
+        if repeat > 1:
+            k, v = mx.repeat(k, repeat, axis=1), mx.repeat(v, repeat, axis=1)
+        s = _f32(mx.matmul(q, mx.swapaxes(k, -1, -2))) * scale
+        s = softcap * mx.tanh(s / softcap) if softcap else s
+        s = s if bias is None else s + bias
+        low = mx.array(-3.4028234e38 if finite_mask else -math.inf)
+        s = s if keep is None else mx.where(keep, s, low)
+        top = mx.max(s, axis=-1, keepdims=True)
+        e = mx.exp(s - mx.where(mx.isinf(top), mx.zeros_like(top), top))
+        total = mx.sum(e, axis=-1, keepdims=True)
+        y = mx.matmul((e / mx.where(total == 0, mx.ones_like(total), total)).astype(v.dtype), v)
+    if out_layout == "bhsd":
+        return y
+    y = mx.swapaxes(y, 1, 2)
+    return mx.reshape(y, [y.shape[0], y.shape[1], -1]) if out_layout == "packed" else y
+
+
+def rope(x, cos, sin, head_dim=0, n_rot=0, style="neox", layout="bhsd"):
+    shape = x.shape
+    if layout == "packed":
+        x = mx.reshape(x, [shape[0], shape[1], -1, head_dim])
+    n = n_rot or x.shape[-1]
+    if layout != "bhsd" and cos.ndim > 1:
+        cos, sin = mx.expand_dims(cos, -2), mx.expand_dims(sin, -2)
+    elif cos.ndim == 3:
+        cos, sin = mx.expand_dims(cos, 1), mx.expand_dims(sin, 1)
+    turned, rest = x[..., :n], x[..., n:]
+    half = n // 2
+    c, s = (cos[..., :half], sin[..., :half]) if style == "neox" or cos.shape[-1] == half else (cos[..., ::2], sin[..., ::2])
+    a, b = (turned[..., :half], turned[..., half:]) if style == "neox" else (turned[..., ::2], turned[..., 1::2])
+    low, high = a * c - b * s, b * c + a * s
+    y = mx.concatenate([low, high], axis=-1) if style == "neox" else mx.reshape(mx.stack([low, high], axis=-1), turned.shape)
+    return mx.reshape(mx.concatenate([y, rest], axis=-1).astype(x.dtype), shape)
+
+
+def fused_swiglu(x, gate_first=False, act=None):
+    half = x.shape[-1] // 2
+    up, gate = (x[..., half:], x[..., :half]) if gate_first else (x[..., :half], x[..., half:])
+    return up * (silu(gate) if act is None else _act(gate, act))
+
+
+def selective_scan(x, delta, a, b, c):
+    state, rows = 0, []
+    for t in range(x.shape[1]):
+        d = delta[:, t, :, None]
+        state = mx.exp(d * a) * state + d * b[:, t, None, :] * x[:, t, :, None]
+        rows.append(mx.sum(state * c[:, t, None, :], axis=-1))
+    return mx.stack(rows, axis=1).astype(x.dtype)
+
+
+# Quantisation.
+def _blocked(t, x, axis, block):
+    if t is None or t.ndim == 0 or t.size == 1:
+        return t if t is None else mx.reshape(t, [])
+    return mx.repeat(t, block, axis=axis)[tuple(slice(0, n) for n in x.shape)] if block else _per_channel(t, x, axis)
+
+
+def quantize(x, scale, zero=None, axis=0, block=0, to="i8", saturate=True):
+    limits = np.iinfo(_NUMPY[to])
+    y = mx.round(_f32(x) / _f32(_blocked(scale, x, axis, block)))
+    y = y if zero is None else y + _f32(_blocked(zero, x, axis, block))
+    return mx.clip(y, float(limits.min), float(limits.max)).astype(DTYPES[to])
+
+
+def dequantize(x, scale, zero=None, axis=0, block=0, to="f32", saturate=True):
+    q = x.astype(mx.int32)
+    q = q if zero is None else q - _blocked(zero, x, axis, block).astype(mx.int32)
+    return (_f32(q) * _f32(_blocked(scale, x, axis, block))).astype(DTYPES[to])
+
+
+# Control flow: bodies are functions of lists.
+def branch(condition, then, otherwise, *operands):
+    return (then if condition.item() else otherwise)(*operands)
+
+
+def loop(trips, condition, *operands, body, carries):
+    state, rest, rows, i = list(operands[:carries]), list(operands[carries:]), None, 0
+    go = True if condition is None else bool(condition.item())
+    while go and (trips is None or i < trips.item()):
+        go, *results = body(mx.array(i, mx.int64), mx.array(go), *state, *rest)
+        go, state = bool(go.item()), list(results[:carries])
+        rows = rows or [[] for _ in results[carries:]]
+        for row, r in zip(rows, results[carries:]):
+            row.append(r)
+        i += 1
+    if rows is None:
+        rows = []
+    return (*state, *(mx.stack(row) for row in rows))
+
+
+def scan(*operands, body, states, scan_inputs, input_reverse, output_reverse):
+    state, inputs, rest = list(operands[:states]), operands[states:states + scan_inputs], operands[states + scan_inputs:]
+    turned = lambda flags, k: k < len(flags) and flags[k]
+    n, rows = inputs[0].shape[0], []
+    for i in range(n):
+        row = [x[n - 1 - i if turned(input_reverse, k) else i] for k, x in enumerate(inputs)]
+        results = body(*state, *row, *rest)
+        state = list(results[:states])
+        rows.append(results[states:])
+    stacks = [mx.stack(column[::-1] if turned(output_reverse, k) else column) for k, column in enumerate(map(list, zip(*rows)))]
+    return (*state, *stacks)

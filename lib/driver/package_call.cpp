@@ -1,0 +1,70 @@
+#include "driver/package_call.h"
+
+#include <memory>
+
+namespace rlxc {
+
+std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs, Diagnostics& diagnostics) {
+  const Module& m = *package.lir->module;
+  if (inputs.size() != package.inputs.size()) {
+    diagnostics.error(Code::BadShape, "expected " + std::to_string(package.inputs.size()) + " inputs, got " + std::to_string(inputs.size()));
+    return std::nullopt;
+  }
+  DimBindings bindings;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& t = m.graph(package.inputs[i].graph).type(package.inputs[i].value);
+    const TensorData& d = inputs[i].tensor;
+    if (d.dtype != t.dtype || d.dims.size() != t.dims.size()) {
+      diagnostics.error(Code::BadType, "expected " + text(t, m.dims), "input \"" + package.inputs[i].name + "\"");
+      return std::nullopt;
+    }
+    for (size_t k = 0; k < t.dims.size(); ++k)
+      if (!t.dims[k].is_static() && m.dims.has_symbol(m.dims.text(t.dims[k]))) bindings.try_emplace(m.dims.text(t.dims[k]), d.dims[k]);
+  }
+  Call call;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& t = m.graph(package.inputs[i].graph).type(package.inputs[i].value);
+    const TensorData& d = inputs[i].tensor;
+    for (size_t k = 0; k < t.dims.size(); ++k) {
+      const auto want = m.dims.evaluate(t.dims[k], bindings);
+      if (want && *want == d.dims[k]) continue;
+      diagnostics.error(Code::BadShape, "axis " + std::to_string(k) + " has size " + std::to_string(d.dims[k]) + ", expected " + m.dims.text(t.dims[k]),
+                        "input \"" + package.inputs[i].name + "\"");
+      return std::nullopt;
+    }
+    call.in.push_back(d.bytes.data());
+    if (!d.splat) continue;
+    std::vector<std::byte>& all = call.expanded.emplace_back(static_cast<size_t>(d.size_bytes()));
+    for (size_t k = 0; k < all.size(); ++k) all[k] = d.bytes[k % d.bytes.size()];
+    call.in.back() = all.data();
+  }
+  for (const auto& [a, b] : m.dims.equalities()) {
+    const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
+    if (!x || !y || *x == *y) continue;
+    diagnostics.error(Code::BadBinding, "the model needs " + m.dims.text(a) + " = " + m.dims.text(b) + ", the inputs give " + std::to_string(*x) + " and " +
+                                            std::to_string(*y));
+    return std::nullopt;
+  }
+  for (const std::string& s : package.symbols) {
+    const auto it = bindings.find(s);
+    if (it == bindings.end()) {
+      diagnostics.error(Code::UnboundDim, "the inputs do not determine the size \"" + s + "\"");
+      return std::nullopt;
+    }
+    call.sizes.push_back(it->second);
+  }
+  for (const codegen::Port& port : package.outputs) {
+    const Type& t = m.graph(port.graph).type(port.value);
+    TensorData d;
+    d.dtype = t.dtype;
+    for (Dim dim : t.dims) d.dims.push_back(m.dims.evaluate(dim, bindings).value_or(0));
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(d.size_bytes()) + 64);
+    d.bytes = std::span<const std::byte>(bytes->data(), bytes->size() - 64);
+    call.out.push_back(bytes->data());
+    d.owner = std::move(bytes);
+    call.results.push_back({TypeKind::Tensor, std::move(d), {}});
+  }
+  return call;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,61 @@
+// StableHLO text, an operation at a time, in MLIR's generic form. Every shape is static.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/expr.h"
+#include "support/dtype.h"
+
+namespace rlxc {
+
+struct Hlo {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> dims;
+};
+
+class HloBuilder {
+ public:
+  static std::string type(DType, const std::vector<int64_t>& dims);
+  static std::string type(const Hlo& v) { return type(v.dtype, v.dims); }
+  static std::string ints(const std::vector<int64_t>&);       // array<i64: 1, 2>
+  static std::string list(const std::vector<int64_t>&);       // [1, 2]
+  static std::string pairs(const std::vector<int64_t>& low, const std::vector<int64_t>& high);  // dense<[[1, 2], [0, 0]]> : tensor<2x2xi64>
+
+  // "stablehlo.<op>"(operands) region {attributes} : types
+  Hlo op(std::string_view op, const std::vector<Hlo>& operands, DType, std::vector<int64_t> dims, const std::string& attributes = "", const std::string& region = "");
+  std::vector<Hlo> ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results, const std::string& attributes, const std::string& region);
+  Hlo same(std::string_view o, const std::vector<Hlo>& operands) { return op(o, operands, operands[0].dtype, operands[0].dims); }
+
+  Hlo constant(DType, double value, std::vector<int64_t> dims = {});
+  Hlo constant_int(DType, int64_t value, std::vector<int64_t> dims = {});
+  Hlo dense(DType, std::vector<int64_t> dims, const std::string& literal);
+  Hlo broadcast(const Hlo&, const std::vector<int64_t>& dims, const std::vector<int64_t>& axes);
+  Hlo broadcast(const Hlo&, const std::vector<int64_t>& dims);  // NumPy's rule
+  Hlo reshape(const Hlo&, std::vector<int64_t> dims);
+  Hlo transpose(const Hlo&, const std::vector<int64_t>& perm);
+  Hlo slice(const Hlo&, size_t axis, int64_t start, int64_t limit, int64_t step = 1);
+  Hlo convert(const Hlo&, DType);
+  Hlo compare(std::string_view direction, const Hlo&, const Hlo&);
+  Hlo iota(DType, std::vector<int64_t> dims, size_t axis);
+  Hlo pad(const Hlo&, const Hlo& fill, const std::vector<int64_t>& low, const std::vector<int64_t>& high);
+  Hlo reduce(std::string_view combine, const Hlo&, const Hlo& start, const std::vector<int64_t>& axes, bool keep);
+  Hlo window(std::string_view combine, const Hlo&, const Hlo& start, const std::string& attributes, std::vector<int64_t> dims);
+  Hlo dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b, const std::vector<int64_t>& contract_a,
+          const std::vector<int64_t>& contract_b, std::vector<int64_t> dims);
+
+  // An expression of the kernel language whose parameters are these values (of one shape).
+  Hlo expression(const kernel::Kernel&, kernel::ExprId, const std::vector<Hlo>& parameters, const std::vector<int64_t>& dims);
+
+  void comment(const std::string&);
+  std::string take() { return std::move(text_); }
+
+ private:
+  Hlo function(kernel::ExprOp, const std::vector<Hlo>& operands);
+  std::string region(std::string_view combine, DType);
+  std::string text_;
+  uint64_t next_ = 0;
+};
+
+}  // namespace rlxc

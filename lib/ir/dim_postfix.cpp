@@ -1,0 +1,86 @@
+#include "ir/dim_postfix.h"
+
+#include <string_view>
+
+namespace rlxc {
+namespace {
+
+// Reads the text of a Dim: sums of products of numbers, symbols (quoted where they are no plain names) and functions.
+class DimPostfix {
+ public:
+  explicit DimPostfix(std::string_view text) : text_(text) { sum(); }
+  std::vector<std::string> take() { return std::move(out_); }
+
+ private:
+  bool next(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void sum() {
+    bool negative = next('-');
+    product(negative);
+    while ((negative = next('-')) || next('+')) product(negative), out_.emplace_back("+");
+  }
+  void product(bool negative) {
+    factor();
+    while (next('*')) factor(), out_.emplace_back("*");
+    if (negative) out_.emplace_back("-1"), out_.emplace_back("*");
+  }
+  void factor() {
+    const size_t begin = at_;
+    if (next('"')) {
+      while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
+      ++at_;
+      std::string name = "$";
+      for (size_t i = begin + 1; i + 1 < at_; ++i) name += text_[i] == '\\' ? text_[++i] : text_[i];
+      return out_.push_back(std::move(name));
+    }
+    while (at_ < text_.size() && std::string_view("+-*(),").find(text_[at_]) == std::string_view::npos) ++at_;
+    const std::string word(text_.substr(begin, at_ - begin));
+    if (next('(')) {
+      sum(), next(','), sum(), next(')');
+      return out_.push_back(word);
+    }
+    out_.push_back((word[0] >= '0' && word[0] <= '9' ? "" : "$") + word);
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  std::vector<std::string> out_;
+};
+
+}  // namespace
+
+std::vector<std::string> dim_postfix(const DimTable& table, Dim d) {
+  const std::string text = table.text(d);
+  return DimPostfix(text).take();
+}
+
+std::string dim_python(const DimTable& table, Dim d, const std::string& symbols) {
+  if (const auto v = table.constant_value(d)) return std::to_string(*v);
+  std::vector<std::string> stack;
+  for (const std::string& item : dim_postfix(table, d)) {
+    const bool number = (item[0] >= '0' && item[0] <= '9') || (item[0] == '-' && item.size() > 1);
+    if (number) {
+      stack.push_back(item);
+    } else if (item[0] == '$') {
+      std::string name;
+      for (char c : item.substr(1)) {
+        if (c == '\'' || c == '\\') name += '\\';
+        name += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+      }
+      stack.push_back(symbols + "['" + name + "']");
+    } else {
+      const std::string b = std::move(stack.back());
+      stack.pop_back();
+      const std::string a = std::move(stack.back());
+      const bool call = item == "min" || item == "max";
+      const std::string_view infix = item == "floordiv" ? " // " : item == "mod" ? " % " : item == "*" ? " * " : " + ";
+      stack.back() = call ? item + "(" + a + ", " + b + ")" : "(" + a + std::string(infix) + b + ")";
+    }
+  }
+  return stack.back();
+}
+
+}  // namespace rlxc

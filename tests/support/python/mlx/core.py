@@ -1,0 +1,198 @@
+"""A stand-in for mlx.core on NumPy, as far as rlxc_mlx.py needs it: the meaning of the functions, none of their speed."""
+import math
+
+import numpy as np
+
+
+class _Slot:
+    def __init__(self, x, at):
+        self.x, self.at = x, at
+
+    def _apply(self, f, updates):
+        y = np.array(self.x)
+        f.at(y, np.asarray(self.at), np.asarray(updates))
+        return array(y)
+
+    def add(self, u): return self._apply(np.add, u)
+    def multiply(self, u): return self._apply(np.multiply, u)
+    def maximum(self, u): return self._apply(np.maximum, u)
+    def minimum(self, u): return self._apply(np.minimum, u)
+
+
+class _At:
+    def __init__(self, x): self.x = x
+    def __getitem__(self, at): return _Slot(self.x, at)
+
+
+class Array(np.ndarray):
+    @property
+    def at(self): return _At(self)
+
+
+def array(data, dtype=None):
+    x = np.array(data, dtype=dtype)
+    if dtype is None and isinstance(data, float):
+        x = x.astype(np.float32)
+    if dtype is None and isinstance(data, (int, list)) and not isinstance(data, bool) and x.dtype == np.int64:
+        x = x.astype(np.int32)
+    return x.view(Array)
+
+
+float32, float16, bfloat16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float32)
+int8, int16, int32, int64 = map(np.dtype, (np.int8, np.int16, np.int32, np.int64))
+uint8, uint16, uint32, uint64, bool_ = map(np.dtype, (np.uint8, np.uint16, np.uint32, np.uint64, np.bool_))
+
+
+def _binary(f):
+    """A Python number takes the type of the array, as in MLX."""
+    def g(a, b):
+        if not isinstance(a, np.ndarray): a = np.asarray(a, dtype=b.dtype)
+        if not isinstance(b, np.ndarray): b = np.asarray(b, dtype=a.dtype)
+        with np.errstate(all="ignore"):
+            return np.asarray(f(a, b)).view(Array)
+    return g
+
+
+def _unary(f):
+    def g(x):
+        with np.errstate(all="ignore"):
+            return np.asarray(f(x)).astype(x.dtype).view(Array)
+    return g
+
+
+add, subtract, multiply, remainder, power, arctan2, floor_divide = map(_binary, (np.add, np.subtract, np.multiply, np.remainder, np.power, np.arctan2, np.floor_divide))
+bitwise_and, bitwise_or, bitwise_xor, left_shift, right_shift = map(_binary, (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift))
+logical_and, logical_or, equal, not_equal = map(_binary, (np.logical_and, np.logical_or, np.equal, np.not_equal))
+less, less_equal, greater, greater_equal, maximum, minimum = map(_binary, (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum))
+exp, expm1, log, log1p, sqrt, sin, cos, tanh = map(_unary, (np.exp, np.expm1, np.log, np.log1p, np.sqrt, np.sin, np.cos, np.tanh))
+arcsin, arccos, arctan, sinh, cosh, arcsinh, arccosh, arctanh = map(_unary, (np.arcsin, np.arccos, np.arctan, np.sinh, np.cosh, np.arcsinh, np.arccosh, np.arctanh))
+negative, abs, sign, floor, ceil, round, square = map(_unary, (np.negative, np.abs, np.sign, np.floor, np.ceil, np.round, np.square))
+rsqrt = _unary(lambda x: 1 / np.sqrt(x))
+sigmoid = _unary(lambda x: 1 / (1 + np.exp(-x)))
+erf = _unary(np.vectorize(math.erf, otypes=[np.float64]))
+isnan = lambda x: np.isnan(x).view(Array)
+isinf = lambda x: np.isinf(x).view(Array)
+logical_not = lambda x: np.logical_not(x).view(Array)
+bitwise_invert = lambda x: np.invert(x).view(Array)
+real, imag = lambda x: np.real(x).view(Array), lambda x: np.imag(x).view(Array)
+
+
+def where(c, a, b):
+    if not isinstance(a, np.ndarray): a = np.asarray(a, dtype=b.dtype)
+    if not isinstance(b, np.ndarray): b = np.asarray(b, dtype=a.dtype)
+    return np.where(c, a, b).view(Array)
+
+
+def clip(x, low, high): return np.clip(x, low, high).astype(x.dtype).view(Array)
+def zeros(shape, dtype=float32): return np.zeros(shape, dtype).view(Array)
+def ones(shape, dtype=float32): return np.ones(shape, dtype).view(Array)
+def zeros_like(x): return np.zeros_like(x)
+def ones_like(x): return np.ones_like(x)
+def arange(*n): return np.arange(*n, dtype=np.int32).view(Array)
+def reshape(x, shape): return np.reshape(x, [int(n) for n in shape])
+def transpose(x, perm): return np.transpose(x, perm)
+def swapaxes(x, a, b): return np.swapaxes(x, a, b)
+def moveaxis(x, a, b): return np.moveaxis(x, a, b)
+def expand_dims(x, axis): return np.expand_dims(x, axis)
+def concatenate(xs, axis): return np.concatenate(xs, axis=axis).view(Array)
+def stack(xs, axis=0): return np.stack(xs, axis=axis).view(Array)
+def broadcast_to(x, shape): return np.broadcast_to(x, [int(n) for n in shape]).view(Array)
+def tile(x, n): return np.tile(x, n).view(Array)
+def repeat(x, n, axis): return np.repeat(x, n, axis=axis).view(Array)
+def take(x, at, axis): return np.take(x, np.asarray(at), axis=axis).view(Array)
+def take_along_axis(x, at, axis): return np.take_along_axis(x, np.asarray(at), axis=axis).view(Array)
+def pad(x, widths, constant_values): return np.pad(x, widths, constant_values=np.asarray(constant_values).item()).view(Array)
+
+
+def matmul(a, b): return np.matmul(a, b).view(Array)
+
+
+def _reduction(f):
+    def g(x, axis=None, keepdims=False):
+        axis = tuple(axis) if isinstance(axis, list) else axis
+        return np.asarray(f(x, axis=axis, keepdims=keepdims)).astype(x.dtype).view(Array)
+    return g
+
+
+sum, mean, max, min, prod = map(_reduction, (np.sum, np.mean, np.max, np.min, np.prod))
+
+
+def logsumexp(x, axis, keepdims=False):
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    top = np.max(x, axis=axis, keepdims=True)
+    y = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
+    return (y if keepdims else np.squeeze(y, axis)).view(Array)
+
+
+def softmax(x, axis, precise=False):
+    e = np.exp(x.astype(np.float32) - np.max(x, axis=axis, keepdims=True))
+    return (e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype).view(Array)
+
+
+def argmax(x, axis, keepdims): return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims)).view(Array)
+def argmin(x, axis, keepdims): return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims)).view(Array)
+def argsort(x, axis): return np.argsort(x, axis=axis, kind="stable").view(Array)
+
+
+def cumsum(x, axis, reverse=False, inclusive=True):
+    y = np.flip(x, axis) if reverse else x
+    s = np.cumsum(y, axis=axis, dtype=x.dtype)
+    s = s if inclusive else s - y
+    return (np.flip(s, axis) if reverse else s).view(Array)
+
+
+def conv_general(x, w, stride=1, padding=0, kernel_dilation=1, input_dilation=1, groups=1, flip=False):
+    """x [N,...,C], w [O,...,C/groups]: by the definition."""
+    rank = x.ndim - 2
+    spread = lambda v: [v] * rank if isinstance(v, int) else list(v)
+    stride, dilation, spacing = spread(stride), spread(kernel_dilation), spread(input_dilation)
+    begin, end = (spread(padding), spread(padding)) if isinstance(padding, int) else map(list, padding)
+    wide = np.zeros([x.shape[0]] + [(n - 1) * s + 1 for n, s in zip(x.shape[1:-1], spacing)] + [x.shape[-1]], x.dtype)
+    wide[(slice(None),) + tuple(slice(None, None, s) for s in spacing)] = x
+    for d in range(rank):
+        for amount, front in ((begin[d], True), (end[d], False)):
+            if amount < 0:
+                cut = [slice(None)] * wide.ndim
+                cut[d + 1] = slice(-amount, None) if front else slice(None, amount)
+                wide = wide[tuple(cut)]
+    wide = np.pad(wide, [(0, 0)] + [(b if b > 0 else 0, e if e > 0 else 0) for b, e in zip(begin, end)] + [(0, 0)])
+    if flip:
+        w = np.flip(w, tuple(range(1, rank + 1)))
+    out = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(wide.shape[1:-1], w.shape[1:-1], dilation, stride)]
+    y = np.zeros([x.shape[0]] + out + [w.shape[0]], x.dtype)
+    o, c = w.shape[0] // groups, w.shape[-1]
+    for offset in np.ndindex(*w.shape[1:-1]):
+        cut = (slice(None),) + tuple(slice(i * d, i * d + (n - 1) * s + 1, s) for i, d, n, s in zip(offset, dilation, out, stride))
+        part, weight = wide[cut], w[(slice(None),) + offset]
+        for g in range(groups):
+            y[..., g * o:(g + 1) * o] += part[..., g * c:(g + 1) * c] @ weight[g * o:(g + 1) * o].T
+    return y.view(Array)
+
+
+def compile(f): return f
+
+
+class fast:
+    @staticmethod
+    def layer_norm(x, weight, bias, eps):
+        f = x.astype(np.float32)
+        y = (f - f.mean(-1, keepdims=True)) / np.sqrt(f.var(-1, keepdims=True) + eps)
+        y = y if weight is None else y * weight
+        return (y if bias is None else y + bias).astype(x.dtype).view(Array)
+
+    @staticmethod
+    def rms_norm(x, weight, eps):
+        f = x.astype(np.float32)
+        return (f / np.sqrt((f * f).mean(-1, keepdims=True) + eps) * weight).astype(x.dtype).view(Array)
+
+    @staticmethod
+    def scaled_dot_product_attention(q, k, v, scale, mask=None):
+        n = q.shape[1] // k.shape[1]
+        s = q.astype(np.float32) @ np.swapaxes(np.repeat(k, n, axis=1), -1, -2) * scale
+        s = s if mask is None else s + mask
+        return (softmax(s, -1) @ np.repeat(v, n, axis=1)).astype(q.dtype).view(Array)
+
+
+class fft:
+    fft = staticmethod(lambda x, n, axis: np.fft.fft(x, n=n, axis=axis).view(Array))
+    ifft = staticmethod(lambda x, n, axis: np.fft.ifft(x, n=n, axis=axis).view(Array))
