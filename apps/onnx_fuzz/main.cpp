@@ -2,6 +2,11 @@
 //   onnx_fuzz [--count N] [--seed S] [--save DIR] MODEL...
 // The models are taken apart as protobuf messages, changed in a few places, and put together again. Work is done in child
 // processes; the model on which one dies is written to DIR.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -12,11 +17,6 @@
 #include <iostream>
 #include <iterator>
 #include <random>
-
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "eval/equivalence.h"
 #include "import/onnx/import.h"
@@ -131,7 +131,8 @@ std::string mutate(const std::string& model, const std::vector<std::string>& wor
       }
       case 2: std::swap((*list)[index], (*list)[pick(list->size())]); break;
       case 3: {
-        constexpr int64_t kNumbers[] = {0, 1, -1, 2, 3, 7, 16, 100, 1 << 20, INT32_MAX, INT64_MAX, INT64_MIN, int64_t{1} << 40, -2, -100};
+        constexpr int64_t kNumbers[] = {0,  1,   -1, 2, 3, 7, 16, 100, 1 << 20, INT32_MAX, INT64_MAX, INT64_MIN, int64_t{1} << 40,
+                                        -2, -100};
         f.number = static_cast<uint64_t>(kNumbers[pick(std::size(kNumbers))]);
         break;
       }
@@ -153,7 +154,8 @@ std::string mutate(const std::string& model, const std::vector<std::string>& wor
   }
   std::string out = print(root);
   if (pick(20) == 0) out.resize(pick(out.size() + 1));
-  for (size_t i = pick(20) == 0 ? 1 + pick(8) : 0; i > 0 && !out.empty(); --i) out[pick(out.size())] = static_cast<char>(random());
+  for (size_t i = pick(20) == 0 ? 1 + pick(8) : 0; i > 0 && !out.empty(); --i)
+    out[pick(out.size())] = static_cast<char>(random());
   return out;
 }
 

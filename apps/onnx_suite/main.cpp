@@ -1,5 +1,9 @@
 // Runs trees of ONNX-layout cases (DIR/**/CASE/model.onnx with test_data_set_*/input_N.pb and output_N.pb) with the reference
 // engine and compares the results. Each case runs in a process of its own, so that a crash or a hang is one failed case.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -10,10 +14,6 @@
 #include <iostream>
 #include <map>
 #include <sstream>
-
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "eval/eval.h"
 #include "import/onnx/import.h"
@@ -136,7 +136,8 @@ Verdict isolated(const fs::path& folder, const Settings& settings) {
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFSIGNALED(status))
-    return {Outcome::Crash, WTERMSIG(status) == SIGALRM ? "took more than " + std::to_string(settings.seconds) + " s" : strsignal(WTERMSIG(status))};
+    return {Outcome::Crash, WTERMSIG(status) == SIGALRM ? "took more than " + std::to_string(settings.seconds) + " s"
+                                                        : strsignal(WTERMSIG(status))};
   if (text.empty()) return {Outcome::Crash, "no answer"};
   return {static_cast<Outcome>(text[0] - '0'), text.substr(1)};
 }
@@ -190,7 +191,9 @@ int main(int argc, char** argv) {
     const auto known = expected.find(name);
     const bool passed = v.outcome == Outcome::Pass;
     if (!passed && known == expected.end()) ++regressions;
-    if (!passed) std::cout << kOutcomes[static_cast<int>(v.outcome)] << ' ' << name << ": " << v.message << (known != expected.end() ? "  [expected: " + known->second + "]" : "") << std::endl;
+    if (!passed)
+      std::cout << kOutcomes[static_cast<int>(v.outcome)] << ' ' << name << ": " << v.message
+                << (known != expected.end() ? "  [expected: " + known->second + "]" : "") << std::endl;
     else if (known != expected.end()) std::cout << "pass " << name << ": listed as a failure, take it off the list\n";
     else if (verbose) std::cout << "pass " << name << '\n';
   }

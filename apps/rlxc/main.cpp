@@ -160,8 +160,8 @@ int main(int argc, char** argv) {
   plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
   plan->add_option("--capacity", capacity, "bytes that the arena may take; 0: as few as possible");
 
-  CLI::App* list = app.add_subcommand("list", "list targets, passes, ops, env, schemas or codes");
-  list->add_option("topic", topic, "what to list")->required()->check(CLI::IsMember({"targets", "passes", "ops", "env", "schemas", "codes"}));
+  CLI::App* list = app.add_subcommand("list", "list targets, passes, ops, onnx, env, schemas or codes");
+  list->add_option("topic", topic, "what to list")->required()->check(CLI::IsMember({"targets", "passes", "ops", "onnx", "env", "schemas", "codes"}));
   list->add_flag("--json", json, "as JSON");
   list->add_flag("--matrix", matrix, "ops: what exists for each (evaluation, kernels per target)");
 

@@ -53,6 +53,8 @@ bool has_dtype(const Graph& g, ValueId v, const CapabilityRow& row, std::string*
 
 }  // namespace
 
+bool has_lowering(OpKind op) { return find(op) != nullptr; }
+
 bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* why) {
   if (!find(g.op(n))) {
     *why = "no kernel for " + std::string(kind_name(g.op(n)));

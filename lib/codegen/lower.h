@@ -42,6 +42,7 @@ struct NodeKernels {
 using IsWeight = std::function<bool(ValueId)>;
 
 // Whether lower_node has kernels for the node on this target; if not, why not. O(operands).
+bool has_lowering(OpKind);  // is there a kernel for some of its forms?
 bool supports(const Graph&, NodeId, const CapabilityRow&, std::string* why);
 
 // Kernels, simplified and ready to be rendered; nullopt where `supports` says no. Kernel names are the op's name; the caller

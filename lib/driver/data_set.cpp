@@ -38,21 +38,34 @@ bool read_one(const Graph& g, const fs::path& folder, DataSet* out, Diagnostics&
   return true;
 }
 
-}  // namespace
-
-std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& folder, Diagnostics& d) {
+std::vector<fs::path> set_folders(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> folders;
-  if (!fs::is_directory(folder, error)) {
-    d.error(Code::UnreadableFile, "\"" + folder + "\" is not a folder", {}, "--data takes a folder with input_0.pb, output_0.pb, ...");
-    return std::nullopt;
-  }
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.is_directory(error) && entry.path().filename().string().starts_with("test_data_set_")) folders.push_back(entry.path());
   std::sort(folders.begin(), folders.end());
   if (folders.empty()) folders.push_back(folder);
+  return folders;
+}
+
+}  // namespace
+
+std::optional<TensorData> input_contents(const std::string& folder, size_t i, TypeKind kind) {
+  const auto folders = set_folders(folder);
+  if (folders.size() != 1) return std::nullopt;
+  Diagnostics quiet;  // a file that cannot be read is reported when it is read as an input
+  auto value = onnx_import::read_value_file((folders[0] / ("input_" + std::to_string(i) + ".pb")).string(), kind, quiet);
+  return value ? std::optional(std::move(value->tensor)) : std::nullopt;
+}
+
+std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& folder, Diagnostics& d) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    d.error(Code::UnreadableFile, "\"" + folder + "\" is not a folder", {}, "--data takes a folder with input_0.pb, output_0.pb, ...");
+    return std::nullopt;
+  }
   std::vector<DataSet> sets;
-  for (const fs::path& f : folders)
+  for (const fs::path& f : set_folders(folder))
     if (!read_one(m.main(), f, &sets.emplace_back(), d)) return std::nullopt;
   return sets;
 }

@@ -18,4 +18,7 @@ struct DataSet {
 
 std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::string& folder, Diagnostics&);
 
+// The i-th input of a folder that holds one data set; of several, none decides for the others.
+std::optional<TensorData> input_contents(const std::string& folder, size_t i, TypeKind);
+
 }  // namespace rlxc

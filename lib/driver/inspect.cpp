@@ -3,13 +3,16 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <map>
 
+#include "codegen/lower.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
 #include "driver/pipeline.h"
 #include "driver/schemas.h"
 #include "driver/target_traits.h"
 #include "eval/eval.h"
+#include "import/onnx/import.h"
 #include "ir/text.h"
 #include "plan/csv.h"
 #include "plan/solve.h"
@@ -120,16 +123,29 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
   } else if (topic == "passes") {
     for (const PassInfo& p : all_passes()) rows.push_back({std::string(p.name), std::string(p.group), std::string(p.doc)});
     print_rows({"name", "group", "doc"}, rows, json);
+  } else if (topic == "onnx") {
+    for (const auto& o : onnx_import::imported_operators()) {
+      const std::string range = std::to_string(o.min_inputs) + (o.max_inputs < 0 ? "+" : o.max_inputs > o.min_inputs ? ".." + std::to_string(o.max_inputs) : "");
+      rows.push_back({o.domain.empty() ? "ai.onnx" : std::string(o.domain), std::string(o.name), range, o.op ? std::string(name(*o.op)) : ""});
+    }
+    print_rows({"domain", "operator", "inputs", "op"}, rows, json);
   } else if (topic == "ops") {
+    std::map<OpKind, std::vector<std::string>> onnx;
+    for (const auto& o : onnx_import::imported_operators())
+      if (o.op && o.domain.empty()) onnx[*o.op].emplace_back(o.name);
     for (int k = 0; k < kOpCount; ++k) {
       const auto op = static_cast<OpKind>(k);
       std::vector<std::string> row{std::string(name(op)), std::string(kind_name(op)), operand_range(op)};
-      if (matrix) row.push_back(eval::has_evaluator(op) ? "evaluated" : "-");
+      if (matrix) {
+        row.push_back(eval::has_evaluator(op) ? "yes" : "-");
+        row.push_back(codegen::has_lowering(op) ? "yes" : has_trait(op, kFused | kHir) ? "decomposed" : has_trait(op, kLeaf | kTerminator) ? "none needed" : "-");
+        row.push_back(onnx.contains(op) ? join(onnx[op], " ") : "");
+      }
       row.push_back(std::string(doc(op)));
       rows.push_back(std::move(row));
     }
     std::vector<std::string> header{"name", "kind", "operands"};
-    if (matrix) header.push_back("reference");
+    if (matrix) header.insert(header.end(), {"reference", "kernels", "onnx"});
     header.push_back("doc");
     print_rows(header, rows, json);
   } else if (topic == "env") {

@@ -33,7 +33,9 @@ bool compare_output(std::ostream& out, const std::string& label, const eval::Hos
 }  // namespace
 
 ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
-  auto model = load_model(o, d);
+  Options with_data = o;
+  with_data.input_data = run.data;
+  auto model = load_model(with_data, d);
   if (!model) return d.exit();
   const auto sets = read_data_sets(*model->module, run.data, d);
   if (!sets) return d.exit();

@@ -44,7 +44,9 @@ template <class V>
 bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, const Split& s) {
   const int64_t width = s.outer * s.inner;
   if (!c.charge(static_cast<double>(x.size()) * 32)) return false;
-  const auto at = [&](int64_t row, int64_t k) -> const V& { return x[static_cast<size_t>((k / s.inner * s.n + row) * s.inner + k % s.inner)]; };
+  const auto at = [&](int64_t row, int64_t k) -> const V& {
+    return x[static_cast<size_t>((k / s.inner * s.n + row) * s.inner + k % s.inner)];
+  };
   const auto less = [&](int64_t i, int64_t j) {
     for (int64_t k = 0; k < width; ++k) {
       if (at(i, k) < at(j, k)) return true;
@@ -63,7 +65,9 @@ bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, cons
   }
   std::vector<int64_t> rank(first.size());
   std::iota(rank.begin(), rank.end(), 0);
-  if (!a.sorted) std::sort(rank.begin(), rank.end(), [&](int64_t i, int64_t j) { return first[static_cast<size_t>(i)] < first[static_cast<size_t>(j)]; });
+  if (!a.sorted)
+    std::sort(rank.begin(), rank.end(),
+              [&](int64_t i, int64_t j) { return first[static_cast<size_t>(i)] < first[static_cast<size_t>(j)]; });
   std::vector<int64_t> place(rank.size());
   for (size_t i = 0; i < rank.size(); ++i) place[static_cast<size_t>(rank[i])] = static_cast<int64_t>(i);
   const auto m = static_cast<int64_t>(rank.size());
@@ -72,7 +76,8 @@ bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, cons
   for (int64_t g : group) inverse.push_back(place[static_cast<size_t>(g)]);
   std::vector<V> y(static_cast<size_t>(m * width));
   for (int64_t i = 0; i < m; ++i)
-    for (int64_t k = 0; k < width; ++k) y[static_cast<size_t>((k / s.inner * m + i) * s.inner + k % s.inner)] = at(indices[static_cast<size_t>(i)].v, k);
+    for (int64_t k = 0; k < width; ++k)
+      y[static_cast<size_t>((k / s.inner * m + i) * s.inner + k % s.inner)] = at(indices[static_cast<size_t>(i)].v, k);
   std::vector<int64_t> dims = c.dims(0);
   if (a.flat) dims = {m};
   else dims[static_cast<size_t>(a.axis)] = m;
@@ -80,7 +85,8 @@ bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, cons
   if (!c.make(c.t(0).dtype, dims, &d)) return false;
   if constexpr (std::is_same_v<V, std::string>) d.strings = std::move(y);
   else store(d, 0, d.elements(), y.data());
-  return c.put(std::move(d)) && c.put(DType::I64, {m}, indices) && c.put(DType::I64, {s.n}, inverse) && c.put(DType::I64, {m}, number);
+  return c.put(std::move(d)) && c.put(DType::I64, {m}, indices) && c.put(DType::I64, {s.n}, inverse) &&
+         c.put(DType::I64, {m}, number);
 }
 
 bool eval_unique(Context& c) {
@@ -142,7 +148,8 @@ bool eval_non_max_suppression(Context& c) {
   return c.put(DType::I64, {static_cast<int64_t>(out.size()) / 3, 3}, out);
 }
 
-// RandomState(seed).uniform and .normal of NumPy: 53 bits from two draws; the polar method of Marsaglia (1964), pairs second first.
+// RandomState(seed).uniform and .normal of NumPy: 53 bits from two draws; the polar method of Marsaglia (1964), pairs second
+// first.
 bool eval_random(Context& c) {
   const auto& a = c.a<RandomAttrs>();
   TensorData d;
@@ -225,14 +232,10 @@ bool eval_bit_cast(Context& c) {
 }  // namespace
 
 std::span<const Entry> dynamic_evaluators() {
-  static constexpr Entry kTable[] = {{OpKind::Iota, eval_iota},
-                                     {OpKind::NonZero, eval_non_zero},
-                                     {OpKind::Unique, eval_unique},
-                                     {OpKind::NonMaxSuppression, eval_non_max_suppression},
-                                     {OpKind::Random, eval_random},
-                                     {OpKind::ReshapeTo, eval_reshape_to},
-                                     {OpKind::Det, eval_det},
-                                     {OpKind::BitCast, eval_bit_cast}};
+  static constexpr Entry kTable[] = {{OpKind::Iota, eval_iota},     {OpKind::NonZero, eval_non_zero},
+                                     {OpKind::Unique, eval_unique}, {OpKind::NonMaxSuppression, eval_non_max_suppression},
+                                     {OpKind::Random, eval_random}, {OpKind::ReshapeTo, eval_reshape_to},
+                                     {OpKind::Det, eval_det},       {OpKind::BitCast, eval_bit_cast}};
   return kTable;
 }
 

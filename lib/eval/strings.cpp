@@ -28,11 +28,19 @@ std::string change_case(const std::string& s, LetterCase change) {
       out += static_cast<char>(letter ? c ^ 0x20 : c);
     } else if ((c & 0xE0) == 0xC0 && i + 1 < s.size()) {
       uint32_t u = (c & 0x1Fu) << 6 | (static_cast<unsigned char>(s[++i]) & 0x3Fu);
-      struct Range { uint32_t first, last, distance; };
+      struct Range {
+        uint32_t first, last, distance;
+      };
       for (const Range r : {Range{0xC0, 0xDE, 0x20}, {0x391, 0x3A9, 0x20}, {0x410, 0x42F, 0x20}, {0x400, 0x40F, 0x50}}) {
         if (u == 0xD7 || u == 0xF7) break;
-        if (!upper && u >= r.first && u <= r.last) { u += r.distance; break; }
-        if (upper && u >= r.first + r.distance && u <= r.last + r.distance) { u -= r.distance; break; }
+        if (!upper && u >= r.first && u <= r.last) {
+          u += r.distance;
+          break;
+        }
+        if (upper && u >= r.first + r.distance && u <= r.last + r.distance) {
+          u -= r.distance;
+          break;
+        }
       }
       out += static_cast<char>(0xC0 | u >> 6);
       out += static_cast<char>(0x80 | (u & 0x3F));
@@ -51,7 +59,8 @@ bool eval_string_normalize(Context& c) {
     for (auto& s : stop) s = change_case(s, LetterCase::Lower);
   std::sort(stop.begin(), stop.end());
   for (int64_t i = 0; i < c.t(0).elements(); ++i)
-    if (!std::binary_search(stop.begin(), stop.end(), a.case_sensitive ? x[i] : change_case(x[i], LetterCase::Lower))) out.push_back(change_case(x[i], a.change));
+    if (!std::binary_search(stop.begin(), stop.end(), a.case_sensitive ? x[i] : change_case(x[i], LetterCase::Lower)))
+      out.push_back(change_case(x[i], a.change));
   if (out.empty()) out.emplace_back();
   std::vector<int64_t> dims = c.dims(0);
   dims.back() = static_cast<int64_t>(out.size());
@@ -73,7 +82,8 @@ bool pairs(Context& c, F f) {
 
 bool eval_string_concat(Context& c) {
   std::vector<std::string> out;
-  return pairs(c, [&](const std::string& a, const std::string& b) { out.push_back(a + b); }) && put_strings(c, c.result_dims(), std::move(out));
+  return pairs(c, [&](const std::string& a, const std::string& b) { out.push_back(a + b); }) &&
+         put_strings(c, c.result_dims(), std::move(out));
 }
 
 bool eval_string_equal(Context& c) {
@@ -87,7 +97,8 @@ std::vector<std::string> pieces(const std::string& s, const StringSplitAttrs& a)
   const auto full = [&] { return limited && static_cast<int64_t>(out.size()) >= a.max_splits; };
   if (!a.delimiter.empty()) {
     size_t at = 0;
-    for (size_t next; !s.empty() && !full() && (next = s.find(a.delimiter, at)) != s.npos; at = next + a.delimiter.size()) out.push_back(s.substr(at, next - at));
+    for (size_t next; !s.empty() && !full() && (next = s.find(a.delimiter, at)) != s.npos; at = next + a.delimiter.size())
+      out.push_back(s.substr(at, next - at));
     if (!s.empty()) out.push_back(s.substr(at));
     return out;
   }
@@ -127,7 +138,9 @@ template <class K>
 bool ngrams(Context& c, const std::vector<K>& x, const std::vector<K>& pool) {
   const auto& a = c.a<NgramAttrs>();
   const auto dims = c.result_dims();
-  const int64_t width = c.dims(0).back(), rows = width > 0 ? static_cast<int64_t>(x.size()) / width : product(std::span(dims).first(dims.size() - 1)), size = dims.back();
+  const int64_t width = c.dims(0).back(),
+                rows = width > 0 ? static_cast<int64_t>(x.size()) / width : product(std::span(dims).first(dims.size() - 1)),
+                size = dims.back();
   std::map<std::vector<K>, size_t> grams;  // to their position in the pool
   size_t id = 0;
   for (size_t n = 0; n < a.counts.size(); ++n) {
@@ -136,7 +149,8 @@ bool ngrams(Context& c, const std::vector<K>& x, const std::vector<K>& pool) {
     if (from < 0 || to < from || to > static_cast<int64_t>(pool.size())) return c.fail("the counts do not fit the pool");
     const auto length = static_cast<int64_t>(n) + 1;
     for (int64_t at = from; at + length <= to; at += length, ++id)
-      if (length >= a.min_length && length <= a.max_length) grams.emplace(std::vector<K>(pool.begin() + at, pool.begin() + at + length), id);
+      if (length >= a.min_length && length <= a.max_length)
+        grams.emplace(std::vector<K>(pool.begin() + at, pool.begin() + at + length), id);
   }
   if (id > a.indexes.size()) return c.fail("the pool has more n-grams than there are indexes");
   std::vector<double> y(static_cast<size_t>(rows * size), 0);
@@ -168,7 +182,8 @@ bool ngrams(Context& c, const std::vector<K>& x, const std::vector<K>& pool) {
 
 bool eval_ngram(Context& c) {
   const auto& a = c.a<NgramAttrs>();
-  if (a.min_length < 1 || a.max_length < a.min_length || a.max_length > 1 << 16 || a.max_skip < 0 || a.max_skip > 1 << 16) return c.fail("lengths or skips are out of range");
+  if (a.min_length < 1 || a.max_length < a.min_length || a.max_length > 1 << 16 || a.max_skip < 0 || a.max_skip > 1 << 16)
+    return c.fail("lengths or skips are out of range");
   if (c.t(0).dtype != DType::String) return ngrams(c, c.ints(0), a.pool_ints);
   const Cells<std::string> x(c.t(0));
   return ngrams(c, std::vector<std::string>(x.data(), x.data() + c.t(0).elements()), a.pool_strings);
@@ -177,8 +192,10 @@ bool eval_ngram(Context& c) {
 }  // namespace
 
 std::span<const Entry> string_evaluators() {
-  static constexpr Entry kTable[] = {{OpKind::StringNormalize, eval_string_normalize}, {OpKind::StringConcat, eval_string_concat},
-                                     {OpKind::StringSplit, eval_string_split},         {OpKind::StringEqual, eval_string_equal},
+  static constexpr Entry kTable[] = {{OpKind::StringNormalize, eval_string_normalize},
+                                     {OpKind::StringConcat, eval_string_concat},
+                                     {OpKind::StringSplit, eval_string_split},
+                                     {OpKind::StringEqual, eval_string_equal},
                                      {OpKind::Ngram, eval_ngram}};
   return kTable;
 }

@@ -13,7 +13,9 @@ bool one_number(InferContext& c, size_t i, bool integer) {
   return c.fail("operand " + std::to_string(i) + " must be one " + (integer ? "integer" : "float") + ", is " + c.show(i));
 }
 
-bool text_operand(InferContext& c, size_t i) { return c.t(i).dtype == DType::String ? true : c.fail("operand " + std::to_string(i) + " must hold strings, is " + c.show(i)); }
+bool text_operand(InferContext& c, size_t i) {
+  return c.t(i).dtype == DType::String ? true : c.fail("operand " + std::to_string(i) + " must hold strings, is " + c.show(i));
+}
 
 }  // namespace
 
@@ -43,10 +45,12 @@ bool infer_non_max_suppression(InferContext& c) {
   const Type &boxes = c.t(0), &scores = c.t(1);
   if (boxes.rank() != 3 || scores.rank() != 3 || boxes.dtype != DType::F32 || scores.dtype != DType::F32)
     return c.fail("needs boxes f32[batch,n,4] and scores f32[batch,classes,n], has " + c.show(0) + " and " + c.show(1));
-  if (!require_equal(c, boxes.dims[2], Dim(4), "coordinates of a box") || !require_equal(c, boxes.dims[0], scores.dims[0], "batches") ||
+  if (!require_equal(c, boxes.dims[2], Dim(4), "coordinates of a box") ||
+      !require_equal(c, boxes.dims[0], scores.dims[0], "batches") ||
       !require_equal(c, boxes.dims[1], scores.dims[2], "numbers of boxes"))
     return false;
-  return one_number(c, 2, true) && one_number(c, 3, false) && one_number(c, 4, false) && c.result(DType::I64, {c.dims().fresh("selected"), Dim(3)});
+  return one_number(c, 2, true) && one_number(c, 3, false) && one_number(c, 4, false) &&
+         c.result(DType::I64, {c.dims().fresh("selected"), Dim(3)});
 }
 
 bool infer_random(InferContext& c) {
@@ -57,7 +61,8 @@ bool infer_random(InferContext& c) {
 
 bool infer_reshape_to(InferContext& c) {
   const int64_t rank = c.t(1).rank() == 1 ? c.dims().constant_value(c.t(1).dims[0]).value_or(-1) : -1;
-  if (!is_integer(c.t(1).dtype) || rank < 0 || rank > 64) return c.fail("the sizes must be integers of known number, are " + c.show(1));
+  if (!is_integer(c.t(1).dtype) || rank < 0 || rank > 64)
+    return c.fail("the sizes must be integers of known number, are " + c.show(1));
   std::vector<Dim> dims;
   for (int64_t i = 0; i < rank; ++i) dims.push_back(c.dims().fresh("size"));
   return c.result(c.t(0).dtype, std::move(dims));
@@ -71,7 +76,8 @@ bool infer_det(InferContext& c) {
 
 bool infer_bit_cast(InferContext& c) {
   const DType to = c.a<CastAttrs>().to;
-  if (bits(to) == 0 || bits(to) != bits(c.t(0).dtype)) return c.fail("bits of " + c.show(0) + " cannot be read as " + std::string(name(to)));
+  if (bits(to) == 0 || bits(to) != bits(c.t(0).dtype))
+    return c.fail("bits of " + c.show(0) + " cannot be read as " + std::string(name(to)));
   return c.result(to, c.t(0).dims);
 }
 
@@ -86,12 +92,14 @@ bool infer_string_normalize(InferContext& c) {
 
 bool infer_string_concat(InferContext& c) {
   std::vector<Dim> dims;
-  return text_operand(c, 0) && text_operand(c, 1) && broadcast(c, c.t(0).dims, c.t(1).dims, &dims) && c.result(DType::String, std::move(dims));
+  return text_operand(c, 0) && text_operand(c, 1) && broadcast(c, c.t(0).dims, c.t(1).dims, &dims) &&
+         c.result(DType::String, std::move(dims));
 }
 
 bool infer_string_equal(InferContext& c) {
   std::vector<Dim> dims;
-  return text_operand(c, 0) && text_operand(c, 1) && broadcast(c, c.t(0).dims, c.t(1).dims, &dims) && c.result(DType::Bool, std::move(dims));
+  return text_operand(c, 0) && text_operand(c, 1) && broadcast(c, c.t(0).dims, c.t(1).dims, &dims) &&
+         c.result(DType::Bool, std::move(dims));
 }
 
 bool infer_string_split(InferContext& c) {

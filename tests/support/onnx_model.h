@@ -19,8 +19,12 @@ inline std::string varint(uint64_t v) {
   for (; v > 127; v >>= 7) out += static_cast<char>(v | 128);
   return out += static_cast<char>(v);
 }
-inline std::string field(int number, std::string_view body) { return varint(static_cast<uint64_t>(number) << 3 | 2) + varint(body.size()) + std::string(body); }
-inline std::string field(int number, int64_t v) { return varint(static_cast<uint64_t>(number) << 3) + varint(static_cast<uint64_t>(v)); }
+inline std::string field(int number, std::string_view body) {
+  return varint(static_cast<uint64_t>(number) << 3 | 2) + varint(body.size()) + std::string(body);
+}
+inline std::string field(int number, int64_t v) {
+  return varint(static_cast<uint64_t>(number) << 3) + varint(static_cast<uint64_t>(v));
+}
 inline std::string fixed32(int number, float v) {
   const auto bits = std::bit_cast<uint32_t>(v);
   std::string out = varint(static_cast<uint64_t>(number) << 3 | 5);
@@ -30,8 +34,12 @@ inline std::string fixed32(int number, float v) {
 
 inline std::string attribute(std::string_view name, int64_t v) { return field(1, name) + field(3, v) + field(20, 2); }
 inline std::string attribute(std::string_view name, int v) { return attribute(name, static_cast<int64_t>(v)); }
-inline std::string attribute(std::string_view name, double v) { return field(1, name) + fixed32(2, static_cast<float>(v)) + field(20, 1); }
-inline std::string attribute(std::string_view name, const char* v) { return field(1, name) + field(4, std::string_view(v)) + field(20, 3); }
+inline std::string attribute(std::string_view name, double v) {
+  return field(1, name) + fixed32(2, static_cast<float>(v)) + field(20, 1);
+}
+inline std::string attribute(std::string_view name, const char* v) {
+  return field(1, name) + field(4, std::string_view(v)) + field(20, 3);
+}
 inline std::string attribute(std::string_view name, const std::vector<int64_t>& v) {
   std::string out = field(1, name) + field(20, 7);
   for (int64_t i : v) out += field(8, i);
@@ -47,7 +55,9 @@ inline std::string attribute(std::string_view name, const std::vector<std::strin
   for (const std::string& s : v) out += field(9, s);
   return out;
 }
-inline std::string graph_attribute(std::string_view name, std::string_view graph) { return field(1, name) + field(6, graph) + field(20, 5); }
+inline std::string graph_attribute(std::string_view name, std::string_view graph) {
+  return field(1, name) + field(6, graph) + field(20, 5);
+}
 
 inline std::string node(std::string_view op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                         const std::vector<std::string>& attributes = {}, std::string_view domain = "") {
@@ -116,7 +126,8 @@ inline std::vector<double> some(size_t n, uint64_t seed) {
 
 inline void check_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-5) {
   REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) CHECK_MESSAGE(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])), "element ", i, ": ", a[i], " and ", b[i]);
+  for (size_t i = 0; i < a.size(); ++i)
+    CHECK_MESSAGE(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])), "element ", i, ": ", a[i], " and ", b[i]);
 }
 
 }  // namespace rlxc::test

@@ -9,7 +9,9 @@
 
 namespace rlxc::onnx_import {
 
-ValueId positions(Op& op, Dim n) { return op.b.create(OpKind::Range, {op.b.scalar(DType::I64, 0), op.b.scalar(DType::I64, 1)}, DimsAttrs{{n}, false}); }
+ValueId positions(Op& op, Dim n) {
+  return op.b.create(OpKind::Range, {op.b.scalar(DType::I64, 0), op.b.scalar(DType::I64, 1)}, DimsAttrs{{n}, false});
+}
 
 ValueId size_of(Op& op, Dim d) {
   if (const auto v = op.dims().constant_value(d)) return op.b.scalar(DType::I64, static_cast<double>(*v));
@@ -19,7 +21,9 @@ ValueId size_of(Op& op, Dim d) {
 ValueId heads_first(Op& op, ValueId x, int64_t heads) {
   if (!x.valid() || op.graph().rank(x) == 4) return x;
   const std::vector<Dim> d(op.graph().dims(x).begin(), op.graph().dims(x).end());
-  if (d.size() != 3 || heads < 1) return op.fail(Code::BadShape, "needs [batch, heads, length, size], or [batch, length, hidden] and the number of heads"), ValueId();
+  if (d.size() != 3 || heads < 1)
+    return op.fail(Code::BadShape, "needs [batch, heads, length, size], or [batch, length, hidden] and the number of heads"),
+           ValueId();
   return op.b.transpose(op.b.reshape(x, {d[0], d[1], Dim(heads), op.dims().floor_div(d[2], Dim(heads))}), {0, 2, 1, 3});
 }
 
@@ -70,7 +74,8 @@ namespace {
 // Scores of all heads [B,H,Sq,Sk]; heads of q share those of k in groups.
 ValueId scores(Op& op, ValueId q, ValueId k, double scale) {
   if (!q.valid() || !k.valid()) return {};
-  const std::vector<Dim> dq(op.graph().dims(q).begin(), op.graph().dims(q).end()), dk(op.graph().dims(k).begin(), op.graph().dims(k).end());
+  const std::vector<Dim> dq(op.graph().dims(q).begin(), op.graph().dims(q).end()),
+      dk(op.graph().dims(k).begin(), op.graph().dims(k).end());
   const Dim group = op.dims().floor_div(dq[1], dk[1]);
   const ValueId wide = op.b.reshape(q, {dq[0], dk[1], op.dims().mul(group, dq[2]), dq[3]});
   const ValueId s = op.b.reshape(op.b.matmul(wide, k, false, true), {dq[0], dq[1], dq[2], dk[2]});
@@ -80,7 +85,8 @@ ValueId scores(Op& op, ValueId q, ValueId k, double scale) {
 // The inverse: probabilities [B,H,Sq,Sk] times the values of the shared heads.
 ValueId weigh(Op& op, ValueId p, ValueId v) {
   if (!p.valid() || !v.valid()) return {};
-  const std::vector<Dim> dp(op.graph().dims(p).begin(), op.graph().dims(p).end()), dv(op.graph().dims(v).begin(), op.graph().dims(v).end());
+  const std::vector<Dim> dp(op.graph().dims(p).begin(), op.graph().dims(p).end()),
+      dv(op.graph().dims(v).begin(), op.graph().dims(v).end());
   const Dim group = op.dims().floor_div(dp[1], dv[1]);
   const ValueId y = op.b.matmul(op.b.reshape(p, {dp[0], dv[1], op.dims().mul(group, dp[2]), dp[3]}), v);
   return op.b.reshape(y, {dp[0], dp[1], dp[2], dv[3]});
@@ -122,13 +128,18 @@ void attention(Op& op) {
       p.after = p.before;
       p.after.back() = op.dims().sub(keys, have);
       const bool keep = op.dtype(3) == DType::Bool;
-      mask = op.b.create(OpKind::Pad, {mask, keep ? op.b.scalar(DType::Bool, 0) : op.b.scalar(op.dtype(3), -std::numeric_limits<double>::infinity())}, std::move(p));
+      mask = op.b.create(
+          OpKind::Pad,
+          {mask, keep ? op.b.scalar(DType::Bool, 0) : op.b.scalar(op.dtype(3), -std::numeric_limits<double>::infinity())},
+          std::move(p));
     }
     if (op.dtype(3) == DType::Bool) m.keep(mask);
     else m.add(op.b.cast(mask, t));
   }
   if (op.i("is_causal", 0) != 0) m.keep(causal_mask(op, queries, keys, offset));
-  if (op.has(6)) m.keep(op.b.create(OpKind::Lt, {positions(op, keys), op.b.reshape(op.b.cast(op.in(6), DType::I64), {batch, Dim(1), Dim(1), Dim(1)})}));
+  if (op.has(6))
+    m.keep(op.b.create(OpKind::Lt,
+                       {positions(op, keys), op.b.reshape(op.b.cast(op.in(6), DType::I64), {batch, Dim(1), Dim(1), Dim(1)})}));
   const ValueId y = attend(op, q, k, v, m, scale, softcap);
   op.set(0, op.rank(0) == 3 ? heads_last(op, y) : y);
   if (op.wants(1)) op.set(1, k);
@@ -136,7 +147,8 @@ void attention(Op& op) {
   if (!op.wants(3)) return;
   const int64_t mode = op.i("qk_matmul_output_mode", 0);
   ValueId s = scores(op, q, k, scale);
-  if (softcap > 0 && mode != 0) s = op.b.mul(op.b.unary(OpKind::Tanh, op.b.div(s, op.b.scalar(t, softcap))), op.b.scalar(t, softcap));
+  if (softcap > 0 && mode != 0)
+    s = op.b.mul(op.b.unary(OpKind::Tanh, op.b.div(s, op.b.scalar(t, softcap))), op.b.scalar(t, softcap));
   if (mode == 1 || mode == 3)
     if (const ValueId bias = m.combined(t); bias.valid()) s = op.b.add(s, bias);
   if (mode == 3) s = op.b.create(OpKind::Softmax, {s}, AxisAttrs{3});
@@ -170,7 +182,8 @@ void rotary(Op& op, size_t cos, size_t sin, size_t position) {
   a.n_rot = op.i("rotary_embedding_dim", 0);
   a.layout = op.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BHSD;
   const std::vector<Dim> d = op.sizes(0);
-  if (d.size() != 3 && d.size() != 4) return (void)op.fail(Code::BadShape, "needs [batch, length, hidden] or [batch, heads, length, size]: " + op.show(0));
+  if (d.size() != 3 && d.size() != 4)
+    return (void)op.fail(Code::BadShape, "needs [batch, length, hidden] or [batch, heads, length, size]: " + op.show(0));
   const Dim length = d.size() == 3 ? d[1] : d[2];
   if (d.size() == 3) {
     const auto hidden = op.dims().constant_value(d[2]), half = op.dims().constant_value(op.sizes(cos).back());
@@ -182,7 +195,8 @@ void rotary(Op& op, size_t cos, size_t sin, size_t position) {
   ValueId c = op.in(cos), s = op.in(sin);
   if (op.has(position)) {
     ValueId at = op.b.cast(op.in(position), DType::I64);
-    if (op.rank(position) == 1) at = op.b.add(op.b.reshape(positions(op, length), {Dim(1), length}), op.b.reshape(at, {op.sizes(position)[0], Dim(1)}));
+    if (op.rank(position) == 1)
+      at = op.b.add(op.b.reshape(positions(op, length), {Dim(1), length}), op.b.reshape(at, {op.sizes(position)[0], Dim(1)}));
     c = op.b.create(OpKind::Gather, {c, at}, AxisAttrs{0});
     s = op.b.create(OpKind::Gather, {s, at}, AxisAttrs{0});
   }
@@ -196,7 +210,8 @@ void tensor_scatter(Op& op) {
   const auto axis = op.axis(op.i("axis", -2), op.rank(0));
   const std::string_view mode = op.s("mode", "linear");
   if (!axis) return;
-  if (*axis == 0 || op.rank(1) != op.rank(0)) return (void)op.fail(Code::BadShape, "the update must fit the cache, and axis 0 is the batch");
+  if (*axis == 0 || op.rank(1) != op.rank(0))
+    return (void)op.fail(Code::BadShape, "the update must fit the cache, and axis 0 is the batch");
   if (mode != "linear" && mode != "circular") return (void)op.fail(Code::BadAttribute, "mode must be linear or circular");
   const std::vector<Dim> d = op.sizes(1);
   std::vector<Dim> along(d.size(), Dim(1)), entries(d.size(), Dim(1));
@@ -210,11 +225,13 @@ void tensor_scatter(Op& op) {
 
 // x [N,C,L], w [C,1,k], bias, the k-1 steps before x -> y, the last k-1 steps.
 void causal_conv_with_state(Op& op) {
-  if (op.rank(0) != 3 || op.rank(1) != 3) return (void)op.fail(Code::BadShape, "needs x [N,C,L] and w [C,1,k]: " + op.show(0) + ", " + op.show(1));
+  if (op.rank(0) != 3 || op.rank(1) != 3)
+    return (void)op.fail(Code::BadShape, "needs x [N,C,L] and w [C,1,k]: " + op.show(0) + ", " + op.show(1));
   const std::string_view activation = op.s("activation", "none");
   const auto k = op.dims().constant_value(op.sizes(1)[2]), channels = op.dims().constant_value(op.sizes(0)[1]);
   if (!k || *k < 1 || !channels || *channels < 1) return (void)op.unsupported("the kernel size and the channels must be known");
-  if (activation != "none" && activation != "silu" && activation != "swish") return (void)op.fail(Code::BadAttribute, "activation must be none, silu or swish");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    return (void)op.fail(Code::BadAttribute, "activation must be none, silu or swish");
   const std::vector<Dim> d = op.sizes(0);
   const ValueId past = op.has(3) ? op.in(3) : op.b.expand(op.b.scalar(op.dtype(0), 0), {d[0], d[1], Dim(*k - 1)});
   const ValueId x = *k > 1 ? op.b.concat(std::array{past, op.in(0)}, 2) : op.in(0);
@@ -230,15 +247,19 @@ void linear_attention(Op& op) {
   const int64_t q_heads = op.i("q_num_heads", 0), heads = op.i("kv_num_heads", 0);
   const std::string_view rule = op.s("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
-  if (rule != "linear" && !gated && !delta) return (void)op.fail(Code::BadAttribute, "update_rule must be linear, gated, delta or gated_delta");
-  if (heads < 1 || q_heads < heads || q_heads % heads != 0) return (void)op.fail(Code::BadAttribute, "q_num_heads must be a multiple of kv_num_heads");
-  if (gated != op.has(4) || delta != op.has(5)) return (void)op.fail(Code::BadArity, "decay and beta must be there as the update rule needs them");
+  if (rule != "linear" && !gated && !delta)
+    return (void)op.fail(Code::BadAttribute, "update_rule must be linear, gated, delta or gated_delta");
+  if (heads < 1 || q_heads < heads || q_heads % heads != 0)
+    return (void)op.fail(Code::BadAttribute, "q_num_heads must be a multiple of kv_num_heads");
+  if (gated != op.has(4) || delta != op.has(5))
+    return (void)op.fail(Code::BadArity, "decay and beta must be there as the update rule needs them");
   for (size_t i = 0; i < 3; ++i)
     if (op.rank(i) != 3) return (void)op.fail(Code::BadShape, "needs [batch, length, hidden]: " + op.show(i));
   DimTable& dims = op.dims();
   Builder& b = op.b;
   const DType t = DType::F32;
-  const Dim batch = op.sizes(0)[0], steps = op.sizes(0)[1], h(heads), dk = dims.floor_div(op.sizes(1)[2], h), dv = dims.floor_div(op.sizes(2)[2], h), group(q_heads / heads);
+  const Dim batch = op.sizes(0)[0], steps = op.sizes(0)[1], h(heads), dk = dims.floor_div(op.sizes(1)[2], h),
+            dv = dims.floor_div(op.sizes(2)[2], h), group(q_heads / heads);
   const auto width = dims.constant_value(dk);
   if (!width || *width < 1) return (void)op.unsupported("the head size must be known");
   // [B,T,...] split so that every slice of a step has four axes.

@@ -4,8 +4,8 @@
 
 namespace rlxc::onnx_import {
 
-ValueId positions(Op&, Dim n);   // 0..n-1, i64
-ValueId size_of(Op&, Dim);       // as an i64 scalar
+ValueId positions(Op&, Dim n);                       // 0..n-1, i64
+ValueId size_of(Op&, Dim);                           // as an i64 scalar
 ValueId heads_first(Op&, ValueId x, int64_t heads);  // from [batch, length, heads*size]; four axes stay
 ValueId heads_last(Op&, ValueId x);                  // the inverse
 // bool [queries, keys]: key j is visible to query i when j <= i + offset (absent: 0).

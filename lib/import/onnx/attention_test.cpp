@@ -13,7 +13,8 @@ struct Shape {
 
 // softmax(scale * q k^T + bias) v, as the definition says; bias(b, h, i, j) is -inf where a key is hidden.
 template <class Bias>
-std::vector<double> expected(const Shape& s, const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v, double softcap, Bias bias) {
+std::vector<double> expected(const Shape& s, const std::vector<double>& q, const std::vector<double>& k,
+                             const std::vector<double>& v, double softcap, Bias bias) {
   std::vector<double> y;
   const int64_t group = s.q_heads / s.kv_heads;
   for (int64_t b = 0; b < s.batch; ++b)
@@ -21,10 +22,13 @@ std::vector<double> expected(const Shape& s, const std::vector<double>& q, const
       for (int64_t i = 0; i < s.queries; ++i) {
         std::vector<double> p(static_cast<size_t>(s.keys));
         double sum = 0;
-        const auto row = [&](const std::vector<double>& x, int64_t heads, int64_t head, int64_t length, int64_t at) { return x.data() + ((b * heads + head) * length + at) * s.size; };
+        const auto row = [&](const std::vector<double>& x, int64_t heads, int64_t head, int64_t length, int64_t at) {
+          return x.data() + ((b * heads + head) * length + at) * s.size;
+        };
         for (int64_t j = 0; j < s.keys; ++j) {
           double dot = 0;
-          for (int64_t d = 0; d < s.size; ++d) dot += row(q, s.q_heads, h, s.queries, i)[d] * row(k, s.kv_heads, h / group, s.keys, j)[d];
+          for (int64_t d = 0; d < s.size; ++d)
+            dot += row(q, s.q_heads, h, s.queries, i)[d] * row(k, s.kv_heads, h / group, s.keys, j)[d];
           dot /= std::sqrt(static_cast<double>(s.size));
           if (softcap > 0) dot = softcap * std::tanh(dot / softcap);
           sum += p[static_cast<size_t>(j)] = std::exp(dot + bias(b, h, i, j));
@@ -59,7 +63,9 @@ TEST_CASE("attention: shared heads, masks, caps") {
     m.input("mask", DType::F32, {3, 5}, mask);
     m.add(node("Attention", {"q", "k", "v", "mask"}, {"y"}, {attribute("softcap", 0.7)}));
     m.output("y");
-    check_close(m.run()[0], expected(kShape, kQ, kK, kV, 0.7, [&](int64_t, int64_t, int64_t i, int64_t j) { return mask[static_cast<size_t>(i * 5 + j)]; }));
+    check_close(m.run()[0], expected(kShape, kQ, kK, kV, 0.7, [&](int64_t, int64_t, int64_t i, int64_t j) {
+                  return mask[static_cast<size_t>(i * 5 + j)];
+                }));
   }
   {
     auto m = heads_model();  // a mask that is shorter than the keys hides the rest; causal from the top left
@@ -76,7 +82,8 @@ TEST_CASE("attention: shared heads, masks, caps") {
     m.input("lengths", DType::I64, {2}, {2, 5});
     m.add(node("Attention", {"q", "k", "v", "", "", "", "lengths"}, {"y"}));
     m.output("y");
-    check_close(m.run()[0], expected(kShape, kQ, kK, kV, 0, [&](int64_t b, int64_t, int64_t, int64_t j) { return j < (b == 0 ? 2 : 5) ? 0 : kHidden; }));
+    check_close(m.run()[0], expected(kShape, kQ, kK, kV, 0,
+                                     [&](int64_t b, int64_t, int64_t, int64_t j) { return j < (b == 0 ? 2 : 5) ? 0 : kHidden; }));
   }
 }
 
@@ -85,7 +92,8 @@ TEST_CASE("attention: a past, and what it leaves for the next step") {
   const auto pk = some(2 * 2 * 2 * 8, 5), pv = some(2 * 2 * 2 * 8, 6);
   m.input("pk", DType::F32, {2, 2, 2, 8}, pk);
   m.input("pv", DType::F32, {2, 2, 2, 8}, pv);
-  m.add(node("Attention", {"q", "k", "v", "", "pk", "pv"}, {"y", "nk", "nv", "s"}, {attribute("is_causal", 1), attribute("qk_matmul_output_mode", 3)}));
+  m.add(node("Attention", {"q", "k", "v", "", "pk", "pv"}, {"y", "nk", "nv", "s"},
+             {attribute("is_causal", 1), attribute("qk_matmul_output_mode", 3)}));
   for (const char* name : {"y", "nk", "nv", "s"}) m.output(name);
   const auto joined = [](const std::vector<double>& a, const std::vector<double>& b) {
     std::vector<double> out;
@@ -95,7 +103,9 @@ TEST_CASE("attention: a past, and what it leaves for the next step") {
     }
     return out;
   };
-  const auto k = joined(pk, kK), v = joined(pv, kV), r = expected({2, 4, 2, 3, 7, 8}, kQ, k, v, 0, [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i + 2 ? 0 : kHidden; });
+  const auto k = joined(pk, kK), v = joined(pv, kV),
+             r = expected({2, 4, 2, 3, 7, 8}, kQ, k, v, 0,
+                          [](int64_t, int64_t, int64_t i, int64_t j) { return j <= i + 2 ? 0 : kHidden; });
   const auto got = m.run();
   check_close(got[0], r);
   check_close(got[1], k);
@@ -126,11 +136,13 @@ TEST_CASE("attention of com.microsoft: packed heads, biases, key masks") {
     for (int64_t b = 0; b < 2; ++b)
       for (int64_t h = 0; h < 2; ++h)
         for (int64_t i = 0; i < length; ++i)
-          for (int64_t d = 0; d < 4; ++d) out.push_back(x[static_cast<size_t>((b * length + i) * 8 + h * 4 + d)] + bias[from + static_cast<size_t>(h * 4 + d)]);
+          for (int64_t d = 0; d < 4; ++d)
+            out.push_back(x[static_cast<size_t>((b * length + i) * 8 + h * 4 + d)] + bias[from + static_cast<size_t>(h * 4 + d)]);
     return out;
   };
-  const auto y = expected({2, 2, 2, 3, 5, 4}, split(q, 3, 0), split(k, 5, 8), split(v, 5, 16), 0,
-                          [&](int64_t b, int64_t, int64_t, int64_t j) { return mask[static_cast<size_t>(b * 5 + j)] != 0 ? 0 : kHidden; });
+  const auto y =
+      expected({2, 2, 2, 3, 5, 4}, split(q, 3, 0), split(k, 5, 8), split(v, 5, 16), 0,
+               [&](int64_t b, int64_t, int64_t, int64_t j) { return mask[static_cast<size_t>(b * 5 + j)] != 0 ? 0 : kHidden; });
   std::vector<double> packed;
   for (size_t b = 0; b < 2; ++b)
     for (size_t i = 0; i < 3; ++i)
@@ -141,8 +153,8 @@ TEST_CASE("attention of com.microsoft: packed heads, biases, key masks") {
 
 TEST_CASE("linear attention: the gated delta rule, step by step") {
   const size_t steps = 4, heads = 2, dk = 3, dv = 2;
-  const auto q = some(steps * 4 * dk, 11), k = some(steps * heads * dk, 12), v = some(steps * heads * dv, 13), decay = some(steps * heads, 14), beta = some(steps * heads, 15),
-             past = some(heads * dk * dv, 16);
+  const auto q = some(steps * 4 * dk, 11), k = some(steps * heads * dk, 12), v = some(steps * heads * dv, 13),
+             decay = some(steps * heads, 14), beta = some(steps * heads, 15), past = some(heads * dk * dv, 16);
   OnnxModel m(27);
   m.input("q", DType::F32, {1, 4, 12}, q);
   m.input("k", DType::F32, {1, 4, 6}, k);
@@ -150,7 +162,8 @@ TEST_CASE("linear attention: the gated delta rule, step by step") {
   m.input("past", DType::F32, {1, 2, 3, 2}, past);
   m.input("decay", DType::F32, {1, 4, 2}, decay);
   m.input("beta", DType::F32, {1, 4, 2}, beta);
-  m.add(node("LinearAttention", {"q", "k", "v", "past", "decay", "beta"}, {"y", "state"}, {attribute("q_num_heads", 4), attribute("kv_num_heads", 2)}));
+  m.add(node("LinearAttention", {"q", "k", "v", "past", "decay", "beta"}, {"y", "state"},
+             {attribute("q_num_heads", 4), attribute("kv_num_heads", 2)}));
   m.output("y");
   m.output("state");
   std::vector<double> state = past, y;

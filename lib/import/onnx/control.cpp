@@ -59,7 +59,8 @@ void loop(Op& op) {
     types.push_back(op.type(i));
   }
   const size_t carries = types.size() - 2;
-  std::vector<ValueId> operands{op.has(0) ? op.b.reshape(op.in(0), {}) : ValueId(), op.has(1) ? op.b.reshape(op.in(1), {}) : op.b.scalar(DType::Bool, 1)};
+  std::vector<ValueId> operands{op.has(0) ? op.b.reshape(op.in(0), {}) : ValueId(),
+                                op.has(1) ? op.b.reshape(op.in(1), {}) : op.b.scalar(DType::Bool, 1)};
   for (size_t i = 0; i < carries; ++i) operands.push_back(op.in(i + 2));
   std::vector<Frame::Capture> captures;
   std::vector<bool> opened(carries);
@@ -69,22 +70,28 @@ void loop(Op& op) {
     if (g) g->clear();
     g = op.im.import_body(*body, body_name(op, "body"), types, &captures, g);
     if (!g) return op.give_up();
-    if (g->outputs().size() < 1 + carries) return (void)op.fail(Code::BadGraph, "the body has " + std::to_string(g->outputs().size()) + " outputs for " + std::to_string(carries) + " carried values");
+    if (g->outputs().size() < 1 + carries)
+      return (void)op.fail(Code::BadGraph, "the body has " + std::to_string(g->outputs().size()) + " outputs for " +
+                                               std::to_string(carries) + " carried values");
     bool stable = true;
     opened.assign(carries, false);
     for (size_t i = 0; i < carries; ++i) {
       Type& in = types[i + 2];
       const Type& out = g->type(g->outputs()[i + 1]);
-      if (in.kind == TypeKind::Optional && in.of_sequence == (out.kind == TypeKind::Sequence) && out.kind != TypeKind::Optional && in.dtype == out.dtype) {
+      if (in.kind == TypeKind::Optional && in.of_sequence == (out.kind == TypeKind::Sequence) && out.kind != TypeKind::Optional &&
+          in.dtype == out.dtype) {
         // It enters as an optional and leaves as what the optional holds: carried as an optional.
         std::vector<ValueId> results(g->outputs().begin(), g->outputs().end());
-        results[i + 1] = Builder(*g, &op.im.pending()).create(OpKind::OptionalMake, {results[i + 1]}, OptionalAttrs{in.dtype, in.of_sequence});
+        results[i + 1] =
+            Builder(*g, &op.im.pending()).create(OpKind::OptionalMake, {results[i + 1]}, OptionalAttrs{in.dtype, in.of_sequence});
         if (!results[i + 1].valid()) return;
         g->set_outputs(results);
         opened[i] = true;
         continue;
       }
-      if (in.kind != out.kind || in.dtype != out.dtype || in.of_sequence != out.of_sequence) return (void)op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type from " + text(in, op.dims()) + " to " + text(out, op.dims()));
+      if (in.kind != out.kind || in.dtype != out.dtype || in.of_sequence != out.of_sequence)
+        return (void)op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type from " +
+                                                text(in, op.dims()) + " to " + text(out, op.dims()));
       if (in.kind != TypeKind::Tensor) {
         if (in == out || attempt > kMaxWidenings) continue;
         const Type joined = join_elements(op.dims(), in, out);
@@ -111,14 +118,16 @@ void loop(Op& op) {
 
 namespace {
 
-// Opset 8: the first input is the length of each entry of a batch (absent: all of it), axis 0 of all others is the batch and axis 1
-// of scan inputs is scanned. One Scan for each entry.
+// Opset 8: the first input is the length of each entry of a batch (absent: all of it), axis 0 of all others is the batch and axis
+// 1 of scan inputs is scanned. One Scan for each entry.
 void scan_batches(Op& op) {
   const auto body = op.body("body");
   const int64_t inputs = op.i("num_scan_inputs", 0), states = static_cast<int64_t>(op.inputs()) - 1 - inputs;
   if (!body) return;
   if (op.has(0)) return (void)op.unsupported("Scan of opset 8 with sequence_lens");
-  if (inputs < 1 || states < 0) return (void)op.fail(Code::BadAttribute, "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(op.inputs()) + " inputs");
+  if (inputs < 1 || states < 0)
+    return (void)op.fail(Code::BadAttribute,
+                         "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(op.inputs()) + " inputs");
   const auto reversed = op.ints("directions");
   std::optional<int64_t> batch;
   std::vector<Type> types;
@@ -126,7 +135,8 @@ void scan_batches(Op& op) {
     if (!op.has(i) || op.rank(i) < 1) return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs a batch axis");
     Type t = op.type(i);
     const bool scanned = static_cast<int64_t>(i) > states;
-    if (scanned && t.rank() < 2) return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs a batch axis and a scanned axis");
+    if (scanned && t.rank() < 2)
+      return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs a batch axis and a scanned axis");
     batch = op.dims().constant_value(t.dims[0]);
     t.dims.erase(t.dims.begin(), t.dims.begin() + (scanned ? 2 : 1));
     types.push_back(std::move(t));
@@ -162,7 +172,8 @@ void scan_batches(Op& op) {
       results[i].push_back(op.b.reshape(v, std::move(d)));
     }
   }
-  for (size_t i = 0; i < op.outputs() && i < results.size(); ++i) op.set(i, *batch == 1 ? results[i][0] : op.b.concat(results[i], 0));
+  for (size_t i = 0; i < op.outputs() && i < results.size(); ++i)
+    op.set(i, *batch == 1 ? results[i][0] : op.b.concat(results[i], 0));
 }
 
 }  // namespace
@@ -173,7 +184,9 @@ void scan(Op& op) {
   const int64_t inputs = op.i("num_scan_inputs", 0);
   const auto all = static_cast<int64_t>(op.inputs());
   if (op.opset < 9) return scan_batches(op);
-  if (inputs < 1 || inputs > all) return (void)op.fail(Code::BadAttribute, "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(all) + " inputs");
+  if (inputs < 1 || inputs > all)
+    return (void)op.fail(Code::BadAttribute,
+                         "num_scan_inputs is " + std::to_string(inputs) + " of " + std::to_string(all) + " inputs");
   ScanAttrs a;
   a.states = all - inputs;
   a.scan_inputs = inputs;
@@ -182,7 +195,9 @@ void scan(Op& op) {
     if (out->empty()) out->assign(n, 0);
     return out->size() == n || op.fail(Code::BadAttribute, std::string(name) + " needs " + std::to_string(n) + " entries");
   };
-  if (!list("scan_input_axes", static_cast<size_t>(inputs), &a.input_axes) || !list("scan_input_directions", static_cast<size_t>(inputs), &a.input_reverse)) return;
+  if (!list("scan_input_axes", static_cast<size_t>(inputs), &a.input_axes) ||
+      !list("scan_input_directions", static_cast<size_t>(inputs), &a.input_reverse))
+    return;
   std::vector<Type> types;
   std::vector<ValueId> operands;
   for (size_t i = 0; i < op.inputs(); ++i) {
@@ -210,8 +225,10 @@ void scan(Op& op) {
     a.output_axes[i] = *normal;
   }
   for (size_t i = 0; i < static_cast<size_t>(a.states); ++i)
-    if (const Type& out = g->type(g->outputs()[i]); out.kind != types[i].kind || out.dtype != types[i].dtype || out.rank() != types[i].rank())
-      return (void)op.fail(Code::BadType, "state " + std::to_string(i) + " changes its type from " + text(types[i], op.dims()) + " to " + text(out, op.dims()));
+    if (const Type& out = g->type(g->outputs()[i]);
+        out.kind != types[i].kind || out.dtype != types[i].dtype || out.rank() != types[i].rank())
+      return (void)op.fail(Code::BadType, "state " + std::to_string(i) + " changes its type from " + text(types[i], op.dims()) +
+                                              " to " + text(out, op.dims()));
   append_captures(op, captures, &operands);
   set_results(op, op.b.create_node(OpKind::Scan, operands, std::move(a), std::array{g->id()}));
 }

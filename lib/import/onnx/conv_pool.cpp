@@ -15,10 +15,13 @@ bool fill(Op& op, std::string_view name, size_t n, int64_t fallback, int64_t low
   *out = op.ints(name);
   if (!op.has_attr(name)) out->assign(n, fallback);
   if (op.failed()) return false;
-  if (out->size() != n) return op.fail(Code::BadAttribute, std::string(name) + " has " + std::to_string(out->size()) + " entries, must have " + std::to_string(n));
+  if (out->size() != n)
+    return op.fail(Code::BadAttribute,
+                   std::string(name) + " has " + std::to_string(out->size()) + " entries, must have " + std::to_string(n));
   for (size_t i = 0; i < n; ++i)
     if ((*out)[i] < low || (*out)[i] > kMaxEntry)
-      return op.fail(Code::BadAttribute, std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string((*out)[i]) + ", must be " +
+      return op.fail(Code::BadAttribute, std::string(name) + "[" + std::to_string(i) + "] is " + std::to_string((*out)[i]) +
+                                             ", must be " +
                                              ((*out)[i] < low ? ">= " + std::to_string(low) : "<= " + std::to_string(kMaxEntry)));
   return true;
 }
@@ -37,7 +40,8 @@ bool windows(Op& op, const std::vector<Dim>& spatial, Windows* w) {
   w->end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
   const std::string_view mode = op.s("auto_pad", "NOTSET");
   if (mode == "NOTSET" || mode.empty()) return true;
-  if (mode != "SAME_UPPER" && mode != "SAME_LOWER" && mode != "VALID") return op.fail(Code::BadAttribute, "auto_pad " + quote(mode) + " is unknown");
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER" && mode != "VALID")
+    return op.fail(Code::BadAttribute, "auto_pad " + quote(mode) + " is unknown");
   for (size_t i = 0; i < n; ++i) {
     w->begin[i] = w->end[i] = 0;
     if (mode == "VALID") continue;
@@ -57,11 +61,13 @@ bool kernel_of_weights(Op& op, size_t weights, std::vector<int64_t>* kernel) {
   const auto& d = op.sizes(weights);
   for (size_t i = 2; i < d.size(); ++i) {
     const auto k = op.dims().constant_value(d[i]);
-    if (!k || *k < 1 || *k > kMaxEntry) return op.fail(Code::BadShape, "kernel sizes must be known and positive: " + op.show(weights));
+    if (!k || *k < 1 || *k > kMaxEntry)
+      return op.fail(Code::BadShape, "kernel sizes must be known and positive: " + op.show(weights));
     kernel->push_back(*k);
   }
   const auto given = op.ints("kernel_shape");
-  if (!given.empty() && given != *kernel) return op.fail(Code::BadAttribute, "kernel_shape differs from the weights " + op.show(weights));
+  if (!given.empty() && given != *kernel)
+    return op.fail(Code::BadAttribute, "kernel_shape differs from the weights " + op.show(weights));
   return true;
 }
 
@@ -72,13 +78,13 @@ bool spatial_operands(Op& op, size_t weights) {
 
 }  // namespace
 
-
 std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights) {
   Windows w;
   if (!spatial_operands(op, weights) || !kernel_of_weights(op, weights, &w.kernel)) return std::nullopt;
   if (!windows(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, &w)) return std::nullopt;
   ConvAttrs a{w.strides, w.begin, w.end, w.dilations, std::vector<int64_t>(w.strides.size(), 0), op.i("group", 1)};
-  if (a.groups < 1 || a.groups > kMaxEntry) return op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1"), std::nullopt;
+  if (a.groups < 1 || a.groups > kMaxEntry)
+    return op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1"), std::nullopt;
   return a;
 }
 
@@ -97,17 +103,19 @@ void conv_transpose(Op& op) {
   const size_t n = spatial.size();
   ConvAttrs a;
   a.groups = op.i("group", 1);
-  if (a.groups < 1 || a.groups > kMaxEntry) return (void)op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1");
+  if (a.groups < 1 || a.groups > kMaxEntry)
+    return (void)op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1");
   std::vector<int64_t> pads;
-  if (!fill(op, "strides", n, 1, 1, &a.strides) || !fill(op, "dilations", n, 1, 1, &a.dilations) || !fill(op, "output_padding", n, 0, 0, &a.output_padding) ||
-      !fill(op, "pads", 2 * n, 0, -kMaxEntry, &pads))
+  if (!fill(op, "strides", n, 1, 1, &a.strides) || !fill(op, "dilations", n, 1, 1, &a.dilations) ||
+      !fill(op, "output_padding", n, 0, 0, &a.output_padding) || !fill(op, "pads", 2 * n, 0, -kMaxEntry, &pads))
     return;
   a.pads_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(n));
   a.pads_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(n), pads.end());
   const std::string_view mode = op.s("auto_pad", "NOTSET");
   std::vector<int64_t> want = op.ints("output_shape");
   if (want.size() == n + 2) want.erase(want.begin(), want.begin() + 2);
-  if (!want.empty() && want.size() != n) return (void)op.fail(Code::BadAttribute, "output_shape needs one entry per spatial axis");
+  if (!want.empty() && want.size() != n)
+    return (void)op.fail(Code::BadAttribute, "output_shape needs one entry per spatial axis");
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   for (size_t i = 0; i < n && (same || mode == "VALID" || !want.empty()); ++i) {
     const int64_t reach = (w.kernel[i] - 1) * a.dilations[i] + 1;
@@ -116,7 +124,8 @@ void conv_transpose(Op& op) {
     if (!want.empty()) {
       const auto size = op.dims().constant_value(spatial[i]);
       if (!size) return (void)op.unsupported("output_shape needs known sizes");
-      if (want[i] < 0 || want[i] > Dim::kMax / 4 || *size > Dim::kMax / (4 * kMaxEntry)) return (void)op.fail(Code::BadAttribute, "output_shape is out of range");
+      if (want[i] < 0 || want[i] > Dim::kMax / 4 || *size > Dim::kMax / (4 * kMaxEntry))
+        return (void)op.fail(Code::BadAttribute, "output_shape is out of range");
       total = (*size - 1) * a.strides[i] + a.output_padding[i] + reach - want[i];
     }
     if (total < 0) a.output_padding[i] -= total, total = 0;
@@ -167,8 +176,10 @@ void global_pool(Op& op) {
     if (p == 1) return op.set(0, op.b.reduce(ReduceOp::L1, op.in(0), axes, true));
     if (p != 2) {
       const DType t = op.dtype(0);
-      const ValueId powers = op.b.create(OpKind::Pow, {op.b.unary(OpKind::Abs, op.in(0)), op.b.scalar(t, static_cast<double>(p))});
-      return op.set(0, op.b.create(OpKind::Pow, {op.b.reduce(ReduceOp::Sum, powers, axes, true), op.b.scalar(t, 1.0 / static_cast<double>(p))}));
+      const ValueId powers =
+          op.b.create(OpKind::Pow, {op.b.unary(OpKind::Abs, op.in(0)), op.b.scalar(t, static_cast<double>(p))});
+      return op.set(0, op.b.create(OpKind::Pow, {op.b.reduce(ReduceOp::Sum, powers, axes, true),
+                                                 op.b.scalar(t, 1.0 / static_cast<double>(p))}));
     }
   }
   op.set(0, op.b.reduce(how, op.in(0), axes, true));

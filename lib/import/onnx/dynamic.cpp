@@ -48,7 +48,8 @@ void range_by_data(Op& op) {
   const DType t = op.dtype(0);
   std::array<ValueId, 3> v;
   for (size_t i = 0; i < 3; ++i) v[i] = op.b.reshape(op.in(i), {});
-  const ValueId span = op.b.cast(op.b.sub(v[1], v[0]), DType::F64), n = op.b.unary(OpKind::Ceil, op.b.div(span, op.b.cast(v[2], DType::F64)));
+  const ValueId span = op.b.cast(op.b.sub(v[1], v[0]), DType::F64),
+                n = op.b.unary(OpKind::Ceil, op.b.div(span, op.b.cast(v[2], DType::F64)));
   op.set(0, op.b.add(v[0], op.b.mul(op.b.cast(iota(op, n), t), v[2])));
 }
 
@@ -58,7 +59,8 @@ ValueId slice_by_data(Op& op, ValueId x, int64_t axis, ValueId starts, ValueId e
   const ValueId last = step > 0 ? size : op.b.sub(size, number(op, 1));
   const auto place = [&](ValueId v, int64_t lowest) {
     v = element(op, v, i);
-    v = op.b.create(OpKind::Where, {op.b.create(OpKind::Lt, {v, zero}), op.b.add(at_least(op, v, op.b.sub(number(op, -1), size)), size), v});
+    v = op.b.create(OpKind::Where,
+                    {op.b.create(OpKind::Lt, {v, zero}), op.b.add(at_least(op, v, op.b.sub(number(op, -1), size)), size), v});
     return at_most(op, at_least(op, v, number(op, lowest)), last);
   };
   const ValueId start = place(starts, 0), end = place(ends, step > 0 ? 0 : -1);
@@ -80,9 +82,11 @@ void compress(Op& op) {
   } else {
     x = op.b.reshape(x, {op.dims().product(op.sizes(0))});
   }
-  if (op.dtype(1) != DType::Bool || op.rank(1) != 1) return (void)op.fail(Code::BadType, "the condition must be a vector of bools, is " + op.show(1));
+  if (op.dtype(1) != DType::Bool || op.rank(1) != 1)
+    return (void)op.fail(Code::BadType, "the condition must be a vector of bools, is " + op.show(1));
   const ValueId found = op.b.unary(OpKind::NonZero, op.in(1));
-  if (found.valid()) op.set(0, op.b.create(OpKind::Gather, {x, op.b.reshape(found, {op.graph().dims(found)[1]})}, AxisAttrs{axis}));
+  if (found.valid())
+    op.set(0, op.b.create(OpKind::Gather, {x, op.b.reshape(found, {op.graph().dims(found)[1]})}, AxisAttrs{axis}));
 }
 
 void unique(Op& op) {

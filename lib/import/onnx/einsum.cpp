@@ -41,7 +41,8 @@ class Contraction {
         if (t->labels[i] != t->labels[k]) continue;
         const auto n = op_.dims().constant_value(sizes(*t)[i]), m = op_.dims().constant_value(sizes(*t)[k]);
         if (!n || !m) return op_.unsupported("the diagonal of a symbolic axis");
-        if (*n != *m) return op_.fail(Code::BadShape, "a repeated label has sizes " + std::to_string(*n) + " and " + std::to_string(*m));
+        if (*n != *m)
+          return op_.fail(Code::BadShape, "a repeated label has sizes " + std::to_string(*n) + " and " + std::to_string(*m));
         std::vector<int64_t> perm;
         Labels rest;
         for (size_t a = 0; a < t->labels.size(); ++a)
@@ -83,7 +84,8 @@ class Contraction {
     std::vector<Dim> kept;
     for (size_t i = 0; i < t->labels.size(); ++i) {
       const auto at = std::ranges::find(other.labels, t->labels[i]);
-      if (at != other.labels.end() && mine[i] == Dim(1) && theirs[static_cast<size_t>(at - other.labels.begin())] != Dim(1)) continue;
+      if (at != other.labels.end() && mine[i] == Dim(1) && theirs[static_cast<size_t>(at - other.labels.begin())] != Dim(1))
+        continue;
       left.push_back(t->labels[i]);
       kept.push_back(mine[i]);
     }
@@ -110,10 +112,15 @@ class Contraction {
       return out;
     };
     const bool trans_b = std::ranges::equal(b.labels, join({batch, n, k}));
-    if (!reorder(&a, join({batch, m, k})) || !reorder(&b, trans_b ? join({batch, n, k}) : join({batch, k, n}))) return std::nullopt;
+    if (!reorder(&a, join({batch, m, k})) || !reorder(&b, trans_b ? join({batch, n, k}) : join({batch, k, n})))
+      return std::nullopt;
     const auto sa = sizes(a), sb = sizes(b);
-    const auto part = [&](const std::vector<Dim>& s, size_t first, size_t count) { return std::vector<Dim>(s.begin() + static_cast<std::ptrdiff_t>(first), s.begin() + static_cast<std::ptrdiff_t>(first + count)); };
-    const auto db = part(sa, 0, batch.size()), dm = part(sa, batch.size(), m.size()), dk = part(sa, batch.size() + m.size(), k.size());
+    const auto part = [&](const std::vector<Dim>& s, size_t first, size_t count) {
+      return std::vector<Dim>(s.begin() + static_cast<std::ptrdiff_t>(first),
+                              s.begin() + static_cast<std::ptrdiff_t>(first + count));
+    };
+    const auto db = part(sa, 0, batch.size()), dm = part(sa, batch.size(), m.size()),
+               dk = part(sa, batch.size() + m.size(), k.size());
     const auto dn = part(sb, batch.size() + (trans_b ? 0 : k.size()), n.size());
     const auto sized = [](std::vector<Dim> s, std::initializer_list<Dim> more) { return s.insert(s.end(), more), s; };
     Term out;
@@ -122,7 +129,8 @@ class Contraction {
     result.insert(result.end(), dm.begin(), dm.end());
     result.insert(result.end(), dn.begin(), dn.end());
     const Dim pm = op_.dims().product(dm), pk = op_.dims().product(dk), pn = op_.dims().product(dn);
-    if (!reshape(&a, sized(db, {pm, pk})) || !reshape(&b, trans_b ? sized(db, {pn, pk}) : sized(db, {pk, pn}))) return std::nullopt;
+    if (!reshape(&a, sized(db, {pm, pk})) || !reshape(&b, trans_b ? sized(db, {pn, pk}) : sized(db, {pk, pn})))
+      return std::nullopt;
     if (k.empty()) {
       if (trans_b && !reshape(&b, sized(db, {Dim(1), pn}))) return std::nullopt;
       out.v = op_.b.mul(a.v, b.v);
@@ -140,7 +148,8 @@ class Contraction {
 bool parse_labels(Op& op, std::string_view s, size_t ellipsis_axes, Labels* out) {
   for (size_t i = 0; i < s.size(); ++i) {
     if (s.substr(i, 3) == "...") {
-      for (size_t e = 0; e < ellipsis_axes; ++e) out->push_back(kEllipsis + 63 - static_cast<int>(ellipsis_axes) + static_cast<int>(e));
+      for (size_t e = 0; e < ellipsis_axes; ++e)
+        out->push_back(kEllipsis + 63 - static_cast<int>(ellipsis_axes) + static_cast<int>(e));
       i += 2;
     } else if ((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z')) {
       out->push_back(s[i]);
@@ -160,7 +169,9 @@ void einsum(Op& op) {
   const size_t arrow = equation.find("->");
   const std::string left = equation.substr(0, arrow);
   const auto parts = rlxc::split(left, ',');
-  if (parts.size() != op.inputs()) return (void)op.fail(Code::BadAttribute, "the equation has " + std::to_string(parts.size()) + " terms for " + std::to_string(op.inputs()) + " operands");
+  if (parts.size() != op.inputs())
+    return (void)op.fail(Code::BadAttribute, "the equation has " + std::to_string(parts.size()) + " terms for " +
+                                                 std::to_string(op.inputs()) + " operands");
   std::vector<Term> terms(parts.size());
   size_t widest = 0;
   std::map<int, int> seen;

@@ -49,7 +49,8 @@ void pow(Op& op) {
   const ValueId a = op.in(0);
   ValueId b = op.in(1);
   // Exponents of another type are legal since opset 12; where both are floats, or integers, one type loses nothing.
-  if (op.dtype(0) != op.dtype(1) && (is_float(op.dtype(0)) || (is_integer(op.dtype(0)) && is_integer(op.dtype(1))))) b = op.b.cast(b, op.dtype(0));
+  if (op.dtype(0) != op.dtype(1) && (is_float(op.dtype(0)) || (is_integer(op.dtype(0)) && is_integer(op.dtype(1)))))
+    b = op.b.cast(b, op.dtype(0));
   op.set(0, op.b.create(OpKind::Pow, {a, legacy_aligned(op, b)}));
 }
 
@@ -81,7 +82,8 @@ void clip(Op& op) {
   }
   ValueId v = op.in(0);
   const auto low = op.known_reals(1), high = op.known_reals(2);
-  const bool constant = (!op.has(1) || (low && low->size() == 1)) && (!op.has(2) || (high && high->size() == 1)) && is_float(op.dtype(0));
+  const bool constant =
+      (!op.has(1) || (low && low->size() == 1)) && (!op.has(2) || (high && high->size() == 1)) && is_float(op.dtype(0));
   if (constant) {
     if (low) a.min = (*low)[0];
     if (high) a.max = (*high)[0];
@@ -106,7 +108,12 @@ void cast_to(Op& op, DType to) {
 void cast(Op& op) {
   std::optional<DType> to;
   const AttributeView* a = op.node().attribute("to");
-  if (a && a->type == AttrType::String) to = dtype_from_name(a->s == "FLOAT" ? "f32" : a->s == "INT64" ? "i64" : a->s == "INT32" ? "i32" : a->s == "DOUBLE" ? "f64" : a->s);
+  if (a && a->type == AttrType::String)
+    to = dtype_from_name(a->s == "FLOAT"    ? "f32"
+                         : a->s == "INT64"  ? "i64"
+                         : a->s == "INT32"  ? "i32"
+                         : a->s == "DOUBLE" ? "f64"
+                                            : a->s);
   else to = dtype_from_onnx(static_cast<int>(op.i("to", 0) & 0xFFFF));
   if (!to) return (void)op.fail(Code::BadAttribute, "attribute \"to\" is not a known element type");
   cast_to(op, *to);
@@ -124,7 +131,8 @@ void mod(Op& op) {
 
 void bit_shift(Op& op) {
   const std::string_view d = op.s("direction", "");
-  if (d != "LEFT" && d != "RIGHT") return (void)op.fail(Code::BadAttribute, "direction is " + quote(d) + ", must be LEFT or RIGHT");
+  if (d != "LEFT" && d != "RIGHT")
+    return (void)op.fail(Code::BadAttribute, "direction is " + quote(d) + ", must be LEFT or RIGHT");
   op.set(0, op.b.create(d == "LEFT" ? OpKind::Shl : OpKind::Shr, {op.in(0), op.in(1)}));
 }
 
@@ -139,7 +147,8 @@ void is_nan(Op& op) { op.set(0, op.b.unary(OpKind::IsNan, op.in(0))); }
 
 void gelu(Op& op) {
   const std::string_view mode = op.s("approximate", "none");
-  if (mode != "none" && mode != "tanh") return (void)op.fail(Code::BadAttribute, "approximate is " + quote(mode) + ", must be none or tanh");
+  if (mode != "none" && mode != "tanh")
+    return (void)op.fail(Code::BadAttribute, "approximate is " + quote(mode) + ", must be none or tanh");
   op.set(0, op.b.unary(mode == "none" ? OpKind::Gelu : OpKind::GeluApprox, op.in(0)));
 }
 
@@ -171,7 +180,8 @@ void hardmax(Op& op) {  // 1 at the first largest element of the axis
     x = op.b.reshape(x, {op.dims().product({sizes.begin(), cut}), op.dims().product({cut, sizes.end()})});
     a = 1;
   }
-  const std::vector<Dim> shape = x.valid() ? std::vector<Dim>(op.graph().dims(x).begin(), op.graph().dims(x).end()) : std::vector<Dim>();
+  const std::vector<Dim> shape =
+      x.valid() ? std::vector<Dim>(op.graph().dims(x).begin(), op.graph().dims(x).end()) : std::vector<Dim>();
   if (!x.valid()) return;
   const ValueId index = op.b.create(OpKind::ArgReduce, {x}, ArgAttrs{a, true, false, false});
   const ValueId values = op.b.constant(make_data(op.dtype(0), {2}, [&] {

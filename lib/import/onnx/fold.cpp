@@ -339,7 +339,8 @@ bool fold_fill(Op& op) {
 bool fold_range(Op& op) {
   if (!is_integer(op.dtype(0))) return false;
   const auto a = op.known_ints(0), z = op.known_ints(1), s = op.known_ints(2);
-  if (!a || !z || !s || a->size() != 1 || z->size() != 1 || s->size() != 1 || (*s)[0] != 1 || !can_be_known(op.dtype(0))) return false;
+  if (!a || !z || !s || a->size() != 1 || z->size() != 1 || s->size() != 1 || (*s)[0] != 1 || !can_be_known(op.dtype(0)))
+    return false;
   if ((*z)[0] - (*a)[0] > kMaxKnownElements || (*z)[0] < (*a)[0] || (*a)[0] < -Dim::kMax / 2) return false;
   Known out;
   out.dtype = op.dtype(0);
@@ -363,7 +364,11 @@ bool fold_reduce(Op& op) {
   const Known* x = op.known(0);
   if (!x || x->shape.size() != 1 || x->v.empty() || is_float(x->dtype) || x->dtype == DType::Bool) return false;
   const auto how = static_cast<ReduceOp>(static_cast<int>(op.row.alpha));
-  const NumOp f = how == ReduceOp::Prod ? num_mul : how == ReduceOp::Sum ? num_add : how == ReduceOp::Min ? num_min : how == ReduceOp::Max ? num_max : nullptr;
+  const NumOp f = how == ReduceOp::Prod  ? num_mul
+                  : how == ReduceOp::Sum ? num_add
+                  : how == ReduceOp::Min ? num_min
+                  : how == ReduceOp::Max ? num_max
+                                         : nullptr;
   if (!f || op.i("noop_with_empty_axes", 0) != 0) return false;
   Num sum = x->v[0];
   for (size_t i = 1; i < x->v.size(); ++i) {

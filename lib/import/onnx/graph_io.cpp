@@ -9,7 +9,8 @@ namespace {
 
 // "2*seq + 1" and "floordiv(h,2)" are expressions; "batch-size", "s0//2" and the like are names.
 bool looks_like_expression(std::string_view s) {
-  return s.size() <= 200 && (s.find('+') != s.npos || s.find('*') != s.npos || s.find(" - ") != s.npos || s.find("floordiv(") != s.npos);
+  return s.size() <= 200 &&
+         (s.find('+') != s.npos || s.find('*') != s.npos || s.find(" - ") != s.npos || s.find("floordiv(") != s.npos);
 }
 
 constexpr int kMaxTypeDepth = 8;
@@ -27,7 +28,8 @@ bool Importer::read_graph(Bytes graph, GraphInfo* info) {
       case bytes_field(11): info->inputs.push_back(r.bytes()); break;
       case bytes_field(12): info->outputs.push_back(r.bytes()); break;
       case bytes_field(13):
-        if (ValueInfoView v; scopes_.size() == 1 && read_value_info(r.bytes(), &v) && v.has_type) value_infos_.emplace(symbol(v.name).raw, v.type);
+        if (ValueInfoView v; scopes_.size() == 1 && read_value_info(r.bytes(), &v) && v.has_type)
+          value_infos_.emplace(symbol(v.name).raw, v.type);
         break;
       case bytes_field(15): declare_initializer(r.bytes(), true); break;
     }
@@ -119,7 +121,8 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
     WireReader axis(axes.bytes());
     while (axis.next()) {
       if (axis.tag() == varint_field(1)) {
-        if (axis.value() < 0 && axis.value() != -1) return fail(Code::BadShape, "size " + std::to_string(axis.value()) + " is negative");
+        if (axis.value() < 0 && axis.value() != -1)
+          return fail(Code::BadShape, "size " + std::to_string(axis.value()) + " is negative");
         if (axis.value() > Dim::kMax) return fail(Code::TooLarge, "size " + std::to_string(axis.value()) + " is too large");
         if (axis.value() >= 0) d = Dim(axis.value());
       } else if (axis.tag() == bytes_field(2) && !axis.text().empty()) {
@@ -144,15 +147,19 @@ void Importer::main_inputs(const GraphInfo& info) {
     const Symbol s = symbol(view.name);
     const ValId given = view.name.empty() ? ValId() : lookup(s);
     if (given.valid() && vals_[given.raw].tensor != Val::kNone) {  // an initializer is its default, which is what runs
-      if (const auto declared = view.has_type ? read_type(view.type, {}) : std::nullopt; declared && declared->dtype != type(given).dtype)
-        diagnostics_.error(Code::BadType, "it is declared " + text(*declared, dims()) + ", its initializer is " + text(type(given), dims()), place);
+      if (const auto declared = view.has_type ? read_type(view.type, {}) : std::nullopt;
+          declared && declared->dtype != type(given).dtype)
+        diagnostics_.error(Code::BadType,
+                           "it is declared " + text(*declared, dims()) + ", its initializer is " + text(type(given), dims()),
+                           place);
       continue;
     }
     if (given.valid() && vals_[given.raw].bad) continue;
     auto t = view.has_type ? read_type(view.type, place) : std::nullopt;
     if (!view.has_type) diagnostics_.error(Code::BadType, "it has no type", place);
     if (t && !t->ranked && t->kind == TypeKind::Tensor) {
-      diagnostics_.error(Code::UnsupportedAttribute, "it is declared without a shape", place, "export the model with shapes (unknown sizes may be symbols)");
+      diagnostics_.error(Code::UnsupportedAttribute, "it is declared without a shape", place,
+                         "export the model with shapes (unknown sizes may be symbols)");
       t.reset();
     }
     ValId v;
@@ -207,7 +214,8 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
   const auto contradiction = [&] {
     if (output)
       diagnostics_.error(have.dtype != declared.dtype || have.kind != declared.kind ? Code::BadType : Code::BadShape,
-                         "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()), "output " + quote(name));
+                         "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()),
+                         "output " + quote(name));
   };
   if (have.kind != declared.kind || have.dtype != declared.dtype) return contradiction();
   if (!have.ranked || !declared.ranked) return;
@@ -216,7 +224,9 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
     const Dim a = have.dims[i], b = declared.dims[i];
     if (dims().equal(a, b)) continue;
     if (dims().known_ne(a, b)) return contradiction();
-    const auto named = [&](Dim d) { return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return model_dims_.contains(s); }); };
+    const auto named = [&](Dim d) {
+      return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return model_dims_.contains(s); });
+    };
     const bool useful = named(b) && (!named(a) || b.is_static());
     if (useful && !dims().assume_equal(a, b)) return contradiction();
   }
@@ -226,10 +236,16 @@ void Importer::check_bindings() {
   std::vector<std::string_view> names;
   for (const auto& [name, order] : model_dims_) names.push_back(name);
   for (const auto& [name, size] : options_.bind) {
-    if (size < 0 || size > Dim::kMax) diagnostics_.error(Code::BadBinding, "size " + std::to_string(size) + " for " + quote(name) + " is out of range");
+    if (size < 0 || size > Dim::kMax)
+      diagnostics_.error(Code::BadBinding, "size " + std::to_string(size) + " for " + quote(name) + " is out of range");
     if (model_dims_.contains(name)) continue;
     const auto close = closest(name, names);
-    std::string help = names.empty() ? "the model has no symbolic dimensions" : "it has " + join(std::vector(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(names.size(), 10))), ", ");
+    std::string help =
+        names.empty()
+            ? "the model has no symbolic dimensions"
+            : "it has " + join(std::vector(names.begin(),
+                                           names.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(names.size(), 10))),
+                               ", ");
     if (close) help = "did you mean " + quote(*close) + "?";
     diagnostics_.error(Code::BadBinding, "the model has no dimension " + quote(name), {}, help);
   }
@@ -237,7 +253,8 @@ void Importer::check_bindings() {
 
 // Bodies.
 
-Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures, Graph* reuse) {
+Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const Type> types,
+                             std::vector<Frame::Capture>* captures, Graph* reuse) {
   const size_t errors = diagnostics_.errors();
   Graph& g = reuse ? *reuse : module_.graph(module_.make_graph(std::string(name)));
   const auto index = static_cast<uint16_t>(frames_.size());
@@ -249,7 +266,8 @@ Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const 
     GraphInfo info;
     read_graph(body, &info);
     if (info.inputs.size() != types.size())
-      local_.error(Code::BadGraph, "the body has " + std::to_string(info.inputs.size()) + " inputs, the node gives " + std::to_string(types.size()));
+      local_.error(Code::BadGraph, "the body has " + std::to_string(info.inputs.size()) + " inputs, the node gives " +
+                                       std::to_string(types.size()));
     for (size_t i = 0; i < types.size() && i < info.inputs.size(); ++i) {
       ValueInfoView view;
       read_value_info(info.inputs[i], &view);
@@ -260,7 +278,8 @@ Graph* Importer::import_body(Bytes body, std::string_view name, std::span<const 
     for (const Frame::Capture& c : *captures) {
       frame().capture_of.emplace(c.outer.raw, frame().captures.size());
       const std::string_view capture_name = module_.text(vals_[c.outer.raw].name);
-      frame().captures.push_back({c.outer, frame().builder.input(capture_name.empty() ? "" : fresh_name(capture_name), type(c.outer))});
+      frame().captures.push_back(
+          {c.outer, frame().builder.input(capture_name.empty() ? "" : fresh_name(capture_name), type(c.outer))});
     }
     if (local_.ok()) import_nodes(body, 1);
     std::vector<ValueId> outputs;
@@ -329,11 +348,16 @@ std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions
   ModelView model;
   if (!read_model(file->bytes(), &model) || model.graphs != 1) {
     const bool some = model.ir_version > 0 || model.graphs > 0;
-    d.error(Code::NotAModel, model.graphs > 1 ? "it holds several graphs" : some ? "the file is cut short or damaged" : "it is not an ONNX model", quote(path));
+    d.error(Code::NotAModel,
+            model.graphs > 1 ? "it holds several graphs"
+            : some           ? "the file is cut short or damaged"
+                             : "it is not an ONNX model",
+            quote(path));
     return nullptr;
   }
   const size_t slash = path.rfind('/');
-  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1), slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
+  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1),
+                      slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
   auto module = std::make_unique<Module>();
   Importer importer(*module, source, model, options, d);
   importer.run();

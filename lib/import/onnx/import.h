@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ir/graph.h"
 #include "support/diagnostics.h"
@@ -18,9 +21,9 @@ namespace rlxc::onnx_import {
 enum class MissingWeights : uint8_t { Refuse, AllowSome, Allow };
 
 struct ImportOptions {
-  DimBindings bind;                        // sizes for symbols that the model names
-  size_t max_nodes = 20'000'000;           // ONNX nodes, those of bodies counted each time they are imported
-  int max_depth = 64;                      // of nested sub-graphs and function calls
+  DimBindings bind;                           // sizes for symbols that the model names
+  size_t max_nodes = 20'000'000;              // ONNX nodes, those of bodies counted each time they are imported
+  int max_depth = 64;                         // of nested sub-graphs and function calls
   size_t max_function_expansion = 1'000'000;  // ONNX nodes that come from inlined model-local functions
   MissingWeights missing_weights = MissingWeights::Refuse;
   // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
@@ -30,5 +33,14 @@ struct ImportOptions {
 
 // Null when there is an error among the diagnostics.
 std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions&, Diagnostics&);
+
+// The operators that are imported, sorted by domain ("" is ai.onnx) and name. `op`: what a regular one becomes; others become
+// several nodes, or one by their attributes.
+struct OperatorInfo {
+  std::string_view domain, name;
+  int min_inputs, max_inputs;  // -1: any number
+  std::optional<OpKind> op;
+};
+std::vector<OperatorInfo> imported_operators();
 
 }  // namespace rlxc::onnx_import

@@ -34,7 +34,8 @@ int64_t Importer::opset(std::string_view domain) const {
 bool Importer::run() {
   for (const OpsetView& o : model_.opsets)
     if ((o.domain.empty() || o.domain == "ai.onnx") && (o.version < 1 || o.version > kNewestOpset)) {
-      diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; 1 to " + std::to_string(kNewestOpset) + " are known");
+      diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; 1 to " +
+                                                  std::to_string(kNewestOpset) + " are known");
       return false;
     }
   for (const FunctionView& f : model_.functions)
@@ -65,7 +66,9 @@ std::string Importer::where(const NodeView& n) const {
 
 bool Importer::enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets) {
   if (scopes_.size() > static_cast<size_t>(options_.max_depth)) {
-    if (!over_limit_) diagnostics_.error(Code::TooLarge, "sub-graphs and functions are nested deeper than " + std::to_string(options_.max_depth), {}, "raise max_depth");
+    if (!over_limit_)
+      diagnostics_.error(Code::TooLarge, "sub-graphs and functions are nested deeper than " + std::to_string(options_.max_depth),
+                         {}, "raise max_depth");
     over_limit_ = true;
     return false;
   }
@@ -92,7 +95,8 @@ void Importer::leave() {
 Symbol Importer::node_name(const NodeView& node) {
   const std::string& prefix = scopes_.back().prefix;
   if (prefix.empty() && !node.name.empty()) return module_.strings.append(node.name);
-  return module_.strings.append(prefix + (node.name.empty() ? std::string(node.op_type) + "_" + std::to_string(nodes_ - 1) : std::string(node.name)));
+  return module_.strings.append(
+      prefix + (node.name.empty() ? std::string(node.op_type) + "_" + std::to_string(nodes_ - 1) : std::string(node.name)));
 }
 
 Symbol Importer::symbol(std::string_view name) {
@@ -173,7 +177,9 @@ bool Importer::import_nodes(Bytes container, uint32_t node_field) {
     for (const auto& [name, b] : stuck) {
       read_node(b, &view);
       const std::string text = quote(module_.text(Symbol(name)));
-      if (pending.contains(name)) diagnostics_.error(Code::BadGraph, "reads " + text + ", which depends on this node or on another one in error (a cycle)", where(view));
+      if (pending.contains(name))
+        diagnostics_.error(Code::BadGraph, "reads " + text + ", which depends on this node or on another one in error (a cycle)",
+                           where(view));
       else diagnostics_.error(Code::UnknownName, "reads " + text + ", which no node, input or initializer defines", where(view));
     }
   }
@@ -192,8 +198,9 @@ bool Importer::import_node(Bytes b, Symbol* missing) {
   if (++nodes_ > options_.max_nodes || (!calls_.empty() && ++expanded_ > options_.max_function_expansion)) {
     if (!over_limit_)
       diagnostics_.error(Code::TooLarge,
-                         nodes_ > options_.max_nodes ? "the model has more than " + std::to_string(options_.max_nodes) + " nodes"
-                                                     : "its functions expand to more than " + std::to_string(options_.max_function_expansion) + " nodes",
+                         nodes_ > options_.max_nodes
+                             ? "the model has more than " + std::to_string(options_.max_nodes) + " nodes"
+                             : "its functions expand to more than " + std::to_string(options_.max_function_expansion) + " nodes",
                          {}, nodes_ > options_.max_nodes ? "raise max_nodes" : "raise max_function_expansion");
     over_limit_ = true;
     return true;
@@ -243,7 +250,8 @@ void Importer::free_names(Bytes graph, std::vector<std::string_view>* out, int d
       if (r.tag() == bytes_field(5) && read_tensor(r.bytes(), &tensor)) defined.insert(tensor.name);
       if (r.tag() == bytes_field(11) && read_value_info(r.bytes(), &info)) defined.insert(info.name);
       SparseTensorView sparse;
-      if (r.tag() == bytes_field(15) && read_sparse_tensor(r.bytes(), &sparse) && read_tensor(sparse.values, &tensor)) defined.insert(tensor.name);
+      if (r.tag() == bytes_field(15) && read_sparse_tensor(r.bytes(), &sparse) && read_tensor(sparse.values, &tensor))
+        defined.insert(tensor.name);
     } else if (r.tag() == bytes_field(12)) {
       ValueInfoView info;
       if (read_value_info(r.bytes(), &info)) used.push_back(info.name);
@@ -277,12 +285,16 @@ void Importer::dispatch(NodeWork& work) {
   bool fits = count >= row->min_in && (row->max_in < 0 || count <= row->max_in);
   for (int i = 0; i < row->min_in && fits; ++i) fits = work.inputs[static_cast<size_t>(i)].valid();
   if (!fits) {
-    op.fail(Code::BadArity, "takes " + std::to_string(row->min_in) + (row->max_in < 0 ? " or more" : row->max_in > row->min_in ? " to " + std::to_string(row->max_in) : "") +
+    op.fail(Code::BadArity, "takes " + std::to_string(row->min_in) +
+                                (row->max_in < 0             ? " or more"
+                                 : row->max_in > row->min_in ? " to " + std::to_string(row->max_in)
+                                                             : "") +
                                 " inputs, has " + std::to_string(count));
   } else if (!row->any_kind) {
     for (size_t i = 0; i < work.inputs.size() && !op.failed(); ++i) {
       if (!op.has(i)) continue;
-      if (op.type(i).kind != TypeKind::Tensor) op.fail(Code::BadType, "input " + std::to_string(i) + " must be a tensor, is " + op.show(i));
+      if (op.type(i).kind != TypeKind::Tensor)
+        op.fail(Code::BadType, "input " + std::to_string(i) + " must be a tensor, is " + op.show(i));
       else if (op.dtype(i) == DType::String) op.unsupported("strings are not supported here");
     }
   }
@@ -314,11 +326,13 @@ void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
     if (!work.outputs[i].valid()) continue;
     const ValId v = i < results.size() && results[i].valid() ? results[i] : bad_value();
     if (!bind(work.outputs[i], v))
-      diagnostics_.error(Code::DuplicateName, "the value " + quote(module_.text(work.outputs[i])) + " is defined twice", where(work.view));
+      diagnostics_.error(Code::DuplicateName, "the value " + quote(module_.text(work.outputs[i])) + " is defined twice",
+                         where(work.view));
     if (scopes_.size() == 1 && !value_infos_.empty() && vals_[v.raw].id.valid() && !type(v).is_static()) {
       const auto it = value_infos_.find(work.outputs[i].raw);
       if (it == value_infos_.end()) continue;
-      if (const auto declared = read_type(it->second, {})) reconcile(vals_[v.raw].id, *declared, module_.text(work.outputs[i]), false);
+      if (const auto declared = read_type(it->second, {}))
+        reconcile(vals_[v.raw].id, *declared, module_.text(work.outputs[i]), false);
     }
   }
 }
@@ -357,7 +371,9 @@ void Importer::call_function(const FunctionView& f, NodeWork& work, const std::s
     diagnostics_.error(Code::BadArity, "the call has more inputs or outputs than the function", place);
     return finish_node(work, {});
   }
-  const std::string prefix = scopes_.back().prefix + (work.view.name.empty() ? std::string(f.name) + "_" + std::to_string(nodes_ - 1) : std::string(work.view.name)) + "/";
+  const std::string prefix =
+      scopes_.back().prefix +
+      (work.view.name.empty() ? std::string(f.name) + "_" + std::to_string(nodes_ - 1) : std::string(work.view.name)) + "/";
   const std::vector<ValId> inputs = work.inputs;
   if (!enter(scopes_.back().frame, true, prefix, f.opsets.empty() ? model_.opsets : f.opsets)) return finish_node(work, {});
   calls_.push_back({&f, &work.view});
@@ -370,7 +386,8 @@ void Importer::call_function(const FunctionView& f, NodeWork& work, const std::s
   std::vector<ValId> results;
   for (size_t i = 0; i < work.outputs.size() && !over_limit_; ++i) {
     const ValId v = lookup(symbol(f.outputs[i]));
-    if (!v.valid() && work.outputs[i].valid()) diagnostics_.error(Code::UnknownName, "the function does not define its output " + quote(f.outputs[i]), place);
+    if (!v.valid() && work.outputs[i].valid())
+      diagnostics_.error(Code::UnknownName, "the function does not define its output " + quote(f.outputs[i]), place);
     results.push_back(v);
   }
   absent_.pop_back();

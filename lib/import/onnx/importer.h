@@ -31,7 +31,7 @@ struct Val {
   Symbol name;
   uint16_t frame = 0;
   bool known_checked = false;
-  bool bad = false;         // its node was in error: what reads it stays silent
+  bool bad = false;  // its node was in error: what reads it stays silent
 };
 
 // A graph under construction: the main graph or the body of a control-flow node.
@@ -55,7 +55,7 @@ struct Scope {
   uint32_t floor = 0;  // bindings of outer scopes below this depth are invisible
   std::string prefix;
   const std::vector<OpsetView>* opsets = nullptr;
-  int64_t opset = 0;   // of ai.onnx
+  int64_t opset = 0;  // of ai.onnx
   size_t first_undo = 0;
 };
 
@@ -98,7 +98,8 @@ class Importer {
 
   // Bodies. The graph's inputs get `types`; what it uses of the outside is captured (further inputs, in the order of `captures`,
   // which are made in advance where given). Null when the body is in error.
-  Graph* import_body(Bytes graph, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures, Graph* reuse = nullptr);
+  Graph* import_body(Bytes graph, std::string_view name, std::span<const Type> types, std::vector<Frame::Capture>* captures,
+                     Graph* reuse = nullptr);
   void add_capture_inputs(Graph&, std::span<const Frame::Capture>);
   // A body that runs once, on these inputs: its nodes become part of the current graph. Empty when it is in error.
   std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});

@@ -94,14 +94,18 @@ TEST_CASE("functions that call themselves, bodies nested without end") {
   auto m = one_input();
   m.opset("local", 1);
   const std::string body = node("F", {"a"}, {"b"}, {}, "local");
-  m.raw(field(25, field(1, "F") + field(4, "a") + field(5, "b") + field(7, body) + field(9, field(2, int64_t{17})) + field(10, "local")));
+  m.raw(field(
+      25, field(1, "F") + field(4, "a") + field(5, "b") + field(7, body) + field(9, field(2, int64_t{17})) + field(10, "local")));
   m.add(node("F", {"x"}, {"y"}, {}, "local"));
   m.output("y");
   refused(m, Code::BadGraph, "calls itself");
 
   std::string graph = field(1, relu("x", "o")) + field(12, field(1, "o"));
   for (int i = 0; i < 200; ++i)
-    graph = field(1, node("If", {"c"}, {"o"}, {graph_attribute("then_branch", graph), graph_attribute("else_branch", field(1, relu("x", "o")) + field(12, field(1, "o")))})) + field(12, field(1, "o"));
+    graph = field(1, node("If", {"c"}, {"o"},
+                          {graph_attribute("then_branch", graph),
+                           graph_attribute("else_branch", field(1, relu("x", "o")) + field(12, field(1, "o")))})) +
+            field(12, field(1, "o"));
   auto deep = one_input();
   deep.input("c", DType::Bool, {}, {1});
   deep.add(node("If", {"c"}, {"y"}, {graph_attribute("then_branch", graph), graph_attribute("else_branch", graph)}));

@@ -25,7 +25,8 @@ std::optional<Num> checked(DimTable& t, DType type, Num n) {
   if (const auto v = t.constant_value(n.num)) {
     if (*v > kExact || *v < -kExact) return std::nullopt;
     if (type == DType::I32 && (*v > INT32_MAX || *v < INT32_MIN)) return std::nullopt;
-    if (is_float(type) && n.den != 1 && std::has_single_bit(static_cast<uint64_t>(n.den))) return real(static_cast<double>(*v) / static_cast<double>(n.den));
+    if (is_float(type) && n.den != 1 && std::has_single_bit(static_cast<uint64_t>(n.den)))
+      return real(static_cast<double>(*v) / static_cast<double>(n.den));
   } else if (t.weight(n.num) > kMaxWeight) {
     return std::nullopt;
   }
@@ -59,7 +60,9 @@ Num reduced(DimTable& t, Dim num, int64_t den) {
 
 }  // namespace
 
-bool can_be_known(DType t) { return t == DType::I64 || t == DType::I32 || t == DType::Bool || t == DType::F32 || t == DType::F64; }
+bool can_be_known(DType t) {
+  return t == DType::I64 || t == DType::I32 || t == DType::Bool || t == DType::F32 || t == DType::F64;
+}
 
 std::optional<Known> known_from(const TensorData& d, DimTable& t) {
   if (!can_be_known(d.dtype) || d.dims.size() > kMaxKnownRank || d.elements() > kMaxKnownElements) return std::nullopt;
@@ -115,7 +118,8 @@ std::optional<Num> num_div(DimTable& t, DType type, const Num& a, const Num& b) 
     if (!den || *den > kExact) return std::nullopt;
     return checked(t, type, reduced(t, t.mul(t.mul(p->a.num, Dim(p->b.den)), t.constant(sign)), *den));
   }
-  if (t.divides(p->b.num, p->a.num)) return checked(t, type, reduced(t, t.mul(t.floor_div(p->a.num, p->b.num), Dim(p->b.den)), p->a.den));
+  if (t.divides(p->b.num, p->a.num))
+    return checked(t, type, reduced(t, t.mul(t.floor_div(p->a.num, p->b.num), Dim(p->b.den)), p->a.den));
   return std::nullopt;
 }
 
@@ -154,7 +158,8 @@ std::optional<Num> num_cast(DimTable& t, DType from, DType to, const Num& a) {
     return t.known_ne(a.num, Dim(0)) ? std::optional(integer(Dim(1))) : std::nullopt;
   }
   if (is_float(to)) {
-    if (const auto v = t.constant_value(a.num); v && !a.is_real && a.den == 1 && !is_float(from)) return checked(t, to, real(static_cast<double>(*v)));
+    if (const auto v = t.constant_value(a.num); v && !a.is_real && a.den == 1 && !is_float(from))
+      return checked(t, to, real(static_cast<double>(*v)));
     return checked(t, to, a);
   }
   if (!is_float(from)) return checked(t, to, a);
@@ -187,7 +192,9 @@ std::optional<Known> combine(DimTable& t, const Known& a, const Known& b, NumOp 
   out.dtype = a.dtype;
   out.shape.resize(rank);
   int64_t count = 1;
-  const auto size = [&](const Known& k, size_t i) { return i + k.shape.size() < rank ? int64_t{1} : k.shape[i + k.shape.size() - rank]; };
+  const auto size = [&](const Known& k, size_t i) {
+    return i + k.shape.size() < rank ? int64_t{1} : k.shape[i + k.shape.size() - rank];
+  };
   for (size_t i = 0; i < rank; ++i) {
     const int64_t x = size(a, i), y = size(b, i);
     if (x != y && x != 1 && y != 1) return std::nullopt;

@@ -1,5 +1,5 @@
-// Contents of small tensors as the importer knows them while it walks the graph: sizes and what is computed from sizes. An element
-// is a symbolic integer, a symbolic fraction (sizes times the scale of a resize, say), or a real number.
+// Contents of small tensors as the importer knows them while it walks the graph: sizes and what is computed from sizes. An
+// element is a symbolic integer, a symbolic fraction (sizes times the scale of a resize, say), or a real number.
 #pragma once
 #include <optional>
 #include <vector>
@@ -13,16 +13,16 @@ inline constexpr int64_t kMaxKnownElements = 64;
 inline constexpr size_t kMaxKnownRank = 4;
 
 struct Num {
-  Dim num;           // the integer, or the numerator
-  int64_t den = 1;   // > 0
-  double real = 0;   // when is_real
+  Dim num;          // the integer, or the numerator
+  int64_t den = 1;  // > 0
+  double real = 0;  // when is_real
   bool is_real = false;
 };
 
 struct Known {
   DType dtype = DType::I64;  // i32, i64, bool, f32 or f64
   std::vector<int64_t> shape;
-  std::vector<Num> v;        // row-major
+  std::vector<Num> v;  // row-major
 };
 
 bool can_be_known(DType);

@@ -23,7 +23,8 @@ void matmul(Op& op) {
 void det(Op& op) { op.set(0, op.b.unary(OpKind::Det, op.in(0))); }
 
 void gemm(Op& op) {
-  if (op.rank(0) != 2 || op.rank(1) != 2) return (void)op.fail(Code::BadShape, "a and b need two axes: " + op.show(0) + ", " + op.show(1));
+  if (op.rank(0) != 2 || op.rank(1) != 2)
+    return (void)op.fail(Code::BadShape, "a and b need two axes: " + op.show(0) + ", " + op.show(1));
   const DType t = op.dtype(0);
   ValueId y = op.b.matmul(op.in(0), op.in(1), op.i("transA", 0) != 0, op.i("transB", 0) != 0);
   const double alpha = op.f("alpha", 1), beta = op.f("beta", 1);

@@ -10,9 +10,11 @@ namespace {
 ValueId negative_log_likelihood(Op& op, ValueId log_prob) {
   if (!log_prob.valid()) return {};
   const DType t = op.dtype(0);
-  if (op.rank(0) < 2 || op.rank(1) != op.rank(0) - 1) return op.fail(Code::BadShape, "needs scores [N,C,...] and targets [N,...]: " + op.show(0) + ", " + op.show(1)), ValueId();
+  if (op.rank(0) < 2 || op.rank(1) != op.rank(0) - 1)
+    return op.fail(Code::BadShape, "needs scores [N,C,...] and targets [N,...]: " + op.show(0) + ", " + op.show(1)), ValueId();
   const std::string_view reduction = op.s("reduction", "mean");
-  if (reduction != "none" && reduction != "sum" && reduction != "mean") return op.fail(Code::BadAttribute, "reduction must be none, sum or mean"), ValueId();
+  if (reduction != "none" && reduction != "sum" && reduction != "mean")
+    return op.fail(Code::BadAttribute, "reduction must be none, sum or mean"), ValueId();
   ValueId target = op.b.cast(op.in(1), DType::I64), ignored;
   if (op.has_attr("ignore_index")) {
     ignored = op.b.create(OpKind::Eq, {target, op.b.scalar(DType::I64, static_cast<double>(op.i("ignore_index", 0)))});
@@ -23,7 +25,8 @@ ValueId negative_log_likelihood(Op& op, ValueId log_prob) {
   const ValueId picked = op.b.create(OpKind::GatherElements, {log_prob, op.b.reshape(target, column)}, AxisAttrs{1});
   ValueId loss = op.b.unary(OpKind::Neg, op.b.reshape(picked, sizes)), weight;
   if (op.has(2)) weight = op.b.create(OpKind::Gather, {op.in(2), target}, AxisAttrs{0});
-  if (ignored.valid()) weight = op.b.create(OpKind::Where, {ignored, op.b.scalar(t, 0), weight.valid() ? weight : op.b.scalar(t, 1)});
+  if (ignored.valid())
+    weight = op.b.create(OpKind::Where, {ignored, op.b.scalar(t, 0), weight.valid() ? weight : op.b.scalar(t, 1)});
   if (weight.valid()) loss = op.b.mul(loss, weight);
   if (reduction == "none") return loss;
   std::vector<int64_t> all(sizes.size());
@@ -90,7 +93,9 @@ void adam(Op& op) {
   for (size_t i = 0; i < o.n; ++i) {
     const ValueId g = o.regularised(i), v = op.b.add(o.scaled(alpha, o.get(2, i)), o.scaled(1 - alpha, g));
     const ValueId h = op.b.add(o.scaled(beta, o.get(3, i)), o.scaled(1 - beta, o.square(g)));
-    const auto rest = [&](double base) { return op.b.sub(o.constant(1), op.b.create(OpKind::Pow, {o.constant(base), o.updates()})); };
+    const auto rest = [&](double base) {
+      return op.b.sub(o.constant(1), op.b.create(OpKind::Pow, {o.constant(base), o.updates()}));
+    };
     const ValueId adjusted = op.b.div(op.b.mul(o.rate, op.b.unary(OpKind::Sqrt, rest(beta))), rest(alpha));
     const ValueId x = op.b.sub(o.get(0, i), op.b.mul(o.if_updated(adjusted, o.rate), op.b.div(v, o.root(h, eps))));
     op.set(i, o.scaled(1 - op.f("norm_coefficient_post", 0), x));

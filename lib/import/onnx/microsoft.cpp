@@ -15,7 +15,10 @@ ValueId activate(Op& op, ValueId x) {
   if (name.empty()) return x;
   auto p = op.floats("activation_params");
   p.resize(2);
-  for (const auto& [text, kind] : {std::pair<std::string_view, OpKind>{"Relu", OpKind::Relu}, {"Sigmoid", OpKind::Sigmoid}, {"Tanh", OpKind::Tanh}, {"LeakyRelu", OpKind::LeakyRelu},
+  for (const auto& [text, kind] : {std::pair<std::string_view, OpKind>{"Relu", OpKind::Relu},
+                                   {"Sigmoid", OpKind::Sigmoid},
+                                   {"Tanh", OpKind::Tanh},
+                                   {"LeakyRelu", OpKind::LeakyRelu},
                                    {"HardSigmoid", OpKind::HardSigmoid}}) {
     if (text != name) continue;
     if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(kind))) return op.b.create(kind, {x}, AlphaBetaAttrs{p[0], p[1]});
@@ -48,7 +51,9 @@ bool attention_heads(Op& op, int64_t heads) {
 }
 
 // A third of the last axis (or another part) of a packed projection.
-ValueId part(Op& op, ValueId x, Dim start, Dim size) { return x.valid() ? op.b.narrow(x, op.graph().rank(x) - 1, start, size) : ValueId(); }
+ValueId part(Op& op, ValueId x, Dim start, Dim size) {
+  return x.valid() ? op.b.narrow(x, op.graph().rank(x) - 1, start, size) : ValueId();
+}
 
 // Keys that take part, by a mask [B,T] of 0 and 1, [B,S,T], [B,1,S,T], or lengths [B].
 void key_mask(Op& op, size_t i, Dim batch, Dim keys, Masks* m) {
@@ -57,7 +62,8 @@ void key_mask(Op& op, size_t i, Dim batch, Dim keys, Masks* m) {
   const ValueId x = op.in(i);
   const ValueId shown = d.size() == 1 ? ValueId() : op.b.create(OpKind::Ne, {x, op.b.scalar(op.dtype(i), 0)});
   if (d.size() == 1 && op.dims().equal(d[0], batch)) {
-    m->keep(op.b.create(OpKind::Lt, {positions(op, keys), op.b.reshape(op.b.cast(x, DType::I64), {batch, Dim(1), Dim(1), Dim(1)})}));
+    m->keep(
+        op.b.create(OpKind::Lt, {positions(op, keys), op.b.reshape(op.b.cast(x, DType::I64), {batch, Dim(1), Dim(1), Dim(1)})}));
   } else if (d.size() == 2 && op.dims().equal(d[1], keys)) {
     m->keep(op.b.reshape(shown, {d[0], Dim(1), Dim(1), d[1]}));
   } else if (d.size() == 3) {
@@ -80,7 +86,8 @@ void ms_rotary_embedding(Op& op) {
 void ms_attention(Op& op) {
   const int64_t heads = op.i("num_heads", 0);
   if (!attention_heads(op, heads)) return;
-  if (op.rank(0) != 3 || op.rank(1) != 2) return (void)op.fail(Code::BadShape, "needs x [batch, length, width] and weights [width, 3*hidden]");
+  if (op.rank(0) != 3 || op.rank(1) != 2)
+    return (void)op.fail(Code::BadShape, "needs x [batch, length, width] and weights [width, 3*hidden]");
   if (op.i("do_rotary", 0) != 0 || op.has(6)) return (void)op.unsupported("rotary embedding or a shared past");
   DimTable& dims = op.dims();
   const Dim whole = op.sizes(1)[1], batch = op.sizes(0)[0], length = op.sizes(0)[1];
@@ -89,7 +96,8 @@ void ms_attention(Op& op) {
   ValueId qkv = op.b.matmul(op.in(0), op.in(1));
   if (op.has(2)) qkv = op.b.add(qkv, op.in(2));
   const ValueId q = heads_first(op, part(op, qkv, Dim(0), hidden[0]), heads);
-  ValueId k = heads_first(op, part(op, qkv, hidden[0], hidden[1]), heads), v = heads_first(op, part(op, qkv, dims.add(hidden[0], hidden[1]), hidden[2]), heads);
+  ValueId k = heads_first(op, part(op, qkv, hidden[0], hidden[1]), heads),
+          v = heads_first(op, part(op, qkv, dims.add(hidden[0], hidden[1]), hidden[2]), heads);
   if (!q.valid() || !k.valid() || !v.valid()) return;
   ValueId offset;
   if (op.has(4)) {
@@ -149,19 +157,21 @@ void multi_head_attention(Op& op) {
   op.set(2, x[2]);
 }
 
-// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin. The past is taken to be full: entries of
-// a batch that are padded at the right are masked by their lengths, as are all later queries of theirs.
+// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin. The past is taken to be full: entries
+// of a batch that are padded at the right are masked by their lengths, as are all later queries of theirs.
 void group_query_attention(Op& op) {
   const int64_t heads = op.i("num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
   if (!attention_heads(op, heads) || !attention_heads(op, kv_heads)) return;
   if (!op.has(5)) return (void)op.fail(Code::BadArity, "the lengths are absent");
-  if (op.rank(0) != 3 || heads % kv_heads != 0) return (void)op.fail(Code::BadShape, "needs q [batch, length, hidden], and num_heads a multiple of kv_num_heads");
+  if (op.rank(0) != 3 || heads % kv_heads != 0)
+    return (void)op.fail(Code::BadShape, "needs q [batch, length, hidden], and num_heads a multiple of kv_num_heads");
   DimTable& dims = op.dims();
   const Dim length = op.sizes(0)[1];
   const int64_t window = op.i("local_window_size", -1);
   std::array<ValueId, 3> x{op.in(0), op.in(1), op.in(2)};
   if (!op.has(1)) {
-    const Dim size = dims.floor_div(op.sizes(0)[2], Dim(heads + 2 * kv_heads)), q = dims.mul(size, Dim(heads)), kv = dims.mul(size, Dim(kv_heads));
+    const Dim size = dims.floor_div(op.sizes(0)[2], Dim(heads + 2 * kv_heads)), q = dims.mul(size, Dim(heads)),
+              kv = dims.mul(size, Dim(kv_heads));
     const ValueId packed = x[0];
     x = {part(op, packed, Dim(0), q), part(op, packed, q, kv), part(op, packed, dims.add(q, kv), kv)};
   }
@@ -189,7 +199,8 @@ void group_query_attention(Op& op) {
   const ValueId lengths = op.b.reshape(op.b.cast(op.in(5), DType::I64), {op.sizes(0)[0], Dim(1), Dim(1), Dim(1)});
   m.keep(op.b.create(OpKind::Le, {positions(op, keys), lengths}));
   if (window > 0) {
-    const ValueId first = op.b.sub(op.b.add(op.b.reshape(positions(op, length), {length, Dim(1)}), offset), op.b.scalar(DType::I64, static_cast<double>(window)));
+    const ValueId first = op.b.sub(op.b.add(op.b.reshape(positions(op, length), {length, Dim(1)}), offset),
+                                   op.b.scalar(DType::I64, static_cast<double>(window)));
     m.keep(op.b.create(OpKind::Gt, {positions(op, keys), first}));
   }
   op.set(0, heads_last(op, attend(op, x[0], x[1], x[2], m, op.f("scale", 0), op.f("softcap", 0))));
@@ -202,7 +213,8 @@ namespace {
 void skip_norm(Op& op, OpKind kind, size_t beta, size_t bias) {
   const ValueId x = op.in(0), skip = op.sizes(1) == op.sizes(0) ? op.in(1) : op.b.expand(op.in(1), op.sizes(0));
   const std::array operands{x, skip, op.in(bias), op.in(2), op.in(beta)};
-  const NodeId n = op.b.create_node(kind, operands, NormAttrs{op.rank(0) - 1, op.f("epsilon", kind == OpKind::FusedResidualLN ? 1e-12 : 1e-5)});
+  const NodeId n = op.b.create_node(kind, operands,
+                                    NormAttrs{op.rank(0) - 1, op.f("epsilon", kind == OpKind::FusedResidualLN ? 1e-12 : 1e-5)});
   if (!n.valid()) return;
   op.set(0, op.graph().result(n, 0));
   op.set(3, op.graph().result(n, 1));
@@ -227,7 +239,8 @@ void embed_layer_norm(Op& op) {
   if (op.has(1) && op.has(4)) x = op.b.add(x, look(4, op.in(1)));
   op.set(0, op.b.create(OpKind::LayerNorm, {x, op.in(5), op.in(6)}, NormAttrs{2, op.f("epsilon", 1e-12)}));
   if (op.wants(1)) {
-    const ValueId counts = op.has(7) ? op.b.reduce(ReduceOp::Sum, op.b.cast(op.in(7), DType::I32), {1}, false) : op.b.expand(op.b.scalar(DType::I32, 0), {op.sizes(0)[0]});
+    const ValueId counts = op.has(7) ? op.b.reduce(ReduceOp::Sum, op.b.cast(op.in(7), DType::I32), {1}, false)
+                                     : op.b.expand(op.b.scalar(DType::I32, 0), {op.sizes(0)[0]});
     op.set(1, counts);
   }
   op.set(2, x);
@@ -263,11 +276,14 @@ void nhwc_conv(Op& op) {
   const ValueId x = op.b.transpose(op.in(0), {0, 3, 1, 2}), w = op.b.transpose(op.in(1), {0, 3, 1, 2});
   if (!x.valid() || !w.valid()) return;
   ConvAttrs a;
-  const auto list = [&](std::string_view name, size_t n, int64_t fallback) { return op.has_attr(name) ? op.ints(name) : std::vector<int64_t>(n, fallback); };
+  const auto list = [&](std::string_view name, size_t n, int64_t fallback) {
+    return op.has_attr(name) ? op.ints(name) : std::vector<int64_t>(n, fallback);
+  };
   const auto pads = list("pads", 4, 0);
   a.strides = list("strides", 2, 1), a.dilations = list("dilations", 2, 1);
   a.groups = op.i("group", 1);
-  if (pads.size() != 4 || a.strides.size() != 2 || a.dilations.size() != 2) return (void)op.fail(Code::BadAttribute, "pads, strides or dilations do not fit");
+  if (pads.size() != 4 || a.strides.size() != 2 || a.dilations.size() != 2)
+    return (void)op.fail(Code::BadAttribute, "pads, strides or dilations do not fit");
   if (op.s("auto_pad", "NOTSET") != "NOTSET") return (void)op.unsupported("auto_pad");
   a.pads_begin = {pads[0], pads[1]}, a.pads_end = {pads[2], pads[3]}, a.output_padding = {0, 0};
   std::vector<ValueId> operands{x, w};
@@ -286,7 +302,8 @@ void bias_add(Op& op) { op.set(0, op.b.add(op.b.add(op.in(0), op.in(1)), op.in(2
 void matmul_n_bits(Op& op) {
   const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
   if (width != 4 && width != 8) return (void)op.unsupported("bits must be 4 or 8");
-  if (k < 1 || n < 1 || block < 16 || k > 1 << 28 || n > 1 << 28 || block > 1 << 20 || op.dtype(1) != DType::U8) return (void)op.fail(Code::BadAttribute, "K, N or block_size are out of range");
+  if (k < 1 || n < 1 || block < 16 || k > 1 << 28 || n > 1 << 28 || block > 1 << 20 || op.dtype(1) != DType::U8)
+    return (void)op.fail(Code::BadAttribute, "K, N or block_size are out of range");
   if (op.has(4)) return (void)op.unsupported("an order of groups (g_idx)");
   const int64_t blocks = (k + block - 1) / block;
   Builder& b = op.b;
@@ -300,7 +317,8 @@ void matmul_n_bits(Op& op) {
     if (width == 8) return b.cast(bytes, t);
     split.emplace_back(1);
     const auto half = [&](ValueId v) { return b.reshape(v, split); };
-    const ValueId low = b.create(OpKind::BitAnd, {bytes, b.scalar(DType::U8, 15)}), high = b.create(OpKind::Shr, {bytes, b.scalar(DType::U8, 4)});
+    const ValueId low = b.create(OpKind::BitAnd, {bytes, b.scalar(DType::U8, 15)}),
+                  high = b.create(OpKind::Shr, {bytes, b.scalar(DType::U8, 4)});
     whole.emplace_back(2 * packed);
     const ValueId all = b.reshape(b.concat(std::array{half(low), half(high)}, static_cast<int64_t>(split.size()) - 1), whole);
     return b.cast(count == 2 * packed ? all : b.narrow(all, static_cast<int64_t>(lead.size()), Dim(0), Dim(count)), t);
@@ -321,9 +339,12 @@ void matmul_n_bits(Op& op) {
 
 // a, b integers, their scales, zero points, bias
 void matmul_integer_to_float(Op& op) {
-  const auto vector = [&](size_t i) { return op.rank(i) == 1 && op.sizes(i)[0] == Dim(1) ? op.b.reshape(op.in(i), {}) : op.in(i); };
+  const auto vector = [&](size_t i) {
+    return op.rank(i) == 1 && op.sizes(i)[0] == Dim(1) ? op.b.reshape(op.in(i), {}) : op.in(i);
+  };
   if (op.rank(0) < 2 || op.rank(1) < 2) return (void)op.unsupported("operands of rank 1");
-  const ValueId product = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), op.has(4) ? vector(4) : ValueId(), op.has(5) ? vector(5) : ValueId()});
+  const ValueId product =
+      op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), op.has(4) ? vector(4) : ValueId(), op.has(5) ? vector(5) : ValueId()});
   ValueId y = op.b.mul(op.b.mul(op.b.cast(product, op.dtype(2)), vector(2)), vector(3));
   if (op.has(6)) y = op.b.add(y, op.in(6));
   op.set(0, y);
@@ -332,7 +353,9 @@ void matmul_integer_to_float(Op& op) {
 // a is quantised as by DynamicQuantizeLinear; b, its scale, its zero point, bias
 void dynamic_quantize_matmul(Op& op) {
   if (op.rank(0) < 2 || op.rank(1) < 2) return (void)op.unsupported("operands of rank 1");
-  const auto vector = [&](size_t i) { return op.rank(i) == 1 && op.sizes(i)[0] == Dim(1) ? op.b.reshape(op.in(i), {}) : op.in(i); };
+  const auto vector = [&](size_t i) {
+    return op.rank(i) == 1 && op.sizes(i)[0] == Dim(1) ? op.b.reshape(op.in(i), {}) : op.in(i);
+  };
   const auto [q, scale, point] = dynamically_quantised(op, op.in(0));
   const ValueId product = op.b.create(OpKind::QMatMul, {q, op.in(1), point, op.has(3) ? vector(3) : ValueId()});
   ValueId y = op.b.mul(op.b.mul(op.b.cast(product, op.dtype(2)), scale), vector(2));

@@ -25,7 +25,8 @@ TEST_CASE("weights of four bits in blocks") {
   m.input("w", DType::U8, {3, 2, 8}, bytes);
   m.input("scales", DType::F32, {6}, scales);
   m.input("zeros", DType::U8, {3}, zeros);
-  const std::vector<std::string> attributes{attribute("K", 20), attribute("N", 3), attribute("bits", 4), attribute("block_size", 16)};
+  const std::vector<std::string> attributes{attribute("K", 20), attribute("N", 3), attribute("bits", 4),
+                                            attribute("block_size", 16)};
   m.add(node("MatMulNBits", {"x", "w", "scales", "zeros"}, {"y"}, attributes, "com.microsoft"));
   m.add(node("MatMulNBits", {"x", "w", "scales"}, {"z"}, attributes, "com.microsoft"));
   m.output("y");
@@ -57,8 +58,10 @@ TEST_CASE("norms with a skip connection, activations, quantised sums") {
   m.input("gamma", DType::F32, {4}, gamma);
   m.input("beta", DType::F32, {4}, beta);
   m.input("bias", DType::F32, {4}, bias);
-  m.add(node("SkipLayerNormalization", {"x", "skip", "gamma", "beta", "bias"}, {"ln", "", "", "sum"}, {attribute("epsilon", 1e-5)}, "com.microsoft"));
-  m.add(node("SkipSimplifiedLayerNormalization", {"x", "skip", "gamma", "bias"}, {"rms"}, {attribute("epsilon", 1e-5)}, "com.microsoft"));
+  m.add(node("SkipLayerNormalization", {"x", "skip", "gamma", "beta", "bias"}, {"ln", "", "", "sum"},
+             {attribute("epsilon", 1e-5)}, "com.microsoft"));
+  m.add(node("SkipSimplifiedLayerNormalization", {"x", "skip", "gamma", "bias"}, {"rms"}, {attribute("epsilon", 1e-5)},
+             "com.microsoft"));
   m.add(node("BiasGelu", {"x", "bias"}, {"gelu"}, {}, "com.microsoft"));
   m.add(node("QuickGelu", {"x"}, {"quick"}, {}, "com.microsoft"));
   m.input("a", DType::U8, {3}, {10, 128, 250});
@@ -108,7 +111,8 @@ TEST_CASE("attention with shared heads and rotary embedding is the sum of its pa
              {attribute("num_heads", 2), attribute("kv_num_heads", 1), attribute("do_rotary", 1)}, "com.microsoft"));
   m.add(node("RotaryEmbedding", {"q", "at", "cos", "sin"}, {"rq"}, {attribute("num_heads", 2)}, "com.microsoft"));
   m.add(node("RotaryEmbedding", {"k", "at", "cos", "sin"}, {"rk"}, {attribute("num_heads", 1)}, "com.microsoft"));
-  m.add(node("Attention", {"rq", "rk", "v"}, {"z"}, {attribute("q_num_heads", 2), attribute("kv_num_heads", 1), attribute("is_causal", 1)}));
+  m.add(node("Attention", {"rq", "rk", "v"}, {"z"},
+             {attribute("q_num_heads", 2), attribute("kv_num_heads", 1), attribute("is_causal", 1)}));
   m.output("y");
   m.output("z");
   const auto got = m.run();
@@ -119,16 +123,24 @@ TEST_CASE("trees, linear models and scalers of ai.onnx.ml") {
   auto m = microsoft();
   m.input("x", DType::F32, {3, 2}, {0.2, 5, 0.7, -1, 0.7, 3});
   // Tree 0: x0 <= 0.5 ? 1 : (x1 <= 0 ? 2 : 4); tree 1: a leaf of 10.
-  m.add(node("TreeEnsembleRegressor", {"x"}, {"tree"},
-             {attribute("nodes_treeids", std::vector<int64_t>{0, 0, 0, 0, 0, 1}), attribute("nodes_nodeids", std::vector<int64_t>{0, 1, 2, 3, 4, 0}),
-              attribute("nodes_featureids", std::vector<int64_t>{0, 0, 1, 0, 0, 0}), attribute("nodes_values", std::vector<double>{0.5, 0, 0, 0, 0, 0}),
-              attribute("nodes_truenodeids", std::vector<int64_t>{1, 0, 3, 0, 0, 0}), attribute("nodes_falsenodeids", std::vector<int64_t>{2, 0, 4, 0, 0, 0}),
-              attribute("nodes_modes", std::vector<std::string>{"BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF"}),
-              attribute("target_treeids", std::vector<int64_t>{0, 0, 0, 1}), attribute("target_nodeids", std::vector<int64_t>{1, 3, 4, 0}),
-              attribute("target_ids", std::vector<int64_t>{0, 0, 0, 0}), attribute("target_weights", std::vector<double>{1, 2, 4, 10})},
+  m.add(node(
+      "TreeEnsembleRegressor", {"x"}, {"tree"},
+      {attribute("nodes_treeids", std::vector<int64_t>{0, 0, 0, 0, 0, 1}),
+       attribute("nodes_nodeids", std::vector<int64_t>{0, 1, 2, 3, 4, 0}),
+       attribute("nodes_featureids", std::vector<int64_t>{0, 0, 1, 0, 0, 0}),
+       attribute("nodes_values", std::vector<double>{0.5, 0, 0, 0, 0, 0}),
+       attribute("nodes_truenodeids", std::vector<int64_t>{1, 0, 3, 0, 0, 0}),
+       attribute("nodes_falsenodeids", std::vector<int64_t>{2, 0, 4, 0, 0, 0}),
+       attribute("nodes_modes", std::vector<std::string>{"BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF"}),
+       attribute("target_treeids", std::vector<int64_t>{0, 0, 0, 1}),
+       attribute("target_nodeids", std::vector<int64_t>{1, 3, 4, 0}), attribute("target_ids", std::vector<int64_t>{0, 0, 0, 0}),
+       attribute("target_weights", std::vector<double>{1, 2, 4, 10})},
+      "ai.onnx.ml"));
+  m.add(node("LinearRegressor", {"x"}, {"line"},
+             {attribute("coefficients", std::vector<double>{2, 1}), attribute("intercepts", std::vector<double>{0.5})},
              "ai.onnx.ml"));
-  m.add(node("LinearRegressor", {"x"}, {"line"}, {attribute("coefficients", std::vector<double>{2, 1}), attribute("intercepts", std::vector<double>{0.5})}, "ai.onnx.ml"));
-  m.add(node("Scaler", {"x"}, {"scaled"}, {attribute("offset", std::vector<double>{0.2, 1}), attribute("scale", std::vector<double>{10, 2})}, "ai.onnx.ml"));
+  m.add(node("Scaler", {"x"}, {"scaled"},
+             {attribute("offset", std::vector<double>{0.2, 1}), attribute("scale", std::vector<double>{10, 2})}, "ai.onnx.ml"));
   m.add(node("Binarizer", {"x"}, {"binary"}, {attribute("threshold", 0.5)}, "ai.onnx.ml"));
   for (const char* name : {"tree", "line", "scaled", "binary"}) m.output(name);
   const auto got = m.run();

@@ -33,7 +33,8 @@ ValueId post_transform(Op& op, ValueId scores) {
 // x [rows, features] times coefficients [n, features] plus intercepts [n].
 ValueId linear(Op& op, const std::vector<double>& coefficients, int64_t n) {
   const auto intercepts = op.floats("intercepts");
-  if (n < 1 || coefficients.empty() || static_cast<int64_t>(coefficients.size()) % n != 0) return op.fail(Code::BadAttribute, "the coefficients do not fit the number of results"), ValueId();
+  if (n < 1 || coefficients.empty() || static_cast<int64_t>(coefficients.size()) % n != 0)
+    return op.fail(Code::BadAttribute, "the coefficients do not fit the number of results"), ValueId();
   const ValueId w = op.b.reshape(vector_of(op, coefficients), {Dim(n), Dim(static_cast<int64_t>(coefficients.size()) / n)});
   const ValueId y = op.b.matmul(as_rows(op), w, false, true);
   return intercepts.empty() ? y : op.b.add(y, vector_of(op, intercepts));
@@ -80,7 +81,8 @@ void linear_classifier(Op& op) {
   if (labels.empty()) return (void)op.unsupported("labels that are strings");
   const auto coefficients = op.floats("coefficients");
   const size_t intercepts = std::max<size_t>(op.floats("intercepts").size(), 1);
-  if (labels.size() < 2 || (intercepts != labels.size() && !(labels.size() == 2 && intercepts == 1))) return (void)op.fail(Code::BadAttribute, "labels and intercepts do not fit each other");
+  if (labels.size() < 2 || (intercepts != labels.size() && !(labels.size() == 2 && intercepts == 1)))
+    return (void)op.fail(Code::BadAttribute, "labels and intercepts do not fit each other");
   ValueId scores = linear(op, coefficients, static_cast<int64_t>(intercepts));
   if (intercepts == 1) scores = op.b.concat(std::array{op.b.unary(OpKind::Neg, scores), scores}, 1);
   const ValueId best = op.b.create(OpKind::ArgReduce, {scores}, ArgAttrs{1, true, false, false});
@@ -94,7 +96,8 @@ void imputer(Op& op) {
   ValueId missing, fill;
   if (floats) {
     const double replaced = op.f("replaced_value_float", 0);
-    missing = std::isnan(replaced) ? op.b.unary(OpKind::IsNan, op.in(0)) : op.b.create(OpKind::Eq, {op.in(0), op.b.scalar(t, replaced)});
+    missing = std::isnan(replaced) ? op.b.unary(OpKind::IsNan, op.in(0))
+                                   : op.b.create(OpKind::Eq, {op.in(0), op.b.scalar(t, replaced)});
     fill = op.b.cast(vector_of(op, op.floats("imputed_value_floats")), t);
   } else {
     missing = op.b.create(OpKind::Eq, {op.in(0), op.b.scalar(t, static_cast<double>(op.i("replaced_value_int64", 0)))});
@@ -106,7 +109,8 @@ void imputer(Op& op) {
 void feature_vectorizer(Op& op) {
   std::vector<ValueId> parts;
   for (size_t i = 0; i < op.inputs(); ++i) {
-    if (!op.has(i) || op.rank(i) < 1 || op.rank(i) > 2) return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs one or two axes");
+    if (!op.has(i) || op.rank(i) < 1 || op.rank(i) > 2)
+      return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs one or two axes");
     ValueId v = op.b.cast(op.in(i), DType::F32);
     if (op.rank(i) == 1) v = op.b.reshape(v, {Dim(1), op.sizes(i)[0]});
     parts.push_back(v);
@@ -117,8 +121,8 @@ void feature_vectorizer(Op& op) {
 // All trees walk down one level a step: each row holds a node per tree, and the tables of the nodes are gathered. Leaves lead to
 // themselves.
 void tree_ensemble(Op& op) {
-  const auto tree = op.ints("nodes_treeids"), node = op.ints("nodes_nodeids"), feature = op.ints("nodes_featureids"), yes = op.ints("nodes_truenodeids"),
-             no = op.ints("nodes_falsenodeids");
+  const auto tree = op.ints("nodes_treeids"), node = op.ints("nodes_nodeids"), feature = op.ints("nodes_featureids"),
+             yes = op.ints("nodes_truenodeids"), no = op.ints("nodes_falsenodeids");
   const auto value = op.floats("nodes_values");
   const auto* modes = op.node().attribute("nodes_modes");
   const auto target_tree = op.ints("target_treeids"), target_node = op.ints("target_nodeids"), target = op.ints("target_ids");
@@ -127,14 +131,16 @@ void tree_ensemble(Op& op) {
   const std::string_view aggregate = op.s("aggregate_function", "SUM");
   const size_t n = node.size();
   const auto mode = modes ? modes->strings() : std::vector<std::string_view>();
-  if (n == 0 || tree.size() != n || feature.size() != n || yes.size() != n || no.size() != n || value.size() != n || mode.size() != n || targets < 1 || targets > 1 << 16 ||
-      target_node.size() != target_tree.size() || target.size() != target_tree.size() || weight.size() != target_tree.size())
+  if (n == 0 || tree.size() != n || feature.size() != n || yes.size() != n || no.size() != n || value.size() != n ||
+      mode.size() != n || targets < 1 || targets > 1 << 16 || target_node.size() != target_tree.size() ||
+      target.size() != target_tree.size() || weight.size() != target_tree.size())
     return (void)op.fail(Code::BadAttribute, "the lists of nodes have different lengths");
   if (aggregate != "SUM" && aggregate != "AVERAGE") return (void)op.unsupported("aggregate_function " + std::string(aggregate));
   std::map<std::pair<int64_t, int64_t>, int64_t> index;
   std::vector<int64_t> roots, left(n), right(n), features(n);
   for (size_t i = 0; i < n; ++i) {
-    if (!index.emplace(std::pair{tree[i], node[i]}, static_cast<int64_t>(i)).second) return (void)op.fail(Code::BadAttribute, "a node is listed twice");
+    if (!index.emplace(std::pair{tree[i], node[i]}, static_cast<int64_t>(i)).second)
+      return (void)op.fail(Code::BadAttribute, "a node is listed twice");
     if (roots.empty() || tree[static_cast<size_t>(roots.back())] != tree[i]) roots.push_back(static_cast<int64_t>(i));
   }
   std::vector<float> thresholds(n), weights(n * static_cast<size_t>(targets), 0);
@@ -145,12 +151,15 @@ void tree_ensemble(Op& op) {
     if (!rule.empty() && mode[i] != rule) return (void)op.unsupported("trees with several modes of comparison");
     rule = mode[i];
     const auto a = index.find({tree[i], yes[i]}), b = index.find({tree[i], no[i]});
-    if (a == index.end() || b == index.end() || feature[i] < 0) return (void)op.fail(Code::BadAttribute, "node " + std::to_string(node[i]) + " of tree " + std::to_string(tree[i]) + " leads nowhere");
+    if (a == index.end() || b == index.end() || feature[i] < 0)
+      return (void)op.fail(Code::BadAttribute,
+                           "node " + std::to_string(node[i]) + " of tree " + std::to_string(tree[i]) + " leads nowhere");
     left[i] = a->second, right[i] = b->second, features[i] = feature[i], thresholds[i] = static_cast<float>(value[i]);
   }
   for (size_t i = 0; i < target.size(); ++i) {
     const auto at = index.find({target_tree[i], target_node[i]});
-    if (at == index.end() || target[i] < 0 || target[i] >= targets) return (void)op.fail(Code::BadAttribute, "a target refers to no leaf");
+    if (at == index.end() || target[i] < 0 || target[i] >= targets)
+      return (void)op.fail(Code::BadAttribute, "a target refers to no leaf");
     weights[static_cast<size_t>(at->second * targets + target[i])] += static_cast<float>(weight[i]);
   }
   // Depth: levels until no root's tree moves any more; a cycle would never end.
@@ -161,14 +170,17 @@ void tree_ensemble(Op& op) {
     moved = false;
     std::vector<int64_t> next;
     for (int64_t i : level)
-      if (left[static_cast<size_t>(i)] != i) next.push_back(left[static_cast<size_t>(i)]), next.push_back(right[static_cast<size_t>(i)]), moved = true;
+      if (left[static_cast<size_t>(i)] != i)
+        next.push_back(left[static_cast<size_t>(i)]), next.push_back(right[static_cast<size_t>(i)]), moved = true;
     if (next.size() > n) return (void)op.fail(Code::BadAttribute, "a node has several parents");
     level = std::move(next);
   }
   Builder& b = op.b;
   const ValueId x = as_rows(op);
   if (!x.valid()) return;
-  const std::map<std::string_view, OpKind> kinds{{"BRANCH_LEQ", OpKind::Le}, {"BRANCH_LT", OpKind::Lt}, {"BRANCH_GTE", OpKind::Ge}, {"BRANCH_GT", OpKind::Gt}, {"BRANCH_EQ", OpKind::Eq}, {"BRANCH_NEQ", OpKind::Ne}};
+  const std::map<std::string_view, OpKind> kinds{{"BRANCH_LEQ", OpKind::Le}, {"BRANCH_LT", OpKind::Lt},
+                                                 {"BRANCH_GTE", OpKind::Ge}, {"BRANCH_GT", OpKind::Gt},
+                                                 {"BRANCH_EQ", OpKind::Eq},  {"BRANCH_NEQ", OpKind::Ne}};
   const auto compare = rule.empty() ? kinds.begin() : kinds.find(rule);
   if (compare == kinds.end()) return (void)op.unsupported("node mode " + quote(rule));
   const Dim rows = op.graph().dims(x)[0], trees(static_cast<int64_t>(roots.size()));

@@ -15,7 +15,8 @@ void transpose(Op& op) {
     for (int i = op.rank(0); i-- > 0;) perm.push_back(i);
   if (perm.size() != static_cast<size_t>(op.rank(0)))
     return (void)op.fail(Code::BadAttribute, "perm has " + std::to_string(perm.size()) + " entries for " + op.show(0));
-  if (std::ranges::is_sorted(perm) && std::ranges::adjacent_find(perm) == perm.end() && (perm.empty() || (perm[0] == 0 && perm.back() == op.rank(0) - 1)))
+  if (std::ranges::is_sorted(perm) && std::ranges::adjacent_find(perm) == perm.end() &&
+      (perm.empty() || (perm[0] == 0 && perm.back() == op.rank(0) - 1)))
     return op.set_ref(0, op.ref(0));
   op.set(0, op.b.create(OpKind::Transpose, {op.in(0)}, PermAttrs{std::move(perm)}));
 }
@@ -45,9 +46,11 @@ void split(Op& op) {
   } else if (op.has_attr("split")) {
     for (int64_t v : op.ints("split")) parts.push_back(op.dims().constant(v));
   } else {
-    const int64_t n = op.opset >= 18 ? op.i("num_outputs", static_cast<int64_t>(op.outputs())) : static_cast<int64_t>(op.outputs());
+    const int64_t n =
+        op.opset >= 18 ? op.i("num_outputs", static_cast<int64_t>(op.outputs())) : static_cast<int64_t>(op.outputs());
     if (n < 1 || n > 1 << 20) return (void)op.fail(Code::BadAttribute, "num_outputs must be positive");
-    if (n != static_cast<int64_t>(op.outputs())) return (void)op.fail(Code::BadArity, "num_outputs differs from the number of outputs");
+    if (n != static_cast<int64_t>(op.outputs()))
+      return (void)op.fail(Code::BadArity, "num_outputs differs from the number of outputs");
     const Dim chunk = op.dims().ceil_div(whole, Dim(n));
     Dim rest = whole;
     for (int64_t i = 0; i + 1 < n; ++i) {
@@ -58,10 +61,12 @@ void split(Op& op) {
     parts.push_back(rest);
   }
   if (parts.size() != op.outputs())
-    return (void)op.fail(Code::BadArity, "it has " + std::to_string(parts.size()) + " parts and " + std::to_string(op.outputs()) + " outputs");
+    return (void)op.fail(Code::BadArity,
+                         "it has " + std::to_string(parts.size()) + " parts and " + std::to_string(op.outputs()) + " outputs");
   Dim sum(0);
   for (Dim p : parts) {
-    if (const auto v = op.dims().constant_value(p); v && *v < 0) return (void)op.fail(Code::BadShape, "part of negative size " + std::to_string(*v));
+    if (const auto v = op.dims().constant_value(p); v && *v < 0)
+      return (void)op.fail(Code::BadShape, "part of negative size " + std::to_string(*v));
     sum = op.dims().add(sum, p);
   }
   if (!op.dims().equal(sum, whole) && !op.dims().assume_equal(sum, whole))
@@ -149,7 +154,8 @@ void slice(Op& op) {
   for (size_t i = 0; i < starts->size(); ++i) {
     const int64_t axis = (*normal)[i], step = steps[i];
     if (step == 0) return (void)op.fail(Code::BadAttribute, "steps[" + std::to_string(i) + "] is 0");
-    if (step < -Dim::kMax || step > Dim::kMax) return (void)op.fail(Code::BadAttribute, "steps[" + std::to_string(i) + "] is out of range");
+    if (step < -Dim::kMax || step > Dim::kMax)
+      return (void)op.fail(Code::BadAttribute, "steps[" + std::to_string(i) + "] is out of range");
     if (by_data) {
       x = slice_by_data(op, x.valid() ? x : op.in(0), axis, op.in(1), op.in(2), static_cast<int64_t>(i), step);
       continue;
@@ -204,7 +210,8 @@ void scatter_elements(Op& op) {
 }
 
 void scatter_nd(Op& op) {
-  if (const auto how = reduction(op)) op.set(0, op.b.create(OpKind::ScatterNd, {op.in(0), op.in(1), op.in(2)}, ScatterAttrs{0, *how}));
+  if (const auto how = reduction(op))
+    op.set(0, op.b.create(OpKind::ScatterNd, {op.in(0), op.in(1), op.in(2)}, ScatterAttrs{0, *how}));
 }
 
 void pad(Op& op) {
@@ -239,7 +246,8 @@ void pad(Op& op) {
     if (const double v = op.f("value", 0); v != 0 && a.mode == PadMode::Constant) fill = op.b.scalar(op.dtype(0), v);
   }
   if (pads.size() != 2 * axes.size())
-    return (void)op.fail(Code::BadAttribute, "pads has " + std::to_string(pads.size()) + " entries for " + std::to_string(axes.size()) + " axes");
+    return (void)op.fail(Code::BadAttribute,
+                         "pads has " + std::to_string(pads.size()) + " entries for " + std::to_string(axes.size()) + " axes");
   a.before.assign(rank, Dim(0));
   a.after.assign(rank, Dim(0));
   bool none = true;
@@ -263,7 +271,8 @@ void depth_to_space(Op& op) {
   const std::string_view mode = op.s("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") return (void)op.fail(Code::BadAttribute, "mode is " + quote(mode) + ", must be DCR or CRD");
   const bool dcr = mode == "DCR";
-  ValueId v = op.b.reshape(op.in(0), dcr ? std::vector<Dim>{d[0], block, block, c, d[2], d[3]} : std::vector<Dim>{d[0], c, block, block, d[2], d[3]});
+  ValueId v = op.b.reshape(
+      op.in(0), dcr ? std::vector<Dim>{d[0], block, block, c, d[2], d[3]} : std::vector<Dim>{d[0], c, block, block, d[2], d[3]});
   v = op.b.transpose(v, dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3});
   op.set(0, op.b.reshape(v, {d[0], c, op.dims().mul(d[2], block), op.dims().mul(d[3], block)}));
 }
@@ -304,13 +313,16 @@ void reverse_sequence(Op& op) {
   const int rank = op.rank(0);
   const auto batch = op.axis(op.i("batch_axis", 1), rank), time = op.axis(op.i("time_axis", 0), rank);
   if (!batch || !time) return;
-  if (*batch == *time || *batch > 1 || *time > 1) return (void)op.fail(Code::BadAttribute, "batch_axis and time_axis must be 0 and 1");
+  if (*batch == *time || *batch > 1 || *time > 1)
+    return (void)op.fail(Code::BadAttribute, "batch_axis and time_axis must be 0 and 1");
   const std::vector<Dim> d = op.sizes(0);
   const Dim steps = d[static_cast<size_t>(*time)], entries = d[static_cast<size_t>(*batch)];
   std::vector<Dim> along_time(d.size(), Dim(1)), along_batch(d.size(), Dim(1));
   along_time[static_cast<size_t>(*time)] = steps;
   along_batch[static_cast<size_t>(*batch)] = entries;
-  const ValueId t = op.b.reshape(op.b.create(OpKind::Range, {op.b.scalar(DType::I64, 0), op.b.scalar(DType::I64, 1)}, DimsAttrs{{steps}, false}), along_time);
+  const ValueId t = op.b.reshape(
+      op.b.create(OpKind::Range, {op.b.scalar(DType::I64, 0), op.b.scalar(DType::I64, 1)}, DimsAttrs{{steps}, false}),
+      along_time);
   const ValueId n = op.b.reshape(op.b.cast(op.in(1), DType::I64), along_batch);
   const ValueId mirrored = op.b.sub(op.b.sub(n, op.b.scalar(DType::I64, 1)), t);
   const ValueId index = op.b.create(OpKind::Where, {op.b.create(OpKind::Lt, {t, n}), mirrored, t});
@@ -338,7 +350,8 @@ void center_crop_pad(Op& op) {
     const auto have = op.dims().constant_value(op.sizes(0)[axis]), want = op.dims().constant_value((*target)[i]);
     if (!have || !want) return (void)op.unsupported("needs known sizes");
     if (*want < *have) x = op.b.narrow(x, (*normal)[i], Dim((*have - *want) / 2), Dim(*want));
-    if (*want > *have) p.before[axis] = Dim((*want - *have) / 2), p.after[axis] = Dim(*want - *have - (*want - *have) / 2), pads = true;
+    if (*want > *have)
+      p.before[axis] = Dim((*want - *have) / 2), p.after[axis] = Dim(*want - *have - (*want - *have) / 2), pads = true;
   }
   if (pads) x = op.b.create(OpKind::Pad, {x}, std::move(p));
   op.set(0, x);

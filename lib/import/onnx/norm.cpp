@@ -7,7 +7,8 @@
 namespace rlxc::onnx_import {
 
 void batch_norm(Op& op) {
-  const bool training = (op.opset >= 14 && op.i("training_mode", 0) != 0) || (op.opset < 7 && op.i("is_test", 0) == 0 && op.outputs() > 1);
+  const bool training =
+      (op.opset >= 14 && op.i("training_mode", 0) != 0) || (op.opset < 7 && op.i("is_test", 0) == 0 && op.outputs() > 1);
   if (op.rank(0) < 1) return (void)op.fail(Code::BadShape, "needs [N,C,...]: " + op.show(0));
   const int64_t axis = op.rank(0) == 1 ? 0 : 1;
   const double eps = op.f("epsilon", 1e-5);
@@ -22,7 +23,9 @@ void batch_norm(Op& op) {
     for (int64_t i = 2; i < op.rank(0); ++i) axes.push_back(i);
     const ValueId mean = op.b.reduce(ReduceOp::Mean, x, axes, false), wide = op.b.reduce(ReduceOp::Mean, x, axes, true);
     const ValueId centred = op.b.sub(x, wide), var = op.b.reduce(ReduceOp::Mean, op.b.mul(centred, centred), axes, false);
-    const auto running = [&](ValueId old, ValueId now) { return op.b.add(op.b.mul(old, op.b.scalar(t, momentum)), op.b.mul(now, op.b.scalar(t, 1 - momentum))); };
+    const auto running = [&](ValueId old, ValueId now) {
+      return op.b.add(op.b.mul(old, op.b.scalar(t, momentum)), op.b.mul(now, op.b.scalar(t, 1 - momentum)));
+    };
     if (op.wants(1)) op.set(1, op.b.cast(running(p[2], mean), op.dtype(3)));
     if (op.wants(2)) op.set(2, op.b.cast(running(p[3], var), op.dtype(4)));
     p[2] = mean;
@@ -42,7 +45,8 @@ void layer_norm(Op& op) {
   if (!op.wants(1) && !op.wants(2)) return;
   std::vector<int64_t> axes(static_cast<size_t>(op.rank(0) - *axis));
   std::iota(axes.begin(), axes.end(), *axis);
-  const ValueId wide = op.b.cast(x, DType::F32), mean = op.b.reduce(ReduceOp::Mean, wide, axes, true), centred = op.b.sub(wide, mean);
+  const ValueId wide = op.b.cast(x, DType::F32), mean = op.b.reduce(ReduceOp::Mean, wide, axes, true),
+                centred = op.b.sub(wide, mean);
   const ValueId var = op.b.reduce(ReduceOp::Mean, op.b.mul(centred, centred), axes, true);
   if (op.wants(1)) op.set(1, mean);
   if (op.wants(2)) op.set(2, op.b.unary(OpKind::Rsqrt, op.b.add(var, op.b.scalar(DType::F32, eps))));
@@ -61,7 +65,9 @@ void group_norm(Op& op) {
   ValueId gamma = op.in(1), beta = op.in(2);
   if (op.opset < 21 && op.rank(1) == 1 && op.rank(2) == 1) {
     const Dim channels = op.sizes(0)[1], each = op.dims().floor_div(channels, Dim(groups));
-    const auto widen = [&](ValueId v) { return op.b.reshape(op.b.expand(op.b.reshape(v, {Dim(groups), Dim(1)}), {Dim(groups), each}), {channels}); };
+    const auto widen = [&](ValueId v) {
+      return op.b.reshape(op.b.expand(op.b.reshape(v, {Dim(groups), Dim(1)}), {Dim(groups), each}), {channels});
+    };
     gamma = widen(gamma);
     beta = widen(beta);
   }

@@ -75,7 +75,8 @@ std::optional<Bytes> Op::body(std::string_view name) {
 
 bool Op::choose(std::string_view name, std::string_view value, std::span<const std::string_view> names, size_t* out) {
   const auto at = std::ranges::find(names, value);
-  if (at == names.end()) return fail(Code::BadAttribute, std::string(name) + " is " + quote(value) + ", must be " + join(names, ", "));
+  if (at == names.end())
+    return fail(Code::BadAttribute, std::string(name) + " is " + quote(value) + ", must be " + join(names, ", "));
   return *out = static_cast<size_t>(at - names.begin()), true;
 }
 
@@ -90,7 +91,8 @@ std::optional<std::vector<int64_t>> Op::axes(std::vector<int64_t> values, int ra
   for (int64_t& v : values) {
     const auto a = axis(v, rank_of);
     if (!a) return std::nullopt;
-    if (seen[static_cast<size_t>(*a)]) return fail(Code::BadAttribute, "axis " + std::to_string(v) + " is listed twice"), std::nullopt;
+    if (seen[static_cast<size_t>(*a)])
+      return fail(Code::BadAttribute, "axis " + std::to_string(v) + " is listed twice"), std::nullopt;
     seen[static_cast<size_t>(*a)] = true;
     v = *a;
   }
@@ -174,7 +176,8 @@ std::optional<Known> Op::need_known(size_t i, std::string_view what) {
 
 std::optional<std::vector<double>> Op::need_reals(size_t i, std::string_view what) {
   if (auto d = known_reals(i)) return d;
-  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype) || t->dtype == DType::Bool) && t->dims.size() <= 1 && t->elements() <= 4096) {
+  if (const TensorData* t = given(i); t && (is_float(t->dtype) || is_integer(t->dtype) || t->dtype == DType::Bool) &&
+                                      t->dims.size() <= 1 && t->elements() <= 4096) {
     std::vector<double> out;
     for (int64_t k = 0; k < t->elements(); ++k) out.push_back(element_as_double(*t, k));
     return out;

@@ -25,13 +25,18 @@ struct OpRow {
   double alpha = 0, beta = 0;
   bool any_kind = false;  // takes sequences, optionals or strings
 };
-std::span<const OpRow> op_rows();
 const OpRow* find_row(std::string_view domain, std::string_view name);
 
 class Op {
  public:
   Op(Importer& importer, const NodeWork& work, const OpRow& op_row, int64_t version)
-      : im(importer), b(importer.frame().builder), row(op_row), opset(version), work_(work), results_(work.outputs.size()), errors_(importer.pending()) {}
+      : im(importer),
+        b(importer.frame().builder),
+        row(op_row),
+        opset(version),
+        work_(work),
+        results_(work.outputs.size()),
+        errors_(importer.pending()) {}
 
   Importer& im;
   Builder& b;
@@ -63,7 +68,7 @@ class Op {
   std::optional<std::vector<Dim>> need_dims(size_t i, std::string_view what);
   std::optional<std::vector<int64_t>> need_ints(size_t i, std::string_view what);
   std::optional<std::vector<Dim>> find_dims(size_t i);
-  std::optional<int64_t> length(size_t i);  // of a vector, which must be known
+  std::optional<int64_t> length(size_t i);    // of a vector, which must be known
   std::optional<Known> find_known(size_t i);  // known or promised contents
   std::optional<Known> need_known(size_t i, std::string_view what);
   std::optional<std::vector<double>> need_reals(size_t i, std::string_view what);

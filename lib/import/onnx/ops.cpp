@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "import/onnx/handlers.h"
@@ -32,7 +33,12 @@ ONNX_OP("FlexAttention", 3, 3, flex_attention, nullptr, Attention, "", 0, "", 0)
 
 }  // namespace
 
-std::span<const OpRow> op_rows() { return kRows; }
+std::vector<OperatorInfo> imported_operators() {
+  std::vector<OperatorInfo> out;
+  for (const OpRow& r : kRows) out.push_back({r.domain, r.name, r.min_in, r.max_in, r.kind == OpKind::Input ? std::nullopt : std::optional(r.kind)});
+  std::ranges::sort(out, {}, [](const OperatorInfo& o) { return std::pair(o.domain, o.name); });
+  return out;
+}
 
 const OpRow* find_row(std::string_view domain, std::string_view name) {
   using Key = std::pair<std::string_view, std::string_view>;

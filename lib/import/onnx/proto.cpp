@@ -92,7 +92,9 @@ bool read_attribute(Bytes b, AttributeView* out) {
       case bytes_field(8): guess = AttrType::Ints; break;
       case bytes_field(9): guess = AttrType::Strings; break;
       case bytes_field(14): out->message = r.bytes(), guess = AttrType::TypeProto; break;
-      case varint_field(20): out->type = r.unsigned_value() <= 14 ? static_cast<AttrType>(r.unsigned_value()) : AttrType::Undefined; break;
+      case varint_field(20):
+        out->type = r.unsigned_value() <= 14 ? static_cast<AttrType>(r.unsigned_value()) : AttrType::Undefined;
+        break;
       case bytes_field(21): out->reference = r.text(); break;
       case bytes_field(22): out->message = r.bytes(), guess = AttrType::SparseTensor; break;
     }

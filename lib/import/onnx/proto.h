@@ -11,7 +11,21 @@
 namespace rlxc::onnx_import {
 
 enum class AttrType : uint8_t {
-  Undefined, Float, Int, String, Tensor, Graph, Floats, Ints, Strings, Tensors, Graphs, SparseTensor, SparseTensors, TypeProto, TypeProtos
+  Undefined,
+  Float,
+  Int,
+  String,
+  Tensor,
+  Graph,
+  Floats,
+  Ints,
+  Strings,
+  Tensors,
+  Graphs,
+  SparseTensor,
+  SparseTensors,
+  TypeProto,
+  TypeProtos
 };
 
 struct AttributeView {
@@ -48,10 +62,10 @@ struct TensorView {
   std::string_view name;
   std::vector<int64_t> dims;
   int data_type = 0;
-  std::optional<Bytes> raw;                 // raw_data
-  std::vector<Bytes> packed;                // chunks of the typed field, as they lie in the file
-  uint32_t packed_field = 0;                // its number: 4 float, 5 int32, 7 int64, 10 double, 11 uint64
-  std::vector<uint64_t> loose;              // elements of the typed field that are not packed
+  std::optional<Bytes> raw;     // raw_data
+  std::vector<Bytes> packed;    // chunks of the typed field, as they lie in the file
+  uint32_t packed_field = 0;    // its number: 4 float, 5 int32, 7 int64, 10 double, 11 uint64
+  std::vector<uint64_t> loose;  // elements of the typed field that are not packed
   std::vector<std::string_view> strings;
   bool external = false, has_segment = false;
   ExternalData external_data;

@@ -112,7 +112,8 @@ void dynamic_quantize(Op& op) {
 void matmul_integer(Op& op) { op.set(0, integer_product(op, 0, 1, 2, 3)); }
 
 void conv_integer(Op& op) {
-  if (const auto a = conv_attrs(op, 1)) op.set(0, op.b.create(OpKind::QConv, {op.in(0), op.in(1), scalar_or_vector(op, 2), scalar_or_vector(op, 3)}, *a));
+  if (const auto a = conv_attrs(op, 1))
+    op.set(0, op.b.create(OpKind::QConv, {op.in(0), op.in(1), scalar_or_vector(op, 2), scalar_or_vector(op, 3)}, *a));
 }
 
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero

@@ -1,5 +1,5 @@
-// Random numbers. ONNX leaves the generator open; here it is that of NumPy's RandomState, from the given seed, or from one that the
-// name of the result gives: the same model gives the same numbers everywhere.
+// Random numbers. ONNX leaves the generator open; here it is that of NumPy's RandomState, from the given seed, or from one that
+// the name of the result gives: the same model gives the same numbers everywhere.
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -64,7 +64,8 @@ void multinomial(Op& op) {
   const auto t = result_type(op, DType::I32);
   const int64_t samples = op.i("sample_size", 1);
   if (!t) return;
-  if (op.rank(0) != 2 || samples < 1) return (void)op.fail(Code::BadShape, "needs [batch, classes] and a sample_size >= 1: " + op.show(0));
+  if (op.rank(0) != 2 || samples < 1)
+    return (void)op.fail(Code::BadShape, "needs [batch, classes] and a sample_size >= 1: " + op.show(0));
   const Dim batch = op.sizes(0)[0], classes = op.sizes(0)[1];
   const ValueId p = op.b.create(OpKind::Cumsum, {op.b.create(OpKind::Softmax, {op.in(0)}, AxisAttrs{1})}, CumAttrs{1});
   const ValueId u = uniform(op, op.dtype(0), {batch, Dim(samples), Dim(1)});

@@ -19,7 +19,8 @@ bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes,
     const Num& s = scales.v[i];
     const Dim size = op.sizes(0)[axis];
     if (const auto n = t.constant_value(size); n && s.is_real) {
-      if (!(s.real > 0) || s.real > 1e6) return op.fail(Code::BadAttribute, "scale " + std::to_string(s.real) + " is out of range");
+      if (!(s.real > 0) || s.real > 1e6)
+        return op.fail(Code::BadAttribute, "scale " + std::to_string(s.real) + " is out of range");
       a->sizes[axis] = Dim(static_cast<int64_t>(std::floor(static_cast<double>(*n) * s.real)));
       reals[axis] = s.real;
       continue;
@@ -28,7 +29,8 @@ bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes,
     else numbers = false;
     const auto r = num_mul(t, DType::F64, Num{size}, s);
     const auto whole = r ? num_floor(t, DType::F64, *r) : std::nullopt;
-    if (!whole || whole->is_real) return op.unsupported("the scale of axis " + std::to_string(axis) + " has no exact form for a symbolic size");
+    if (!whole || whole->is_real)
+      return op.unsupported("the scale of axis " + std::to_string(axis) + " has no exact form for a symbolic size");
     a->sizes[axis] = whole->num;
   }
   if (numbers) a->scales = std::move(reals);
@@ -38,7 +40,8 @@ bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes,
 bool fit_aspect_ratio(Op& op, std::string_view policy, const std::vector<int64_t>& axes, ResizeAttrs* a) {
   double ratio = 0;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const auto have = op.dims().constant_value(op.sizes(0)[static_cast<size_t>(axes[i])]), want = op.dims().constant_value(a->sizes[static_cast<size_t>(axes[i])]);
+    const auto have = op.dims().constant_value(op.sizes(0)[static_cast<size_t>(axes[i])]),
+               want = op.dims().constant_value(a->sizes[static_cast<size_t>(axes[i])]);
     if (!have || !want || *have < 1) return op.unsupported("keep_aspect_ratio_policy needs known sizes");
     const double r = static_cast<double>(*want) / static_cast<double>(*have);
     ratio = i == 0 ? r : policy == "not_larger" ? std::min(ratio, r) : std::max(ratio, r);
@@ -59,7 +62,9 @@ void resize(Op& op) {
   const bool v10 = op.opset < 11;
   const auto rank = static_cast<size_t>(op.rank(0));
   if (!op.choose("mode", op.s("mode", "nearest"), &a.mode)) return;
-  if (!op.choose("coordinate_transformation_mode", v10 ? "asymmetric" : op.s("coordinate_transformation_mode", "half_pixel"), &a.coord)) return;
+  if (!op.choose("coordinate_transformation_mode", v10 ? "asymmetric" : op.s("coordinate_transformation_mode", "half_pixel"),
+                 &a.coord))
+    return;
   if (!op.choose("nearest_mode", v10 ? "floor" : op.s("nearest_mode", "round_prefer_floor"), &a.nearest)) return;
   a.cubic_a = op.f("cubic_coeff_a", -0.75);
   a.extrapolation = op.f("extrapolation_value", 0);
@@ -78,15 +83,18 @@ void resize(Op& op) {
   if (!v10 && op.has(3)) {
     const auto sizes = op.need_dims(3, "sizes");
     if (!sizes) return;
-    if (sizes->size() != axes.size()) return (void)op.fail(Code::BadShape, "sizes needs " + std::to_string(axes.size()) + " entries");
+    if (sizes->size() != axes.size())
+      return (void)op.fail(Code::BadShape, "sizes needs " + std::to_string(axes.size()) + " entries");
     for (size_t i = 0; i < axes.size(); ++i) a.sizes[static_cast<size_t>(axes[i])] = (*sizes)[i];
     const std::string_view policy = op.s("keep_aspect_ratio_policy", "stretch");
-    if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller") return (void)op.fail(Code::BadAttribute, "keep_aspect_ratio_policy " + quote(policy) + " is unknown");
+    if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
+      return (void)op.fail(Code::BadAttribute, "keep_aspect_ratio_policy " + quote(policy) + " is unknown");
     if (policy != "stretch" && !fit_aspect_ratio(op, policy, axes, &a)) return;
   } else if (has_scales) {
     const auto scales = op.need_known(scale_input, "scales");
     if (!scales) return;
-    if (scales->v.size() != axes.size()) return (void)op.fail(Code::BadShape, "scales needs " + std::to_string(axes.size()) + " entries");
+    if (scales->v.size() != axes.size())
+      return (void)op.fail(Code::BadShape, "scales needs " + std::to_string(axes.size()) + " entries");
     if (!scaled_sizes(op, *scales, axes, &a)) return;
   } else {
     return (void)op.fail(Code::BadArity, "neither scales nor sizes are given");
@@ -94,7 +102,8 @@ void resize(Op& op) {
   if (a.coord == CoordMode::TfCropAndResize) {
     const auto roi = op.need_reals(1, "roi");
     if (!roi) return;
-    if (roi->size() != 2 * axes.size()) return (void)op.fail(Code::BadShape, "roi needs " + std::to_string(2 * axes.size()) + " entries");
+    if (roi->size() != 2 * axes.size())
+      return (void)op.fail(Code::BadShape, "roi needs " + std::to_string(2 * axes.size()) + " entries");
     a.roi.assign(2 * rank, 0);
     std::fill(a.roi.begin() + static_cast<std::ptrdiff_t>(rank), a.roi.end(), 1);
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -103,14 +112,16 @@ void resize(Op& op) {
     }
   }
   for (Dim d : a.sizes)
-    if (const auto v = op.dims().constant_value(d); v && *v < 1) return (void)op.fail(Code::BadShape, "the result would have size " + std::to_string(*v));
+    if (const auto v = op.dims().constant_value(d); v && *v < 1)
+      return (void)op.fail(Code::BadShape, "the result would have size " + std::to_string(*v));
   op.set(0, op.b.create(OpKind::Resize, {op.in(0)}, std::move(a)));
 }
 
 void upsample(Op& op) {
   ResizeAttrs a;
   const std::string_view mode = op.s("mode", "nearest");
-  if (mode != "nearest" && mode != "linear" && mode != "bilinear") return (void)op.fail(Code::BadAttribute, "mode " + quote(mode) + " is unknown");
+  if (mode != "nearest" && mode != "linear" && mode != "bilinear")
+    return (void)op.fail(Code::BadAttribute, "mode " + quote(mode) + " is unknown");
   a.mode = mode == "nearest" ? ResizeMode::Nearest : ResizeMode::Linear;
   a.coord = CoordMode::Asymmetric;
   a.nearest = NearestMode::Floor;
@@ -125,7 +136,8 @@ void upsample(Op& op) {
   } else {
     for (double v : {1.0, 1.0, op.f("height_scale", 1), op.f("width_scale", 1)}) scales.v.push_back({Dim(0), 1, v, true});
   }
-  if (scales.v.size() != a.sizes.size()) return (void)op.fail(Code::BadShape, "scales needs " + std::to_string(a.sizes.size()) + " entries");
+  if (scales.v.size() != a.sizes.size())
+    return (void)op.fail(Code::BadShape, "scales needs " + std::to_string(a.sizes.size()) + " entries");
   std::vector<int64_t> axes(a.sizes.size());
   std::iota(axes.begin(), axes.end(), 0);
   if (scaled_sizes(op, scales, axes, &a)) op.set(0, op.b.create(OpKind::Resize, {op.in(0)}, std::move(a)));

@@ -9,7 +9,8 @@ namespace rlxc::onnx_import {
 namespace {
 
 bool known_activation(std::string_view s) {
-  static constexpr std::string_view names[] = {"Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus"};
+  static constexpr std::string_view names[] = {"Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
+                                               "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
   return std::ranges::find(names, s) != std::end(names);
 }
 
@@ -28,7 +29,8 @@ void recurrent(Op& op, OpKind kind, std::vector<std::string> defaults, size_t re
   if (a.activations.empty())
     for (size_t i = 0; i < directions; ++i) a.activations.insert(a.activations.end(), defaults.begin(), defaults.end());
   if (a.activations.size() != directions * defaults.size())
-    return (void)op.fail(Code::BadAttribute, "activations has " + std::to_string(a.activations.size()) + " entries, must have " + std::to_string(directions * defaults.size()));
+    return (void)op.fail(Code::BadAttribute, "activations has " + std::to_string(a.activations.size()) + " entries, must have " +
+                                                 std::to_string(directions * defaults.size()));
   for (const std::string& s : a.activations)
     if (!known_activation(s)) return (void)op.fail(Code::BadAttribute, "activation " + quote(s) + " is unknown");
   a.activation_alpha = op.floats("activation_alpha");

@@ -32,7 +32,8 @@ class Sampler {
   ValueId read(ValueId images, ValueId position) {
     if (!images.valid() || !position.valid()) return {};
     const Graph& g = op_.graph();
-    const std::vector<Dim> have(g.dims(images).begin(), g.dims(images).end()), at(g.dims(position).begin(), g.dims(position).end());
+    const std::vector<Dim> have(g.dims(images).begin(), g.dims(images).end()),
+        at(g.dims(position).begin(), g.dims(position).end());
     const ValueId index = b_.expand(b_.reshape(b_.cast(position, DType::I64), {at[0], Dim(1), at[1]}), {at[0], have[1], at[1]});
     return b_.create(OpKind::GatherElements, {images, index}, AxisAttrs{2});
   }
@@ -131,13 +132,15 @@ DType position_type(DType t) { return t == DType::F64 ? DType::F64 : DType::F32;
 void grid_sample(Op& op) {
   const int spatial = op.rank(0) - 2;
   if (spatial < 1 || spatial > 3 || op.rank(1) != op.rank(0) || op.sizes(1).back() != Dim(spatial))
-    return (void)op.fail(Code::BadShape, "needs x [N,C,...] and a grid [N,...," + std::to_string(spatial) + "]: " + op.show(0) + ", " + op.show(1));
+    return (void)op.fail(Code::BadShape, "needs x [N,C,...] and a grid [N,...," + std::to_string(spatial) + "]: " + op.show(0) +
+                                             ", " + op.show(1));
   const std::string_view mode = op.s("mode", op.opset < 20 ? "bilinear" : "linear"), padding = op.s("padding_mode", "zeros");
   GridRule rule;
   rule.align_corners = op.i("align_corners", 0) != 0;
   if (mode == "nearest") rule.taps = 1;
   else if (mode == "bicubic" || mode == "cubic") rule.taps = 4;
-  else if (mode != "bilinear" && mode != "linear") return (void)op.fail(Code::BadAttribute, "mode must be linear, nearest or cubic");
+  else if (mode != "bilinear" && mode != "linear")
+    return (void)op.fail(Code::BadAttribute, "mode must be linear, nearest or cubic");
   if (padding == "border") rule.outside = Outside::Border;
   else if (padding == "reflection") rule.outside = Outside::Reflection;
   else if (padding != "zeros") return (void)op.fail(Code::BadAttribute, "padding_mode must be zeros, border or reflection");
@@ -171,10 +174,13 @@ Taps edge_taps(Op& op, Sampler& s, ValueId x, Dim size) {
 
 void roi_align(Op& op) {
   const int64_t height = op.i("output_height", 1), width = op.i("output_width", 1), ratio = op.i("sampling_ratio", 0);
-  const std::string_view mode = op.s("mode", "avg"), coordinates = op.s("coordinate_transformation_mode", op.opset < 16 ? "output_half_pixel" : "half_pixel");
-  if (op.rank(0) != 4 || op.rank(1) != 2 || op.rank(2) != 1) return (void)op.fail(Code::BadShape, "needs x [N,C,H,W], rois [R,4], batch indices [R]");
+  const std::string_view mode = op.s("mode", "avg"),
+                         coordinates = op.s("coordinate_transformation_mode", op.opset < 16 ? "output_half_pixel" : "half_pixel");
+  if (op.rank(0) != 4 || op.rank(1) != 2 || op.rank(2) != 1)
+    return (void)op.fail(Code::BadShape, "needs x [N,C,H,W], rois [R,4], batch indices [R]");
   if (mode != "avg" && mode != "max") return (void)op.fail(Code::BadAttribute, "mode must be avg or max");
-  if (height < 1 || width < 1 || height > 4096 || width > 4096 || ratio < 0 || ratio > 256) return (void)op.fail(Code::BadAttribute, "output sizes or sampling_ratio are out of range");
+  if (height < 1 || width < 1 || height > 4096 || width > 4096 || ratio < 0 || ratio > 256)
+    return (void)op.fail(Code::BadAttribute, "output sizes or sampling_ratio are out of range");
   if (ratio == 0) return (void)op.unsupported("sampling_ratio 0 (as many samples as the region is large)");
   const bool half = coordinates == "half_pixel";
   Sampler s(op, position_type(op.dtype(0)));
@@ -184,7 +190,9 @@ void roi_align(Op& op) {
   const ValueId scale = s.real(op.f("spatial_scale", 1)), regions = b.cast(op.in(1), s.type());
   // Sample positions of one direction: [rois, bins, ratio].
   const auto positions = [&](int64_t from, int64_t bins) {
-    const auto column = [&](int64_t i) { return b.sub(b.mul(b.reshape(b.narrow(regions, 1, Dim(i), Dim(1)), {rois, Dim(1), Dim(1)}), scale), s.real(half ? 0.5 : 0)); };
+    const auto column = [&](int64_t i) {
+      return b.sub(b.mul(b.reshape(b.narrow(regions, 1, Dim(i), Dim(1)), {rois, Dim(1), Dim(1)}), scale), s.real(half ? 0.5 : 0));
+    };
     const ValueId start = column(from);
     ValueId length = b.sub(column(from + 2), start);
     if (!half) length = b.create(OpKind::Max, {length, s.real(1)});
@@ -195,9 +203,12 @@ void roi_align(Op& op) {
   };
   const std::vector<Dim> grid{rois, Dim(height), Dim(ratio), Dim(width), Dim(ratio)};
   const Dim points(height * ratio * width * ratio);
-  const ValueId ys = b.reshape(b.expand(b.reshape(positions(1, height), {rois, Dim(height), Dim(ratio), Dim(1), Dim(1)}), grid), {rois, points});
-  const ValueId xs = b.reshape(b.expand(b.reshape(positions(0, width), {rois, Dim(1), Dim(1), Dim(width), Dim(ratio)}), grid), {rois, points});
-  const ValueId images = b.reshape(b.create(OpKind::Gather, {op.in(0), op.in(2)}, AxisAttrs{0}), {rois, x[1], op.dims().mul(x[2], x[3])});
+  const ValueId ys =
+      b.reshape(b.expand(b.reshape(positions(1, height), {rois, Dim(height), Dim(ratio), Dim(1), Dim(1)}), grid), {rois, points});
+  const ValueId xs =
+      b.reshape(b.expand(b.reshape(positions(0, width), {rois, Dim(1), Dim(1), Dim(width), Dim(ratio)}), grid), {rois, points});
+  const ValueId images =
+      b.reshape(b.create(OpKind::Gather, {op.in(0), op.in(2)}, AxisAttrs{0}), {rois, x[1], op.dims().mul(x[2], x[3])});
   const std::array axes{edge_taps(op, s, ys, x[2]), edge_taps(op, s, xs, x[3])};
   ValueId v;
   if (mode == "avg") {
@@ -232,7 +243,8 @@ void affine_grid(Op& op) {
   for (int64_t i = k; i-- > 0;) {
     const Dim n = spatial[static_cast<size_t>(i)];
     const ValueId r = s.range(n), count = s.extent(n);
-    const ValueId p = align ? b.div(b.mul(r, s.real(2)), b.create(OpKind::Max, {b.sub(count, s.real(1)), s.real(1)})) : b.div(b.add(b.mul(r, s.real(2)), s.real(1)), count);
+    const ValueId p = align ? b.div(b.mul(r, s.real(2)), b.create(OpKind::Max, {b.sub(count, s.real(1)), s.real(1)}))
+                            : b.div(b.add(b.mul(r, s.real(2)), s.real(1)), count);
     std::vector<Dim> along(static_cast<size_t>(k), Dim(1));
     along[static_cast<size_t>(i)] = n;
     columns.push_back(b.reshape(b.expand(b.reshape(b.sub(p, s.real(1)), along), spatial), {points, Dim(1)}));
@@ -258,7 +270,8 @@ void deform_conv(Op& op) {
   const int64_t groups = op.i("group", 1), offset_groups = op.i("offset_group", 1);
   const auto kh = op.dims().constant_value(op.sizes(1)[2]), kw = op.dims().constant_value(op.sizes(1)[3]);
   if (op.failed()) return;
-  if (!kh || !kw || groups < 1 || offset_groups < 1) return (void)op.fail(Code::BadAttribute, "kernel sizes must be known, groups positive");
+  if (!kh || !kw || groups < 1 || offset_groups < 1)
+    return (void)op.fail(Code::BadAttribute, "kernel sizes must be known, groups positive");
   Sampler s(op, position_type(op.dtype(0)));
   Builder& b = op.b;
   DimTable& dims = op.dims();
@@ -271,7 +284,8 @@ void deform_conv(Op& op) {
     const auto k = static_cast<size_t>(which);
     const ValueId start = b.sub(b.mul(s.range(n), s.real(static_cast<double>(strides[k]))), s.real(static_cast<double>(pads[k])));
     const ValueId tap = b.mul(s.range(Dim(kernel)), s.real(static_cast<double>(dilations[k])));
-    const ValueId base = b.add(b.reshape(tap, rows ? std::vector<Dim>{Dim(kernel), Dim(1), Dim(1), Dim(1)} : std::vector<Dim>{Dim(1), Dim(kernel), Dim(1), Dim(1)}),
+    const ValueId base = b.add(b.reshape(tap, rows ? std::vector<Dim>{Dim(kernel), Dim(1), Dim(1), Dim(1)}
+                                                   : std::vector<Dim>{Dim(1), Dim(kernel), Dim(1), Dim(1)}),
                                b.reshape(start, rows ? std::vector<Dim>{n, Dim(1)} : std::vector<Dim>{Dim(1), n}));
     const ValueId all = b.reshape(b.expand(base, {Dim(*kh), Dim(*kw), oh, ow}), {taps, oh, ow});
     const ValueId shift = b.reshape(b.narrow(moved, 2, Dim(which), Dim(1)), {entries, taps, oh, ow});
@@ -308,14 +322,16 @@ void max_unpool(Op& op) {
   auto strides = op.ints("strides"), pads = op.ints("pads");
   if (!op.has_attr("strides")) strides.assign(n, 1);
   if (!op.has_attr("pads")) pads.assign(2 * n, 0);
-  if (n == 0 || kernel.size() != n || strides.size() != n || pads.size() != 2 * n) return (void)op.fail(Code::BadAttribute, "kernel_shape, strides or pads do not fit " + op.show(0));
+  if (n == 0 || kernel.size() != n || strides.size() != n || pads.size() != 2 * n)
+    return (void)op.fail(Code::BadAttribute, "kernel_shape, strides or pads do not fit " + op.show(0));
   std::vector<Dim> out{x[0], x[1]};
   for (size_t i = 0; i < n; ++i) {
     const auto size = op.dims().constant_value(x[i + 2]);
     if (!size) return (void)op.unsupported("needs known sizes");
     const auto steps = checked_mul(*size - 1, strides[i]);
     const int64_t total = steps ? *steps - pads[i] - pads[n + i] + kernel[i] : -1;
-    if (total < 0 || total > Dim::kMax) return (void)op.fail(Code::BadAttribute, "the result would have size " + std::to_string(total));
+    if (total < 0 || total > Dim::kMax)
+      return (void)op.fail(Code::BadAttribute, "the result would have size " + std::to_string(total));
     out.emplace_back(total);
   }
   const auto flat = [&](size_t i) { return op.b.reshape(op.in(i), {op.dims().product(x)}); };
@@ -324,7 +340,8 @@ void max_unpool(Op& op) {
   if (op.has(2)) {
     const auto want = op.need_dims(2, "output shape");
     if (!want) return;
-    if (want->size() != out.size()) return (void)op.fail(Code::BadShape, "the output shape needs " + std::to_string(out.size()) + " entries");
+    if (want->size() != out.size())
+      return (void)op.fail(Code::BadShape, "the output shape needs " + std::to_string(out.size()) + " entries");
     PadAttrs p;
     for (size_t i = 0; i < out.size(); ++i) {
       p.before.emplace_back(0);
@@ -340,7 +357,9 @@ void col2im(Op& op) {
   const auto image = op.need_ints(1, "image shape"), block = op.need_ints(2, "block shape");
   if (!image || !block) return;
   const size_t n = image->size();
-  const auto list = [&](std::string_view name, size_t count, int64_t fallback) { return op.has_attr(name) ? op.ints(name) : std::vector<int64_t>(count, fallback); };
+  const auto list = [&](std::string_view name, size_t count, int64_t fallback) {
+    return op.has_attr(name) ? op.ints(name) : std::vector<int64_t>(count, fallback);
+  };
   const auto dilations = list("dilations", n, 1), pads = list("pads", 2 * n, 0), strides = list("strides", n, 1);
   if (op.rank(0) != 3 || n == 0 || block->size() != n || dilations.size() != n || pads.size() != 2 * n || strides.size() != n)
     return (void)op.fail(Code::BadAttribute, "image, block, dilations, pads or strides do not fit each other");
@@ -348,13 +367,15 @@ void col2im(Op& op) {
   int64_t taps = 1, columns = 1, volume = 1;
   for (size_t i = 0; i < n; ++i) {
     const auto limited = [](int64_t v, int64_t low) { return v >= low && v <= 1 << 20; };
-    if (!limited((*image)[i], 1) || !limited((*block)[i], 1) || !limited(dilations[i], 1) || !limited(strides[i], 1) || !limited(pads[i], 0) || !limited(pads[n + i], 0))
+    if (!limited((*image)[i], 1) || !limited((*block)[i], 1) || !limited(dilations[i], 1) || !limited(strides[i], 1) ||
+        !limited(pads[i], 0) || !limited(pads[n + i], 0))
       return (void)op.fail(Code::BadAttribute, "a size, stride or pad is out of range");
     padded[i] = (*image)[i] + pads[i] + pads[n + i];
     steps[i] = (padded[i] - (dilations[i] * ((*block)[i] - 1) + 1)) / strides[i] + 1;
     if (steps[i] < 1) return (void)op.fail(Code::BadShape, "the block does not fit into the image");
     taps *= (*block)[i], columns *= steps[i], volume *= padded[i];
-    if (taps > 1 << 24 || columns > 1 << 24 || volume > 1 << 28 || taps * columns > 1 << 26) return (void)op.fail(Code::TooLarge, "the image is too large");
+    if (taps > 1 << 24 || columns > 1 << 24 || volume > 1 << 28 || taps * columns > 1 << 26)
+      return (void)op.fail(Code::TooLarge, "the image is too large");
   }
   std::vector<int64_t> index;
   index.reserve(static_cast<size_t>(taps * columns));
@@ -368,10 +389,12 @@ void col2im(Op& op) {
       index.push_back(at);
     }
   Builder& b = op.b;
-  const Dim channels = op.dims().floor_div(op.sizes(0)[1], Dim(taps)), rows = op.dims().mul(op.sizes(0)[0], channels), all(taps * columns);
+  const Dim channels = op.dims().floor_div(op.sizes(0)[1], Dim(taps)), rows = op.dims().mul(op.sizes(0)[0], channels),
+            all(taps * columns);
   const ValueId where = b.expand(b.reshape(b.ints(std::move(index)), {Dim(1), all}), {rows, all});
   const ValueId zeros = b.expand(b.scalar(op.dtype(0), 0), {rows, Dim(volume)});
-  ValueId y = b.create(OpKind::ScatterElements, {zeros, where, b.reshape(op.in(0), {rows, all})}, ScatterAttrs{1, Reduction::Add});
+  ValueId y =
+      b.create(OpKind::ScatterElements, {zeros, where, b.reshape(op.in(0), {rows, all})}, ScatterAttrs{1, Reduction::Add});
   std::vector<Dim> out{op.sizes(0)[0], channels};
   for (int64_t d : padded) out.emplace_back(d);
   y = b.reshape(y, std::move(out));

@@ -9,7 +9,8 @@ namespace {
 
 bool needs(Op& op, size_t i, TypeKind kind) {
   if (op.has(i) && op.type(i).kind == kind) return true;
-  return op.fail(Code::BadType, "input " + std::to_string(i) + " must be " + (kind == TypeKind::Sequence ? "a sequence" : "a tensor") + ", is " + op.show(i));
+  return op.fail(Code::BadType, "input " + std::to_string(i) + " must be " +
+                                    (kind == TypeKind::Sequence ? "a sequence" : "a tensor") + ", is " + op.show(i));
 }
 
 ValueId position(Op& op, size_t i) { return op.has(i) ? op.b.reshape(op.in(i), {}) : ValueId(); }
@@ -39,7 +40,8 @@ void sequence_construct(Op& op) {
 }
 
 void sequence_insert(Op& op) {
-  if (needs(op, 0, TypeKind::Sequence) && needs(op, 1, TypeKind::Tensor)) op.set(0, op.b.create(OpKind::SequenceInsert, {op.in(0), op.in(1), position(op, 2)}));
+  if (needs(op, 0, TypeKind::Sequence) && needs(op, 1, TypeKind::Tensor))
+    op.set(0, op.b.create(OpKind::SequenceInsert, {op.in(0), op.in(1), position(op, 2)}));
 }
 
 void sequence_at(Op& op) {

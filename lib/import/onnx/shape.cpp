@@ -83,7 +83,9 @@ void reshape(Op& op) {
   for (size_t i = 0; i < target->size(); ++i) {
     const auto v = op.dims().constant_value((*target)[i]);
     if (v && *v == 0 && !allow_zero) {
-      if (i >= from.size()) return (void)op.fail(Code::BadShape, "size 0 at axis " + std::to_string(i) + " copies an axis that " + op.show(0) + " does not have");
+      if (i >= from.size())
+        return (void)op.fail(Code::BadShape,
+                             "size 0 at axis " + std::to_string(i) + " copies an axis that " + op.show(0) + " does not have");
       (*target)[i] = from[i];
     } else if (v && *v == -1) {
       if (open) return (void)op.fail(Code::BadShape, "two sizes are -1");
@@ -100,7 +102,8 @@ void reshape(Op& op) {
     } else {
       const auto a = op.dims().constant_value(have), b = op.dims().constant_value(rest);
       if (a && b && *a % *b != 0)
-        return (void)op.fail(Code::BadShape, "cannot reshape " + op.show(0) + ": " + std::to_string(*b) + " does not divide " + std::to_string(*a));
+        return (void)op.fail(Code::BadShape, "cannot reshape " + op.show(0) + ": " + std::to_string(*b) + " does not divide " +
+                                                 std::to_string(*a));
       (*target)[*open] = op.dims().floor_div(have, rest);
     }
   }
@@ -111,7 +114,8 @@ void reshape(Op& op) {
 void flatten(Op& op) {
   const int rank = op.rank(0);
   const int64_t given = op.i("axis", 1), axis = given < 0 ? given + rank : given;
-  if (axis < 0 || axis > rank) return (void)op.fail(Code::BadAttribute, "axis " + std::to_string(given) + " is out of range for " + op.show(0));
+  if (axis < 0 || axis > rank)
+    return (void)op.fail(Code::BadAttribute, "axis " + std::to_string(given) + " is out of range for " + op.show(0));
   const auto& d = op.sizes(0);
   const auto cut = d.begin() + axis;
   op.set(0, op.b.reshape(op.in(0), {op.dims().product({d.begin(), cut}), op.dims().product({cut, d.end()})}));
@@ -172,7 +176,8 @@ void expand(Op& op) {
     if (t == Dim(1)) t = d[i];
   }
   for (Dim t : *target)
-    if (const auto v = op.dims().constant_value(t); v && *v < 0) return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
+    if (const auto v = op.dims().constant_value(t); v && *v < 0)
+      return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
   if (*target == d) return op.set_ref(0, op.ref(0));
   op.set(0, op.b.expand(op.in(0), std::move(*target)));
 }
@@ -191,8 +196,10 @@ void tile(Op& op) {
   }
   if (!repeats) return;
   for (Dim t : *repeats)
-    if (const auto v = op.dims().constant_value(t); v && *v < 0) return (void)op.fail(Code::BadShape, "repeat " + std::to_string(*v) + " is negative");
-  if (std::ranges::all_of(*repeats, [](Dim t) { return t == Dim(1); }) && repeats->size() == op.sizes(0).size()) return op.set_ref(0, op.ref(0));
+    if (const auto v = op.dims().constant_value(t); v && *v < 0)
+      return (void)op.fail(Code::BadShape, "repeat " + std::to_string(*v) + " is negative");
+  if (std::ranges::all_of(*repeats, [](Dim t) { return t == Dim(1); }) && repeats->size() == op.sizes(0).size())
+    return op.set_ref(0, op.ref(0));
   op.set(0, op.b.create(OpKind::Tile, {op.in(0)}, DimsAttrs{std::move(*repeats), false}));
 }
 
@@ -202,7 +209,8 @@ void constant_of_shape(Op& op) {
   if (const AttributeView* a = op.node().attribute("value")) {
     auto data = op.im.load(a->message, "attribute \"value\"", nullptr);
     if (!data) return op.give_up();
-    if (data->elements() != 1 || data->dtype == DType::String) return (void)op.fail(Code::BadAttribute, "the value must be one number");
+    if (data->elements() != 1 || data->dtype == DType::String)
+      return (void)op.fail(Code::BadAttribute, "the value must be one number");
     data->dims.clear();
     value = std::move(*data);
   }
@@ -212,7 +220,8 @@ void constant_of_shape(Op& op) {
     return;
   }
   for (Dim t : *target)
-    if (const auto v = op.dims().constant_value(t); v && *v < 0) return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
+    if (const auto v = op.dims().constant_value(t); v && *v < 0)
+      return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
   op.set(0, op.b.expand(op.b.constant(std::move(value)), std::move(*target)));
 }
 
@@ -256,8 +265,10 @@ void eye_like(Op& op) {
   const auto to = op.has_attr("dtype") ? dtype_from_onnx(static_cast<int>(op.i("dtype", 0) & 0xFFFF)) : op.dtype(0);
   if (!to) return (void)op.fail(Code::BadAttribute, "attribute \"dtype\" is not a known element type");
   const ValueId zero = op.b.scalar(DType::I64, 0), one = op.b.scalar(DType::I64, 1);
-  const ValueId row = op.b.reshape(op.b.create(OpKind::Range, {zero, one}, DimsAttrs{{op.sizes(0)[0]}, false}), {op.sizes(0)[0], Dim(1)});
-  const ValueId column = op.b.create(OpKind::Range, {op.b.scalar(DType::I64, static_cast<double>(-op.i("k", 0))), one}, DimsAttrs{{op.sizes(0)[1]}, false});
+  const ValueId row =
+      op.b.reshape(op.b.create(OpKind::Range, {zero, one}, DimsAttrs{{op.sizes(0)[0]}, false}), {op.sizes(0)[0], Dim(1)});
+  const ValueId column = op.b.create(OpKind::Range, {op.b.scalar(DType::I64, static_cast<double>(-op.i("k", 0))), one},
+                                     DimsAttrs{{op.sizes(0)[1]}, false});
   op.set(0, op.b.cast(op.b.create(OpKind::Eq, {row, column}), *to));
 }
 

@@ -28,7 +28,8 @@ void dft(Op& op) {
     if (!n) return;
     if (n->size() != 1) return (void)op.fail(Code::BadShape, "the length must be one number");
     a.length = (*n)[0];
-    if (const auto v = op.dims().constant_value(a.length); v && *v < 1) return (void)op.fail(Code::BadAttribute, "the length is " + std::to_string(*v) + ", must be >= 1");
+    if (const auto v = op.dims().constant_value(a.length); v && *v < 1)
+      return (void)op.fail(Code::BadAttribute, "the length is " + std::to_string(*v) + ", must be >= 1");
   }
   op.set(0, op.b.create(OpKind::Fft, {op.in(0)}, a));
 }
@@ -45,13 +46,16 @@ void stft(Op& op) {
   } else if (op.has(2) && op.rank(2) == 1) {
     length = op.dims().constant_value(op.sizes(2)[0]);
   }
-  if (!length || *length < 1 || step->size() != 1 || (*step)[0] < 1) return (void)op.fail(Code::BadAttribute, "frame_step and frame_length must be known and positive");
-  if (op.rank(0) != 3 && op.rank(0) != 2) return (void)op.fail(Code::BadShape, "the signal must be [batch, length, 1 or 2]: " + op.show(0));
+  if (!length || *length < 1 || step->size() != 1 || (*step)[0] < 1)
+    return (void)op.fail(Code::BadAttribute, "frame_step and frame_length must be known and positive");
+  if (op.rank(0) != 3 && op.rank(0) != 2)
+    return (void)op.fail(Code::BadShape, "the signal must be [batch, length, 1 or 2]: " + op.show(0));
   ValueId x = op.in(0);
   if (op.rank(0) == 2) x = op.b.reshape(x, {op.sizes(0)[0], op.sizes(0)[1], Dim(1)});
   const Dim frames = op.dims().add(op.dims().floor_div(op.dims().sub(op.sizes(0)[1], Dim(*length)), Dim((*step)[0])), Dim(1));
   const ValueId zero = op.b.scalar(DType::I64, 0), one = op.b.scalar(DType::I64, 1);
-  const ValueId starts = op.b.create(OpKind::Range, {zero, op.b.scalar(DType::I64, static_cast<double>((*step)[0]))}, DimsAttrs{{frames}, false});
+  const ValueId starts =
+      op.b.create(OpKind::Range, {zero, op.b.scalar(DType::I64, static_cast<double>((*step)[0]))}, DimsAttrs{{frames}, false});
   const ValueId within = op.b.create(OpKind::Range, {zero, one}, DimsAttrs{{Dim(*length)}, false});
   const ValueId index = op.b.add(op.b.reshape(starts, {frames, Dim(1)}), within);
   ValueId y = op.b.create(OpKind::Gather, {x, index}, AxisAttrs{1});
@@ -106,7 +110,8 @@ void window(Op& op) {
   Known period;
   period.v.push_back({periodic ? (*size)[0] : op.dims().sub((*size)[0], Dim(1))});
   const ValueId n = op.b.cast(op.im.materialise(op.im.known_value(std::move(period))), DType::F32);
-  const ValueId at = op.b.create(OpKind::Range, {op.b.scalar(DType::F32, 0), op.b.scalar(DType::F32, 1)}, DimsAttrs{*size, false});
+  const ValueId at =
+      op.b.create(OpKind::Range, {op.b.scalar(DType::F32, 0), op.b.scalar(DType::F32, 1)}, DimsAttrs{*size, false});
   const ValueId angle = op.b.div(op.b.mul(at, op.b.scalar(DType::F32, 2 * std::numbers::pi)), n);
   const double a0 = op.row.alpha, a1 = op.row.beta, a2 = a0 + a1 == 1 ? 0 : 0.08;
   ValueId y = op.b.sub(op.b.scalar(DType::F32, a0), op.b.mul(op.b.unary(OpKind::Cos, angle), op.b.scalar(DType::F32, a1)));

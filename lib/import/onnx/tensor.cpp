@@ -55,15 +55,20 @@ void TensorSource::refer(TensorData* data, Bytes b) const {
   data->offset = static_cast<uint64_t>(b.data() - file_->data());
 }
 
-bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t size, const std::string& where, Diagnostics& d, bool* missing) {
+bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t size, const std::string& where, Diagnostics& d,
+                                 bool* missing) {
   const ExternalData& e = t.external_data;
   if (e.malformed || e.location.empty())
-    return d.error(Code::BadTensor, e.malformed ? "offset or length of the external data is not a number" : "the external data name no file", where), false;
+    return d.error(Code::BadTensor,
+                   e.malformed ? "offset or length of the external data is not a number" : "the external data name no file",
+                   where),
+           false;
   auto it = external_.find(e.location);
   if (it == external_.end()) {
     Diagnostics local;
     External external;
-    if (auto file = resolve_external(folder_, e.location, local)) external.file = std::make_shared<const MappedFile>(std::move(*file));
+    if (auto file = resolve_external(folder_, e.location, local))
+      external.file = std::make_shared<const MappedFile>(std::move(*file));
     for (const Diagnostic& item : local.items())
       if (item.code == Code::MissingWeights) external.problem = item.where + ": " + item.message;
       else d.add(item);
@@ -72,12 +77,16 @@ bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t
   External& external = it->second;
   const MappedFile* file = external.file.get();
   if (file && e.length && *e.length != size)
-    return d.error(Code::BadTensor, "the external data have " + std::to_string(*e.length) + " bytes, the shape needs " + std::to_string(size), where), false;
+    return d.error(Code::BadTensor,
+                   "the external data have " + std::to_string(*e.length) + " bytes, the shape needs " + std::to_string(size),
+                   where),
+           false;
   const bool there = file && in_bounds(e.offset, size, file->size());
   if (file && !there && policy_ != MissingWeights::Allow) {
     d.error(Code::MissingWeights,
-            "the external data end at byte " + std::to_string(e.offset + size) + " of " + quote(e.location) + ", which has " + std::to_string(file->size()), where,
-            "the file is cut short or belongs to another model");
+            "the external data end at byte " + std::to_string(e.offset + size) + " of " + quote(e.location) + ", which has " +
+                std::to_string(file->size()),
+            where, "the file is cut short or belongs to another model");
     return false;
   }
   data->file = std::string(e.location);
@@ -101,8 +110,12 @@ void TensorSource::report_missing(Diagnostics& d) const {
   for (const auto& [location, e] : external_) {
     if (e.problem.empty()) continue;
     const std::string message = e.problem + " (" + std::to_string(e.tensors) + " tensors, " + std::to_string(e.bytes) + " bytes)";
-    if (allowed) d.warning(Code::MissingWeights, message, {}, "their shapes are known and their values are not: the model can be compiled, not run");
-    else d.error(Code::MissingWeights, message, {}, "put the weights beside the model, or compile without them: --allow-missing-weights");
+    if (allowed)
+      d.warning(Code::MissingWeights, message, {},
+                "their shapes are known and their values are not: the model can be compiled, not run");
+    else
+      d.error(Code::MissingWeights, message, {},
+              "put the weights beside the model, or compile without them: --allow-missing-weights");
   }
 }
 
@@ -132,7 +145,9 @@ std::optional<TensorData> TensorSource::load(const TensorView& t, const std::str
     if (!load_external(t, &data, *size, where, d, missing)) return std::nullopt;
     return data;
   }
-  const auto wrong_size = [&](uint64_t have) { return bad("holds " + std::to_string(have) + " bytes, the shape needs " + std::to_string(*size)); };
+  const auto wrong_size = [&](uint64_t have) {
+    return bad("holds " + std::to_string(have) + " bytes, the shape needs " + std::to_string(*size));
+  };
   if (t.raw && (!t.raw->empty() || (t.packed.empty() && t.loose.empty()))) {
     if (t.raw->size() != *size) return wrong_size(t.raw->size());
     refer(&data, *t.raw);
@@ -180,10 +195,12 @@ std::optional<TensorData> TensorSource::load_sparse(const SparseTensorView& s, c
   if (!size || *size > static_cast<uint64_t>(kMaxSparseBytes)) return bad("the sparse tensor is too large to be made dense");
   const auto element = static_cast<size_t>(bits(values->dtype) / 8);
   const auto rank = static_cast<int64_t>(s.dims.size());
-  if (element == 0 || values->dims.size() != 1 || indices->dtype != DType::I64) return bad("the sparse tensor has an unsupported form");
+  if (element == 0 || values->dims.size() != 1 || indices->dtype != DType::I64)
+    return bad("the sparse tensor has an unsupported form");
   const int64_t n = values->dims[0];
   const bool linear = indices->dims.size() == 1;
-  if (indices->elements() != (linear ? n : n * rank) || indices->dims.empty() || indices->dims.size() > 2) return bad("the sparse indices do not fit the values");
+  if (indices->elements() != (linear ? n : n * rank) || indices->dims.empty() || indices->dims.size() > 2)
+    return bad("the sparse indices do not fit the values");
   std::vector<std::byte> bytes(*size);
   for (int64_t i = 0; i < n; ++i) {
     int64_t at = 0;
@@ -194,7 +211,8 @@ std::optional<TensorData> TensorSource::load_sparse(const SparseTensorView& s, c
       at = at * s.dims[static_cast<size_t>(k)] + index;
     }
     if (at < 0 || at >= *count) return bad("a sparse index is out of range");
-    std::memcpy(bytes.data() + static_cast<size_t>(at) * element, values->bytes.data() + static_cast<size_t>(i) * element, element);
+    std::memcpy(bytes.data() + static_cast<size_t>(at) * element, values->bytes.data() + static_cast<size_t>(i) * element,
+                element);
   }
   return make_data(values->dtype, s.dims, bytes);
 }

@@ -12,7 +12,8 @@ constexpr int kMaxDepth = 16;
 
 class ValueReader {
  public:
-  ValueReader(TensorSource& source, std::string where, Diagnostics& d) : source_(source), where_(std::move(where)), diagnostics_(d) {}
+  ValueReader(TensorSource& source, std::string where, Diagnostics& d)
+      : source_(source), where_(std::move(where)), diagnostics_(d) {}
 
   std::optional<FileValue> tensor(Bytes b) {
     TensorView view;
@@ -93,7 +94,8 @@ std::optional<FileValue> read_value_file(const std::string& path, TypeKind kind,
   if (!file) return std::nullopt;
   const auto shared = std::make_shared<const MappedFile>(std::move(*file));
   const size_t slash = path.rfind('/');
-  TensorSource source(shared, slash == path.npos ? "." : path.substr(0, slash + 1), slash == path.npos ? path : path.substr(slash + 1), MissingWeights::Refuse);
+  TensorSource source(shared, slash == path.npos ? "." : path.substr(0, slash + 1),
+                      slash == path.npos ? path : path.substr(slash + 1), MissingWeights::Refuse);
   ValueReader reader(source, quote(path), d);
   if (kind == TypeKind::Sequence) return reader.sequence(shared->bytes(), 0);
   if (kind == TypeKind::Optional) return reader.optional(shared->bytes(), 0);

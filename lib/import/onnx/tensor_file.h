@@ -16,7 +16,8 @@ struct FileValue {
   std::vector<FileValue> items;  // of a sequence; of an optional: one, or none when empty
 };
 
-// The file does not say which message it holds: `kind` is that of the graph input or output it belongs to. nullopt with a diagnostic.
+// The file does not say which message it holds: `kind` is that of the graph input or output it belongs to. nullopt with a
+// diagnostic.
 std::optional<FileValue> read_value_file(const std::string& path, TypeKind kind, Diagnostics&);
 
 }  // namespace rlxc::onnx_import

@@ -16,7 +16,12 @@ std::vector<std::string> strings(Op& op, std::string_view name) {
 void string_normalizer(Op& op) {
   StringNormalizeAttrs a;
   const std::string_view change = op.s("case_change_action", "NONE");
-  if (change != "NONE" && !op.choose("case_change_action", change == "LOWER" ? "lower" : change == "UPPER" ? "upper" : change, &a.change)) return;
+  if (change != "NONE" && !op.choose("case_change_action",
+                                     change == "LOWER"   ? "lower"
+                                     : change == "UPPER" ? "upper"
+                                                         : change,
+                                     &a.change))
+    return;
   a.case_sensitive = op.i("is_case_sensitive", 0) != 0;
   a.stopwords = strings(op, "stopwords");
   op.set(0, op.b.create(OpKind::StringNormalize, {op.in(0)}, std::move(a)));
@@ -26,7 +31,8 @@ void string_concat(Op& op) { op.set(0, op.b.create(OpKind::StringConcat, {op.in(
 
 void string_split(Op& op) {
   const ValueId x = op.in(0);
-  const NodeId n = op.b.create_node(OpKind::StringSplit, {&x, 1}, StringSplitAttrs{std::string(op.s("delimiter", "")), op.i("maxsplit", -1)});
+  const NodeId n =
+      op.b.create_node(OpKind::StringSplit, {&x, 1}, StringSplitAttrs{std::string(op.s("delimiter", "")), op.i("maxsplit", -1)});
   for (size_t i = 0; n.valid() && i < op.outputs(); ++i) op.set(i, op.graph().result(n, i));
 }
 

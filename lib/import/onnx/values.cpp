@@ -75,7 +75,8 @@ ValId Importer::bad_value() {
 
 std::optional<TensorData> Importer::load(Bytes tensor_proto, const std::string& place, bool* missing) {
   TensorView view;
-  if (!read_tensor(tensor_proto, &view)) return diagnostics_.error(Code::BadTensor, "the tensor is malformed", place), std::nullopt;
+  if (!read_tensor(tensor_proto, &view))
+    return diagnostics_.error(Code::BadTensor, "the tensor is malformed", place), std::nullopt;
   return source_.load(view, place, diagnostics_, missing);
 }
 
@@ -97,7 +98,9 @@ const TensorData* Importer::given(ValId v) {
   if (fresh) {
     it->second = options_.contents(input, type(v).kind);
     if (it->second && it->second->dtype != type(v).dtype) it->second.reset();
-    if (it->second) diagnostics_.warning(Code::UnboundDim, "shapes depend on its contents: the program is for the given ones only", "input " + quote(module_.text(vals_[v.raw].name)));
+    if (it->second)
+      diagnostics_.warning(Code::UnboundDim, "shapes depend on its contents: the program is for the given ones only",
+                           "input " + quote(module_.text(vals_[v.raw].name)));
   }
   return it->second ? &*it->second : nullptr;
 }
@@ -117,7 +120,8 @@ const Known* Importer::known(ValId v) {
 
 std::string Importer::fresh_name(std::string_view base) {
   std::string name(base);
-  for (int i = 1; !frame().leaf_names.insert(module_.symbol(name).raw).second; ++i) name = std::string(base) + "_" + std::to_string(i);
+  for (int i = 1; !frame().leaf_names.insert(module_.symbol(name).raw).second; ++i)
+    name = std::string(base) + "_" + std::to_string(i);
   return name;
 }
 
@@ -159,14 +163,16 @@ ValueId Importer::materialise(ValId id) {
     }
     const TypeId type = v.type;
     const OpKind kind = literal ? OpKind::Constant : OpKind::Param;
-    made = f.graph->result(f.graph->make_node(kind, {}, module_.attrs.intern(DataAttrs{t.id}), {&type, 1}, {}, b.insertion_point()));
+    made =
+        f.graph->result(f.graph->make_node(kind, {}, module_.attrs.intern(DataAttrs{t.id}), {&type, 1}, {}, b.insertion_point()));
     const std::string_view name = module_.text(v.name);
     if (!literal) f.graph->set_value_name(made, module_.symbol(fresh_name(name.empty() ? "weight" : name)));
     else if (v.name.valid()) f.graph->set_value_name(made, v.name);
   } else {
     const Known& k = knowns_[v.known];
     bool exact = true;
-    const bool all_constant = std::ranges::all_of(k.v, [&](const Num& n) { return n.is_real || module_.dims.constant_value(n.num).has_value(); });
+    const bool all_constant =
+        std::ranges::all_of(k.v, [&](const Num& n) { return n.is_real || module_.dims.constant_value(n.num).has_value(); });
     if (all_constant) {
       TensorData data = constant_from(k, module_.dims, &exact);
       if (exact) made = b.constant(std::move(data));
