@@ -159,8 +159,9 @@ bool lower_rope(const Node& node) {
       return o;
     };
     // Tables [..., seq, half or rotated]: leading axes are batch, then heads.
-    auto table = [&](size_t i) {
+    auto table = [&](size_t i, const std::string& name, bool of_second) {
       Operand o = s.in(i);
+      o.name = name;
       const auto d = node.dims(i);
       Dims wide(4, 0);
       auto put = [&](size_t axis, size_t own) {
@@ -171,16 +172,16 @@ bool lower_rope(const Node& node) {
       if (d.size() == 3) put(0, 0);
       if (d.size() == 4) put(0, 0), put(1, 1);
       if (!halves && !t.equal(d.back(), half)) wide[3] = 2;
-      if (!(d.back() == 1)) o.strides = wide;
-      else wide[3] = 0, o.strides = wide;
+      if (d.back() == 1) wide[3] = 0;
+      else if (of_second && !t.equal(d.back(), half)) o.offset = second;  // a table of full width has both elements' angles
+      o.strides = wide;
       return o;
     };
     Operand x0 = source("first", 0), x1 = source("second", second);
-    Operand cos = table(1), sin = table(2);
-    cos.name = "cosine", sin.name = "sine";
+    Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true), s1 = table(2, "sine_second", true);
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
-    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> { return {v[0] * v[2] - v[1] * v[3], v[1] * v[2] + v[0] * v[3]}; };
-    kernel::build_map(s.builder(), {space, {x0, x1, cos, sin}, {y0, y1}, body}, node.mapping());
+    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> { return {v[0] * v[2] - v[1] * v[3], v[1] * v[4] + v[0] * v[5]}; };
+    kernel::build_map(s.builder(), {space, {x0, x1, c0, s0, c1, s1}, {y0, y1}, body}, node.mapping());
     s.finish();
   }
   const Dim rest = t.sub(head_dim, rotated);
