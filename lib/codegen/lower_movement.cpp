@@ -174,7 +174,9 @@ bool lower_rope(const Node& node) {
     Operand cos = table(1), sin = table(2);
     cos.name = "cosine", sin.name = "sine";
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
-    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> { return {v[0] * v[2] - v[1] * v[3], v[1] * v[2] + v[0] * v[3]}; };
+    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> {
+      return {v[0] * v[2] - v[1] * v[3], v[1] * v[2] + v[0] * v[3]};
+    };
     kernel::build_map(s.builder(), {space, {x0, x1, cos, sin}, {y0, y1}, body}, node.mapping());
     s.finish();
   }

@@ -9,8 +9,11 @@ void write_cpu(const LirModule& lir, const MakeFile& make_file, Diagnostics& d) 
   const auto package = codegen::make_package(lir, c_identifier(lir.module->name), codegen::CapabilityRow{}, d);
   if (!package) return;
   const CpuPackageOptions options;
-  for (const TextFile& f : write_cpu_package(*package, options)) make_file(f.name, [&](OutputFile& out) { out.write(f.content); });
-  make_file(weights_file(*package), [&](OutputFile& out) { write_weights(*package, options, [&](std::span<const std::byte> bytes) { return out.write(bytes); }); });
+  for (const TextFile& f : write_cpu_package(*package, options))
+    make_file(f.name, [&](OutputFile& out) { out.write(f.content); });
+  make_file(weights_file(*package), [&](OutputFile& out) {
+    write_weights(*package, options, [&](std::span<const std::byte> bytes) { return out.write(bytes); });
+  });
 }
 
 struct Row {

@@ -119,7 +119,7 @@ std::vector<eval::HostValue> run_module(std::unique_ptr<Module> m, const std::ve
 }
 
 void check_module(std::unique_ptr<Module> m, uint64_t seed) {
-  const auto inputs = rlxc::testing::random_inputs(*m, seed);
+  const auto inputs = eval::random_inputs(*m, rlxc::testing::equivalence_options(*m, seed));
   Diagnostics d;
   const auto expected = eval::evaluate(*m, inputs, d);
   REQUIRE_MESSAGE(expected.has_value(), d.text());
