@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
   Options o;
   apply_environment(o, [](const char* name) -> const char* { return std::getenv(name); });
   RunRequest run;
+  CalibrateRequest calibration;
   std::vector<std::string> bind, emit, disabled;
   std::string engine = "kernels", topic, name, stage = "lir", csv;
   uint64_t capacity = 0;
@@ -133,6 +134,15 @@ int main(int argc, char** argv) {
   run_app->add_option("--min-cosine", run.min_cosine, "judge float outputs by cosine similarity instead of the tolerances")->type_name("C");
   run_app->footer("Example: rlxc run model.onnx --data test_data_set_0 --rtol 1e-3 --atol 1e-4");
 
+  CLI::App* calibrate = app.add_subcommand("calibrate", "evaluate a model on sample data and write the record of scales for --calibration");
+  add_model_flags(calibrate, o, bind);
+  calibrate->add_option("--data", calibration.data, "folders of samples, as of rlxc run")->required()->type_name("DIR");
+  calibrate->add_option("--output,-o", o.output, "file to write, or - for standard output")->required()->type_name("FILE");
+  calibrate->add_option("--method", calibration.method, "range of an activation: all values, all but the outermost, or least error")
+      ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}))->capture_default_str();
+  calibrate->add_option("--percentile", calibration.percentile, "of method percentile: how much of the values stays inside")->capture_default_str();
+  calibrate->footer("Example: rlxc calibrate model.onnx --data samples/ -o record.json && rlxc compile model.onnx --calibration record.json -o out/");
+
   CLI::App* check = app.add_subcommand("check", "list everything in a model that a target cannot run");
   add_model_flags(check, o, bind);
   check->add_option("--target,-t", o.targets, "targets, or all")->delimiter(',');
@@ -143,6 +153,7 @@ int main(int argc, char** argv) {
   inspect->add_option("--target,-t", o.targets, "target whose pipeline runs");
   inspect->add_option("--stage", stage, "hir (as read), mir (before the passes), lir (after them)")->check(CLI::IsMember({"hir", "mir", "lir"}))->capture_default_str();
   inspect->add_flag("--after-each", after_each, "print the graph after every pass that changed it");
+  inspect->add_flag("--json", json, "print a JSON graph, which rlxc compile reads");
 
   CLI::App* plan = app.add_subcommand("plan", "place buffers of a CSV file (id, lower, upper, size) in one arena");
   plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
@@ -175,8 +186,9 @@ int main(int argc, char** argv) {
   ExitCode code = ExitCode::Ok;
   if (*compile) code = compile_command(o, terminal);
   else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
+  else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
   else if (*check) code = check_command(o, terminal);
-  else if (*inspect) code = inspect_command(o, stage, after_each, terminal);
+  else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);
   else if (*plan) code = plan_command(csv, capacity, terminal);
   else if (*list) code = list_command(topic, json, matrix);
   else if (*schema) code = schema_command(name, terminal);

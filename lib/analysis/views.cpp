@@ -17,6 +17,13 @@ std::optional<Dim> narrow_offset(const Graph& g, NodeId n) {
   return offset;
 }
 
+constexpr size_t kFewReaders = 16;
+
+bool takes_rows_at_a_distance(const Graph& g, Graph::Use use) {
+  if (g.op(use.user) == OpKind::Attention) return use.index < 3 && g.attrs<AttentionAttrs>(use.user).layout == AttentionLayout::Packed;
+  return g.op(use.user) == OpKind::Rope && use.index == 0 && g.attrs<RopeAttrs>(use.user).layout == AttentionLayout::Packed;
+}
+
 bool keeps_order(const Graph& g, NodeId n) {
   const auto& perm = g.attrs<PermAttrs>(n).perm;
   const auto dims = g.dims(g.operand(n, 0));
@@ -31,6 +38,22 @@ bool keeps_order(const Graph& g, NodeId n) {
 
 }  // namespace
 
+bool is_row_part(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Narrow || narrow_offset(g, n)) return false;
+  const ValueId v = g.result(n);
+  const int width = bits(g.dtype(v));
+  if (g.attrs<NarrowAttrs>(n).axis != g.rank(v) - 1 || width == 0 || width % 8 != 0) return false;
+  if (g.use_count(v) == 0 || g.use_count(v) > kFewReaders) return false;
+  for (const auto use : g.uses(v))
+    if (!takes_rows_at_a_distance(g, use)) return false;
+  return true;
+}
+
+Dim row_distance(const Graph& g, ValueId v) {
+  const NodeId n = g.def(v);
+  return g.dims(is_row_part(g, n) ? g.operand(n, 0) : v).back();
+}
+
 std::optional<View> view_of(const Graph& g, NodeId n) {
   const auto whole = [&](bool is_view) { return is_view ? std::optional<View>({g.operand(n, 0), Dim(0)}) : std::nullopt; };
   switch (g.op(n)) {
@@ -41,6 +64,10 @@ std::optional<View> view_of(const Graph& g, NodeId n) {
     case OpKind::Concat: return whole(g.operands(n).size() == 1);
     case OpKind::Narrow:
       if (auto offset = narrow_offset(g, n)) return View{g.operand(n, 0), *offset};
+      if (is_row_part(g, n)) {
+        DimTable& dims = g.module().dims;
+        return View{g.operand(n, 0), dims.mul(g.attrs<NarrowAttrs>(n).start, Dim(bits(g.dtype(g.operand(n, 0))) / 8))};
+      }
       return std::nullopt;
     default: return std::nullopt;
   }

@@ -1,4 +1,5 @@
-// Which results are other names for bytes that already exist: reshapes, contiguous slices, transposes of size-1 axes.
+// Which results are other names for bytes that already exist: reshapes, contiguous slices, parts of rows for readers that step over
+// the rest of each row, transposes of size-1 axes.
 #pragma once
 #include <optional>
 
@@ -11,7 +12,13 @@ struct View {
   Dim byte_offset;
 };
 
-// The view that the node's first result is, or nullopt if it moves or computes bytes. O(rank).
+// Is the node a part of each row of its operand, that only operations read which take rows at any distance? Then it is a view.
+// O(rank + uses).
+bool is_row_part(const Graph&, NodeId);
+// Elements from one row (position of the last axis) of v to the next: its last size, or that of the value it is a row part of.
+Dim row_distance(const Graph&, ValueId v);
+
+// The view that the node's first result is, or nullopt if it moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);
 
 // For every value the value that owns its bytes (itself unless a view) and the offset into it, in bytes. O(values).

@@ -1,6 +1,7 @@
 // Attention in every layout: strides for one builder.
 #include <cmath>
 
+#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/attention.h"
 
@@ -24,6 +25,14 @@ Dims strides_of(Scope& s, const View& v, AttentionLayout layout, bool transposed
   return {h * n * d, n * d, d, 1};
 }
 
+// Operand i, of which the rows of the packed layout may be parts of longer rows.
+Operand rows_of(Scope& s, const Node& node, size_t i, const View& v, AttentionLayout layout, bool transposed) {
+  Operand o = s.in(i);
+  o.strides = strides_of(s, v, layout, transposed);
+  if (layout == AttentionLayout::Packed) set_row_distance(s, node, i, &o);
+  return o;
+}
+
 }  // namespace
 
 bool lower_attention(const Node& node) {
@@ -43,9 +52,9 @@ bool lower_attention(const Node& node) {
   kernel::AttentionSpec spec;
   spec.batch = s.size(q.batch), spec.heads = s.size(q.heads), spec.queries = s.size(q.length), spec.keys = s.size(k.length);
   spec.group = *heads / *groups, spec.width = *width, spec.value_width = *value_width;
-  spec.q = s.in(0), spec.q.strides = strides_of(s, q, a.layout, false);
-  spec.k = s.in(1), spec.k.strides = strides_of(s, k, a.layout, transposed);
-  spec.v = s.in(2), spec.v.strides = strides_of(s, v, a.layout, false);
+  spec.q = rows_of(s, node, 0, q, a.layout, false);
+  spec.k = rows_of(s, node, 1, k, a.layout, transposed);
+  spec.v = rows_of(s, node, 2, v, a.layout, false);
   if (node.has(3)) spec.mask = s.in(3, std::vector<Dim>{q.batch, q.heads, q.length, k.length});
   spec.mask_is_bias = a.mask == MaskKind::Bias;
   spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;

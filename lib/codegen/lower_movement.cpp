@@ -153,6 +153,11 @@ bool lower_rope(const Node& node) {
       o.name = name, o.strides = strides(s, step), o.offset = offset;
       return o;
     };
+    auto source = [&](const std::string& name, const Index& offset) {
+      Operand o = part(s.in(0), name, offset);
+      if (packed) set_row_distance(s, node, 0, &o);
+      return o;
+    };
     // Tables [..., seq, half or rotated]: leading axes are batch, then heads.
     auto table = [&](size_t i) {
       Operand o = s.in(i);
@@ -170,7 +175,7 @@ bool lower_rope(const Node& node) {
       else wide[3] = 0, o.strides = wide;
       return o;
     };
-    Operand x0 = part(s.in(0), "first", 0), x1 = part(s.in(0), "second", second);
+    Operand x0 = source("first", 0), x1 = source("second", second);
     Operand cos = table(1), sin = table(2);
     cos.name = "cosine", sin.name = "sine";
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
@@ -186,6 +191,7 @@ bool lower_rope(const Node& node) {
   const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
   Operand from = s.in(0), to = s.out();
   from.strides = to.strides = strides(s, 1);
+  if (packed) set_row_distance(s, node, 0, &from);
   from.offset = to.offset = s.size(rotated);
   kernel::build_map(s.builder(), {space, {from}, {to}, identity}, node.mapping());
   return s.finish(), true;

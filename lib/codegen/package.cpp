@@ -241,7 +241,12 @@ class Packager {
         for (const Step& s : *steps) {
           for (Dim d : s.sizes) use(d, s);
           for (const Place& p : s.places) use(p.offset, s);
+          use(s.body_arena, s);
+          use(s.held, s);
         }
+    for (const Port& out : p_.outputs)
+      for (Dim d : m_.main().dims(out.value)) use(d, {});
+    for (Dim d : {p_.arena_bytes, p_.held_bytes, p_.scratch_bytes}) use(d, {});
     for (const auto& [name, node] : unknown)
       diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target needs sizes that follow from those of the inputs; \"" + name + "\" does not", node);
     used.insert(known.begin(), known.end());

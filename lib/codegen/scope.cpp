@@ -1,5 +1,6 @@
 #include "codegen/scope.h"
 
+#include "analysis/views.h"
 #include "kernel/simplify.h"
 
 namespace rlxc::codegen {
@@ -86,6 +87,16 @@ std::vector<std::pair<std::string, DType>> Scope::outputs() {
     names.push_back({"y" + std::to_string(i), node_.result_dtype(i)});
   }
   return names;
+}
+
+void set_row_distance(Scope& s, const Node& node, size_t i, Operand* o) {
+  const Dim distance = row_distance(node.graph, node.in(i));
+  const auto d = node.dims(i);
+  if (distance == d[2]) return;
+  const Expr row = s.size(distance).in(s.kernel()), batch = s.size(d[0]).in(s.kernel()), rows = s.size(d[1]).in(s.kernel());
+  o->strides[0] = rows * row;
+  o->strides[2] = row;
+  o->extent = (batch * rows - 1) * row + s.size(d[2]).in(s.kernel());
 }
 
 void Scope::may_alias() {

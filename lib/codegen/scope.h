@@ -76,4 +76,7 @@ class Scope {
   std::vector<std::pair<Dim, Expr>> sizes_;
 };
 
+// Strides {batch, heads, rows, ..} of a packed operand [B,S,N] that may be a part of each row of a wider value.
+void set_row_distance(Scope&, const Node&, size_t i, Operand*);
+
 }  // namespace rlxc::codegen

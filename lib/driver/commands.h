@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/calibrate.h"
 #include "driver/options.h"
 #include "driver/run.h"
 #include "support/diagnostics.h"
@@ -17,8 +18,10 @@ std::string_view version();
 
 ExitCode compile_command(const Options&, Terminal);
 ExitCode run_command(const Options&, const RunRequest&, Terminal);
+ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
 ExitCode check_command(const Options&, Terminal);
-ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, Terminal);
+// `json`: the graph of the stage in the form that `compile` reads.
+ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, bool json, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal);
 ExitCode list_command(const std::string& topic, bool json, bool matrix);
 ExitCode schema_command(const std::string& name, Terminal);

@@ -108,6 +108,7 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   }
   if (o.stop_after == "hir") return true;
   for (const PipelinePart& part : parts) {
+    if (part.name == o.stop_before) break;
     std::vector<const PassInfo*> passes;
     if (!find_passes(part.passes, &passes, d)) return false;
     compact_sparse(m);
@@ -134,6 +135,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   }
   const auto pass_opts = pass_options(o, d);
   if (!pass_opts) return std::nullopt;
+  if (!o.calibration.empty() && !check_calibrated_model(o.calibration, model.content_hash, d)) return std::nullopt;
   Compiled out;
   out.target = target;
   out.options = *pass_opts;

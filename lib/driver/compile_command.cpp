@@ -148,6 +148,12 @@ ExitCode run_command(const Options& o, const RunRequest& run, Terminal t) {
   return d.ok() ? code : reported;
 }
 
+ExitCode calibrate_command(const Options& o, const CalibrateRequest& request, Terminal t) {
+  Diagnostics d(o.input);
+  if (const auto record = calibrate(o, request, d)) write_file(o.output, calibration_json(*record), d);
+  return print_diagnostics(d, t);
+}
+
 ExitCode check_command(const Options& o, Terminal t) {
   Diagnostics d(o.input);
   std::vector<std::string> targets = o.targets;

@@ -73,4 +73,12 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
   return d.ok();
 }
 
+bool check_calibrated_model(const std::string& path, std::string_view model, Diagnostics& d) {
+  const auto j = read_object(path, "rlxc-calibration", d);
+  if (!j) return false;
+  const auto of = j->find("model");
+  if (of == j->end() || *of == model) return true;
+  return d.error(Code::BadCalibration, path + " was made from another model", {}, "make it again with `rlxc calibrate`"), false;
+}
+
 }  // namespace rlxc

@@ -9,5 +9,7 @@ namespace rlxc {
 
 bool read_precision_map(const std::string& path, PrecisionClassMap*, Diagnostics&);
 bool read_calibration(const std::string& path, CalibrationRecord*, Diagnostics&);
+// False when the record names the model it was made from, and that is not the model with this hash (LoadedModel::content_hash).
+bool check_calibrated_model(const std::string& path, std::string_view model, Diagnostics&);
 
 }  // namespace rlxc

@@ -1,5 +1,6 @@
 // The commands that show: inspect, list, plan, schema, explain, completion.
 #include <algorithm>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 
@@ -13,8 +14,10 @@
 #include "plan/csv.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
+#include "report/graph_json.h"
 #include "support/json_writer.h"
 #include "support/mapped_file.h"
+#include "support/output_file.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -59,21 +62,30 @@ std::string operand_range(OpKind k) {
 
 }  // namespace
 
-ExitCode inspect_command(const Options& o, const std::string& stage, bool after_each, Terminal t) {
+ExitCode inspect_command(const Options& o, const std::string& stage, bool after_each, bool json, Terminal t) {
   Diagnostics d(o.input);
   auto model = load_model(o, d);
   if (!model) return print_diagnostics(d, t);
+  const auto show = [&](const Module& m, bool origins) {
+    if (!json) {
+      std::cout << print(m, {.full_data = false, .origins = origins});
+    } else if (auto out = OutputFile::create("-", d)) {
+      JsonWriter w(*out);
+      report::write_graph(m, w, {std::filesystem::path(o.input).filename().string(), "", false, "", std::string(version())});
+      out->commit();
+    }
+  };
   if (stage == "hir") {
-    std::cout << print(*model->module);
+    show(*model->module, false);
     return print_diagnostics(d, t);
   }
   Options stop = o;
   if (stage == "mir") stop.stop_after = "mir";
   const StageSink sink = [&](std::string_view name, bool changed, const Module& m) {
-    if (after_each && changed && name != "lir") std::cout << "// after " << name << "\n" << print(m, {.full_data = false, .origins = true});
+    if (after_each && !json && changed && name != "lir") std::cout << "// after " << name << "\n" << print(m, {.full_data = false, .origins = true});
   };
   auto compiled = compile(std::move(*model), o.targets.front(), stop, sink, d);
-  if (compiled) std::cout << print(*compiled->lir.module, {.full_data = false, .origins = true});
+  if (compiled) show(*compiled->lir.module, true);
   return print_diagnostics(d, t);
 }
 

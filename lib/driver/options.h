@@ -32,6 +32,7 @@ struct Options {
   std::vector<std::string> passes;          // replaces the pipeline of the target; empty: that pipeline
   std::set<std::string, std::less<>> disabled_passes;
   std::string stop_after;                   // a pass, or the stages hir, mir
+  std::string stop_before;                  // a part of the pipeline ("quantise"): it and the later ones do not run
   int64_t bisect_limit = -1;                // run only so many passes; -1: all
 
   std::string dump;                         // folder (or a file, if it does not end in '/') of the text of every stage; empty: none

@@ -8,12 +8,14 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
     parts.push_back({name, std::move(passes), repeat});
   };
   // HIR blocks become tensor operations.
-  add("lower", {"lower_hir"});
+  add("lower", {"lower_hir", "lower_sequence_loops"});
   // One spelling per meaning: no dead nodes, no constant subexpressions, no identities, no duplicates.
   add("clean", {"dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Exporter idioms become what the author wrote.
-  add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm", "recognise_rope",
-                    "recognise_attention", "fold_conv_bias", "fold_batch_norm", "fold_scale"});
+  add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
+                    "recognise_group_norm", "recognise_rope", "recognise_attention"});
+  // What is constant around a product goes into its weights.
+  add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Quantisation and precision see whole operations, before they are fused.
   std::vector<std::string_view> quantise{"quantise_contractions", "constant_folding"};

@@ -12,6 +12,7 @@
 #include "support/golden.h"
 #include "support/random_graph.h"
 #include "support/same_results.h"
+#include "support/same_results.h"
 #include "support/temp_dir.h"
 #include "target/process.h"
 

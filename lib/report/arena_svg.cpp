@@ -156,7 +156,7 @@ class ArenaPicture {
     const uint64_t columns = step_of_.size() - 1;
     for (uint64_t c = 0; c <= columns; c += std::max<uint64_t>(1, tick(columns, false)))
       svg.text("small", x(static_cast<double>(c)), kTop + kPlotHeight + 16, std::to_string(step_of_[c]));
-    svg.text("label", kLeft + kPlotWidth / 2 - 80, kTop + kPlotHeight + 38, "step of the schedule (weights left out)");
+    svg.text("label", kLeft + kPlotWidth / 2 - 80, kTop + kPlotHeight + 48, "step of the schedule (weights left out)");
   }
 
   std::string tooltip(const Block& b) const {

@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kBendWidth = 10;
 constexpr int kSweeps = 6;
+constexpr size_t kDriftRows = 8;
 
 // A node or the bend of an edge.
 struct Item {
@@ -29,6 +30,7 @@ class Arranger {
         for (size_t l = rows_.size(); l-- > 0;) place(rows_[l], &Item::below, sweep + 2 < kSweeps);
       }
     }
+    straighten();
     write_back();
   }
 
@@ -122,6 +124,26 @@ class Arranger {
         item.x = x + (item.width + gap_) / 2;
         x += item.width + gap_;
       }
+    }
+  }
+
+  // Rows of a deep graph drift sideways, each a little beside the last. Shifting whole rows by the mean of the centres around them
+  // takes the drift out and leaves the shape of each place as it is.
+  void straighten() {
+    std::vector<double> sum(rows_.size() + 1);
+    for (size_t l = 0; l < rows_.size(); ++l) {
+      double low = 0, high = 0;
+      for (size_t k = 0; k < rows_[l].size(); ++k) {
+        const Item& i = items_[rows_[l][k]];
+        low = k == 0 ? i.x - i.width / 2 : std::min(low, i.x - i.width / 2);
+        high = k == 0 ? i.x + i.width / 2 : std::max(high, i.x + i.width / 2);
+      }
+      sum[l + 1] = sum[l] + (low + high) / 2;
+    }
+    for (size_t l = 0; l < rows_.size(); ++l) {
+      const size_t reach = std::min({kDriftRows, l, rows_.size() - 1 - l});
+      const double centre = (sum[l + reach + 1] - sum[l - reach]) / static_cast<double>(2 * reach + 1);
+      for (uint32_t i : rows_[l]) items_[i].x -= centre;
     }
   }
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "analysis/cost.h"
 #include "passes/runner.h"
 #include "report/dispatch.h"
 #include "report/fusion.h"
@@ -71,7 +72,13 @@ TEST_CASE("the lists of the fusion report add up to its summary") {
       CHECK(f.module->graph(h.graph).def(h.value) == h.from);
       CHECK_FALSE(h.to.empty());
     }
-    check_schema("fusion", json([&](JsonWriter& out) { report::write_fusion(r, out, kContext); }));
+    int64_t traffic = 0;
+    for (const report::LaunchFacts::Launch& l : facts.launches) {
+      const Cost cost = node_cost(f.module->graph(l.graph), l.node);
+      traffic += cost.bytes_read + cost.bytes_written;
+    }
+    CHECK(traffic == r.after.traffic);
+    if (seed == 0) check_schema("fusion", json([&](JsonWriter& out) { report::write_fusion(r, out, kContext); }));
   }
 }
 

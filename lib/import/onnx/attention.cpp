@@ -267,7 +267,7 @@ void linear_attention(Op& op) {
     if (!operands[i].valid()) return;
     Type type = op.graph().type(operands[i]);
     if (i > 0) type.dims.erase(type.dims.begin() + 1);
-    x.push_back(body.input("", std::move(type)));
+    x.push_back(body.input("x" + std::to_string(i), std::move(type)));
   }
   ValueId state = x[0], value = x[3];
   if (gated) state = body.mul(state, body.unary(OpKind::Exp, x[4]));

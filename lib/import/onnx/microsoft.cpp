@@ -154,6 +154,7 @@ void multi_head_attention(Op& op) {
 void group_query_attention(Op& op) {
   const int64_t heads = op.i("num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
   if (!attention_heads(op, heads) || !attention_heads(op, kv_heads)) return;
+  if (!op.has(5)) return (void)op.fail(Code::BadArity, "the lengths are absent");
   if (op.rank(0) != 3 || heads % kv_heads != 0) return (void)op.fail(Code::BadShape, "needs q [batch, length, hidden], and num_heads a multiple of kv_num_heads");
   DimTable& dims = op.dims();
   const Dim length = op.sizes(0)[1];

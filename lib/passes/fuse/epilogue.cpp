@@ -4,18 +4,40 @@ namespace rlxc::fuse {
 
 using namespace match;
 
-std::optional<EpilogueMatch> match_epilogue(const Graph& g, ValueId v) {
-  const NodeId n = g.only_user(v);
-  if (!n.valid() || n == g.terminator() || !has_trait(g.op(n), kActivation) || g.dtype(g.result(n)) != g.dtype(v)) return std::nullopt;
-  EpilogueMatch m{n, {true, g.op(n), 0, 0}};
+namespace {
+
+constexpr int kReaders = 8;
+
+std::optional<Epilogue> describe(const Graph& g, NodeId n, DType t) {
+  if (n == g.terminator() || !has_trait(g.op(n), kActivation) || g.dtype(g.result(n)) != t) return std::nullopt;
+  Epilogue e{true, g.op(n), 0, 0};
   const Attrs& a = g.module().attrs[g.attr_id(n)];
-  if (const auto* p = std::get_if<AlphaBetaAttrs>(&a)) m.act.alpha = p->alpha, m.act.beta = p->beta;
-  else if (const auto* c = std::get_if<ClampAttrs>(&a)) m.act.alpha = c->min, m.act.beta = c->max;
+  if (const auto* p = std::get_if<AlphaBetaAttrs>(&a)) e.alpha = p->alpha, e.beta = p->beta;
+  else if (const auto* c = std::get_if<ClampAttrs>(&a)) e.alpha = c->min, e.beta = c->max;
   else if (!std::holds_alternative<NoAttrs>(a)) return std::nullopt;
-  return m;
+  return e;
 }
 
-bool allowed(const PassContext& ctx, const Epilogue& e) { return ctx.target.epilogues.test(static_cast<size_t>(e.op)); }
+}  // namespace
+
+std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId root, std::string_view pattern, PassContext& ctx) {
+  const auto decline = [&](std::string_view reason, std::string detail, std::string hint) {
+    ctx.decisions.push_back(declined(g, pattern, root, reason, std::move(detail), std::move(hint)));
+    return std::nullopt;
+  };
+  int looked_at = 0;
+  for (const auto use : g.uses(v)) {
+    if (++looked_at > kReaders) break;
+    const auto e = describe(g, use.user, g.dtype(v));
+    if (!e) continue;
+    if (!g.has_one_use(v))
+      return decline(g.is_output(v) ? "graph_output" : "multi_consumer", std::string(name(e->op)) + " is one of " + std::to_string(g.use_count(v)) + " readers", "read the value only through the activation");
+    if (!ctx.target.epilogues.test(static_cast<size_t>(e->op)))
+      return decline("epilogue_unsupported", std::string(name(e->op)) + " is no epilogue of target " + ctx.target.name, "");
+    return EpilogueMatch{use.user, *e};
+  }
+  return std::nullopt;
+}
 
 std::optional<ResidualMatch> match_residual(const Graph& g, ValueId v) {
   const NodeId n = g.only_user(v);

@@ -4,13 +4,14 @@
 
 namespace rlxc::fuse {
 
-// The only reader of `v` if it is an activation of it: that node and its description.
+// An activation: its node and its description.
 struct EpilogueMatch {
   NodeId node;
   Epilogue act;
 };
-std::optional<EpilogueMatch> match_epilogue(const Graph&, ValueId v);
-bool allowed(const PassContext&, const Epilogue&);
+// The epilogue that `v`, computed by `root`, ends with on the target. Records why not: an activation that the target lacks, or that
+// is not the only reader of v. O(1): the first readers are looked at.
+std::optional<EpilogueMatch> take_epilogue(const Graph&, ValueId v, NodeId root, std::string_view pattern, PassContext&);
 
 // The only reader of `v` if it adds a value of the same type to it: that node and the value.
 struct ResidualMatch {

@@ -17,14 +17,10 @@ int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
     value = g.result(r->node);
     members.push_back(r->node);
   }
-  if (const auto e = match_epilogue(g, value)) {
-    if (allowed(ctx, e->act)) {
-      act = e->act;
-      value = g.result(e->node);
-      members.push_back(e->node);
-    } else {
-      ctx.decisions.push_back(declined(g, "conv_bias_act", n, "epilogue_unsupported", std::string(name(e->act.op)) + " is no epilogue of target " + ctx.target.name));
-    }
+  if (const auto e = take_epilogue(g, value, n, "conv_bias_act", ctx)) {
+    act = e->act;
+    value = g.result(e->node);
+    members.push_back(e->node);
   }
   if (members.size() == 1) return 0;
   Builder b(g, nullptr, g.def(value));

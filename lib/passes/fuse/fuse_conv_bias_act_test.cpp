@@ -50,6 +50,7 @@ TEST_CASE("fuse_conv_bias_act: what is read elsewhere, broadcast or unsupported 
     return std::vector{y, b.unary(OpKind::Relu, y)};
   });
   CHECK(output.left() == "conv relu");
+  CHECK(output.first_decline() == "graph_output");
   const Rewrite broadcast(kPass, [](Builder& b) {
     return std::vector{b.add(conv(b, f32_input(b, "x", {1, 4, 5, 5}), "w"), f32_input(b, "r", {2, 4, 5, 5}))};
   });

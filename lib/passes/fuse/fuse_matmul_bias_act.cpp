@@ -90,14 +90,10 @@ class MatMulEpilogue {
       take(r->node, last);
       any = true;
     }
-    if (const auto e = match_epilogue(g_, last.value)) {
-      if (allowed(ctx_, e->act)) {
-        last.act = e->act;
-        take(e->node, last);
-        any = true;
-      } else {
-        decline(n, "epilogue_unsupported", std::string(name(e->act.op)) + " is no epilogue of target " + ctx_.target.name);
-      }
+    if (const auto e = take_epilogue(g_, last.value, n, "matmul_bias_act", ctx_)) {
+      last.act = e->act;
+      take(e->node, last);
+      any = true;
     }
     const bool use_ahead = reshaped && (ahead.residual.valid() || ahead.act.has || (ahead.bias.valid() && !t.bias.valid()));
     const Tail& final = reshaped && !use_ahead ? t : last;

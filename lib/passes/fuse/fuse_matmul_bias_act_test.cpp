@@ -70,6 +70,7 @@ TEST_CASE("fuse_matmul_bias_act: a product or a sum that is an output keeps its 
     return std::vector{y, b.unary(OpKind::Relu, y)};
   });
   CHECK(sum.left() == "fused_matmul_bias_act relu");
+  CHECK(sum.first_decline() == "graph_output");
 }
 
 TEST_CASE("fuse_matmul_bias_act: a sum that is larger than the product stays") {

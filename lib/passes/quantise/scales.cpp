@@ -32,7 +32,7 @@ void ValueRange::count(const std::vector<double>& values) {
   bins_.resize(kBins);
   const double width = high_ - low_;
   for (double x : values) {
-    if (!std::isfinite(x)) continue;
+    if (!std::isfinite(x) || x == 0) continue;
     const int bin = width > 0 ? static_cast<int>((x - low_) / width * kBins) : 0;
     ++bins_[static_cast<size_t>(std::clamp(bin, 0, kBins - 1))];
     ++total_;

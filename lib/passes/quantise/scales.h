@@ -18,6 +18,7 @@ enum class RangeMethod : uint8_t {
 std::optional<RangeMethod> range_method_from_name(std::string_view);  // "minmax", "percentile", "entropy", "mse"
 
 // Finite values of a tensor over all samples: first their ends, then how often each of kBins equal stretches between them occurs.
+// Zeros do not count there: they are exact in every range, and the many of a rectified tensor would outweigh all else.
 class ValueRange {
  public:
   static constexpr int kBins = 2048;

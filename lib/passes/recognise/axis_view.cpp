@@ -29,7 +29,7 @@ class Walk {
   }
 
   std::optional<HeadSource> source() const {
-    HeadSource s{value_, 0, Dim(1), scale_};
+    HeadSource s{value_, 0, Dim(1), scale_, part_, part_factor_ ? factors_[*part_factor_].size.size() : 1};
     std::vector<uint32_t> order;
     for (const auto& axis : axes_) order.insert(order.end(), axis.begin(), axis.end());
     std::vector<uint32_t> by_role[4];
@@ -49,12 +49,15 @@ class Walk {
     }
     auto is = [&](Role a, Role b, Role c, Role d) {
       std::vector<uint32_t> want;
-      for (Role r : {a, b, c, d}) want.insert(want.end(), by_role[static_cast<size_t>(r)].begin(), by_role[static_cast<size_t>(r)].end());
+      for (Role r : {a, b, c, d}) {
+        if (r == Role::Head && part_factor_) want.push_back(*part_factor_);
+        want.insert(want.end(), by_role[static_cast<size_t>(r)].begin(), by_role[static_cast<size_t>(r)].end());
+      }
       return want == order;
     };
     if (is(Role::Batch, Role::Row, Role::Head, Role::Element)) s.orders |= kOrderBSHD;
-    if (is(Role::Batch, Role::Head, Role::Row, Role::Element)) s.orders |= kOrderBHSD;
-    if (is(Role::Batch, Role::Head, Role::Element, Role::Row)) s.orders |= kOrderBHDS;
+    if (!part_factor_ && is(Role::Batch, Role::Head, Role::Row, Role::Element)) s.orders |= kOrderBHSD;
+    if (!part_factor_ && is(Role::Batch, Role::Head, Role::Element, Role::Row)) s.orders |= kOrderBHDS;
     return s.orders ? std::optional(s) : std::nullopt;
   }
 
@@ -70,6 +73,7 @@ class Walk {
         axes_ = std::move(next);
         return move(n);
       }
+      case OpKind::Narrow: return part(g_.attrs<NarrowAttrs>(n), g_.dims(g_.operand(n, 0))) && move(n);
       case OpKind::Expand: return expand(g_.dims(g_.operand(n, 0))) && move(n);
       case OpKind::Mul:
       case OpKind::Div: {
@@ -104,6 +108,19 @@ class Walk {
     return id;
   }
 
+  // One of several equal parts of an axis: they become a factor of their own.
+  bool part(const NarrowAttrs& a, std::span<const Dim> whole) {
+    const Dim size = whole[static_cast<size_t>(a.axis)];
+    if (part_factor_ || !a.start.is_static() || !a.len.is_static() || !size.is_static() || a.len == Dim(0)) return false;
+    if (size.size() % a.len.size() != 0 || a.start.size() % a.len.size() != 0) return false;
+    factors_.push_back({Dim(size.size() / a.len.size()), Role::Batch});
+    part_factor_ = static_cast<uint32_t>(factors_.size() - 1);
+    part_ = a.start.size() / a.len.size();
+    auto& axis = axes_[static_cast<size_t>(a.axis)];
+    axis.insert(axis.begin(), *part_factor_);
+    return true;
+  }
+
   bool reshape(std::span<const Dim> to) {
     std::vector<uint32_t> queue;
     for (auto& axis : axes_) queue.insert(queue.end(), axis.begin(), axis.end());
@@ -121,7 +138,7 @@ class Walk {
         } else if (dims_.divides(size, left)) {
           left = dims_.floor_div(left, size);
           ++at;
-        } else if (dims_.divides(left, size)) {
+        } else if (queue[at] != part_factor_ && dims_.divides(left, size)) {
           queue[at] = split(queue[at], left);
           left = Dim(1);
         } else {
@@ -149,6 +166,8 @@ class Walk {
   DimTable& dims_;
   ValueId value_;
   double scale_ = 1;
+  std::optional<uint32_t> part_factor_;      // of equal parts that lie side by side, of which the operand is number part_
+  int64_t part_ = 0;
   std::vector<Factor> factors_;
   std::vector<uint32_t> sequence_;           // all factors, grouped by axis of the operand, major first
   std::vector<std::vector<uint32_t>> axes_;  // factors of each axis of value_
@@ -167,7 +186,12 @@ std::vector<HeadSource> head_sources(const Graph& g, ValueId operand, std::span<
   return out;
 }
 
-ValueId as_layout(Builder& b, const HeadSource& s, const HeadSizes& z, AttentionLayout layout, bool transposed) {
+ValueId as_layout(Builder& b, const HeadSource& source, const HeadSizes& z, AttentionLayout layout, bool transposed) {
+  HeadSource s = source;
+  if (s.parts > 1) {
+    const Dim row = b.dims().mul(s.heads, z.width);
+    s.value = b.narrow(b.reshape(s.value, {z.batch, z.rows, b.dims().mul(row, Dim(s.parts))}), 2, b.dims().mul(row, Dim(s.part)), row);
+  }
   switch (layout) {
     case AttentionLayout::Packed: return b.reshape(s.value, {z.batch, z.rows, b.dims().mul(s.heads, z.width)});
     case AttentionLayout::BSHD: return b.reshape(s.value, {z.batch, z.rows, s.heads, z.width});

@@ -18,6 +18,8 @@ struct HeadSource {
   uint8_t orders = 0;
   Dim heads;        // distinct heads in the value; the operand repeats each of them
   double scale = 1; // scalar factors between the value and the operand
+  // The operand is part number `part` of `parts` equal ones, which lie side by side in each row (order BSHD only).
+  int64_t part = 0, parts = 1;
 };
 
 // Sizes of an attention operand by role.

@@ -44,11 +44,14 @@ PassResult fold_conv_bias(Module& m, PassContext& ctx) {
         for (size_t i = 0; i < 2; ++i) {
           const ValueId y = g.operand(n, i), v = g.operand(n, 1 - i);
           const NodeId conv = g.def(y);
-          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || g.operand(conv, 2).valid() || !g.has_one_use(y) || !per_channel(g, v, y)) continue;
+          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || !g.has_one_use(y) || !per_channel(g, v, y)) continue;
+          const ValueId first = g.operand(conv, 2);
+          if (first.valid() && !is_weight(g, first)) continue;
           const NodeId members[] = {conv, n};
           ctx.decisions.push_back(fused(g, "conv_bias", n, members, 2 * bytes(g, y)));
           Builder b(g, nullptr, n);
-          replace(g, g.result(n), b.create(g.op(conv), {g.operand(conv, 0), g.operand(conv, 1), b.reshape(v, {g.dims(y)[1]})}, g.attrs<ConvAttrs>(conv)));
+          const ValueId row = b.reshape(v, {g.dims(y)[1]}), bias = first.valid() ? b.add(first, row) : row;
+          replace(g, g.result(n), b.create(g.op(conv), {g.operand(conv, 0), g.operand(conv, 1), bias}, g.attrs<ConvAttrs>(conv)));
           ++biases;
           break;
         }

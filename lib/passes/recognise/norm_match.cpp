@@ -28,7 +28,7 @@ ValueId rsqrt_operand(const Graph& g, ValueId v, std::vector<NodeId>& nodes) {
   return g.operand(root, 0);
 }
 
-// s = mean(x^2) + eps for this x.
+// s = mean(x^2) + eps for this x, or for the one that is found if it is invalid.
 bool match_mean_square(const Graph& g, ValueId s, ValueId x, NormCore& core) {
   const auto sum = with_scalar(g, s, OpKind::Add);
   if (!sum || !(sum->c >= 0)) return false;
@@ -39,7 +39,9 @@ bool match_mean_square(const Graph& g, ValueId s, ValueId x, NormCore& core) {
   const bool is_pow = g.op(square) == OpKind::Pow && is_scalar(g, g.operand(square, 1), 2);
   if (!is_mul && !is_pow) return false;
   const ValueId base = g.operand(square, 0);
-  if (base != x) {  // exporters may subtract the mean twice
+  if (!x.valid()) {
+    x = base;
+  } else if (base != x) {  // exporters may subtract the mean twice
     const NodeId a = made_by(g, base, OpKind::Sub), b = made_by(g, x, OpKind::Sub);
     if (!a.valid() || !b.valid() || g.operand(a, 0) != g.operand(b, 0) || g.operand(a, 1) != g.operand(b, 1)) return false;
   }
@@ -94,6 +96,37 @@ std::optional<NormCore> match_norm_core(const Graph& g, NodeId n) {
     if (s.valid() && same_dims(g, x, g.result(n)) && match_mean_square(g, s, x, core)) {
       core.nodes.push_back(n);
       return core;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Expanded> match_expanded_layer_norm(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Add || !is_float(g, g.result(n))) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeId scaled = made_by(g, g.operand(n, i), OpKind::Mul), shift = made_by(g, g.operand(n, 1 - i), OpKind::Sub);
+    const NodeId centre = shift.valid() ? made_by(g, g.operand(shift, 1), OpKind::Mul) : NodeId();
+    if (!scaled.valid() || !centre.valid()) continue;
+    for (size_t k = 0; k < 2; ++k) {
+      const ValueId x = g.operand(scaled, k), r = g.operand(scaled, 1 - k), mean = other(g, centre, r);
+      if (!mean.valid() || !same_type(g, x, g.result(n))) continue;
+      Expanded e;
+      e.beta = g.operand(shift, 0);
+      ValueId inverse = r;
+      if (const NodeId mul = made_by(g, r, OpKind::Mul); mul.valid())
+        for (size_t j = 0; j < 2; ++j) {
+          std::vector<NodeId> nodes;
+          if (rsqrt_operand(g, g.operand(mul, j), nodes).valid()) inverse = g.operand(mul, j), e.gamma = g.operand(mul, 1 - j);
+        }
+      const ValueId s = rsqrt_operand(g, inverse, e.core.nodes);
+      const auto m = match_trailing_mean(g, mean);
+      if (!s.valid() || !m || m->x != x || !match_mean_square(g, s, {}, e.core) || m->axis != e.core.axis) continue;
+      const NodeId sub = made_by(g, e.core.x, OpKind::Sub);
+      if (!sub.valid() || !((g.operand(sub, 0) == x && g.operand(sub, 1) == mean) || (g.operand(sub, 0) == mean && g.operand(sub, 1) == x))) continue;
+      if (!fits(g, e.beta, x, m->axis) || (e.gamma.valid() && !fits(g, e.gamma, x, m->axis))) continue;
+      e.core.x = x;
+      e.core.nodes.insert(e.core.nodes.end(), {sub, m->node, scaled, centre, shift, n});
+      return e;
     }
   }
   return std::nullopt;

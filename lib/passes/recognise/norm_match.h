@@ -23,6 +23,14 @@ struct TrailingMean {
 };
 std::optional<TrailingMean> match_trailing_mean(const Graph&, ValueId v);
 
+// A layer norm multiplied out, as TensorFlow spells it: x*r + (beta - mean(x)*r) with r = [gamma *] 1/sqrt(mean((x-mean(x))^2) + eps).
+// `n` is the outer Add; the core's x is the x that is normalised.
+struct Expanded {
+  NormCore core;
+  ValueId gamma, beta;
+};
+std::optional<Expanded> match_expanded_layer_norm(const Graph&, NodeId n);
+
 // What follows the core: [Cast back to the narrower type of `source`,] Mul by gamma [, Add beta], as far as there is one reader
 // each and gamma and beta fit the normalised axes. `value` is the last value that the fused node replaces.
 struct Affine {

@@ -11,6 +11,12 @@ PassResult recognise_layer_norm(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes()) {
+      const size_t before = ctx.decisions.size();
+      if (const auto e = match_expanded_layer_norm(g, n)) {
+        emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", e->core.x, e->core, {g.result(n), e->gamma, e->beta, {}});
+        found += static_cast<int64_t>(ctx.decisions.size() - before);
+        continue;
+      }
       auto core = match_norm_core(g, n);
       if (!core) continue;
       const NodeId sub = made_by(g, core->x, OpKind::Sub);
@@ -25,7 +31,6 @@ PassResult recognise_layer_norm(Module& m, PassContext& ctx) {
         const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), true);
         if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
       }
-      const size_t before = ctx.decisions.size();
       emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", x, *core, match_affine(g, g.result(n), core->axis, source, true));
       found += static_cast<int64_t>(ctx.decisions.size() - before);
     }

@@ -94,20 +94,6 @@ bool narrow_concat(Simplifier& s, NodeId n) {
   return false;
 }
 
-constexpr size_t kFewReaders = 16;
-
-// Parts of a transposed value, when nothing else reads it: transposed parts.
-bool narrow_transpose(Simplifier& s, NodeId n) {
-  Graph& g = s.graph();
-  const NodeId t = s.def(arg(s, n), Transpose);
-  if (!t.valid() || g.use_count(arg(s, n)) > kFewReaders) return false;
-  for (const auto use : g.uses(arg(s, n)))
-    if (g.op(use.user) != Narrow) return false;
-  const auto a = g.attrs<NarrowAttrs>(n);
-  const std::vector<int64_t> perm = g.attrs<PermAttrs>(t).perm;
-  return s.replace(n, s.at(n).transpose(s.at(n).narrow(g.operand(t, 0), perm[static_cast<size_t>(a.axis)], a.start, a.len), perm));
-}
-
 // A part along the major one of the axes that a reshape splits an axis into is a part of that axis.
 bool narrow_reshape(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
@@ -324,7 +310,6 @@ constexpr Rule kRules[] = {
     {Narrow, "narrow_full", false, narrow_full},
     {Narrow, "narrow_narrow", false, narrow_narrow},
     {Narrow, "narrow_concat", false, narrow_concat},
-    {Narrow, "narrow_transpose", false, narrow_transpose},
     {Narrow, "narrow_reshape", false, narrow_reshape},
     {Slice, "slice_to_narrow", false, slice_to_narrow},
     {Concat, "concat_one", false, concat_one},

@@ -1,0 +1,144 @@
+#include "driver/calibrate.h"
+
+#include <unordered_map>
+
+#include "driver/compile.h"
+#include "driver/data_set.h"
+#include "driver/load.h"
+#include "driver/pipeline.h"
+#include "driver/target_traits.h"
+#include "eval/value.h"
+#include "passes/match.h"
+#include "passes/quantise/tensor_names.h"
+#include "support/json_writer.h"
+
+namespace rlxc {
+namespace {
+
+struct Tap {
+  std::string name;
+  bool weight = false;
+  std::optional<int64_t> axis;  // of the scales of a weight
+  ValueRange range;
+  std::optional<CalibrationEntry> fixed;  // of a weight, once it was seen
+};
+
+uint64_t key(GraphId g, ValueId v) { return uint64_t{g.raw} << 32 | v.raw; }
+
+// The axis of the output channels of operand `i`, where each may have its own scale.
+std::optional<int64_t> channel_axis(const Graph& g, NodeId n, size_t i) {
+  if (i != 1) return std::nullopt;
+  if (g.op(n) == OpKind::Conv) return 0;
+  if (g.rank(g.operand(n, 1)) != 2) return std::nullopt;
+  return g.attrs<MatMulAttrs>(n).trans_b ? 0 : 1;
+}
+
+class Calibration {
+ public:
+  explicit Calibration(const Module& m) {
+    each_tensor(m, [&](GraphId id, ValueId v, const std::string& name) {
+      const Graph& g = m.graph(id);
+      if (!is_float(g.dtype(v))) return;
+      bool read = false, weight = match::is_weight(g, v);
+      std::optional<int64_t> axis;
+      for (Graph::Use u : g.uses(v)) {
+        if ((g.op(u.user) != OpKind::MatMul && g.op(u.user) != OpKind::Conv) || u.index > 1) continue;
+        const auto own = channel_axis(g, u.user, u.index);
+        axis = !read || axis == own ? own : std::nullopt;  // readers that disagree get one scale
+        read = true;
+      }
+      if (!read) return;
+      index_.emplace(key(id, v), taps_.size());
+      taps_.push_back({name, weight, weight ? axis : std::nullopt, {}, {}});
+    });
+  }
+
+  // One evaluation; `counting` in the second round.
+  bool sample(const Module& m, const DataSet& set, bool counting, Diagnostics& d) {
+    eval::Options options;
+    options.observe = [&](const Graph& g, ValueId v, const eval::HostValue& value) {
+      const auto it = index_.find(key(g.id(), v));
+      if (it == index_.end()) return;
+      Tap& tap = taps_[it->second];
+      if (tap.weight) {
+        if (!tap.fixed) tap.fixed = symmetric_entry(eval::numbers(value), value.tensor.dims, tap.axis);
+      } else if (counting) {
+        tap.range.count(eval::numbers(value));
+      } else {
+        tap.range.see(eval::numbers(value));
+      }
+    };
+    return eval::evaluate(m, set.inputs, d, options).has_value();
+  }
+
+  CalibrationRecord record(RangeMethod method, double percentile, Diagnostics& d) const {
+    CalibrationRecord out;
+    std::string unseen;
+    for (const Tap& t : taps_) {
+      if (t.fixed) out.entries.emplace_back(t.name, *t.fixed);
+      else if (t.range.seen()) out.entries.emplace_back(t.name, entry_of(t.range.choose(method, percentile)));
+      else unseen += (unseen.empty() ? "\"" : ", \"") + t.name + "\"";
+    }
+    if (!unseen.empty()) d.warning(Code::BadCalibration, "no sample reached these tensors, so they are not in the record: " + unseen);
+    return out;
+  }
+
+ private:
+  std::vector<Tap> taps_;
+  std::unordered_map<uint64_t, size_t> index_;
+};
+
+}  // namespace
+
+std::optional<Calibrated> calibrate(const Options& o, const CalibrateRequest& request, Diagnostics& d) {
+  const auto method = range_method_from_name(request.method);
+  if (!method) return d.error(Code::BadFlag, "--method does not know \"" + request.method + "\"", {}, "one of minmax, percentile, entropy, mse"), std::nullopt;
+  if (!(request.percentile > 50 && request.percentile <= 100)) return d.error(Code::BadFlag, "--percentile must be above 50 and at most 100"), std::nullopt;
+  auto model = load_model(o, d);
+  if (!model) return std::nullopt;
+  Module& m = *model->module;
+  // The passes that come before quantisation, so that the tensors are those that it will find.
+  Options before = o;
+  before.calibration.clear();
+  const TargetTraits* target = find_target(o.targets.empty() ? "cpu" : o.targets[0]);
+  if (!target) return d.error(Code::BadFlag, "there is no target \"" + o.targets[0] + "\""), std::nullopt;
+  const auto pass_opts = pass_options(before, d);
+  if (!pass_opts) return std::nullopt;
+  before.stop_before = "quantise";
+  Compiled done;
+  if (!optimise(m, *target, before, *pass_opts, {}, &done, d)) return std::nullopt;
+
+  Calibration calibration(m);
+  std::vector<DataSet> samples;
+  for (const std::string& folder : request.data) {
+    auto sets = read_data_sets(m, folder, d);
+    if (!sets) return std::nullopt;
+    for (DataSet& s : *sets) samples.push_back(std::move(s));
+  }
+  for (bool counting : {false, true})
+    for (const DataSet& s : samples)
+      if (!calibration.sample(m, s, counting, d)) return std::nullopt;
+  return Calibrated{calibration.record(*method, request.percentile, d), model->content_hash};
+}
+
+std::string calibration_json(const Calibrated& c) {
+  std::string text;
+  {
+    JsonWriter out(text);
+    out.begin_object().key("$schema").string("calibration.schema.json").key("format").string("rlxc-calibration").key("format_version").string("1.0");
+    out.key("model").string(c.model).key("tensors").begin_object();
+    for (const auto& [name, e] : c.record.entries) {
+      out.key(name).begin_object(JsonLayout::Line);
+      if (e.axis) out.key("axis").integer(*e.axis);
+      out.key("scales").begin_array(JsonLayout::Line);
+      for (double s : e.scales) out.number(s);
+      out.end_array().key("zero_points").begin_array(JsonLayout::Line);
+      for (int64_t z : e.zero_points) out.integer(z);
+      out.end_array().end_object();
+    }
+    out.end_object().end_object().finish();
+  }
+  return text;
+}
+
+}  // namespace rlxc

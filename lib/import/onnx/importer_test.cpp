@@ -1,0 +1,144 @@
+// What is wrong with a model is told, whatever it is.
+#include "support/onnx_model.h"
+
+namespace rlxc {
+namespace {
+
+using namespace test;
+
+OnnxModel one_input() {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {2, 3}, some(6, 1));
+  return m;
+}
+
+void refused(const OnnxModel& m, Code code, std::string_view words) {
+  Diagnostics d;
+  CHECK(m.load(d) == nullptr);
+  REQUIRE_FALSE(d.items().empty());
+  CHECK_MESSAGE(d.items()[0].code == code, d.text());
+  CHECK_MESSAGE(d.text().find(words) != std::string::npos, d.text());
+}
+
+std::string relu(std::string_view in, std::string_view out) { return node("Relu", {std::string(in)}, {std::string(out)}); }
+
+}  // namespace
+
+TEST_CASE("cycles, unknown names, names defined twice") {
+  auto m = one_input();
+  m.add(node("Add", {"x", "b"}, {"a"}));
+  m.add(relu("a", "b"));
+  m.output("b");
+  refused(m, Code::BadGraph, "cycle");
+  auto unknown = one_input();
+  unknown.add(relu("nothing", "y"));
+  unknown.output("y");
+  refused(unknown, Code::UnknownName, "\"nothing\"");
+  auto twice = one_input();
+  twice.add(relu("x", "y"));
+  twice.add(relu("x", "y"));
+  twice.output("y");
+  refused(twice, Code::DuplicateName, "twice");
+}
+
+TEST_CASE("nodes in any order are sorted") {
+  auto m = one_input();
+  m.add(relu("a", "b"));
+  m.add(node("Neg", {"x"}, {"a"}));
+  m.output("b");
+  const auto x = some(6, 1);
+  std::vector<double> y;
+  for (double v : x) y.push_back(v < 0 ? -v : 0);
+  check_close(m.run()[0], y);
+}
+
+TEST_CASE("every prefix of a model is answered") {
+  auto m = one_input();
+  m.add(node("Reshape", {"x", "shape"}, {"y"}));
+  m.raw_graph(field(5, field(1, int64_t{2}) + field(2, int64_t{7}) + field(8, "shape") + field(7, std::string("\3\2"))));
+  m.output("y");
+  const std::string whole = m.bytes();
+  TempDir dir;
+  const std::string path = dir / "cut.onnx";
+  for (size_t n = 0; n < whole.size(); ++n) {
+    std::ofstream(path, std::ios::binary) << whole.substr(0, n);
+    Diagnostics d;
+    const auto module = onnx_import::import_onnx(path, {}, d);
+    CHECK((module != nullptr) == d.ok());
+  }
+}
+
+TEST_CASE("sizes that overflow, negative sizes, ranks beyond any limit") {
+  OnnxModel m(17);
+  m.raw_graph(field(11, value_info("x", DType::F32, {int64_t{1} << 40, int64_t{1} << 40})));
+  m.add(relu("x", "y"));
+  m.output("y");
+  Diagnostics d;
+  const auto large = m.load(d);
+  CHECK((!large || !verify(*large, d)));
+  auto negative = one_input();
+  negative.add(node("Constant", {}, {"s"}, {attribute("value_ints", std::vector<int64_t>{-2, 3})}));
+  negative.add(node("Reshape", {"x", "s"}, {"y"}));
+  negative.output("y");
+  refused(negative, Code::BadShape, "negative");
+  auto huge = one_input();
+  huge.add(node("Constant", {}, {"s"}, {attribute("value_ints", std::vector<int64_t>{INT64_MAX, INT64_MAX, 2})}));
+  huge.add(node("Expand", {"x", "s"}, {"y"}));
+  huge.output("y");
+  Diagnostics e;
+  const auto module = huge.load(e);
+  CHECK((!module || !verify(*module, e)));
+}
+
+TEST_CASE("functions that call themselves, bodies nested without end") {
+  auto m = one_input();
+  m.opset("local", 1);
+  const std::string body = node("F", {"a"}, {"b"}, {}, "local");
+  m.raw(field(25, field(1, "F") + field(4, "a") + field(5, "b") + field(7, body) + field(9, field(2, int64_t{17})) + field(10, "local")));
+  m.add(node("F", {"x"}, {"y"}, {}, "local"));
+  m.output("y");
+  refused(m, Code::BadGraph, "calls itself");
+
+  std::string graph = field(1, relu("x", "o")) + field(12, field(1, "o"));
+  for (int i = 0; i < 200; ++i)
+    graph = field(1, node("If", {"c"}, {"o"}, {graph_attribute("then_branch", graph), graph_attribute("else_branch", field(1, relu("x", "o")) + field(12, field(1, "o")))})) + field(12, field(1, "o"));
+  auto deep = one_input();
+  deep.input("c", DType::Bool, {}, {1});
+  deep.add(node("If", {"c"}, {"y"}, {graph_attribute("then_branch", graph), graph_attribute("else_branch", graph)}));
+  deep.output("y");
+  refused(deep, Code::TooLarge, "deeper");
+}
+
+TEST_CASE("external data must stay in the folder of the model") {
+  for (const char* location : {"../secret.bin", "/etc/passwd", "a/../../b", "\\\\server\\share"}) {
+    auto m = one_input();
+    const std::string entry = field(1, "location") + field(2, location);
+    m.raw_graph(field(5, field(1, int64_t{6}) + field(2, int64_t{1}) + field(8, "w") + field(13, entry) + field(14, int64_t{1})));
+    m.add(node("Add", {"x", "w"}, {"y"}));
+    m.output("y");
+    Diagnostics d;
+    CHECK_MESSAGE(m.load(d) == nullptr, location);
+    REQUIRE_FALSE(d.items().empty());
+    CHECK_MESSAGE((d.items()[0].code == Code::UnsafePath || d.items()[0].code == Code::MissingWeights), d.text());
+  }
+}
+
+TEST_CASE("sizes that only data tell") {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {5}, {4, 0, 3, 0, 2});
+  m.input("n", DType::I64, {1}, {3});
+  m.add(node("NonZero", {"x"}, {"found"}));
+  m.add(node("Slice", {"x", "zero", "n"}, {"head"}));
+  m.add(node("Constant", {}, {"zero"}, {attribute("value_ints", std::vector<int64_t>{0})}));
+  m.add(node("Expand", {"one", "n"}, {"wide"}));
+  m.add(node("Constant", {}, {"one"}, {attribute("value_floats", std::vector<double>{1})}));
+  m.add(node("Reshape", {"head", "n"}, {"same"}));
+  for (const char* name : {"found", "head", "wide", "same"}) m.output(name);
+  const auto got = m.run();
+  CHECK(got[0] == std::vector<double>{0, 2, 4});
+  CHECK(got[1] == std::vector<double>{4, 0, 3});
+  CHECK(got[2] == std::vector<double>{1, 1, 1});
+  CHECK(got[3] == std::vector<double>{4, 0, 3});
+}
+
+}  // namespace rlxc

@@ -1,0 +1,189 @@
+#include <cmath>
+
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "recognise_attention";
+
+enum class Scale { None, Query, Both, ScoresMul, ScoresDiv };
+enum class MaskForm { None, Additive, Padding, CausalConstant, CausalRange, CausalTrilu, CausalAndPadding, Window, FullRowHidden };
+
+struct Form {
+  Scale scale = Scale::ScoresDiv;
+  MaskForm mask = MaskForm::None;
+  int64_t kv_heads = 2;  // of 2
+  bool packed = true, transposed_keys = true, guard = false, moved_back = true, tap_scores = false, tap_probabilities = false;
+  double softcap = 0;
+  int64_t axis = 3;
+};
+
+constexpr int64_t kBatch = 2, kHeads = 2, kRows = 5, kWidth = 4;
+
+// [B,H,S,D] from [B,S,H*D], or as it is.
+ValueId heads_of(Builder& b, std::string_view name, int64_t heads, bool packed) {
+  if (!packed) return f32_input(b, name, {kBatch, heads, kRows, kWidth});
+  return b.transpose(b.reshape(f32_input(b, name, {kBatch, kRows, heads * kWidth}), {kBatch, kRows, heads, kWidth}), {0, 2, 1, 3});
+}
+ValueId repeated(Builder& b, ValueId v, int64_t heads) {
+  if (heads == kHeads) return v;
+  v = b.expand(b.reshape(v, {kBatch, heads, 1, kRows, kWidth}), {kBatch, heads, kHeads / heads, kRows, kWidth});
+  return b.reshape(v, {kBatch, kHeads, kRows, kWidth});
+}
+ValueId bools(Builder& b, std::vector<int64_t> dims, const std::function<bool(int64_t)>& f) {
+  std::vector<uint8_t> v(static_cast<size_t>(dims[dims.size() - 1] * dims[dims.size() - 2]));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = f(static_cast<int64_t>(i));
+  return b.constant(make_data(DType::Bool, dims, v));
+}
+
+ValueId causal(Builder& b, int64_t window) {
+  return bools(b, {1, 1, kRows, kRows}, [=](int64_t i) { return i % kRows <= i / kRows && i % kRows >= i / kRows - window; });
+}
+ValueId additive(Builder& b, ValueId visible) {
+  return b.create(OpKind::Where, {visible, num(b, 0), num(b, -std::numeric_limits<float>::max())});
+}
+ValueId padding(Builder& b) { return b.reshape(b.cast(b.input("keep", tensor_type(DType::I64, {kBatch, kRows})), DType::Bool), {kBatch, 1, 1, kRows}); }
+
+ValueId masked(Builder& b, ValueId s, MaskForm m) {
+  switch (m) {
+    case MaskForm::None: return s;
+    case MaskForm::Additive: return b.add(s, f32_input(b, "bias", {kHeads, kRows, kRows}));
+    case MaskForm::Padding: return b.add(s, additive(b, padding(b)));
+    case MaskForm::CausalConstant: return b.add(s, additive(b, causal(b, kRows)));
+    case MaskForm::Window: return b.add(s, additive(b, causal(b, 2)));
+    case MaskForm::CausalAndPadding: return b.add(s, additive(b, b.create(OpKind::And, {causal(b, kRows), padding(b)})));
+    case MaskForm::CausalTrilu: {
+      const ValueId ones = b.constant(make_splat(DType::Bool, {kRows, kRows}, element_bytes(DType::Bool, 1)));
+      return b.create(OpKind::Where, {b.create(OpKind::Trilu, {ones}, TriluAttrs{false, 0}), s, num(b, -1e30)});
+    }
+    case MaskForm::CausalRange: {
+      const ValueId i = b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{kRows}, false});
+      return b.add(s, additive(b, b.create(OpKind::Le, {b.reshape(i, {1, kRows}), b.reshape(i, {kRows, 1})})));
+    }
+    case MaskForm::FullRowHidden: return b.add(s, additive(b, bools(b, {1, 1, kRows, kRows}, [](int64_t i) { return i >= kRows; })));
+  }
+  return s;
+}
+
+Rewrite::Build attention(Form f) {
+  return [f](Builder& b) {
+    const double whole = 1 / std::sqrt(static_cast<double>(kWidth));
+    ValueId q = heads_of(b, "q", kHeads, f.packed), k = repeated(b, heads_of(b, "k", f.kv_heads, f.packed), f.kv_heads), v = repeated(b, heads_of(b, "v", f.kv_heads, f.packed), f.kv_heads);
+    if (f.scale == Scale::Query) q = b.mul(q, num(b, whole));
+    if (f.scale == Scale::Both) q = b.mul(q, num(b, std::sqrt(whole))), k = b.mul(k, num(b, std::sqrt(whole)));
+    ValueId s = f.transposed_keys ? b.matmul(q, b.transpose(k, {0, 1, 3, 2})) : b.matmul(q, k, false, true);
+    std::vector<ValueId> out;
+    if (f.tap_scores) out.push_back(s);
+    if (f.scale == Scale::ScoresMul) s = b.mul(num(b, whole), s);
+    if (f.scale == Scale::ScoresDiv) s = b.div(s, num(b, 1 / whole));
+    if (f.softcap != 0) s = b.mul(b.unary(OpKind::Tanh, b.div(s, num(b, f.softcap))), num(b, f.softcap));
+    s = masked(b, s, f.mask);
+    ValueId p = b.create(OpKind::Softmax, {s}, AxisAttrs{f.axis});
+    if (f.tap_probabilities) out.push_back(p);
+    if (f.guard) p = b.create(OpKind::Where, {b.unary(OpKind::IsNan, p), num(b, 0), p});
+    ValueId y = b.matmul(p, v);
+    if (f.moved_back) y = b.reshape(b.transpose(y, {0, 2, 1, 3}), {kBatch, kRows, kHeads * kWidth});
+    out.insert(out.begin(), y);
+    return out;
+  };
+}
+
+const AttentionAttrs* found(const Rewrite& r) {
+  const NodeId n = r.find(OpKind::Attention);
+  return n.valid() && !r.find(OpKind::Softmax).valid() ? &r.after->main().attrs<AttentionAttrs>(n) : nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("recognise_attention: every place of the scale") {
+  for (const auto scale : {Scale::None, Scale::Query, Scale::Both, Scale::ScoresMul, Scale::ScoresDiv})
+    for (const bool packed : {false, true})
+      for (const bool transposed : {false, true}) {
+        const Rewrite r(kPass, attention({.scale = scale, .packed = packed, .transposed_keys = transposed, .moved_back = packed}));
+        CAPTURE(static_cast<int>(scale));
+        REQUIRE(found(r));
+        CHECK(found(r)->scale == (scale == Scale::None ? 1 : 0));
+        CHECK(found(r)->layout == (packed ? AttentionLayout::Packed : AttentionLayout::BHSD));
+        CHECK(found(r)->out_layout == found(r)->layout);
+        CHECK_FALSE(r.find(OpKind::Transpose).valid());
+      }
+}
+
+TEST_CASE("recognise_attention: masks become kinds, with an operand only where one is needed") {
+  struct Case {
+    MaskForm form;
+    MaskKind kind;
+    bool operand;
+  };
+  for (const auto& [form, kind, operand] : {Case{MaskForm::Additive, MaskKind::Bias, true}, Case{MaskForm::Padding, MaskKind::Custom, true},
+                                            Case{MaskForm::CausalConstant, MaskKind::Causal, false}, Case{MaskForm::CausalRange, MaskKind::Causal, false},
+                                            Case{MaskForm::CausalTrilu, MaskKind::Causal, false}, Case{MaskForm::CausalAndPadding, MaskKind::Causal, true},
+                                            Case{MaskForm::Window, MaskKind::SlidingWindow, false}, Case{MaskForm::FullRowHidden, MaskKind::Custom, true}})
+    for (const bool guard : {false, true}) {
+      const Rewrite r(kPass, attention({.mask = form, .guard = guard}));
+      CAPTURE(static_cast<int>(form));
+      REQUIRE(found(r));
+      CHECK(found(r)->mask == kind);
+      CHECK(r.after->main().operand(r.find(OpKind::Attention), 3).valid() == operand);
+      if (kind == MaskKind::SlidingWindow) CHECK(found(r)->window == 2);
+    }
+}
+
+TEST_CASE("recognise_attention: repeated key heads are read once") {
+  const Rewrite r(kPass, attention({.mask = MaskForm::CausalConstant, .kv_heads = 1}));
+  REQUIRE(found(r));
+  CHECK(found(r)->num_kv_heads == 1);
+  CHECK_FALSE(r.find(OpKind::Expand).valid());
+}
+
+TEST_CASE("recognise_attention: capped scores") {
+  const Rewrite r(kPass, attention({.softcap = 20}));
+  REQUIRE(found(r));
+  CHECK(found(r)->softcap == 20);
+}
+
+TEST_CASE("recognise_attention: scores or probabilities that are read elsewhere stay, with the reason") {
+  for (const bool scores : {false, true}) {
+    const Rewrite r(kPass, attention({.tap_scores = scores, .tap_probabilities = !scores}));
+    CHECK_FALSE(found(r));
+    CHECK(r.first_decline() == "multi_consumer");
+  }
+}
+
+TEST_CASE("recognise_attention: a softmax along another axis, or without products, is none") {
+  CHECK_FALSE(found(Rewrite(kPass, attention({.axis = 2}))));
+  const Rewrite alone(kPass, [](Builder& b) { return std::vector{b.create(OpKind::Softmax, {f32_input(b, "x", {2, 3, 4, 4})}, AxisAttrs{3})}; });
+  CHECK_FALSE(alone.result.changed);
+  CHECK(alone.run.decisions.empty());
+}
+
+TEST_CASE("recognise_attention: heads folded into the batch, symbolic sizes") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const Dim n = b.dims().symbol("n"), s = b.dims().symbol("s");
+    const auto fold = [&](std::string_view name) {
+      const ValueId split = b.transpose(b.reshape(f32_input(b, name, {n, s, 8}), {n, s, 2, 4}), {0, 2, 1, 3});
+      return b.reshape(split, {b.dims().mul(n, Dim(2)), s, 4});
+    };
+    const ValueId scores = b.mul(b.matmul(fold("q"), fold("k"), false, true), num(b, 0.5));
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {scores}, AxisAttrs{2}), fold("v"));
+    return std::vector{b.reshape(b.transpose(b.reshape(y, {n, 2, s, 4}), {0, 2, 1, 3}), {n, s, 8})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->layout == AttentionLayout::Packed);
+}
+
+TEST_CASE("recognise_attention: parts of one projection, moved in front") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId qkv = b.transpose(b.reshape(f32_input(b, "qkv", {2, 5, 24}), {2, 5, 3, 2, 4}), {2, 0, 3, 1, 4});
+    const auto part = [&](int64_t i) { return b.reshape(b.narrow(qkv, 0, i, 1), {2, 2, 5, 4}); };
+    const ValueId scores = b.mul(b.matmul(part(0), part(1), false, true), num(b, 0.5));
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {scores}, AxisAttrs{3}), part(2));
+    return std::vector{b.reshape(b.transpose(y, {0, 2, 1, 3}), {2, 5, 8})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->layout == AttentionLayout::Packed);
+  CHECK(r.left() == "narrow narrow narrow attention");
+}

@@ -1,0 +1,9 @@
+#!/bin/bash
+# ONNX's own backend cases, with the reference engine; what is known not to pass is listed with its reason.
+set -euo pipefail
+data=/usr/include/onnx/backend/test/data
+[ -d "$data/node" ] || { echo "needs Debian's libonnx-testdata"; exit 77; }
+suite=${RLXC_BUILD:-build}/onnx_suite
+[ -x "$suite" ] || suite=$(dirname "$RLXC")/onnx_suite
+[ -x "$suite" ] || { echo "onnx_suite is not built"; exit 77; }
+RLXC_BUILD=$(dirname "$suite") scripts/onnx-suite
