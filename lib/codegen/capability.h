@@ -16,8 +16,8 @@ struct CapabilityRow {
   // What the kernel language itself can hold.
   static std::bitset<kDTypeCount> kernel_dtypes() {
     std::bitset<kDTypeCount> t;
-    for (DType d : {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32,
-                    DType::U64, DType::Bool})
+    for (DType d : {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8,
+                    DType::U16, DType::U32, DType::U64, DType::Bool})
       t.set(static_cast<size_t>(d));
     return t;
   }

@@ -20,16 +20,16 @@ struct Binding {
 };
 
 struct Launch {
-  uint32_t kernel = 0;             // of NodeKernels::kernels
-  std::vector<Binding> buffers;    // the kernel's Global buffers, in order
-  std::vector<Dim> sizes;          // the kernel's symbols, in order
-  bool on_load = false;            // reads nothing but weights: runs once, when the weights are loaded
+  uint32_t kernel = 0;           // of NodeKernels::kernels
+  std::vector<Binding> buffers;  // the kernel's Global buffers, in order
+  std::vector<Dim> sizes;        // the kernel's symbols, in order
+  bool on_load = false;          // reads nothing but weights: runs once, when the weights are loaded
 };
 
 struct Scratch {
   DType dtype = DType::F32;
   Dim elements;
-  bool on_load = false;            // written by on_load launches and kept
+  bool on_load = false;  // written by on_load launches and kept
 };
 
 struct NodeKernels {

@@ -40,11 +40,14 @@ bool lower_attention(const Node& node) {
   DimTable& t = node.table();
   const bool transposed = a.k_transposed && a.layout == AttentionLayout::BHSD;
   const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
-  const View q = view_of(t, node.dims(0), a.layout, a.num_heads, false), k = view_of(t, node.dims(1), a.layout, kv_heads, transposed),
+  const View q = view_of(t, node.dims(0), a.layout, a.num_heads, false),
+             k = view_of(t, node.dims(1), a.layout, kv_heads, transposed),
              v = view_of(t, node.dims(2), a.layout, kv_heads, false);
-  const auto heads = t.constant_value(q.heads), groups = t.constant_value(k.heads), width = t.constant_value(q.width), value_width = t.constant_value(v.width);
+  const auto heads = t.constant_value(q.heads), groups = t.constant_value(k.heads), width = t.constant_value(q.width),
+             value_width = t.constant_value(v.width);
   if (!heads || !groups || !width || !value_width) return node.fail("heads and head sizes must be constants");
-  if (*groups == 0 || *heads % *groups || *width < 1 || *value_width < 1 || *value_width > 4096) return node.fail("heads or head sizes do not fit the kernel");
+  if (*groups == 0 || *heads % *groups || *width < 1 || *value_width < 1 || *value_width > 4096)
+    return node.fail("heads or head sizes do not fit the kernel");
   Scope s(node);
   kernel::AttentionSpec spec;
   spec.batch = s.size(q.batch), spec.heads = s.size(q.heads), spec.queries = s.size(q.length), spec.keys = s.size(k.length);

@@ -10,8 +10,8 @@ namespace {
 
 using kernel::WindowSpec;
 
-WindowSpec window_of(const Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides, const std::vector<int64_t>& begin,
-                     const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
+WindowSpec window_of(const Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
+                     const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
   WindowSpec w;
   const auto x = node.dims(0), y = node.result_dims();
   w.batch = s.size(x[0]), w.in_channels = s.size(x[1]), w.out_channels = s.size(y[1]);
@@ -98,7 +98,8 @@ bool lower_pool(const Node& node) {
     return s.finish(), true;
   }
   auto extreme = [t](kernel::Kernel* k, bool low) {
-    if (is_float(t)) return kernel::constant(k, t, low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+    if (is_float(t))
+      return kernel::constant(k, t, low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
     const int width = rlxc::bits(t);
     const int64_t least = is_signed(t) ? std::numeric_limits<int64_t>::min() >> (64 - width) : 0;
     return kernel::constant_int(k, t, low ? least : is_signed(t) ? ~least : -1);
@@ -108,13 +109,16 @@ bool lower_pool(const Node& node) {
   p.finish = [](Expr sum, Expr) { return sum; };
   switch (a.op) {
     case ReduceOp::Max:
-      p.start = [extreme](kernel::Kernel* k) { return extreme(k, true); }, p.step = [](Expr best, Expr v) { return max(best, v); };
+      p.start = [extreme](kernel::Kernel* k) { return extreme(k, true); },
+      p.step = [](Expr best, Expr v) { return max(best, v); };
       break;
     case ReduceOp::Min:
-      p.start = [extreme](kernel::Kernel* k) { return extreme(k, false); }, p.step = [](Expr best, Expr v) { return min(best, v); };
+      p.start = [extreme](kernel::Kernel* k) { return extreme(k, false); },
+      p.step = [](Expr best, Expr v) { return min(best, v); };
       break;
     case ReduceOp::Prod:
-      p.start = [t](kernel::Kernel* k) { return kernel::constant_int(k, t, 1); }, p.step = [](Expr product, Expr v) { return product * v; };
+      p.start = [t](kernel::Kernel* k) { return kernel::constant_int(k, t, 1); },
+      p.step = [](Expr product, Expr v) { return product * v; };
       break;
     case ReduceOp::Mean: p.finish = [](Expr sum, Expr count) { return sum / cast_to(count, sum.dtype()); }; break;
     case ReduceOp::L1: p.step = [](Expr sum, Expr v) { return sum + abs(v); }; break;
@@ -124,7 +128,8 @@ bool lower_pool(const Node& node) {
       if (power == 2) {
         p.step = [](Expr sum, Expr v) { return sum + v * v; }, p.finish = [](Expr sum, Expr) { return sqrt(sum); };
       } else {
-        p.step = [power](Expr sum, Expr v) { return sum + pow(abs(v), power); }, p.finish = [power](Expr sum, Expr) { return pow(sum, 1 / power); };
+        p.step = [power](Expr sum, Expr v) { return sum + pow(abs(v), power); },
+        p.finish = [power](Expr sum, Expr) { return pow(sum, 1 / power); };
       }
       break;
     }

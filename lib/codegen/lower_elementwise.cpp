@@ -35,7 +35,9 @@ Expr apply(OpKind op, const ops::Params& p, DType to, std::span<const Expr> x) {
   if (op == OpKind::Where) return select(x[0], x[1], x[2]);
   if (op == OpKind::Cast) return cast_to(convert(x[0], to), compute_dtype(to));
   if (op == OpKind::Pow) {
-    if (!is_float(x[0].dtype())) return is_float(x[1].dtype()) ? cast_to(pow(cast_to(x[0], DType::F64), cast_to(x[1], DType::F64)), x[0].dtype()) : int_pow(x[0], x[1]);
+    if (!is_float(x[0].dtype()))
+      return is_float(x[1].dtype()) ? cast_to(pow(cast_to(x[0], DType::F64), cast_to(x[1], DType::F64)), x[0].dtype())
+                                    : int_pow(x[0], x[1]);
     return pow(x[0], cast_to(x[1], x[0].dtype()));
   }
   Expr result;
@@ -85,7 +87,8 @@ Expr activation(const Epilogue& e, Expr x) {
 
 bool lower_elementwise(const Node& node) {
   const ops::Params p = params(node.graph.module().attrs[node.graph.attr_id(node.id)], node.result_dtype());
-  return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {apply(node.op(), p, node.result_dtype(), v)}; });
+  return map(node,
+             [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {apply(node.op(), p, node.result_dtype(), v)}; });
 }
 
 bool lower_region(const Node& node) {
@@ -114,7 +117,9 @@ bool lower_batch_norm(const Node& node) {
     spec.inputs.push_back(std::move(o));
   }
   spec.outputs.push_back(s.out());
-  spec.body = [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {(v[0] - v[3]) * (v[1] / sqrt(v[4] + a.eps)) + v[2]}; };
+  spec.body = [&](const std::vector<Expr>& v) -> std::vector<Expr> {
+    return {(v[0] - v[3]) * (v[1] / sqrt(v[4] + a.eps)) + v[2]};
+  };
   kernel::build_map(s.builder(), spec, node.mapping());
   return s.finish(), true;
 }
@@ -166,7 +171,8 @@ bool lower_quantize(const Node& node) {
     if (v.size() > 2) q = q + cast_to(v[2], f);
     if (is_float(a.to)) return {q};
     const int width = rlxc::bits(a.to);
-    const double low = is_signed(a.to) ? -std::ldexp(1.0, width - 1) : 0, high = std::ldexp(1.0, is_signed(a.to) ? width - 1 : width) - 1;
+    const double low = is_signed(a.to) ? -std::ldexp(1.0, width - 1) : 0,
+                 high = std::ldexp(1.0, is_signed(a.to) ? width - 1 : width) - 1;
     return {min(max(q, low), high)};
   });
 }

@@ -21,7 +21,7 @@ struct Product {
   std::vector<Dim> batch;
   Dim m, n, k;
   Side a, b;
-  bool zero_points = false;           // operands 2 and 3 are zero points; else bias and residual
+  bool zero_points = false;  // operands 2 and 3 are zero points; else bias and residual
   Epilogue act;
   DType accumulate = DType::F32;
 };
@@ -53,7 +53,8 @@ Operand side_operand(Scope& s, Operand o, const Side& side, const std::vector<Di
   Operand lead = kernel::broadcast_operand(s.kernel(), o.name, o.dtype, own, wide);
   o.strides.clear();
   for (const Index& stride : lead.strides) o.strides.push_back(stride.in(s.kernel()) * free * summed);
-  const Index free_stride = side.summed_last ? Index(summed) : Index(1), summed_stride = side.summed_last ? Index(1) : Index(free);
+  const Index free_stride = side.summed_last ? Index(summed) : Index(1),
+              summed_stride = side.summed_last ? Index(1) : Index(free);
   o.strides.push_back(free_first ? free_stride : summed_stride);
   o.strides.push_back(free_first ? summed_stride : free_stride);
   return o;
@@ -85,7 +86,8 @@ bool emit(const Node& node, const Product& p) {
     const bool fits = node.result_dtype() == p.accumulate || (kernel::constant(g.k, &k) && k <= kernel::kGemmChunk);
     pack = kernel::gemm_is_tiled(g, node.mapping()) && (!fits || (node.constant(1) && (!has_b_zero || node.constant(3))));
     int64_t n = 0;
-    const bool weight_row = node.constant(1) && !node.mapping().lanes && kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
+    const bool weight_row =
+        node.constant(1) && !node.mapping().lanes && kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
     pack = pack || (weight_row && (!has_b_zero || node.constant(3)));  // also a single row reads packed weights in order
   }
   uint32_t packed = 0;
@@ -184,7 +186,8 @@ bool lower_dot_general(const Node& node) {
     Scope s(node, "order");
     Operand x = s.in(i), y = s.scratch(copies[i]);
     Dims shape, strides;
-    for (int64_t d : side[i].order()) shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)])), strides.push_back(x.strides[static_cast<size_t>(d)]);
+    for (int64_t d : side[i].order())
+      shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)])), strides.push_back(x.strides[static_cast<size_t>(d)]);
     x.strides = strides;
     y.strides = kernel::dense(s.kernel(), "y", y.dtype, shape).strides;
     kernel::build_map(s.builder(), {shape, {x}, {y}, [](const std::vector<Expr>& v) { return v; }}, node.mapping());
@@ -226,7 +229,8 @@ bool lower_dot_general(const Node& node) {
       o[1 - i].strides.push_back(0);
     }
   const Index summed[2] = {copy ? Index(1) : stride_at(0, side[0].summed[0]), copy ? Index(1) : stride_at(1, side[1].summed[0])};
-  const Index free[2] = {side[0].free.empty() ? Index(0) : stride_at(0, side[0].free.back()), side[1].free.empty() ? Index(0) : stride_at(1, side[1].free.back())};
+  const Index free[2] = {side[0].free.empty() ? Index(0) : stride_at(0, side[0].free.back()),
+                         side[1].free.empty() ? Index(0) : stride_at(1, side[1].free.back())};
   if (!side[0].free.empty()) g.m = size_at(0, side[0].free.back());
   if (!side[1].free.empty()) g.n = size_at(1, side[1].free.back());
   o[0].strides.insert(o[0].strides.end(), {free[0], summed[0]});
@@ -244,7 +248,8 @@ bool lower_dot_general(const Node& node) {
   g.c.strides = c;
   int64_t constant_k = 0;
   kernel::Mapping mapping = node.mapping();
-  if (node.result_dtype() != g.accumulate && !(kernel::constant(g.k, &constant_k) && constant_k <= kernel::kGemmChunk)) mapping.vector_bytes = 1, g.k = g.k;
+  if (node.result_dtype() != g.accumulate && !(kernel::constant(g.k, &constant_k) && constant_k <= kernel::kGemmChunk))
+    mapping.vector_bytes = 1, g.k = g.k;
   kernel::build_gemm(s.builder(), g, mapping);
   return s.finish(), true;
 }

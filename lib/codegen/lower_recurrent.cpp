@@ -55,12 +55,15 @@ bool find_functions(const Node& node, const Cell& cell, size_t per_direction, st
   const auto& a = node.attrs<RnnAttrs>();
   const size_t count = per_direction * static_cast<size_t>(cell.directions);
   std::vector<std::string> names = a.activations;
-  for (size_t i = 0; a.activations.empty() && i < count; ++i) names.push_back(per_direction > 1 && i % per_direction == 0 ? "sigmoid" : "tanh");
+  for (size_t i = 0; a.activations.empty() && i < count; ++i)
+    names.push_back(per_direction > 1 && i % per_direction == 0 ? "sigmoid" : "tanh");
   if (names.size() != count) return node.fail("needs " + std::to_string(per_direction) + " activations per direction");
   size_t next_alpha = 0, next_beta = 0;
   for (std::string& name : names) {
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
-    const auto row = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const Activation& r) { return r.name == name; });
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+    const auto row =
+        std::find_if(std::begin(kActivations), std::end(kActivations), [&](const Activation& r) { return r.name == name; });
     if (row == std::end(kActivations)) return node.fail("unknown activation \"" + name + "\"");
     Function f{row, row->alpha, row->beta};
     if (row->parameters > 0 && next_alpha < a.activation_alpha.size()) f.a = a.activation_alpha[next_alpha++];
@@ -93,7 +96,12 @@ void project(const Node& node, const Cell& cell, int64_t direction, uint32_t to)
 class Steps {
  public:
   Steps(const Node& node, const Cell& cell, int64_t direction, const Function* functions, uint32_t projected)
-      : node_(node), a_(node.attrs<RnnAttrs>()), cell_(cell), direction_(direction), f_(functions), s_(node, direction == 1 ? "steps_back" : "steps"),
+      : node_(node),
+        a_(node.attrs<RnnAttrs>()),
+        cell_(cell),
+        direction_(direction),
+        f_(functions),
+        s_(node, direction == 1 ? "steps_back" : "steps"),
         b_(s_.builder()) {
     const Operand x = s_.scratch(projected);
     x_ = b_.input("x", x.dtype, x.extent);
@@ -110,12 +118,14 @@ class Steps {
     kernel::for_each(b_, node_.mapping(), "row", batch, 1 << 16, [&](Expr i) {
       for (Buf* buffer : {&state_, &next_, &memory_, &update_}) *buffer = b_.registers("state", cell_.type, hidden);
       const Expr at = b_.let("at", (a_.batch_first ? i * cell_.directions + direction_ : direction_ * batch + i) * hidden);
-      b_.loop("k", hidden, [&](Expr e) {
-        state_.store(e, optional(5, at + e)), memory_.store(e, optional(6, at + e));
-      });
+      b_.loop("k", hidden, [&](Expr e) { state_.store(e, optional(5, at + e)), memory_.store(e, optional(6, at + e)); });
       const Expr n = node_.has(4) ? b_.let("steps", min(max(cast_to(optional_[4][i], DType::I64), 0), length)) : length;
       const bool reverse = a_.direction == RnnDirection::Reverse || direction_ == 1;
-      auto result_at = [&](Expr t) { return b_.let("to", (a_.batch_first ? (i * length + t) * cell_.directions + direction_ : (t * cell_.directions + direction_) * batch + i) * hidden); };
+      auto result_at = [&](Expr t) {
+        return b_.let("to", (a_.batch_first ? (i * length + t) * cell_.directions + direction_
+                                            : (t * cell_.directions + direction_) * batch + i) *
+                                hidden);
+      };
       b_.loop("step", n, [&](Expr step) {
         const Expr t = b_.let("t", reverse ? n - 1 - step : step), to = result_at(t);
         row_ = b_.let("row_x", (a_.batch_first ? i * length + t : t * batch + i) * (cell_.gates * hidden));
@@ -142,11 +152,14 @@ class Steps {
 
  private:
   Expr wide(Expr v) { return cast_to(v, cell_.type); }
-  Expr optional(size_t i, Expr at) { return node_.has(i) ? wide(optional_[i][at]) : kernel::constant(s_.kernel(), cell_.type, 0); }
+  Expr optional(size_t i, Expr at) {
+    return node_.has(i) ? wide(optional_[i][at]) : kernel::constant(s_.kernel(), cell_.type, 0);
+  }
   Expr clipped(Expr v) { return a_.clip > 0 ? min(max(v, -a_.clip), a_.clip) : v; }
   Expr input(int64_t gate, Expr k) { return x_[row_ + (gate * cell_.hidden + k)]; }
   Expr peephole(int64_t which, Expr k, Expr memory) {
-    return node_.has(7) ? optional(7, (direction_ * 3 + which) * cell_.hidden + k) * memory : kernel::constant(s_.kernel(), cell_.type, 0);
+    return node_.has(7) ? optional(7, (direction_ * 3 + which) * cell_.hidden + k) * memory
+                        : kernel::constant(s_.kernel(), cell_.type, 0);
   }
 
   // Row k of the recurrent weights of a gate times a state, and its bias.
@@ -157,9 +170,12 @@ class Steps {
     while (lanes > hidden) lanes /= 2;
     const int64_t whole = hidden / lanes * lanes;
     Buf sum = b_.variable("sum", broadcast(kernel::constant(s_.kernel(), cell_.type, 0), lanes));
-    b_.loop("j", hidden / lanes, [&](Expr j) { sum.set(fma(wide(r_.load(row + j * lanes, lanes)), state.load(j * lanes, lanes), sum.get())); });
+    b_.loop("j", hidden / lanes,
+            [&](Expr j) { sum.set(fma(wide(r_.load(row + j * lanes, lanes)), state.load(j * lanes, lanes), sum.get())); });
     Buf total = b_.variable("total", lanes > 1 ? reduce_add(sum.get()) : sum.get());
-    if (whole < hidden) b_.loop("j", hidden - whole, [&](Expr j) { total.set(fma(wide(r_[row + (whole + j)]), state.load(whole + j), total.get())); });
+    if (whole < hidden)
+      b_.loop("j", hidden - whole,
+              [&](Expr j) { total.set(fma(wide(r_[row + (whole + j)]), state.load(whole + j), total.get())); });
     return b_.let("dot", total.get() + optional(3, (direction_ * 2 + 1) * cell_.gates * hidden + (gate * hidden + k)));
   }
 
@@ -167,7 +183,8 @@ class Steps {
     b_.loop("k", cell_.hidden, [&](Expr k) {
       const Expr old = b_.let("old", memory_.load(k));
       const Expr in = b_.let("in", f_[0](clipped(input(0, k) + product(0, k, state_) + peephole(0, k, old))));
-      const Expr forget = b_.let("forget", a_.input_forget ? 1.0 - in : f_[0](clipped(input(2, k) + product(2, k, state_) + peephole(2, k, old))));
+      const Expr forget = b_.let(
+          "forget", a_.input_forget ? 1.0 - in : f_[0](clipped(input(2, k) + product(2, k, state_) + peephole(2, k, old))));
       const Expr candidate = b_.let("candidate", f_[1](clipped(input(3, k) + product(3, k, state_))));
       const Expr memory = b_.let("memory", forget * old + in * candidate);
       const Expr out = b_.let("out", f_[0](clipped(input(1, k) + product(1, k, state_) + peephole(1, k, memory))));
@@ -206,9 +223,17 @@ bool lower_recurrent(const Node& node) {
   const auto& a = node.attrs<RnnAttrs>();
   const auto x = node.dims(0);
   const bool lstm = node.op() == OpKind::Lstm, gru = node.op() == OpKind::Gru;
-  Cell cell{lstm ? 4 : gru ? 3 : 1, a.hidden, a.direction == RnnDirection::Bidirectional ? 2 : 1, x[a.batch_first ? 1 : 0], x[a.batch_first ? 0 : 1], x[2],
+  Cell cell{lstm  ? 4
+            : gru ? 3
+                  : 1,
+            a.hidden,
+            a.direction == RnnDirection::Bidirectional ? 2 : 1,
+            x[a.batch_first ? 1 : 0],
+            x[a.batch_first ? 0 : 1],
+            x[2],
             kernel::compute_dtype(node.dtype(0))};
-  if (cell.hidden < 1 || cell.hidden > kMaxHidden) return node.fail("the size of the state must be 1 to " + std::to_string(kMaxHidden));
+  if (cell.hidden < 1 || cell.hidden > kMaxHidden)
+    return node.fail("the size of the state must be 1 to " + std::to_string(kMaxHidden));
   const size_t per_direction = lstm ? 3 : gru ? 2 : 1;
   std::vector<Function> functions;
   if (!find_functions(node, cell, per_direction, &functions)) return false;

@@ -24,10 +24,10 @@ Expr root(Expr x, Expr) { return sqrt(x); }
 Expr logarithm(Expr x, Expr) { return log(x); }
 Expr mean(Expr x, Expr n) { return x / cast_to(n, x.dtype()); }
 constexpr Rule kRules[] = {
-    {ReduceOp::Sum, ExprOp::Add, nullptr, nullptr},    {ReduceOp::Mean, ExprOp::Add, nullptr, mean},
-    {ReduceOp::Max, ExprOp::Max, nullptr, nullptr},    {ReduceOp::Min, ExprOp::Min, nullptr, nullptr},
-    {ReduceOp::Prod, ExprOp::Mul, nullptr, nullptr},   {ReduceOp::L1, ExprOp::Add, magnitude, nullptr},
-    {ReduceOp::L2, ExprOp::Add, square, root},         {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm},
+    {ReduceOp::Sum, ExprOp::Add, nullptr, nullptr},     {ReduceOp::Mean, ExprOp::Add, nullptr, mean},
+    {ReduceOp::Max, ExprOp::Max, nullptr, nullptr},     {ReduceOp::Min, ExprOp::Min, nullptr, nullptr},
+    {ReduceOp::Prod, ExprOp::Mul, nullptr, nullptr},    {ReduceOp::L1, ExprOp::Add, magnitude, nullptr},
+    {ReduceOp::L2, ExprOp::Add, square, root},          {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm},
     {ReduceOp::SumSquare, ExprOp::Add, square, nullptr}};
 
 kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) {
@@ -43,7 +43,8 @@ kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) 
 bool log_sum_exp(const Node& node) {
   const DType t = kernel::compute_dtype(node.dtype(0));
   DimTable& table = node.table();
-  const uint32_t top = node.scratch(t, table.product(node.result_dims())), all = node.scratch(t, table.product(node.dims(0))), sum = node.scratch(t, table.product(node.result_dims()));
+  const uint32_t top = node.scratch(t, table.product(node.result_dims())), all = node.scratch(t, table.product(node.dims(0))),
+                 sum = node.scratch(t, table.product(node.result_dims()));
   std::vector<Dim> kept(node.dims(0).begin(), node.dims(0).end());
   for (int64_t axis : node.attrs<ReduceAttrs>().axes) kept[static_cast<size_t>(axis)] = Dim(1);
   {
@@ -234,7 +235,7 @@ bool lower_selective_scan(const Node& node) {
   const DType t = kernel::compute_dtype(node.dtype(0));
   auto& b = s.builder();
   auto wide = [&](Expr v) { return cast_to(v, t); };
-  kernel::for_each(b, node.mapping(), "channel", s.size(x[0]).in(k) * hidden, 1 << 16, [&](Expr i) {
+  kernel::for_each(b, node.mapping(), "channel", s.size(x[0]).in(k)*hidden, 1 << 16, [&](Expr i) {
     const Expr batch = b.let("batch", i / hidden), h = b.let("h", i % hidden);
     Buf state = b.registers("state", t, *states);
     b.loop("n", *states, [&](Expr n) { state.store(n, kernel::constant(k, t, 0)); });

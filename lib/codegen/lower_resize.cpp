@@ -18,7 +18,10 @@ struct Axis {
 
 class Resizer {
  public:
-  Resizer(const Node& node) : node_(node), a_(node.attrs<ResizeAttrs>()), real_(node.row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32) {}
+  Resizer(const Node& node)
+      : node_(node),
+        a_(node.attrs<ResizeAttrs>()),
+        real_(node.row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32) {}
 
   bool changes(size_t k) const {
     if (a_.coord == CoordMode::TfCropAndResize) return true;
@@ -48,7 +51,8 @@ class Resizer {
       case CoordMode::Asymmetric: return x / k.scale;
       case CoordMode::TfHalfPixelForNn: return (x + 0.5) / k.scale;
       case CoordMode::TfCropAndResize:
-        return select(k.out > 1, k.roi_start * last + x * (k.roi_end - k.roi_start) * last / real(max(k.out - 1, 1)), (0.5 * (k.roi_start + k.roi_end)) * last);
+        return select(k.out > 1, k.roi_start * last + x * (k.roi_end - k.roi_start) * last / real(max(k.out - 1, 1)),
+                      (0.5 * (k.roi_start + k.roi_end)) * last);
     }
     return x;
   }
@@ -81,19 +85,22 @@ class Resizer {
     const auto x = node_.dims(0);
     const Dims from = s.shape(x), to = s.shape(node_.result_dims());
     Buf data = s.in_buf(0);
-    kernel::build_generate(s.builder(), to, s.outputs(), 16, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-      std::vector<Expr> at = index;
-      Expr hidden = kernel::constant_int(s.kernel(), DType::Bool, 0);
-      for (size_t k = 0; k < x.size(); ++k) {
-        if (!changes(k)) continue;
-        const Axis axis_k = axis(s, k);
-        const Expr c = s.builder().let("c", source(axis_k, index[k]));
-        at[k] = s.builder().let("at", nearest(axis_k, c));
-        if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, c);
-      }
-      const Expr value = data[kernel::linear_index(s.kernel(), at, from)];
-      return {a_.coord == CoordMode::TfCropAndResize ? select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value) : value};
-    });
+    kernel::build_generate(s.builder(), to, s.outputs(), 16, node_.mapping(),
+                           [&](const std::vector<Expr>& index) -> std::vector<Expr> {
+                             std::vector<Expr> at = index;
+                             Expr hidden = kernel::constant_int(s.kernel(), DType::Bool, 0);
+                             for (size_t k = 0; k < x.size(); ++k) {
+                               if (!changes(k)) continue;
+                               const Axis axis_k = axis(s, k);
+                               const Expr c = s.builder().let("c", source(axis_k, index[k]));
+                               at[k] = s.builder().let("at", nearest(axis_k, c));
+                               if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, c);
+                             }
+                             const Expr value = data[kernel::linear_index(s.kernel(), at, from)];
+                             return {a_.coord == CoordMode::TfCropAndResize
+                                         ? select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value)
+                                         : value};
+                           });
     return s.finish(), true;
   }
 
@@ -103,7 +110,8 @@ class Resizer {
     double shrink = 1;
     if (a_.antialias) {
       const auto in = node_.table().constant_value(node_.dims(0)[k]), out = node_.table().constant_value(a_.sizes[k]);
-      if (a_.scales.empty() && !(in && out && *in > 0)) return node_.fail("an antialiasing filter needs constant sizes or scales");
+      if (a_.scales.empty() && !(in && out && *in > 0))
+        return node_.fail("an antialiasing filter needs constant sizes or scales");
       shrink = std::min(1.0, a_.scales.empty() ? static_cast<double>(*out) / static_cast<double>(*in) : a_.scales[k]);
     }
     const double radius = (a_.mode == ResizeMode::Linear ? 1 : 2) / shrink;
@@ -121,28 +129,34 @@ class Resizer {
     std::vector<std::pair<std::string, DType>> outputs;
     if (to) s.scratch(*to), outputs = {{"y", t}};
     else outputs = s.outputs();
-    kernel::build_generate(b, s.shape(then), outputs, 16 * taps, node_.mapping(), [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-      const Expr x = b.let("x", source(axis_k, index[k])), below = floor(x), whole = x - below;
-      const Expr base = b.let("base", cast_to(select(whole == 0.0, below - 1.0, below), DType::I64)), ratio = b.let("ratio", select(whole == 0.0, kernel::lit(x, 1.0), whole));
-      Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)), weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
-      b.loop("tap", taps, [&](Expr i) {
-        const Expr at = b.let("at", base + (start + i));
-        Expr w = weight((real(start + i) - ratio) * shrink);
-        if (a_.exclude_outside) w = select(at < 0 || at >= axis_k.in, kernel::lit(w, 0.0), w);
-        w = b.let("w", w);
-        std::vector<Expr> place = index;
-        place[k] = clamped(axis_k, at);
-        const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
-        sum.set(fma(cast_to(w, t), value, sum.get())), weights.set(weights.get() + w);
-      });
-      const Expr value = sum.get() / cast_to(weights.get(), t);
-      return {a_.coord == CoordMode::TfCropAndResize ? select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value) : value};
-    });
+    kernel::build_generate(b, s.shape(then), outputs, 16 * taps, node_.mapping(),
+                           [&](const std::vector<Expr>& index) -> std::vector<Expr> {
+                             const Expr x = b.let("x", source(axis_k, index[k])), below = floor(x), whole = x - below;
+                             const Expr base = b.let("base", cast_to(select(whole == 0.0, below - 1.0, below), DType::I64)),
+                                        ratio = b.let("ratio", select(whole == 0.0, kernel::lit(x, 1.0), whole));
+                             Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)),
+                                 weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
+                             b.loop("tap", taps, [&](Expr i) {
+                               const Expr at = b.let("at", base + (start + i));
+                               Expr w = weight((real(start + i) - ratio) * shrink);
+                               if (a_.exclude_outside) w = select(at < 0 || at >= axis_k.in, kernel::lit(w, 0.0), w);
+                               w = b.let("w", w);
+                               std::vector<Expr> place = index;
+                               place[k] = clamped(axis_k, at);
+                               const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
+                               sum.set(fma(cast_to(w, t), value, sum.get())), weights.set(weights.get() + w);
+                             });
+                             const Expr value = sum.get() / cast_to(weights.get(), t);
+                             return {a_.coord == CoordMode::TfCropAndResize
+                                         ? select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value)
+                                         : value};
+                           });
     return s.finish(), true;
   }
 
   bool run() const {
-    if (a_.coord == CoordMode::TfCropAndResize && a_.roi.size() != 2 * node_.dims(0).size()) return node_.fail("tf_crop_and_resize needs a start and an end per axis");
+    if (a_.coord == CoordMode::TfCropAndResize && a_.roi.size() != 2 * node_.dims(0).size())
+      return node_.fail("tf_crop_and_resize needs a start and an end per axis");
     std::vector<size_t> axes;
     for (size_t k = 0; k < node_.dims(0).size(); ++k)
       if (changes(k)) axes.push_back(k);

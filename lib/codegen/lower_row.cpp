@@ -7,7 +7,8 @@ namespace rlxc::codegen {
 
 bool lower_softmax(const Node& node) {
   Scope s(node);
-  kernel::SoftmaxSpec spec{s.shape(node.dims(0)), static_cast<size_t>(node.attrs<AxisAttrs>().axis), node.dtype(0), node.op() == OpKind::LogSoftmax};
+  kernel::SoftmaxSpec spec{s.shape(node.dims(0)), static_cast<size_t>(node.attrs<AxisAttrs>().axis), node.dtype(0),
+                           node.op() == OpKind::LogSoftmax};
   s.in(0), s.out();
   kernel::build_softmax(s.builder(), spec, node.mapping());
   s.may_alias();

@@ -18,7 +18,8 @@ struct Place {
     Packed,   // what the load-time part of the program makes; kept for all runs
     Arena,    // activations of the graph
     Scratch,  // of one step; in the load-time part a block of its own
-    Input, Output,  // buffer number `index` of the graph
+    Input,
+    Output,  // buffer number `index` of the graph
   };
   Memory memory = Memory::Arena;
   uint32_t index = 0;
@@ -29,13 +30,13 @@ struct Step {
   enum class Kind : uint8_t { Launch, Copy, If, Loop, Scan };
   Kind kind = Kind::Launch;
   GraphId graph;
-  NodeId node;                 // that the step belongs to; invalid for the copies of outputs
-  uint32_t kernel = 0;         // Launch
-  std::vector<Place> places;   // Launch: arguments; Copy: to, from; If, Loop, Scan: operands (absent ones: see `present`), results
-  std::vector<bool> present;   // If, Loop, Scan: of the operands
-  std::vector<Dim> sizes;      // Launch: symbols of the kernel; Copy: bytes
-  Dim body_arena;              // control flow: where the arenas of the bodies begin
-  Dim held;                    // Loop, Scan: where its own memory (two buffers for each output of the body) begins
+  NodeId node;                // that the step belongs to; invalid for the copies of outputs
+  uint32_t kernel = 0;        // Launch
+  std::vector<Place> places;  // Launch: arguments; Copy: to, from; If, Loop, Scan: operands (absent ones: see `present`), results
+  std::vector<bool> present;  // If, Loop, Scan: of the operands
+  std::vector<Dim> sizes;     // Launch: symbols of the kernel; Copy: bytes
+  Dim body_arena;             // control flow: where the arenas of the bodies begin
+  Dim held;                   // Loop, Scan: where its own memory (two buffers for each output of the body) begins
 };
 
 struct GraphProgram {
@@ -43,7 +44,7 @@ struct GraphProgram {
 };
 
 struct Weight {
-  DataId data;             // invalid: the model carries none, the caller gives it
+  DataId data;  // invalid: the model carries none, the caller gives it
   DType dtype = DType::F32;
   std::string name;
   uint64_t bytes = 0;
@@ -58,13 +59,13 @@ struct Port {
 struct Package {
   std::string name;
   const LirModule* lir = nullptr;
-  std::vector<kernel::Kernel> kernels;          // equal kernels of several nodes are one
-  std::vector<GraphProgram> graphs;             // by graph id
+  std::vector<kernel::Kernel> kernels;  // equal kernels of several nodes are one
+  std::vector<GraphProgram> graphs;     // by graph id
   std::vector<Weight> weights;
-  std::vector<Port> inputs, outputs;            // of the main graph
-  std::vector<std::string> symbols;             // that sizes depend on
-  Dim packed_bytes, load_scratch_bytes;         // static
-  Dim arena_bytes, held_bytes, scratch_bytes;   // of a run: one block with these parts in order
+  std::vector<Port> inputs, outputs;           // of the main graph
+  std::vector<std::string> symbols;            // that sizes depend on
+  Dim packed_bytes, load_scratch_bytes;        // static
+  Dim arena_bytes, held_bytes, scratch_bytes;  // of a run: one block with these parts in order
 };
 
 // Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.

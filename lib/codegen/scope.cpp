@@ -15,7 +15,8 @@ std::string kernel_name(const Node& node, std::string_view part) {
 
 }  // namespace
 
-Scope::Scope(const Node& node, std::string_view part) : node_(node), builder_(std::make_unique<kernel::Builder>(kernel_name(node, part))) {
+Scope::Scope(const Node& node, std::string_view part)
+    : node_(node), builder_(std::make_unique<kernel::Builder>(kernel_name(node, part))) {
   const Graph& g = node.graph;
   std::string head(name(node.op()));
   if (!part.empty()) head += " (" + std::string(part) + ")";
@@ -109,7 +110,8 @@ void Scope::finish(bool on_load) {
   // What is bound twice and written shares memory with itself.
   for (size_t i = 0; i < launch_.buffers.size(); ++i)
     for (size_t j = 0; j < launch_.buffers.size(); ++j)
-      if (i != j && launch_.buffers[i] == launch_.buffers[j] && k.buffers[j].access != kernel::Access::Read) k.buffers[i].may_alias = k.buffers[j].may_alias = true;
+      if (i != j && launch_.buffers[i] == launch_.buffers[j] && k.buffers[j].access != kernel::Access::Read)
+        k.buffers[i].may_alias = k.buffers[j].may_alias = true;
   launch_.kernel = static_cast<uint32_t>(node_.out.kernels.size());
   launch_.on_load = on_load;
   node_.out.kernels.push_back(std::move(k));

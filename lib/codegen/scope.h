@@ -23,7 +23,9 @@ struct Node {
 
   OpKind op() const { return graph.op(id); }
   template <class A>
-  const A& attrs() const { return graph.attrs<A>(id); }
+  const A& attrs() const {
+    return graph.attrs<A>(id);
+  }
   bool has(size_t i) const { return graph.operand(id, i).valid(); }
   ValueId in(size_t i) const { return graph.operand(id, i); }
   ValueId result(size_t i = 0) const { return graph.result(id, i); }
@@ -53,15 +55,15 @@ class Scope {
   Index size(Dim);
   Dims shape(std::span<const Dim>);
 
-  Operand in(size_t i);                                              // row-major, in its own shape
-  Operand in(size_t i, std::span<const Dim> to);                     // broadcast to a larger shape
+  Operand in(size_t i);                           // row-major, in its own shape
+  Operand in(size_t i, std::span<const Dim> to);  // broadcast to a larger shape
   Operand out(size_t i = 0);
   Operand scratch(uint32_t i);
-  Buf in_buf(size_t i);                                              // added to the kernel as an input
+  Buf in_buf(size_t i);  // added to the kernel as an input
   Buf out_buf(size_t i = 0);
   void bind(Binding b) { launch_.buffers.push_back(b); }
-  std::vector<std::pair<std::string, DType>> outputs();              // all results, for build_generate
-  void may_alias();                                                  // results may share memory with operands, index by index
+  std::vector<std::pair<std::string, DType>> outputs();  // all results, for build_generate
+  void may_alias();                                      // results may share memory with operands, index by index
 
   // Simplifies the kernel and launches it.
   void finish(bool on_load = false);

@@ -39,7 +39,9 @@ class Launcher {
  private:
   static constexpr std::string_view kParameters = "unsigned char* a, const void* const* in, void* const* out";
   std::string context() const { return "const " + p_.name + "_ctx* c"; }
-  void declare(size_t g) { out_ += "static int graph_" + std::to_string(g) + "(" + context() + ", " + std::string(kParameters) + ");\n"; }
+  void declare(size_t g) {
+    out_ += "static int graph_" + std::to_string(g) + "(" + context() + ", " + std::string(kParameters) + ");\n";
+  }
 
   std::vector<const Step*> all_loads() const {
     std::vector<const Step*> steps;
@@ -94,7 +96,8 @@ class Launcher {
         for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
         return line(call + ");");
       }
-      case Step::Kind::Copy: return line("memcpy(" + pointer(s.places[0]) + ", " + pointer(s.places[1]) + ", (size_t)" + n_(s.sizes[0]) + ");");
+      case Step::Kind::Copy:
+        return line("memcpy(" + pointer(s.places[0]) + ", " + pointer(s.places[1]) + ", (size_t)" + n_(s.sizes[0]) + ");");
       case Step::Kind::If: return if_step(s);
       case Step::Kind::Loop: return loop(s);
       case Step::Kind::Scan: return scan(s);
@@ -118,7 +121,8 @@ class Launcher {
     line("{");
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
-    line("  const int failed = *(const uint8_t*)" + pointer(s.places[0]) + " ? " + call_body(g.bodies(s.node)[0], s) + " : " + call_body(g.bodies(s.node)[1], s) + ";");
+    line("  const int failed = *(const uint8_t*)" + pointer(s.places[0]) + " ? " + call_body(g.bodies(s.node)[0], s) + " : " +
+         call_body(g.bodies(s.node)[1], s) + ";");
     line("  if (failed) return failed;");
     line("}");
   }
@@ -145,27 +149,31 @@ class Launcher {
     for (size_t k = 2; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
     for (size_t k = 0; k < results; ++k) out.push_back("0");
     line("{");
-    line("  const int64_t trips = " + (s.present[0] ? "*(const int64_t*)" + pointer(s.places[0]) : std::string("INT64_MAX")) + ";");
+    line("  const int64_t trips = " + (s.present[0] ? "*(const int64_t*)" + pointer(s.places[0]) : std::string("INT64_MAX")) +
+         ";");
     line("  int64_t i = 0;");
     line("  uint8_t go = " + (s.present[1] ? "*(const uint8_t*)" + pointer(s.places[1]) : std::string("1")) + ", next = go;");
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
     line("  for (; i < trips && go; ++i) {");
-    for (size_t k = 0; k < carries; ++k) line("    bo[" + std::to_string(k + 1) + "] = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
+    for (size_t k = 0; k < carries; ++k)
+      line("    bo[" + std::to_string(k + 1) + "] = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
     for (size_t k = 0; k < scans; ++k) {
       const ValueId v = g.result(s.node, carries + k);
       line("    if (i >= " + n_(g.dims(v)[0]) + ") return RLXC_DYNAMIC_SIZE;");
-      line("    bo[" + std::to_string(1 + carries + k) + "] = (unsigned char*)" + pointer(s.places[operands + carries + k]) + " + i * " +
-           bytes(body, body.outputs()[1 + carries + k]) + ";");
+      line("    bo[" + std::to_string(1 + carries + k) + "] = (unsigned char*)" + pointer(s.places[operands + carries + k]) +
+           " + i * " + bytes(body, body.outputs()[1 + carries + k]) + ";");
     }
     line("    const int failed = " + call_body(body.id(), s) + ";");
     line("    if (failed) return failed;");
     line("    go = next;");
     for (size_t k = 0; k < carries; ++k) line("    bi[" + std::to_string(k + 2) + "] = bo[" + std::to_string(k + 1) + "];");
     line("  }");
-    for (size_t k = 0; k < scans; ++k) line("  if (i != " + n_(g.dims(g.result(s.node, carries + k))[0]) + ") return RLXC_DYNAMIC_SIZE;");
+    for (size_t k = 0; k < scans; ++k)
+      line("  if (i != " + n_(g.dims(g.result(s.node, carries + k))[0]) + ") return RLXC_DYNAMIC_SIZE;");
     for (size_t k = 0; k < carries; ++k)
-      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k + 2) + "], (size_t)" + bytes(g, g.result(s.node, k)) + ");");
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k + 2) + "], (size_t)" +
+           bytes(g, g.result(s.node, k)) + ");");
     line("}");
   }
 
@@ -185,19 +193,23 @@ class Launcher {
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
     line("  for (int64_t i = 0; i < " + length + "; ++i) {");
-    for (size_t k = 0; k < states; ++k) line("    bo[" + std::to_string(k) + "] = i % 2 ? " + held[2 * k + 1] + " : " + held[2 * k] + ";");
+    for (size_t k = 0; k < states; ++k)
+      line("    bo[" + std::to_string(k) + "] = i % 2 ? " + held[2 * k + 1] + " : " + held[2 * k] + ";");
     for (size_t k = 0; k < inputs; ++k)
       line("    bi[" + std::to_string(states + k) + "] = (const unsigned char*)" + pointer(s.places[states + k]) + " + " +
-           (turned(a.input_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " + bytes(body, body.result(body.inputs()[states + k])) + ";");
+           (turned(a.input_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " +
+           bytes(body, body.result(body.inputs()[states + k])) + ";");
     for (size_t k = 0; k < scans; ++k)
       line("    bo[" + std::to_string(states + k) + "] = (unsigned char*)" + pointer(s.places[operands + states + k]) + " + " +
-           (turned(a.output_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " + bytes(body, body.outputs()[states + k]) + ";");
+           (turned(a.output_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " + bytes(body, body.outputs()[states + k]) +
+           ";");
     line("    const int failed = " + call_body(body.id(), s) + ";");
     line("    if (failed) return failed;");
     for (size_t k = 0; k < states; ++k) line("    bi[" + std::to_string(k) + "] = bo[" + std::to_string(k) + "];");
     line("  }");
     for (size_t k = 0; k < states; ++k)
-      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k) + "], (size_t)" + bytes(g, g.result(s.node, k)) + ");");
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k) + "], (size_t)" +
+           bytes(g, g.result(s.node, k)) + ");");
     line("}");
   }
 
@@ -251,7 +263,8 @@ std::string CSizes::expression(Dim d) const {
 
 std::string CSizes::table() const {
   std::string out;
-  for (size_t i = 0; i < entries_.size(); ++i) out += "  n[" + std::to_string(i) + "] = " + expression(entries_[i]) + ";  // " + comment(dims_.text(entries_[i])) + "\n";
+  for (size_t i = 0; i < entries_.size(); ++i)
+    out += "  n[" + std::to_string(i) + "] = " + expression(entries_[i]) + ";  // " + comment(dims_.text(entries_[i])) + "\n";
   return out;
 }
 

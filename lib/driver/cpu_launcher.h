@@ -12,8 +12,8 @@ namespace rlxc {
 class CSizes {
  public:
   CSizes(const DimTable& dims, std::vector<std::string> symbols) : dims_(dims), symbols_(std::move(symbols)) {}
-  std::string operator()(Dim);         // as an operand
-  std::string table() const;           // statements that fill n[] from s[]
+  std::string operator()(Dim);  // as an operand
+  std::string table() const;    // statements that fill n[] from s[]
   size_t count() const { return entries_.size(); }
 
  private:

@@ -58,27 +58,35 @@ std::string upper(std::string s) {
 std::string header(const Package& p, bool files) {
   const std::string& n = p.name;
   std::string s = "// " + n + ": a model as C, made by rlxc.\n//\n";
-  for (size_t i = 0; i < p.inputs.size(); ++i) s += "// input " + std::to_string(i) + ": " + quote(p.inputs[i].name) + " " + shape_text(p, p.inputs[i]) + "\n";
-  for (size_t i = 0; i < p.outputs.size(); ++i) s += "// output " + std::to_string(i) + ": " + quote(p.outputs[i].name) + " " + shape_text(p, p.outputs[i]) + "\n";
+  for (size_t i = 0; i < p.inputs.size(); ++i)
+    s += "// input " + std::to_string(i) + ": " + quote(p.inputs[i].name) + " " + shape_text(p, p.inputs[i]) + "\n";
+  for (size_t i = 0; i < p.outputs.size(); ++i)
+    s += "// output " + std::to_string(i) + ": " + quote(p.outputs[i].name) + " " + shape_text(p, p.outputs[i]) + "\n";
   for (size_t i = 0; i < p.symbols.size(); ++i) s += "// size " + std::to_string(i) + ": " + quote(p.symbols[i]) + "\n";
-  s += "//\n// Tensors are dense, row-major, little-endian; bool is a byte, 0 or 1; f16 and bf16 are their bits as uint16_t.\n#pragma once\n";
+  s += "//\n// Tensors are dense, row-major, little-endian; bool is a byte, 0 or 1; f16 and bf16 are their bits as "
+       "uint16_t.\n#pragma once\n";
   s += "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   const std::string u = upper(n);
-  s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u + "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
-       "_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model\n  " + u + "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
-  s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u + "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " +
-       std::to_string(p.symbols.size()) + ", " + u + "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
+  s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u +
+       "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
+       "_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model\n  " + u +
+       "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
+  s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u +
+       "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " + std::to_string(p.symbols.size()) + ", " + u +
+       "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
   s += "typedef struct " + n + "_ctx " + n + "_ctx;\n\n";
-  s += "// Maps the weights and prepares them. NULL and an error code where that fails. `folder` holds " + weights_file(p) + "; `model_folder`\n";
+  s += "// Maps the weights and prepares them. NULL and an error code where that fails. `folder` holds " + weights_file(p) +
+       "; `model_folder`\n";
   s += "// the weight files of the model itself" + std::string(files ? "" : " (none here: it may be NULL)") + ".\n";
   s += n + "_ctx* " + n + "_create(const char* folder, const char* model_folder, int* error);\n";
-  s += "// The same with the bytes of each weight as they are stored (one element where all are equal), in the order of\n// " + n +
-       "_weight_name; they must outlive the context.\n";
+  s += "// The same with the bytes of each weight as they are stored (one element where all are equal), in the order of\n// " +
+       n + "_weight_name; they must outlive the context.\n";
   s += n + "_ctx* " + n + "_create_from(const void* const* weights, int* error);\nconst char* " + n + "_weight_name(int i);\n\n";
   s += "// Gives the sizes above their values and makes room for them. Not needed where there are none.\n";
   s += "int " + n + "_set_sizes(" + n + "_ctx*, const int64_t* sizes);\n";
   s += "size_t " + n + "_arena_size(const " + n + "_ctx*);              // bytes of activations, and of scratch memory\n";
-  s += "size_t " + n + "_input_bytes(const " + n + "_ctx*, int i);\nsize_t " + n + "_output_bytes(const " + n + "_ctx*, int i);\n\n";
+  s += "size_t " + n + "_input_bytes(const " + n + "_ctx*, int i);\nsize_t " + n + "_output_bytes(const " + n +
+       "_ctx*, int i);\n\n";
   s += "// One run. Not to be called for one context from two threads at a time.\n";
   s += "int " + n + "_run(" + n + "_ctx*, const void* const* inputs, void* const* outputs);\n";
   s += "void " + n + "_destroy(" + n + "_ctx*);\n\n#ifdef __cplusplus\n}\n#endif\n";
@@ -86,7 +94,8 @@ std::string header(const Package& p, bool files) {
 }
 
 std::string prototypes(const Package& p) {
-  std::string s = "// The kernels, in the order in which they are first used.\n#pragma once\n#include <stdbool.h>\n#include <stdint.h>\n\n";
+  std::string s =
+      "// The kernels, in the order in which they are first used.\n#pragma once\n#include <stdbool.h>\n#include <stdint.h>\n\n";
   target::Helpers helpers;
   for (const kernel::Kernel& k : p.kernels) {
     std::string open = target::cpu().open(k, kernel::launch_of(k), helpers);
@@ -113,17 +122,21 @@ std::string weight_table(const Package& p, const Storage& storage) {
     } else {
       packed += padded(stored);
     }
-    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + std::to_string(offset) +
-            "u, " + std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
+    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) +
+            ", " + std::to_string(offset) + "u, " + std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
   }
   std::string s = "enum { FILES = " + std::to_string(files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) +
-                  " };\n\n// The first file is the package's own, the others are the model's; -1 is none: only " + p.name + "_create_from can give it.\nstatic const char* const kFiles[FILES] = {";
+                  " };\n\n// The first file is the package's own, the others are the model's; -1 is none: only " + p.name +
+                  "_create_from can give it.\nstatic const char* const kFiles[FILES] = {";
   for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + quote(files[i]);
-  s += "};\n\ntypedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; stored < bytes: one element, which all are equal to\n} weight_row;\n\n";
+  s += "};\n\ntypedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; "
+       "stored < bytes: one element, which all are equal to\n} weight_row;\n\n";
   return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0}};\n\n";
 }
 
-std::string replaced(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values) { return target::expand(text, values); }
+std::string replaced(std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values) {
+  return target::expand(text, values);
+}
 
 constexpr std::string_view kLauncherHead = R"(// The host side of $N: weights, memory, and the order of the kernels.
 #include "$N.h"
@@ -294,7 +307,8 @@ std::string launcher(const Package& p, const Storage& storage) {
   auto ports = [&](const std::vector<codegen::Port>& list) {
     std::string s;
     for (size_t i = 0; i < list.size(); ++i)
-      s += "    case " + std::to_string(i) + ": return (size_t)" + sizes(p.lir->plans[list[i].graph.raw].slot[list[i].value.raw].size) + ";\n";
+      s += "    case " + std::to_string(i) + ": return (size_t)" +
+           sizes(p.lir->plans[list[i].graph.raw].slot[list[i].value.raw].size) + ";\n";
     return s;
   };
   const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
@@ -304,14 +318,25 @@ std::string launcher(const Package& p, const Storage& storage) {
   for (const auto& [a, b] : dims.equalities()) {
     std::vector<std::string> used = dims.symbols_of(a);
     for (std::string& name : dims.symbols_of(b)) used.push_back(std::move(name));
-    if (std::all_of(used.begin(), used.end(), [&](const std::string& name) { return std::binary_search(p.symbols.begin(), p.symbols.end(), name); }))
+    if (std::all_of(used.begin(), used.end(),
+                    [&](const std::string& name) { return std::binary_search(p.symbols.begin(), p.symbols.end(), name); }))
       conditions += "  if (" + sizes(a) + " != " + sizes(b) + ") return " + upper(p.name) + "_NO_SIZES;\n";
   }
   const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
-  const std::vector<std::pair<std::string_view, std::string>> values = {
-      {"TABLE", weight_table(p, storage)}, {"COUNT", std::to_string(sizes.count())}, {"FUNCTIONS", functions},
-      {"SIZES", sizes.table()}, {"CONDITIONS", conditions}, {"ARENA", arena}, {"HELD", held}, {"SCRATCH", scratch}, {"INPUTS", inputs}, {"OUTPUTS", outputs},
-      {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)}, {"PACKED", sizes(p.packed_bytes)}, {"N", p.name}, {"U", upper(p.name)}};
+  const std::vector<std::pair<std::string_view, std::string>> values = {{"TABLE", weight_table(p, storage)},
+                                                                        {"COUNT", std::to_string(sizes.count())},
+                                                                        {"FUNCTIONS", functions},
+                                                                        {"SIZES", sizes.table()},
+                                                                        {"CONDITIONS", conditions},
+                                                                        {"ARENA", arena},
+                                                                        {"HELD", held},
+                                                                        {"SCRATCH", scratch},
+                                                                        {"INPUTS", inputs},
+                                                                        {"OUTPUTS", outputs},
+                                                                        {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)},
+                                                                        {"PACKED", sizes(p.packed_bytes)},
+                                                                        {"N", p.name},
+                                                                        {"U", upper(p.name)}};
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }
 
@@ -379,9 +404,12 @@ int main(int argc, char** argv) {
 std::string makefile(const Package& p, size_t files) {
   std::string objects = p.name + ".o parallel.o";
   for (size_t i = 0; i < files; ++i) objects += " kernels_" + std::to_string(i) + ".o";
-  return "# make builds lib" + p.name + ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing -fPIC -pthread -Wno-psabi\nOBJECTS = " + objects +
-         "\n\nrun: main.o lib" + p.name + ".a\n\t$(CC) $(CFLAGS) -o $@ $^ -pthread -lm\n\nlib" + p.name +
-         ".a: $(OBJECTS)\n\t$(AR) rcs $@ $^\n\n%.o: %.c\n\t$(CC) $(CFLAGS) $(OWN) -c -o $@ $<\n\nclean:\n\trm -f *.o lib" + p.name + ".a run\n\n.PHONY: clean\n";
+  return "# make builds lib" + p.name +
+         ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing "
+         "-fPIC -pthread -Wno-psabi\nOBJECTS = " +
+         objects + "\n\nrun: main.o lib" + p.name + ".a\n\t$(CC) $(CFLAGS) -o $@ $^ -pthread -lm\n\nlib" + p.name +
+         ".a: $(OBJECTS)\n\t$(AR) rcs $@ $^\n\n%.o: %.c\n\t$(CC) $(CFLAGS) $(OWN) -c -o $@ $<\n\nclean:\n\trm -f *.o lib" +
+         p.name + ".a run\n\n.PHONY: clean\n";
 }
 
 std::string readme(const Package& p, const Storage& storage) {
@@ -391,9 +419,12 @@ std::string readme(const Package& p, const Storage& storage) {
     if (storage.in_model_file(w)) files.insert(data_of(p, w).file);
     else own += padded(storage.stored_bytes(w));
   }
-  std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " + std::to_string(p.weights.size()) + " weights.\n\n";
-  s += "| file | content |\n|---|---|\n| `" + p.name + ".h` | the C API, inputs and outputs |\n| `" + p.name + ".c` | weights, memory, the order of the kernels |\n";
-  s += "| `kernels_*.c` | the kernels; each says which nodes of the model it computes |\n| `parallel.c` | threads |\n| `main.c` | a test runner on raw files |\n";
+  std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " +
+                  std::to_string(p.weights.size()) + " weights.\n\n";
+  s += "| file | content |\n|---|---|\n| `" + p.name + ".h` | the C API, inputs and outputs |\n| `" + p.name +
+       ".c` | weights, memory, the order of the kernels |\n";
+  s += "| `kernels_*.c` | the kernels; each says which nodes of the model it computes |\n| `parallel.c` | threads |\n| `main.c` "
+       "| a test runner on raw files |\n";
   s += "| `" + weights_file(p) + "` | " + std::to_string(own) + " bytes of weights, each aligned to 64 bytes |\n\n";
   s += "Build with `make` (gcc or clang). Run with `./run INPUT...`";
   if (files.empty()) {
@@ -403,8 +434,10 @@ std::string readme(const Package& p, const Storage& storage) {
     for (const std::string& f : files) s += "- `" + f + "`\n";
   }
   s += "\n| tensor | name | type |\n|---|---|---|\n";
-  for (size_t i = 0; i < p.inputs.size(); ++i) s += "| input " + std::to_string(i) + " | " + p.inputs[i].name + " | " + shape_text(p, p.inputs[i]) + " |\n";
-  for (size_t i = 0; i < p.outputs.size(); ++i) s += "| output " + std::to_string(i) + " | " + p.outputs[i].name + " | " + shape_text(p, p.outputs[i]) + " |\n";
+  for (size_t i = 0; i < p.inputs.size(); ++i)
+    s += "| input " + std::to_string(i) + " | " + p.inputs[i].name + " | " + shape_text(p, p.inputs[i]) + " |\n";
+  for (size_t i = 0; i < p.outputs.size(); ++i)
+    s += "| output " + std::to_string(i) + " | " + p.outputs[i].name + " | " + shape_text(p, p.outputs[i]) + " |\n";
   return s;
 }
 
@@ -421,7 +454,8 @@ std::string c_identifier(std::string_view text) {
 
 std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOptions& o) {
   const Storage storage(p, o);
-  std::vector<TextFile> files = {{p.name + ".h", header(p, storage.has_model_files())}, {p.name + ".c", launcher(p, storage)}, {"kernels.h", prototypes(p)}};
+  std::vector<TextFile> files = {
+      {p.name + ".h", header(p, storage.has_model_files())}, {p.name + ".c", launcher(p, storage)}, {"kernels.h", prototypes(p)}};
   size_t count = 0;
   for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile, ++count) {
     std::vector<const kernel::Kernel*> kernels;
@@ -443,7 +477,8 @@ bool write_weights(const Package& p, const CpuPackageOptions& o, const std::func
   for (const codegen::Weight& w : p.weights) {
     if (storage.in_model_file(w)) continue;
     const uint64_t bytes = storage.stored_bytes(w);
-    if (!write(data_of(p, w).bytes) || (padded(bytes) > bytes && !write(std::span(zeros).first(padded(bytes) - bytes)))) return false;
+    if (!write(data_of(p, w).bytes) || (padded(bytes) > bytes && !write(std::span(zeros).first(padded(bytes) - bytes))))
+      return false;
   }
   return true;
 }

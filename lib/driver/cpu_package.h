@@ -16,8 +16,8 @@ struct TextFile {
 
 struct CpuPackageOptions {
   bool threads = true;
-  // Up to so many bytes of weights are copied to <name>.weights. Beyond, those that lie in a file of the model are read from there
-  // (a file name relative to the folder of the model, offset and size), and only what was made in memory is copied.
+  // Up to so many bytes of weights are copied to <name>.weights. Beyond, those that lie in a file of the model are read from
+  // there (a file name relative to the folder of the model, offset and size), and only what was made in memory is copied.
   uint64_t max_packed_bytes = 16 << 20;
 };
 
@@ -27,7 +27,8 @@ std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackag
 
 std::string weights_file(const codegen::Package&);  // <name>.weights
 // Its bytes, streamed in order. False when `write` is.
-bool write_weights(const codegen::Package&, const CpuPackageOptions&, const std::function<bool(std::span<const std::byte>)>& write);
+bool write_weights(const codegen::Package&, const CpuPackageOptions&,
+                   const std::function<bool(std::span<const std::byte>)>& write);
 
 // A C identifier made of any text.
 std::string c_identifier(std::string_view);

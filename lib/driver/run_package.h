@@ -39,6 +39,7 @@ class LoadedPackage {
   std::unique_ptr<Api> api_;
 };
 
-std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&, const RunOptions& = {});
+std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package&, std::span<const eval::HostValue> inputs,
+                                                        Diagnostics&, const RunOptions& = {});
 
 }  // namespace rlxc
