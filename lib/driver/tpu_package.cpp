@@ -113,7 +113,7 @@ class Translator {
     static const std::pair<OpKind, bool (Translator::*)()> kTable[] = {
         {OpKind::Reshape, &Translator::reshape}, {OpKind::Transpose, &Translator::transpose}, {OpKind::Narrow, &Translator::narrow}, {OpKind::Slice, &Translator::slice},
         {OpKind::Concat, &Translator::concat}, {OpKind::Expand, &Translator::expand}, {OpKind::Reverse, &Translator::reverse}, {OpKind::Tile, &Translator::tile},
-        {OpKind::Pad, &Translator::pad}, {OpKind::Gather, &Translator::gather}, {OpKind::Trilu, &Translator::trilu}, {OpKind::Range, &Translator::range_op},
+        {OpKind::Pad, &Translator::pad}, {OpKind::Gather, &Translator::gather}, {OpKind::GatherNd, &Translator::gather_nd}, {OpKind::Trilu, &Translator::trilu}, {OpKind::Range, &Translator::range_op},
         {OpKind::OneHot, &Translator::one_hot}, {OpKind::DimValue, &Translator::dim_value}, {OpKind::MatMul, &Translator::matmul}, {OpKind::DotGeneral, &Translator::dot_general},
         {OpKind::Reduce, &Translator::reduce}, {OpKind::Softmax, &Translator::softmax}, {OpKind::LogSoftmax, &Translator::softmax}, {OpKind::LayerNorm, &Translator::norm},
         {OpKind::RmsNorm, &Translator::norm}, {OpKind::GroupNorm, &Translator::group_norm}, {OpKind::BatchNormInference, &Translator::batch_norm},
@@ -194,19 +194,40 @@ class Translator {
       }
     return set(b_.pad(in(0), has(1) ? b_.reshape(in(1), {}) : b_.constant(in(0).dtype, 0), low, high));
   }
+  // Negative indices count from the end.
+  Hlo wrapped(const Hlo& index, int64_t n) {
+    const Hlo negative = b_.compare("LT", index, b_.constant_int(index.dtype, 0, index.dims));
+    return b_.op("select", {negative, bin("add", index, b_.constant_int(index.dtype, n, index.dims)), index}, index.dtype, index.dims);
+  }
   bool gather() {
     const auto axis = static_cast<size_t>(attrs<AxisAttrs>().axis);
+    return set(take(in(0), wrapped(in(1), in(0).dims[axis]), axis, result_dims()));
+  }
+  // Index tuples become positions in the flattened axes that they index.
+  bool gather_nd() {
+    const auto batch = static_cast<size_t>(attrs<BatchDimsAttrs>().batch_dims);
     const Hlo &x = in(0), &given = in(1);
-    const Hlo negative = b_.compare("LT", given, b_.constant_int(given.dtype, 0, given.dims));
-    const Hlo index = b_.op("select", {negative, bin("add", given, b_.constant_int(given.dtype, x.dims[axis], given.dims)), given}, given.dtype, given.dims);
+    const size_t last = given.dims.size() - 1, depth = static_cast<size_t>(given.dims[last]);
+    const Ints points(given.dims.begin(), given.dims.end() - 1);
+    Hlo at = b_.constant_int(given.dtype, 0, points);
+    for (size_t d = 0; d < batch + depth; ++d) {
+      const Hlo part = d < batch ? b_.iota(given.dtype, points, d)
+                                 : wrapped(b_.reshape(b_.slice(given, last, static_cast<int64_t>(d - batch), static_cast<int64_t>(d - batch + 1)), points), x.dims[d]);
+      at = bin("add", bin("multiply", at, b_.constant_int(given.dtype, x.dims[d], points)), part);
+    }
+    Ints flat(x.dims.begin() + static_cast<int64_t>(batch + depth), x.dims.end());
+    flat.insert(flat.begin(), std::accumulate(x.dims.begin(), x.dims.begin() + static_cast<int64_t>(batch + depth), int64_t{1}, std::multiplies<>()));
+    return set(take(b_.reshape(x, flat), at, 0, result_dims()));
+  }
+  Hlo take(const Hlo& x, const Hlo& index, size_t axis, const Ints& dims) {
     Ints offset, slices = x.dims;
     for (size_t i = 0; i < x.dims.size(); ++i)
-      if (i != axis) offset.push_back(static_cast<int64_t>(i < axis ? i : i - 1 + given.dims.size()));
+      if (i != axis) offset.push_back(static_cast<int64_t>(i < axis ? i : i - 1 + index.dims.size()));
     slices[axis] = 1;
     const std::string a = std::to_string(axis);
-    return set(b_.op("gather", {x, index}, x.dtype, result_dims(),
-                     "dimension_numbers = #stablehlo.gather<offset_dims = " + HloBuilder::list(offset) + ", collapsed_slice_dims = [" + a + "], start_index_map = [" + a +
-                         "], index_vector_dim = " + std::to_string(given.dims.size()) + ">, slice_sizes = " + HloBuilder::ints(slices) + ", indices_are_sorted = false"));
+    return b_.op("gather", {x, index}, x.dtype, dims,
+                 "dimension_numbers = #stablehlo.gather<offset_dims = " + HloBuilder::list(offset) + ", collapsed_slice_dims = [" + a + "], start_index_map = [" + a +
+                         "], index_vector_dim = " + std::to_string(index.dims.size()) + ">, slice_sizes = " + HloBuilder::ints(slices) + ", indices_are_sorted = false");
   }
   bool trilu() {
     const auto& a = attrs<TriluAttrs>();
@@ -406,8 +427,11 @@ class Translator {
   }
   bool rope() {
     const auto& a = attrs<RopeAttrs>();
-    if (a.layout != AttentionLayout::BHSD || a.style != RopeStyle::NeoX) return why_ = "only the bhsd layout with rotated halves", false;
-    const Hlo x = b_.convert(in(0), wide(in(0).dtype));
+    if (a.style != RopeStyle::NeoX) return why_ = "only rotated halves", false;
+    Hlo x = b_.convert(in(0), wide(in(0).dtype));
+    if (a.layout == AttentionLayout::Packed) x = b_.reshape(x, {x.dims[0], x.dims[1], x.dims[2] / a.head_dim, a.head_dim});
+    const bool heads_first = a.layout == AttentionLayout::BHSD;
+    if (!heads_first && (in(1).dims.size() > 3 || in(2).dims.size() > 3)) return why_ = "tables of rank 4 in this layout", false;
     const size_t last = x.dims.size() - 1;
     const int64_t n = a.n_rot ? a.n_rot : x.dims[last], half = n / 2;
     const auto table = [&](size_t i) {
@@ -415,13 +439,16 @@ class Translator {
       t = b_.slice(t, t.dims.size() - 1, 0, half);
       Ints dims = x.dims;
       dims[last] = half;
-      if (t.dims.size() == 3 && x.dims.size() == 4) return b_.broadcast(t, dims, {0, 2, 3});
+      const int64_t s = heads_first ? 2 : 1;
+      if (t.dims.size() == 3 && x.dims.size() == 4) return b_.broadcast(t, dims, {0, s, 3});
+      if (t.dims.size() == 2 && x.dims.size() == 4) return b_.broadcast(t, dims, {s, 3});
       return b_.broadcast(t, dims);
     };
     const Hlo c = table(1), s = table(2), low = b_.slice(x, last, 0, half), high = b_.slice(x, last, half, n);
     std::vector<Hlo> parts = {bin("subtract", bin("multiply", low, c), bin("multiply", high, s)), bin("add", bin("multiply", high, c), bin("multiply", low, s))};
     if (n < x.dims[last]) parts.push_back(b_.slice(x, last, n, x.dims[last]));
-    return set(b_.convert(b_.op("concatenate", parts, x.dtype, x.dims, "dimension = " + std::to_string(last) + " : i64"), result_dtype()));
+    const Hlo y = b_.op("concatenate", parts, x.dtype, x.dims, "dimension = " + std::to_string(last) + " : i64");
+    return set(b_.convert(b_.reshape(y, result_dims()), result_dtype()));
   }
 
   const codegen::Package& p_;

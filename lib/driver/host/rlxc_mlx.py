@@ -468,8 +468,11 @@ def topk(x, k, axis, largest, sorted):
 def fft(x, axis, inverse=False, onesided=False, norm="none", length=0):
     z = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
     n = length or z.shape[axis]
-    y = (mx.fft.ifft if inverse else mx.fft.fft)(z, n=n, axis=axis)
+    half = inverse and onesided  # the second half of the spectrum is the conjugate of the first
+    y = (mx.fft.irfft if half else mx.fft.ifft if inverse else mx.fft.fft)(z, n=n, axis=axis)
     y = y * {"none": n if inverse else 1, "inverse_n": 1 if inverse else 1 / n, "unitary": math.sqrt(n) if inverse else 1 / math.sqrt(n)}[norm]
+    if half:
+        return mx.expand_dims(y, -1).astype(x.dtype)
     y = narrow(y, axis, 0, n // 2 + 1) if onesided else y
     return mx.stack([mx.real(y), mx.imag(y)], axis=-1).astype(x.dtype)
 
@@ -545,7 +548,7 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
     if mask in ("causal", "sliding_window"):
         row, key = mx.arange(rows)[:, None] + (keys - rows), mx.arange(keys)[None]
         keep = key <= row
-        keep = mx.logical_and(keep, key > row - window) if mask == "sliding_window" else keep
+        keep = mx.logical_and(keep, key >= row - window) if mask == "sliding_window" else keep
     if mask_or_bias is not None:
         if mask == "bias":
             bias = mask_or_bias

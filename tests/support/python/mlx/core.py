@@ -195,4 +195,5 @@ class fast:
 
 class fft:
     fft = staticmethod(lambda x, n, axis: np.fft.fft(x, n=n, axis=axis).view(Array))
+    irfft = staticmethod(lambda x, n, axis: np.fft.irfft(x, n=n, axis=axis).view(Array))
     ifft = staticmethod(lambda x, n, axis: np.fft.ifft(x, n=n, axis=axis).view(Array))
