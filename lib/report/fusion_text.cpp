@@ -23,7 +23,7 @@ void write_changes(const FusionReport& report, std::string* out) {
   Table changes({"", "before", "after"});
   changes.add({"nodes", count_text(report.before.nodes), count_text(report.after.nodes)});
   changes.add({"launches", count_text(report.before.launches), count_text(report.after.launches)});
-  changes.add({"traffic", bytes_text(report.before.traffic), bytes_text(report.after.traffic)});
+  changes.add({"traffic of known sizes", bytes_text(report.before.traffic), bytes_text(report.after.traffic)});
   for (size_t k = 0; k < report.before.ops.size(); ++k)
     if (report.before.ops[k] != report.after.ops[k])
       changes.add(
@@ -78,6 +78,8 @@ void write_groups(std::span<const Decision> decisions, std::string* out) {
   more(count, kGroupsShown, "  ", out);
 }
 
+std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_name(g.op(n))) + " " + one_line(g.label(n)); }
+
 // The most bytes first: where another fusion would pay.
 void write_handovers(const FusionReport& report, std::string* out) {
   const LaunchFacts facts(report.result, report.decisions);
@@ -90,7 +92,7 @@ void write_handovers(const FusionReport& report, std::string* out) {
   for (size_t i = 0; i < shown; ++i) {
     const Handover& h = *order[i];
     const Graph& g = report.result.graph(h.graph);
-    *out += "  " + bytes_text(h.bytes) + "  " + one_line(g.label(h.from)) + " -> " + one_line(g.label(h.to.front()));
+    *out += "  " + bytes_text(h.bytes) + "  " + kind_and_name(g, h.from) + " -> " + kind_and_name(g, h.to.front());
     if (h.to.size() > 1) *out += " and " + std::to_string(h.to.size() - 1) + " more";
     for (size_t k = 0; k < h.why.size(); ++k) *out += (k ? ", " : " (") + h.why[k]->pattern + ": " + h.why[k]->reason;
     *out += h.why.empty() ? " (no pass fuses these)\n" : ")\n";
