@@ -26,7 +26,8 @@ class ModelFile {
  public:
   explicit ModelFile(const char* path) : out_(path, std::ios::binary) {}
 
-  void node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output, std::vector<int64_t> ints = {}, const char* attribute = "perm") {
+  void node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
+            std::vector<int64_t> ints = {}, const char* attribute = "perm") {
     onnx::NodeProto n;
     n.set_op_type(op);
     n.set_name("/layers." + std::to_string(count_ / 24) + "/" + op + "_" + std::to_string(count_));

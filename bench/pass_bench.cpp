@@ -17,7 +17,9 @@ using namespace rlxc;
 
 namespace {
 
-ValueId weight(Builder& b, size_t i, std::vector<Dim> dims) { return b.param("w" + std::to_string(i), tensor_type(DType::F32, std::move(dims))); }
+ValueId weight(Builder& b, size_t i, std::vector<Dim> dims) {
+  return b.param("w" + std::to_string(i), tensor_type(DType::F32, std::move(dims)));
+}
 
 // A chain that nothing simplifies.
 void chain(Builder& b, size_t nodes) {
@@ -67,7 +69,9 @@ void blocks(Builder& b, size_t nodes) {
   for (size_t i = 0; i < nodes / 32; ++i) {
     const auto w = [&](size_t k, std::vector<Dim> dims) { return weight(b, 8 * i + k, std::move(dims)); };
     const ValueId n = b.create(OpKind::LayerNorm, {x, w(0, {64}), w(1, {64})}, NormAttrs{2, 1e-5});
-    const auto heads = [&](size_t k) { return b.transpose(b.reshape(b.matmul(n, w(k, {64, 64})), {Dim(1), seq, 4, 16}), {0, 2, 1, 3}); };
+    const auto heads = [&](size_t k) {
+      return b.transpose(b.reshape(b.matmul(n, w(k, {64, 64})), {Dim(1), seq, 4, 16}), {0, 2, 1, 3});
+    };
     const ValueId q = heads(2), k = heads(3), v = heads(4);
     const ValueId s = b.mul(b.matmul(q, b.transpose(k, {0, 1, 3, 2})), b.scalar(DType::F32, 0.25));
     const ValueId p = b.create(OpKind::Softmax, {s}, AxisAttrs{3});
@@ -83,7 +87,9 @@ struct Shape {
   const char* name;
   void (*build)(Builder&, size_t);
 };
-constexpr Shape kShapes[] = {{"chain", chain}, {"identities", identities}, {"dead", dead}, {"twins", twins}, {"constants", constants}, {"fan", fan}, {"blocks", blocks}};
+constexpr Shape kShapes[] = {{"chain", chain},  {"identities", identities}, {"dead", dead},
+                             {"twins", twins},  {"constants", constants},   {"fan", fan},
+                             {"blocks", blocks}};
 
 }  // namespace
 

@@ -32,12 +32,18 @@ void add_model_flags(CLI::App* app, Options& o, std::vector<std::string>& bind) 
 }
 
 void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disabled) {
-  app->add_option("--precision", o.precision, "f32, f16, automixed, automixed-conservative, automixed-bf16 or custom:FILE")->capture_default_str();
+  app->add_option("--precision", o.precision, "f32, f16, automixed, automixed-conservative, automixed-bf16 or custom:FILE")
+      ->capture_default_str();
   app->add_option("--calibration", o.calibration, "record that says where to quantise, and with which scales")->type_name("FILE");
-  app->add_option("--hir-policy", o.hir_policy, "how blocks of a HIR graph are lowered")->check(CLI::IsMember({"fusable", "direct"}))->capture_default_str();
+  app->add_option("--hir-policy", o.hir_policy, "how blocks of a HIR graph are lowered")
+      ->check(CLI::IsMember({"fusable", "direct"}))
+      ->capture_default_str();
   app->add_option("--kernel-dispatch", o.kernel_dispatch, "prefer native kernels, or decompose what has a decomposition")
-      ->check(CLI::IsMember({"native", "common"}))->capture_default_str();
-  app->add_option("--passes", o.passes, "run these passes instead of the target's pipeline")->type_name("PASS,...")->delimiter(',');
+      ->check(CLI::IsMember({"native", "common"}))
+      ->capture_default_str();
+  app->add_option("--passes", o.passes, "run these passes instead of the target's pipeline")
+      ->type_name("PASS,...")
+      ->delimiter(',');
   app->add_option("--disable-pass", disabled, "skip a pass (repeatable)")->type_name("PASS")->delimiter(',');
   app->add_option("--stop-after", o.stop_after, "stop after a pass, or after the stage hir or mir")->type_name("PASS");
   app->add_option("--bisect-limit", o.bisect_limit, "run only the first N passes")->type_name("N");
@@ -107,42 +113,70 @@ int main(int argc, char** argv) {
   bool dump = false, after_each = false, json = false, matrix = false;
   const Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
 
-  CLI::App app{"rlxc compiles machine-learning models: ONNX or a JSON graph in, LIR, memory plan, fusion report, pictures and kernel source out.", "rlxc"};
+  CLI::App app{
+      "rlxc compiles machine-learning models: ONNX or a JSON graph in, LIR, memory plan, fusion report, pictures and kernel "
+      "source out.",
+      "rlxc"};
   app.set_version_flag("--version", std::string("rlxc ") + std::string(version()));
   app.footer(kExamples);
   app.require_subcommand(1);
 
-  CLI::App* compile = app.add_subcommand("compile", "compile a model for one or more targets and write everything the compiler knows about it");
+  CLI::App* compile =
+      app.add_subcommand("compile", "compile a model for one or more targets and write everything the compiler knows about it");
   add_model_flags(compile, o, bind);
-  compile->add_flag("--allow-missing-weights", o.allow_missing_weights, "compile without the files of the weights; their tensors are known by shape only");
+  compile->add_flag("--allow-missing-weights", o.allow_missing_weights,
+                    "compile without the files of the weights; their tensors are known by shape only");
   add_pass_flags(compile, o, disabled);
-  compile->add_option("--target,-t", o.targets, "cpu, metal, mlx, wgpu, cuda, rocm, tpu, or all (repeatable)")->delimiter(',')->type_name("TARGET");
-  compile->add_option("--output,-o", o.output, "folder to write to, or - for standard output with one --emit")->type_name("DIR")->capture_default_str();
-  compile->add_option("--emit", emit, "artefacts to write: lir,plan,fusion,dispatch,precision,quant,graph,arena (svg: both),kernels (default: all)")->delimiter(',')->type_name("LIST");
+  compile->add_option("--target,-t", o.targets, "cpu, metal, mlx, wgpu, cuda, rocm, tpu, or all (repeatable)")
+      ->delimiter(',')
+      ->type_name("TARGET");
+  compile->add_option("--output,-o", o.output, "folder to write to, or - for standard output with one --emit")
+      ->type_name("DIR")
+      ->capture_default_str();
+  compile
+      ->add_option("--emit", emit,
+                   "artefacts to write: lir,plan,fusion,dispatch,precision,quant,graph,arena (svg: both),kernels (default: all)")
+      ->delimiter(',')
+      ->type_name("LIST");
   compile->add_flag("--dump", dump, "write the text of every stage and of every pass that changed something to DIR/dump/");
   compile->add_option("--align", o.alignment, "alignment of arena slots in bytes (default: that of the target)");
   compile->add_flag("--quiet,-q", o.quiet, "print nothing but errors");
+  compile->add_flag("--verbose,-v", o.verbose, "say what is done, step by step, with times");
   compile->footer("Example: rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/");
 
   CLI::App* run_app = app.add_subcommand("run", "execute a model on test data and compare with the expected outputs");
   add_model_flags(run_app, o, bind);
   add_pass_flags(run_app, o, disabled);
-  run_app->add_option("--data", run.data, "folder with input_i.pb and output_i.pb, or with several test_data_set_*")->required()->type_name("DIR");
-  run_app->add_option("--engine", engine, "the reference evaluator, or generated C kernels")->check(CLI::IsMember({"reference", "kernels"}))->capture_default_str();
-  run_app->add_option("--target,-t", run.target, "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)")->capture_default_str();
+  run_app->add_option("--data", run.data, "folder with input_i.pb and output_i.pb, or with several test_data_set_*")
+      ->required()
+      ->type_name("DIR");
+  run_app->add_option("--engine", engine, "the reference evaluator, or generated C kernels")
+      ->check(CLI::IsMember({"reference", "kernels"}))
+      ->capture_default_str();
+  run_app
+      ->add_option("--target,-t", run.target,
+                   "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)")
+      ->capture_default_str();
   run_app->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
   run_app->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
-  run_app->add_option("--min-cosine", run.min_cosine, "judge float outputs by cosine similarity instead of the tolerances")->type_name("C");
+  run_app->add_option("--min-cosine", run.min_cosine, "judge float outputs by cosine similarity instead of the tolerances")
+      ->type_name("C");
   run_app->footer("Example: rlxc run model.onnx --data test_data_set_0 --rtol 1e-3 --atol 1e-4");
 
-  CLI::App* calibrate = app.add_subcommand("calibrate", "evaluate a model on sample data and write the record of scales for --calibration");
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "evaluate a model on sample data and write the record of scales for --calibration");
   add_model_flags(calibrate, o, bind);
   calibrate->add_option("--data", calibration.data, "folders of samples, as of rlxc run")->required()->type_name("DIR");
   calibrate->add_option("--output,-o", o.output, "file to write, or - for standard output")->required()->type_name("FILE");
-  calibrate->add_option("--method", calibration.method, "range of an activation: all values, all but the outermost, or least error")
-      ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}))->capture_default_str();
-  calibrate->add_option("--percentile", calibration.percentile, "of method percentile: how much of the values stays inside")->capture_default_str();
-  calibrate->footer("Example: rlxc calibrate model.onnx --data samples/ -o record.json && rlxc compile model.onnx --calibration record.json -o out/");
+  calibrate
+      ->add_option("--method", calibration.method, "range of an activation: all values, all but the outermost, or least error")
+      ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}))
+      ->capture_default_str();
+  calibrate->add_option("--percentile", calibration.percentile, "of method percentile: how much of the values stays inside")
+      ->capture_default_str();
+  calibrate->footer(
+      "Example: rlxc calibrate model.onnx --data samples/ -o record.json && rlxc compile model.onnx --calibration record.json -o "
+      "out/");
 
   CLI::App* check = app.add_subcommand("check", "list everything in a model that a target cannot run");
   add_model_flags(check, o, bind);
@@ -152,7 +186,9 @@ int main(int argc, char** argv) {
   add_model_flags(inspect, o, bind);
   add_pass_flags(inspect, o, disabled);
   inspect->add_option("--target,-t", o.targets, "target whose pipeline runs");
-  inspect->add_option("--stage", stage, "hir (as read), mir (before the passes), lir (after them)")->check(CLI::IsMember({"hir", "mir", "lir"}))->capture_default_str();
+  inspect->add_option("--stage", stage, "hir (as read), mir (before the passes), lir (after them)")
+      ->check(CLI::IsMember({"hir", "mir", "lir"}))
+      ->capture_default_str();
   inspect->add_flag("--after-each", after_each, "print the graph after every pass that changed it");
   inspect->add_flag("--json", json, "print a JSON graph, which rlxc compile reads");
 
@@ -161,7 +197,9 @@ int main(int argc, char** argv) {
   plan->add_option("--capacity", capacity, "bytes that the arena may take; 0: as few as possible");
 
   CLI::App* list = app.add_subcommand("list", "list targets, passes, ops, onnx, env, schemas or codes");
-  list->add_option("topic", topic, "what to list")->required()->check(CLI::IsMember({"targets", "passes", "ops", "onnx", "env", "schemas", "codes"}));
+  list->add_option("topic", topic, "what to list")
+      ->required()
+      ->check(CLI::IsMember({"targets", "passes", "ops", "onnx", "env", "schemas", "codes"}));
   list->add_flag("--json", json, "as JSON");
   list->add_flag("--matrix", matrix, "ops: what exists for each (evaluation, kernels per target)");
 

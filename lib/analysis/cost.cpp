@@ -63,7 +63,8 @@ Cost node_cost(const Graph& g, NodeId n) {
   c.flops = flops(g, n);
   for (ValueId v : g.operands(n)) c.bytes_read += bytes(v);
   for (size_t r = 0; r < g.result_count(n); ++r) c.bytes_written += bytes(g.result(n, r));
-  if (has_trait(g.op(n), kMovement) && g.op(n) != OpKind::Concat) c.bytes_read = std::min(c.bytes_read, c.bytes_written * 2);  // selects
+  if (has_trait(g.op(n), kMovement) && g.op(n) != OpKind::Concat)
+    c.bytes_read = std::min(c.bytes_read, c.bytes_written * 2);  // selects
   return c;
 }
 

@@ -5,7 +5,7 @@
 namespace rlxc {
 
 struct Cost {
-  double flops = 0;          // multiplications and additions of contractions count 2
+  double flops = 0;  // multiplications and additions of contractions count 2
   int64_t bytes_read = 0, bytes_written = 0;
 };
 

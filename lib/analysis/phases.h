@@ -9,6 +9,6 @@ std::vector<Phase> derive_phases(const Graph&);  // by node id
 
 // A launch moves or computes bytes at every call: not a leaf, not a view, not in the prologue, not a host shape value.
 bool is_launch(const Graph&, NodeId, Phase);
-int64_t count_launches(const Module&);           // of all graphs
+int64_t count_launches(const Module&);  // of all graphs
 
 }  // namespace rlxc

@@ -20,7 +20,8 @@ std::optional<Dim> narrow_offset(const Graph& g, NodeId n) {
 constexpr size_t kFewReaders = 16;
 
 bool takes_rows_at_a_distance(const Graph& g, Graph::Use use) {
-  if (g.op(use.user) == OpKind::Attention) return use.index < 3 && g.attrs<AttentionAttrs>(use.user).layout == AttentionLayout::Packed;
+  if (g.op(use.user) == OpKind::Attention)
+    return use.index < 3 && g.attrs<AttentionAttrs>(use.user).layout == AttentionLayout::Packed;
   return g.op(use.user) == OpKind::Rope && use.index == 0 && g.attrs<RopeAttrs>(use.user).layout == AttentionLayout::Packed;
 }
 
@@ -60,7 +61,9 @@ std::optional<View> view_of(const Graph& g, NodeId n) {
     case OpKind::Reshape: return whole(true);
     case OpKind::Cast: return whole(g.dtype(g.operand(n, 0)) == g.attrs<CastAttrs>(n).to);
     case OpKind::Transpose: return whole(keeps_order(g, n));
-    case OpKind::Expand: return whole(g.module().dims.equal(g.module().dims.product(g.dims(g.operand(n, 0))), g.module().dims.product(g.dims(g.result(n)))));
+    case OpKind::Expand:
+      return whole(
+          g.module().dims.equal(g.module().dims.product(g.dims(g.operand(n, 0))), g.module().dims.product(g.dims(g.result(n)))));
     case OpKind::Concat: return whole(g.operands(n).size() == 1);
     case OpKind::Narrow:
       if (auto offset = narrow_offset(g, n)) return View{g.operand(n, 0), *offset};

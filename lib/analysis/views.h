@@ -1,5 +1,5 @@
-// Which results are other names for bytes that already exist: reshapes, contiguous slices, parts of rows for readers that step over
-// the rest of each row, transposes of size-1 axes.
+// Which results are other names for bytes that already exist: reshapes, contiguous slices, parts of rows for readers that step
+// over the rest of each row, transposes of size-1 axes.
 #pragma once
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace rlxc {
 
 struct View {
-  ValueId of;           // operand 0
+  ValueId of;  // operand 0
   Dim byte_offset;
 };
 
@@ -23,8 +23,8 @@ std::optional<View> view_of(const Graph&, NodeId);
 
 // For every value the value that owns its bytes (itself unless a view) and the offset into it, in bytes. O(values).
 struct ViewRoots {
-  std::vector<ValueId> root;     // by value
-  std::vector<Dim> offset;       // by value
+  std::vector<ValueId> root;  // by value
+  std::vector<Dim> offset;    // by value
 };
 ViewRoots resolve_views(const Graph&);
 

@@ -14,7 +14,8 @@ struct Packed {
   Builder b{g};
   ValueId x = b.input("x", tensor_type(DType::F32, {2, 5, 24}));
   ValueId part(int64_t start) { return b.narrow(x, 2, start, 8); }
-  AttentionAttrs packed{.num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::Packed, .out_layout = AttentionLayout::Packed};
+  AttentionAttrs packed{
+      .num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::Packed, .out_layout = AttentionLayout::Packed};
 };
 
 }  // namespace

@@ -71,7 +71,9 @@ bool map(const Node& node, const kernel::MapBody& body) {
 
 }  // namespace
 
-Expr elementwise(OpKind op, double alpha, double beta, DType to, std::span<const Expr> x) { return apply(op, {alpha, beta, rlxc::bits(to)}, to, x); }
+Expr elementwise(OpKind op, double alpha, double beta, DType to, std::span<const Expr> x) {
+  return apply(op, {alpha, beta, rlxc::bits(to)}, to, x);
+}
 
 std::pair<double, double> elementwise_parameters(const Attrs& a) {
   const ops::Params p = params(a, DType::F32);

@@ -178,9 +178,12 @@ bool lower_rope(const Node& node) {
       return o;
     };
     Operand x0 = source("first", 0), x1 = source("second", second);
-    Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true), s1 = table(2, "sine_second", true);
+    Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true),
+            s1 = table(2, "sine_second", true);
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
-    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> { return {v[0] * v[2] - v[1] * v[3], v[1] * v[4] + v[0] * v[5]}; };
+    auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> {
+      return {v[0] * v[2] - v[1] * v[3], v[1] * v[4] + v[0] * v[5]};
+    };
     kernel::build_map(s.builder(), {space, {x0, x1, c0, s0, c1, s1}, {y0, y1}, body}, node.mapping());
     s.finish();
   }

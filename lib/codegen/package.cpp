@@ -15,7 +15,7 @@ struct Lowered {
   std::vector<Launch> launches;
   std::vector<Scratch> scratch;
   bool ok = false;
-  std::string why;                // not
+  std::string why;  // not
 };
 
 class Packager {
@@ -37,7 +37,8 @@ class Packager {
     }
     for (size_t g = 0; g < m_.graph_count(); ++g) lower_graph(m_.graph(GraphId(g)));
     const Graph& main = m_.main();
-    for (NodeId n : main.inputs()) p_.inputs.push_back({std::string(m_.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
+    for (NodeId n : main.inputs())
+      p_.inputs.push_back({std::string(m_.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
     for (size_t i = 0; i < main.outputs().size(); ++i) {
       std::string name(m_.text(main.output_name(i)));
       if (name.empty()) name = std::string(m_.text(main.value_name(main.outputs()[i])));
@@ -53,7 +54,9 @@ class Packager {
  private:
   Dim aligned(Dim d) { return dims_.mul(dims_.ceil_div(d, Dim(kAlignment)), Dim(kAlignment)); }
   const GraphPlan& plan(const Graph& g) const { return lir_.plans[g.id().raw]; }
-  std::string where(const Graph& g, NodeId n) const { return "node \"" + g.label(n) + "\" (" + std::string(kind_name(g.op(n))) + ")"; }
+  std::string where(const Graph& g, NodeId n) const {
+    return "node \"" + g.label(n) + "\" (" + std::string(kind_name(g.op(n))) + ")";
+  }
 
   void collect_weights(const Graph& g) {
     for (NodeId n : g.nodes()) {
@@ -62,12 +65,14 @@ class Packager {
       const DataId data = g.attrs<DataAttrs>(n).data;
       const Dim size = plan(g).slot[v.raw].size;
       if (!data.valid() && !size.is_static()) {
-        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the size of a parameter must be a constant", where(g, n));
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the size of a parameter must be a constant",
+                           where(g, n));
         continue;
       }
       weight_of_[g.id().raw][v.raw] = static_cast<uint32_t>(p_.weights.size());
       std::string name(m_.text(g.value_name(v)));
-      p_.weights.push_back({data, g.dtype(v), name.empty() ? g.label(n) : name, data.valid() ? m_.data[data].size_bytes() : static_cast<uint64_t>(size.size())});
+      p_.weights.push_back({data, g.dtype(v), name.empty() ? g.label(n) : name,
+                            data.valid() ? m_.data[data].size_bytes() : static_cast<uint64_t>(size.size())});
     }
   }
 
@@ -106,7 +111,9 @@ class Packager {
   void lower_graph(const Graph& g) {
     GraphProgram& program = p_.graphs[g.id().raw];
     const GraphPlan& pl = plan(g);
-    const IsWeight is_weight = [&](ValueId v) { return pl.slot[v.raw].region == Region::Weights || pl.slot[v.raw].region == Region::Packed; };
+    const IsWeight is_weight = [&](ValueId v) {
+      return pl.slot[v.raw].region == Region::Weights || pl.slot[v.raw].region == Region::Packed;
+    };
     for (NodeId n : pl.schedule) {
       const OpKind op = g.op(n);
       if (has_trait(op, kLeaf | kTerminator) || (g.result_count(n) > 0 && pl.slot[g.result(n).raw].view)) continue;
@@ -184,7 +191,8 @@ class Packager {
       }
       const bool load = prologue || l.on_load;
       if (load && !std::all_of(s.sizes.begin(), s.sizes.end(), [&](Dim d) { return dims_.constant_value(d).has_value(); }))
-        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: what is made of weights alone must have constant sizes", where(g, n));
+        diagnostics_.error(Code::UnsupportedOnTarget,
+                           "the " + row_.name + " target: what is made of weights alone must have constant sizes", where(g, n));
       (load ? program->load : program->run).push_back(std::move(s));
     }
   }
@@ -254,7 +262,8 @@ class Packager {
       if (d.is_static()) return;
       for (const std::string& name : dims_.symbols_of(d)) {
         used.insert(name);
-        if (!known.contains(name)) unknown.try_emplace(name, s.node.valid() ? where(m_.graph(s.graph), s.node) : std::string("the outputs"));
+        if (!known.contains(name))
+          unknown.try_emplace(name, s.node.valid() ? where(m_.graph(s.graph), s.node) : std::string("the outputs"));
       }
     };
     for (const GraphProgram& g : p_.graphs)
@@ -269,7 +278,9 @@ class Packager {
       for (Dim d : m_.main().dims(out.value)) use(d, {});
     for (Dim d : {p_.arena_bytes, p_.held_bytes, p_.scratch_bytes}) use(d, {});
     for (const auto& [name, node] : unknown)
-      diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target needs sizes that follow from those of the inputs; \"" + name + "\" does not", node);
+      diagnostics_.error(
+          Code::UnsupportedOnTarget,
+          "the " + row_.name + " target needs sizes that follow from those of the inputs; \"" + name + "\" does not", node);
     used.insert(known.begin(), known.end());
     p_.symbols.assign(used.begin(), used.end());
   }

@@ -34,7 +34,9 @@ struct Node {
   DType dtype(size_t i) const { return graph.dtype(in(i)); }
   DType result_dtype(size_t i = 0) const { return graph.dtype(result(i)); }
   DimTable& table() const { return graph.module().dims; }
-  DType wide() const { return row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32; }  // to sum and count in
+  DType wide() const {
+    return row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32;
+  }  // to sum and count in
   const kernel::Mapping& mapping() const { return row.mapping; }
   bool constant(size_t i) const { return is_weight && is_weight(in(i)); }
   bool fail(std::string message) const { return why = std::move(message), false; }

@@ -6,7 +6,6 @@
 #include "driver/dispatch.h"
 #include "driver/kernel_folder.h"
 #include "driver/target_traits.h"
-#include "passes/graphs.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
 #include "report/lir_json.h"
@@ -100,16 +99,6 @@ std::vector<report::DispatchNode> dispatch_of(const Compiled& c) {
   return nodes;
 }
 
-size_t weights_without_data(const Module& m) {
-  size_t count = 0;
-  for (GraphId id : graphs_in_use(m)) {
-    const Graph& g = m.graph(id);
-    for (NodeId n : g.nodes())
-      count += g.op(n) == OpKind::Param && g.use_count(g.result(n)) && !g.attrs<DataAttrs>(n).data.valid();
-  }
-  return count;
-}
-
 report::FusionReport fusion_of(const Compiled& c) { return {c.before, c.after, c.decisions, *c.lir.module}; }
 
 }  // namespace
@@ -150,14 +139,23 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
   if (w.wants(Emit::Kernels) && !w.to_stdout() && has_kernel_folder(c.target)) {
+    // A target that lacks kernels for some nodes still gets its reports, unless the kernels were asked for by name.
     const std::string kernels = "kernels/" + c.target;
-    if (const size_t missing = weights_without_data(*c.lir.module)) {
-      d.warning(Code::MissingWeights,
-                kernels + " is not written: the values of " + std::to_string(missing) + " weights are missing");
-    } else {
-      if (!make_folder(folder + "/" + kernels, d)) return false;
-      write_kernel_folder(
-          c.lir, c.target, [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, d);
+    if (!make_folder(folder + "/" + kernels, d)) return false;
+    Diagnostics found;
+    write_kernel_folder(
+        c.lir, c.target, [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, found);
+    for (Diagnostic item : found.items()) {
+      const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
+      if (o.emit.empty() && tolerable) item.severity = Severity::Warning;
+      d.add(std::move(item));
+    }
+    if (!found.ok()) {
+      std::error_code ignored;
+      fs::remove(folder + "/" + kernels, ignored);
+      if (d.ok())
+        d.warning(Code::UnsupportedOnTarget, kernels + " is not written", {},
+                  "the other artefacts are complete; --emit kernels makes this an error");
     }
   }
   if (!w.to_stdout() && d.ok()) {

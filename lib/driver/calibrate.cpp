@@ -79,7 +79,8 @@ class Calibration {
       else if (t.range.seen()) out.entries.emplace_back(t.name, entry_of(t.range.choose(method, percentile)));
       else unseen += (unseen.empty() ? "\"" : ", \"") + t.name + "\"";
     }
-    if (!unseen.empty()) d.warning(Code::BadCalibration, "no sample reached these tensors, so they are not in the record: " + unseen);
+    if (!unseen.empty())
+      d.warning(Code::BadCalibration, "no sample reached these tensors, so they are not in the record: " + unseen);
     return out;
   }
 
@@ -92,8 +93,12 @@ class Calibration {
 
 std::optional<Calibrated> calibrate(const Options& o, const CalibrateRequest& request, Diagnostics& d) {
   const auto method = range_method_from_name(request.method);
-  if (!method) return d.error(Code::BadFlag, "--method does not know \"" + request.method + "\"", {}, "one of minmax, percentile, entropy, mse"), std::nullopt;
-  if (!(request.percentile > 50 && request.percentile <= 100)) return d.error(Code::BadFlag, "--percentile must be above 50 and at most 100"), std::nullopt;
+  if (!method)
+    return d.error(Code::BadFlag, "--method does not know \"" + request.method + "\"", {},
+                   "one of minmax, percentile, entropy, mse"),
+           std::nullopt;
+  if (!(request.percentile > 50 && request.percentile <= 100))
+    return d.error(Code::BadFlag, "--percentile must be above 50 and at most 100"), std::nullopt;
   auto model = load_model(o, d);
   if (!model) return std::nullopt;
   Module& m = *model->module;
@@ -125,7 +130,13 @@ std::string calibration_json(const Calibrated& c) {
   std::string text;
   {
     JsonWriter out(text);
-    out.begin_object().key("$schema").string("calibration.schema.json").key("format").string("rlxc-calibration").key("format_version").string("1.0");
+    out.begin_object()
+        .key("$schema")
+        .string("calibration.schema.json")
+        .key("format")
+        .string("rlxc-calibration")
+        .key("format_version")
+        .string("1.0");
     out.key("model").string(c.model).key("tensors").begin_object();
     for (const auto& [name, e] : c.record.entries) {
       out.key(name).begin_object(JsonLayout::Line);

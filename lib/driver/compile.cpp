@@ -81,7 +81,8 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
   return p;
 }
 
-bool optimise(Module& m, const TargetTraits& target, const Options& o, const PassOptions& pass_opts, const StageSink& sink, Compiled* out, Diagnostics& d) {
+bool optimise(Module& m, const TargetTraits& target, const Options& o, const PassOptions& pass_opts, const StageSink& sink,
+              Compiled* out, Diagnostics& d) {
   TargetTraits traits = target;
   if (o.kernel_dispatch == "common")
     for (size_t k = 0; k < kOpCount; ++k)
@@ -125,7 +126,8 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   return d.ok();
 }
 
-std::optional<Compiled> compile(LoadedModel model, const std::string& target, const Options& o, const StageSink& sink, Diagnostics& d) {
+std::optional<Compiled> compile(LoadedModel model, const std::string& target, const Options& o, const StageSink& sink,
+                                Diagnostics& d) {
   const TargetTraits* traits = find_target(target);
   if (!traits) {
     const auto close = closest(target, target_names());

@@ -1,4 +1,5 @@
-// One compile: a loaded model through the pipeline of a target to LIR, with everything the reports need. No files are written here.
+// One compile: a loaded model through the pipeline of a target to LIR, with everything the reports need. No files are written
+// here.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,7 +17,7 @@ namespace rlxc {
 struct Compiled {
   std::string target;
   LirModule lir;
-  report::ModuleCounts before, after;   // the model as it was read, and the module that was planned
+  report::ModuleCounts before, after;  // the model as it was read, and the module that was planned
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> precision;
   PassOptions options;

@@ -6,6 +6,7 @@
 
 #include "driver/artefacts.h"
 #include "driver/commands.h"
+#include "driver/log.h"
 #include "driver/target_traits.h"
 #include "ir/text.h"
 #include "support/number.h"
@@ -58,8 +59,9 @@ void print_times(const Compiled& c) {
   for (const PassRecord& p : c.passes.passes) total += p.seconds;
   for (const PassRecord& p : c.passes.passes) {
     if (p.skipped) continue;
-    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << p.seconds * 1e3 << " ms " << std::setw(5) << std::setprecision(1)
-              << (total > 0 ? 100 * p.seconds / total : 0) << " %  " << p.name << (p.result.changed ? "" : " (unchanged)") << ", " << p.nodes << " nodes\n";
+    std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << p.seconds * 1e3 << " ms " << std::setw(5)
+              << std::setprecision(1) << (total > 0 ? 100 * p.seconds / total : 0) << " %  " << p.name
+              << (p.result.changed ? "" : " (unchanged)") << ", " << p.nodes << " nodes\n";
   }
   for (const auto& [stage, seconds] : c.seconds)
     std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << seconds * 1e3 << " ms          " << stage << " in all\n";
@@ -70,10 +72,11 @@ void print_summary(const Compiled& c, const std::string& where) {
   const DimTable& dims = c.lir.module->dims;
   int64_t fused = 0, missed = 0;
   for (const Decision& d : c.decisions) (d.fused ? fused : missed)++;
-  std::cerr << c.target << ": " << c.before.nodes << " nodes, " << c.before.launches << " launches -> " << c.after.nodes << " nodes, " << c.after.launches
-            << " launches; " << fused << " fused, " << missed << " missed; arena "
-            << (plan.arena_size.is_static() ? human_bytes(static_cast<uint64_t>(plan.arena_size.size())) : dims.text(plan.arena_size) + " bytes") << " -> "
-            << where << "\n";
+  std::cerr << c.target << ": " << c.before.nodes << " nodes, " << c.before.launches << " launches -> " << c.after.nodes
+            << " nodes, " << c.after.launches << " launches; " << fused << " fused, " << missed << " missed; arena "
+            << (plan.arena_size.is_static() ? human_bytes(static_cast<uint64_t>(plan.arena_size.size()))
+                                            : dims.text(plan.arena_size) + " bytes")
+            << " -> " << where << "\n";
 }
 
 class Progress {
@@ -111,15 +114,18 @@ ExitCode compile_command(const Options& o, Terminal t) {
     d.error(Code::BadFlag, "--align must be a power of two, got " + std::to_string(o.alignment));
     return print_diagnostics(d, t);
   }
-  Progress progress(t.err_is_tty && !o.quiet);
+  Progress progress(t.err_is_tty && !o.quiet && !o.verbose);
+  Log log(o.verbose);
   for (const std::string& target : targets) {
     progress.stage("import");
+    log.message("reading " + o.input + " for " + target);
     auto model = load_model(o, d);
     if (!model) return print_diagnostics(d, t);
     const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled};
     Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
     const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
       progress.stage(stage);
+      log.stage(stage, changed, m);
       dump.stage(stage, changed, m);
     };
     auto compiled = compile(std::move(*model), target, o, sink, d);
@@ -127,6 +133,7 @@ ExitCode compile_command(const Options& o, Terminal t) {
     dump.finish();
     const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
     progress.stage("write");
+    log.message("writing " + folder);
     if (!write_artefacts(*compiled, input, o, folder, d)) return print_diagnostics(d, t);
     if (o.print_fusion) std::cerr << fusion_text(*compiled, input);
     if (o.print_dispatch) std::cerr << dispatch_text(*compiled, input);

@@ -20,7 +20,8 @@ std::optional<json> read_object(const std::string& path, std::string_view format
   json j = json::parse(begin, begin + file->size(), nullptr, false);
   if (j.is_discarded() || !j.is_object()) return d.error(Code::BadJson, path + " is not a JSON object"), std::nullopt;
   const auto it = j.find("format");
-  if (it == j.end() || *it != format) return d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\""), std::nullopt;
+  if (it == j.end() || *it != format)
+    return d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\""), std::nullopt;
   return j;
 }
 
@@ -30,13 +31,13 @@ bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnos
   const auto j = read_object(path, "rlxc-precision-map", d);
   if (!j) return false;
   const auto rules = j->find("rules");
-  if (rules == j->end() || !rules->is_object()) return d.error(Code::BadJson, path + " needs an object \"rules\" of class or op name to dtype"), false;
+  if (rules == j->end() || !rules->is_object())
+    return d.error(Code::BadJson, path + " needs an object \"rules\" of class or op name to dtype"), false;
   for (const auto& [name, value] : rules->items()) {
     const auto t = value.is_string() ? dtype_from_name(value.get<std::string>()) : std::nullopt;
     if (!t || (*t != DType::F32 && *t != DType::F16 && *t != DType::BF16))
       d.error(Code::BadJson, path + ": rule \"" + name + "\" must be f32, f16 or bf16");
-    else
-      out->rules.emplace_back(name, *t);
+    else out->rules.emplace_back(name, *t);
   }
   return d.ok();
 }
@@ -45,7 +46,8 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
   const auto j = read_object(path, "rlxc-calibration", d);
   if (!j) return false;
   const auto tensors = j->find("tensors");
-  if (tensors == j->end() || !tensors->is_object()) return d.error(Code::BadCalibration, path + " needs an object \"tensors\""), false;
+  if (tensors == j->end() || !tensors->is_object())
+    return d.error(Code::BadCalibration, path + " needs an object \"tensors\""), false;
   for (const auto& [name, t] : tensors->items()) {
     CalibrationEntry e;
     const auto bad = [&](const std::string& why) { d.error(Code::BadCalibration, path + ": tensor \"" + name + "\" " + why); };

@@ -42,7 +42,8 @@ std::vector<fs::path> set_folders(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.is_directory(error) && entry.path().filename().string().starts_with("test_data_set_")) folders.push_back(entry.path());
+    if (entry.is_directory(error) && entry.path().filename().string().starts_with("test_data_set_"))
+      folders.push_back(entry.path());
   std::sort(folders.begin(), folders.end());
   if (folders.empty()) folders.push_back(folder);
   return folders;
@@ -61,7 +62,8 @@ std::optional<TensorData> input_contents(const std::string& folder, size_t i, Ty
 std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::string& folder, Diagnostics& d) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    d.error(Code::UnreadableFile, "\"" + folder + "\" is not a folder", {}, "--data takes a folder with input_0.pb, output_0.pb, ...");
+    d.error(Code::UnreadableFile, "\"" + folder + "\" is not a folder", {},
+            "--data takes a folder with input_0.pb, output_0.pb, ...");
     return std::nullopt;
   }
   std::vector<DataSet> sets;

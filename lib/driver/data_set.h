@@ -11,9 +11,9 @@
 namespace rlxc {
 
 struct DataSet {
-  std::string name;                            // of the folder
-  std::vector<eval::HostValue> inputs;         // one per graph input
-  std::vector<eval::HostValue> expected;       // one per graph output; fewer when the folder has fewer
+  std::string name;                       // of the folder
+  std::vector<eval::HostValue> inputs;    // one per graph input
+  std::vector<eval::HostValue> expected;  // one per graph output; fewer when the folder has fewer
 };
 
 std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::string& folder, Diagnostics&);

@@ -92,15 +92,21 @@ clean:
 .PHONY: all clean
 )";
 
-constexpr std::string_view kMakeRun = "Build with `make`. Then, in this folder, `./run WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and writes output_<i>.bin.";
+constexpr std::string_view kMakeRun =
+    "Build with `make`. Then, in this folder, `./run WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and writes "
+    "output_<i>.bin.";
 constexpr std::string_view kWebRun =
-    "In Node, with the npm package `webgpu`: `node run.mjs WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and writes output_<i>.bin. In a browser with "
-    "WebGPU: serve this folder, with the weights files in it, and open index.html. 64-bit integers are computed with 32 bits; f16 and bf16 with f32.";
+    "In Node, with the npm package `webgpu`: `node run.mjs WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and "
+    "writes output_<i>.bin. In a browser with "
+    "WebGPU: serve this folder, with the weights files in it, and open index.html. 64-bit integers are computed with 32 bits; "
+    "f16 and bf16 with f32.";
 
 const std::vector<DeviceRow>& rows() {
   using target::TargetId;
-  static const std::vector<HostPart> cuda = {{"program.hpp", "program.hpp"}, {"device_cuda.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
-  static const std::vector<HostPart> metal = {{"program.hpp", "program.hpp"}, {"device_metal.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
+  static const std::vector<HostPart> cuda = {
+      {"program.hpp", "program.hpp"}, {"device_cuda.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
+  static const std::vector<HostPart> metal = {
+      {"program.hpp", "program.hpp"}, {"device_metal.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
   static const std::vector<HostPart> web = {{"rlxc.mjs", "rlxc.mjs"}, {"run.mjs", "run.mjs"}, {"index.html", "index.html"}};
   static const std::vector<DeviceRow> table = {
       {TargetId::Cuda, 64, false, narrow_proven, refuse_nothing, cuda, kCudaMakefile, kMakeRun},
@@ -171,19 +177,24 @@ std::string readme(const Package& p, const DeviceRow& row, const CpuPackageOptio
   const target::Target& t = target::target(row.id);
   const Module& m = *p.lir->module;
   const WeightFiles located = locate_weights(p, options);
-  std::string s = "# " + p.name + "\n\nA model compiled by rlxc for " + std::string(t.name) + " (" + std::string(t.emits) + "): " + std::to_string(p.kernels.size()) +
-                  " kernels, " + std::to_string(p.weights.size()) + " weights.\n\n| file | content |\n|---|---|\n";
-  s += "| `" + std::string(row.kernels_in_file ? "kernels_*" : "*") + "." + std::string(t.extension) + "` | the kernels; each says which nodes of the model it computes |\n";
+  std::string s = "# " + p.name + "\n\nA model compiled by rlxc for " + std::string(t.name) + " (" + std::string(t.emits) +
+                  "): " + std::to_string(p.kernels.size()) + " kernels, " + std::to_string(p.weights.size()) +
+                  " weights.\n\n| file | content |\n|---|---|\n";
+  s += "| `" + std::string(row.kernels_in_file ? "kernels_*" : "*") + "." + std::string(t.extension) +
+       "` | the kernels; each says which nodes of the model it computes |\n";
   s += "| `launch.json` | memory, weights, and the order of the kernels, as data |\n";
   for (const HostPart& h : row.host) s += "| `" + std::string(h.to) + "` | host |\n";
   s += "\n" + std::string(row.how) + " WEIGHTS is the folder with";
-  s += located.packed_bytes > 0 ? " `" + weights_file(p) + "` (" + std::to_string(located.packed_bytes) + " bytes)" : std::string(" no own files");
-  for (size_t i = 1; i < located.files.size() && i < 4; ++i) s += (i > 1 || located.packed_bytes > 0 ? ", `" : " but `") + located.files[i] + "`";
+  s += located.packed_bytes > 0 ? " `" + weights_file(p) + "` (" + std::to_string(located.packed_bytes) + " bytes)"
+                                : std::string(" no own files");
+  for (size_t i = 1; i < located.files.size() && i < 4; ++i)
+    s += (i > 1 || located.packed_bytes > 0 ? ", `" : " but `") + located.files[i] + "`";
   s += located.files.size() > 4 ? " and other files of the model.\n" : ".\n";
   s += "\n| tensor | name | type |\n|---|---|---|\n";
   for (const auto& [kind, ports] : {std::pair{"input ", &p.inputs}, std::pair{"output ", &p.outputs}})
     for (size_t i = 0; i < ports->size(); ++i)
-      s += "| " + std::string(kind) + std::to_string(i) + " | " + (*ports)[i].name + " | " + text(m.graph((*ports)[i].graph).type((*ports)[i].value), m.dims) + " |\n";
+      s += "| " + std::string(kind) + std::to_string(i) + " | " + (*ports)[i].name + " | " +
+           text(m.graph((*ports)[i].graph).type((*ports)[i].value), m.dims) + " |\n";
   return s;
 }
 
@@ -214,7 +225,8 @@ std::optional<Package> adapt_package(const Package& original, std::string_view n
     std::string nodes;
     for (const std::string& line : k.comments)
       if (line.starts_with("node ") || line.starts_with("and ")) nodes += (nodes.empty() ? "" : ", ") + line;
-    d.error(Code::UnsupportedOnTarget, "the " + std::string(name) + " target: " + why, nodes.empty() ? "kernel " + k.name : nodes);
+    d.error(Code::UnsupportedOnTarget, "the " + std::string(name) + " target: " + why,
+            nodes.empty() ? "kernel " + k.name : nodes);
   }
   if (!d.ok()) return std::nullopt;
   return p;
@@ -242,7 +254,10 @@ std::vector<TextFile> write_device_package(const Package& p, std::string_view na
     const std::string file = file_name(row, p, f, groups[f]);
     for (uint32_t i : groups[f]) kernels.push_back(&p.kernels[i]), file_of[i] = file;
     files.push_back({file, target::render(kernels, t.language())});
-    built += (f ? " " : "") + file.substr(0, file.find('.')) + (row.id == target::TargetId::Cuda ? ".fatbin" : row.id == target::TargetId::Rocm ? ".hsaco" : ".metallib");
+    built += (f ? " " : "") + file.substr(0, file.find('.')) +
+             (row.id == target::TargetId::Cuda   ? ".fatbin"
+              : row.id == target::TargetId::Rocm ? ".hsaco"
+                                                 : ".metallib");
   }
   files.push_back({"launch.json", ""});
   {
@@ -252,7 +267,8 @@ std::vector<TextFile> write_device_package(const Package& p, std::string_view na
   for (const HostPart& part : row.host)
     for (const HostFile& h : host_files())
       if (h.name == part.from) files.push_back({std::string(part.to), std::string(h.text)});
-  if (!row.makefile.empty()) files.push_back({"Makefile", target::expand(row.makefile, {{"FILES", built}, {"(", "$("}, {"@", "$@"}, {"<", "$<"}})});
+  if (!row.makefile.empty())
+    files.push_back({"Makefile", target::expand(row.makefile, {{"FILES", built}, {"(", "$("}, {"@", "$@"}, {"<", "$<"}})});
   files.push_back({"README.md", readme(p, row, options)});
   return files;
 }

@@ -21,7 +21,8 @@ std::optional<codegen::Package> adapt_package(const codegen::Package&, std::stri
 
 // Text files of an adapted package: kernels_*.<language>, launch.json, host sources, Makefile, README.md. Beside them belongs
 // <name>.weights (see weight_files.h).
-std::vector<TextFile> write_device_package(const codegen::Package& adapted, std::string_view target, const CpuPackageOptions& = {});
+std::vector<TextFile> write_device_package(const codegen::Package& adapted, std::string_view target,
+                                           const CpuPackageOptions& = {});
 
 // Kernels of each source file, by number in the package.
 std::vector<std::vector<uint32_t>> kernel_files(const codegen::Package&, std::string_view target);

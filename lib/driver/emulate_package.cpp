@@ -41,7 +41,9 @@ class EmulatedRunner : public KernelRunner {
     if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
     for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
     std::ofstream weights(at_ / weights_file(*package_), std::ios::binary);
-    write_weights(*package_, kPacked, [&](std::span<const std::byte> b) { return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size()))); });
+    write_weights(*package_, kPacked, [&](std::span<const std::byte> b) {
+      return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())));
+    });
     weights.close();
     return !needs_build() || build_native(d);
   }
@@ -52,17 +54,20 @@ class EmulatedRunner : public KernelRunner {
     std::vector<std::string> command = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
     for (const char* word : runner()) command.push_back(word);
     command.push_back(".");
-    for (size_t i = 0; i < call->sizes.size(); ++i) command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
+    for (size_t i = 0; i < call->sizes.size(); ++i)
+      command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::string name = "input_" + std::to_string(i) + ".bin";
-      std::ofstream(at_ / name, std::ios::binary).write(static_cast<const char*>(call->in[i]), static_cast<std::streamsize>(inputs[i].tensor.size_bytes()));
+      std::ofstream(at_ / name, std::ios::binary)
+          .write(static_cast<const char*>(call->in[i]), static_cast<std::streamsize>(inputs[i].tensor.size_bytes()));
       command.push_back(name);
     }
     if (!tool(command, d)) return std::nullopt;
     for (size_t i = 0; i < call->results.size(); ++i) {
       const std::string bytes = read(at_ / ("output_" + std::to_string(i) + ".bin"));
       if (bytes.size() != static_cast<size_t>(call->results[i].tensor.size_bytes())) {
-        d.error(Code::ToolFailed, "output " + std::to_string(i) + " has " + std::to_string(bytes.size()) + " bytes", "package " + package_->name);
+        d.error(Code::ToolFailed, "output " + std::to_string(i) + " has " + std::to_string(bytes.size()) + " bytes",
+                "package " + package_->name);
         return std::nullopt;
       }
       std::memcpy(call->out[i], bytes.data(), bytes.size());
@@ -84,7 +89,9 @@ class EmulatedRunner : public KernelRunner {
     for (const HostFile& h : host_files())
       if (h.name == "device_emulated.hpp") std::ofstream(at_ / "device.hpp") << h.text;
     const bool metal = target_ == "metal";
-    const std::string compiler = metal ? "clang++" : "g++", extension = target_ == "metal" ? ".metal" : target_ == "cuda" ? ".cu" : ".hip.cpp";
+    const std::string compiler = metal ? "clang++" : "g++", extension = target_ == "metal"  ? ".metal"
+                                                                        : target_ == "cuda" ? ".cu"
+                                                                                            : ".hip.cpp";
     const auto groups = kernel_files(*package_, target_);
     for (size_t f = 0; f < groups.size(); ++f) {
       const std::string stem = "kernels_" + std::to_string(f);
@@ -97,7 +104,8 @@ class EmulatedRunner : public KernelRunner {
       command.insert(command.end(), {(at_ / (stem + ".emulated.cpp")).string(), "-lm", "-o", (at_ / (stem + ".so")).string()});
       if (!tool(command, d)) return false;
     }
-    return tool({"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", (at_ / "main.cpp").string(), "-ldl", "-o", (at_ / "run").string()}, d);
+    return tool(
+        {"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", (at_ / "main.cpp").string(), "-ldl", "-o", (at_ / "run").string()}, d);
   }
 
   bool tool(const std::vector<std::string>& command, Diagnostics& d) {
@@ -121,7 +129,8 @@ class EmulatedRunner : public KernelRunner {
 
 }  // namespace
 
-std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d, const EmulationOptions& options) {
+std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
+                                                   const EmulationOptions& options) {
   if (!is_device_target(target) && target != "mlx" && (target != "tpu" || !std::getenv("RLXC_STABLEHLO"))) {
     d.error(Code::UnsupportedOnTarget, "packages for " + target + " are not run here");
     return nullptr;

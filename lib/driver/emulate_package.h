@@ -11,11 +11,12 @@
 namespace rlxc {
 
 struct EmulationOptions {
-  std::string folder;                 // where the package is kept; empty: a temporary folder, removed afterwards
+  std::string folder;  // where the package is kept; empty: a temporary folder, removed afterwards
   std::vector<std::string> flags = {"-O1"};
 };
 
 // Null with Code::UnsupportedOnTarget or Code::ToolFailed. The module must outlive it.
-std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule&, const std::string& target, Diagnostics&, const EmulationOptions& = {});
+std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule&, const std::string& target, Diagnostics&,
+                                                   const EmulationOptions& = {});
 
 }  // namespace rlxc

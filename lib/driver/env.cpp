@@ -33,21 +33,29 @@ const std::vector<EnvVariable>& env_variables() {
   static const std::vector<EnvVariable> table = {
       {"RLX_IR_DUMP", "PATH", "write the text of every stage: into a folder when PATH ends in '/', else into that file",
        [](Options& o, const std::string& v) { o.dump = v; }},
-      {"RLX_FUSION_REPORT", "flag", "print the fusion report", [](Options& o, const std::string& v) { o.print_fusion |= env_flag(v); }},
-      {"RLX_DISPATCH_REPORT", "flag", "print the dispatch report", [](Options& o, const std::string& v) { o.print_dispatch |= env_flag(v); }},
-      {"RLX_VERBOSE", "flag", "print the dispatch report", [](Options& o, const std::string& v) { o.print_dispatch |= env_flag(v); }},
+      {"RLX_FUSION_REPORT", "flag", "print the fusion report",
+       [](Options& o, const std::string& v) { o.print_fusion |= env_flag(v); }},
+      {"RLX_DISPATCH_REPORT", "flag", "print the dispatch report",
+       [](Options& o, const std::string& v) { o.print_dispatch |= env_flag(v); }},
+      {"RLX_VERBOSE", "flag", "print the dispatch report",
+       [](Options& o, const std::string& v) { o.print_dispatch |= env_flag(v); }},
       {"RLX_KERNEL_DISPATCH", "native|common", "prefer native kernels, or decompose what has a decomposition",
        [](Options& o, const std::string& v) {
          if (v == "common" || v == "force_common" || v == "ForceCommon") o.kernel_dispatch = "common";
          if (v == "native" || v == "force_native" || v == "ForceNative") o.kernel_dispatch = "native";
        }},
-      {"RLX_ARENA_ALIGN", "BYTES", "alignment of arena slots", [](Options& o, const std::string& v) { set_number(o.alignment, v); }},
-      {"RLX_PHASE_TIMING", "flag", "print the time of every pass", [](Options& o, const std::string& v) { o.time_passes |= env_flag(v); }},
-      {"RLX_PLAN_VERIFY", "flag", "verify graphs after every pass, and the memory plan", [](Options& o, const std::string& v) { o.verify |= env_flag(v); }},
+      {"RLX_ARENA_ALIGN", "BYTES", "alignment of arena slots",
+       [](Options& o, const std::string& v) { set_number(o.alignment, v); }},
+      {"RLX_PHASE_TIMING", "flag", "print the time of every pass",
+       [](Options& o, const std::string& v) { o.time_passes |= env_flag(v); }},
+      {"RLX_PLAN_VERIFY", "flag", "verify graphs after every pass, and the memory plan",
+       [](Options& o, const std::string& v) { o.verify |= env_flag(v); }},
       {"RLX_DISABLE_MATMUL_BIAS_FUSION", "flag", "skip fuse_matmul_bias_act",
        [](Options& o, const std::string& v) { disable_if(o, v, {"fuse_matmul_bias_act"}); }},
       {"RLX_DISABLE_RESIDUAL_LN_FUSION", "flag", "skip fuse_residual_ln and fuse_residual_rms_norm",
-       [](Options& o, const std::string& v) { disable_if(o, v, {"fuse_residual_ln", "fuse_residual_rms_norm"}); }},
+       [](Options& o, const std::string& v) {
+         disable_if(o, v, {"fuse_residual_ln", "fuse_residual_rms_norm"});
+       }},
       {"RLX_DISABLE_CONV_BIAS_ACT_FUSION", "flag", "skip fuse_conv_bias_act",
        [](Options& o, const std::string& v) { disable_if(o, v, {"fuse_conv_bias_act"}); }},
       {"RLX_NO_SHARED_INPUT_MATMUL", "flag", "skip fuse_shared_input_matmul",

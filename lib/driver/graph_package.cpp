@@ -32,8 +32,10 @@ codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
     for (Dim dim : main.dims(main.result(n)))
       for (std::string& s : m.dims.symbols_of(dim)) symbols.insert(std::move(s));
   p.symbols.assign(symbols.begin(), symbols.end());
-  for (NodeId n : main.inputs()) p.inputs.push_back({std::string(m.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
-  for (size_t i = 0; i < main.outputs().size(); ++i) p.outputs.push_back({std::string(m.text(main.output_name(i))), main.id(), main.outputs()[i]});
+  for (NodeId n : main.inputs())
+    p.inputs.push_back({std::string(m.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
+  for (size_t i = 0; i < main.outputs().size(); ++i)
+    p.outputs.push_back({std::string(m.text(main.output_name(i))), main.id(), main.outputs()[i]});
   return p;
 }
 
@@ -42,12 +44,26 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
   const WeightFiles located = locate_weights(p, options);
   std::string out;
   JsonWriter j(out);
-  j.begin_object().key("format").string("rlxc.model").key("format_version").string("1.0").key("target").string(target).key("name").string(p.name);
+  j.begin_object()
+      .key("format")
+      .string("rlxc.model")
+      .key("format_version")
+      .string("1.0")
+      .key("target")
+      .string(target)
+      .key("name")
+      .string(p.name);
   for (const auto& [key, ports] : {std::pair{"inputs", &p.inputs}, std::pair{"outputs", &p.outputs}}) {
     j.key(key).begin_array();
     for (const codegen::Port& port : *ports) {
       const Graph& g = m.graph(port.graph);
-      j.begin_object(JsonLayout::Line).key("name").string(port.name).key("dtype").string(name(g.dtype(port.value))).key("shape").begin_array(JsonLayout::Line);
+      j.begin_object(JsonLayout::Line)
+          .key("name")
+          .string(port.name)
+          .key("dtype")
+          .string(name(g.dtype(port.value)))
+          .key("shape")
+          .begin_array(JsonLayout::Line);
       for (Dim d : g.dims(port.value)) d.is_static() ? j.integer(d.size()) : j.string(m.dims.text(d));
       j.end_array().end_object();
     }
@@ -56,9 +72,19 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
   j.key("weights").begin_array();
   for (size_t i = 0; i < p.weights.size(); ++i) {
     const TensorData& d = m.data[p.weights[i].data];
-    j.begin_object(JsonLayout::Line).key("name").string(p.weights[i].name).key("dtype").string(name(d.dtype)).key("shape").begin_array(JsonLayout::Line);
+    j.begin_object(JsonLayout::Line)
+        .key("name")
+        .string(p.weights[i].name)
+        .key("dtype")
+        .string(name(d.dtype))
+        .key("shape")
+        .begin_array(JsonLayout::Line);
     for (int64_t n : d.dims) j.integer(n);
-    j.end_array().key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
+    j.end_array()
+        .key("file")
+        .string(located.files[located.weights[i].file])
+        .key("offset")
+        .unsigned_integer(located.weights[i].offset);
     j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(p.weights[i].bytes).end_object();
   }
   j.end_array().end_object();

@@ -35,7 +35,8 @@ void print_table(std::ostream& out, const std::vector<std::vector<std::string>>&
       width[i] = std::max(width[i], row[i].size());
     }
   for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) out << row[i] << (i + 1 < row.size() ? std::string(width[i] + 2 - row[i].size(), ' ') : "");
+    for (size_t i = 0; i < row.size(); ++i)
+      out << row[i] << (i + 1 < row.size() ? std::string(width[i] + 2 - row[i].size(), ' ') : "");
     out << '\n';
   }
 }
@@ -85,7 +86,8 @@ ExitCode inspect_command(const Options& o, const std::string& stage, bool after_
   Options stop = o;
   if (stage == "mir") stop.stop_after = "mir";
   const StageSink sink = [&](std::string_view name, bool changed, const Module& m) {
-    if (after_each && !json && changed && name != "lir") std::cout << "// after " << name << "\n" << print(m, {.full_data = false, .origins = true});
+    if (after_each && !json && changed && name != "lir")
+      std::cout << "// after " << name << "\n" << print(m, {.full_data = false, .origins = true});
   };
   auto compiled = compile(std::move(*model), o.targets.front(), stop, sink, d);
   if (compiled) show(*compiled->lir.module, true);
@@ -96,7 +98,8 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal t) {
   Diagnostics d(csv);
   const auto file = open_model_file(csv, d);
   plan::BufferTable table;
-  if (!file || !plan::read_csv({reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())}, &table, d)) return print_diagnostics(d, t);
+  if (!file || !plan::read_csv({reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())}, &table, d))
+    return print_diagnostics(d, t);
   table.problem.capacity = capacity;
   if (!plan::check(table.problem, d)) return print_diagnostics(d, t);
   const plan::Solution s = plan::solve(table.problem);
@@ -105,7 +108,8 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal t) {
   std::cerr << "arena " << s.height << " bytes, lower bound " << s.lower_bound << ", ratio " << std::fixed << std::setprecision(4)
             << (s.lower_bound ? static_cast<double>(s.height) / static_cast<double>(s.lower_bound) : 1.0) << ", by " << s.method
             << (s.optimal ? " (proved minimal)" : "") << '\n';
-  if (capacity && s.height > capacity) d.error(Code::OutOfTolerance, "no plan within " + std::to_string(capacity) + " bytes was found");
+  if (capacity && s.height > capacity)
+    d.error(Code::OutOfTolerance, "no plan within " + std::to_string(capacity) + " bytes was found");
   return print_diagnostics(d, t);
 }
 
@@ -125,8 +129,12 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
     print_rows({"name", "group", "doc"}, rows, json);
   } else if (topic == "onnx") {
     for (const auto& o : onnx_import::imported_operators()) {
-      const std::string range = std::to_string(o.min_inputs) + (o.max_inputs < 0 ? "+" : o.max_inputs > o.min_inputs ? ".." + std::to_string(o.max_inputs) : "");
-      rows.push_back({o.domain.empty() ? "ai.onnx" : std::string(o.domain), std::string(o.name), range, o.op ? std::string(name(*o.op)) : ""});
+      const std::string range =
+          std::to_string(o.min_inputs) + (o.max_inputs < 0              ? "+"
+                                          : o.max_inputs > o.min_inputs ? ".." + std::to_string(o.max_inputs)
+                                                                        : "");
+      rows.push_back({o.domain.empty() ? "ai.onnx" : std::string(o.domain), std::string(o.name), range,
+                      o.op ? std::string(name(*o.op)) : ""});
     }
     print_rows({"domain", "operator", "inputs", "op"}, rows, json);
   } else if (topic == "ops") {
@@ -138,7 +146,10 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
       std::vector<std::string> row{std::string(name(op)), std::string(kind_name(op)), operand_range(op)};
       if (matrix) {
         row.push_back(eval::has_evaluator(op) ? "yes" : "-");
-        row.push_back(codegen::has_lowering(op) ? "yes" : has_trait(op, kFused | kHir) ? "decomposed" : has_trait(op, kLeaf | kTerminator) ? "none needed" : "-");
+        row.push_back(codegen::has_lowering(op)            ? "yes"
+                      : has_trait(op, kFused | kHir)       ? "decomposed"
+                      : has_trait(op, kLeaf | kTerminator) ? "none needed"
+                                                           : "-");
         row.push_back(onnx.contains(op) ? join(onnx[op], " ") : "");
       }
       row.push_back(std::string(doc(op)));
@@ -155,7 +166,8 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
     for (const EmbeddedSchema& s : embedded_schemas()) rows.push_back({std::string(s.name)});
     print_rows({"name"}, rows, json);
   } else {
-    for (Code c : all_codes()) rows.push_back({code_text(c), std::to_string(static_cast<int>(exit_code(c))), std::string(explain(c))});
+    for (Code c : all_codes())
+      rows.push_back({code_text(c), std::to_string(static_cast<int>(exit_code(c))), std::string(explain(c))});
     print_rows({"code", "exit", "doc"}, rows, json);
   }
   return ExitCode::Ok;
@@ -169,7 +181,8 @@ ExitCode schema_command(const std::string& schema_name, Terminal t) {
   }
   Diagnostics d;
   const auto close = closest(schema_name, names);
-  d.error(Code::BadFlag, "there is no schema \"" + schema_name + "\"", {}, close ? "did you mean " + std::string(*close) + "?" : "`rlxc list schemas` shows them");
+  d.error(Code::BadFlag, "there is no schema \"" + schema_name + "\"", {},
+          close ? "did you mean " + std::string(*close) + "?" : "`rlxc list schemas` shows them");
   return print_diagnostics(d, t);
 }
 
@@ -197,11 +210,13 @@ ExitCode completion_command(const std::string& shell, const std::vector<std::str
     return ExitCode::Ok;
   }
   if (shell == "zsh") std::cout << "#compdef rlxc\nautoload -U +X bashcompinit && bashcompinit\n";
-  std::cout << "_rlxc() {\n  local cur=${COMP_WORDS[COMP_CWORD]}\n  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W \""
-            << join(names, " ") << "\" -- \"$cur\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
+  std::cout
+      << "_rlxc() {\n  local cur=${COMP_WORDS[COMP_CWORD]}\n  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W \""
+      << join(names, " ") << "\" -- \"$cur\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
   for (const std::string& c : commands) {
     const size_t space = c.find(' ');
-    std::cout << "    " << c.substr(0, space) << ") COMPREPLY=($(compgen -W \"" << (space == c.npos ? "" : c.substr(space + 1)) << "\" -- \"$cur\") $(compgen -f -- \"$cur\"));;\n";
+    std::cout << "    " << c.substr(0, space) << ") COMPREPLY=($(compgen -W \"" << (space == c.npos ? "" : c.substr(space + 1))
+              << "\" -- \"$cur\") $(compgen -f -- \"$cur\"));;\n";
   }
   std::cout << "  esac\n}\ncomplete -o filenames -F _rlxc rlxc\n";
   return ExitCode::Ok;

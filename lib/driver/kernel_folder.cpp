@@ -11,7 +11,8 @@ using codegen::Package;
 
 void write_files(const Package& p, const std::vector<TextFile>& texts, const MakeFile& make_file) {
   for (const TextFile& f : texts) make_file(f.name, [&](OutputFile& out) { out.write(f.content); });
-  make_file(weights_file(p), [&](OutputFile& out) { write_weights(p, {}, [&](std::span<const std::byte> bytes) { return out.write(bytes); }); });
+  make_file(weights_file(p),
+            [&](OutputFile& out) { write_weights(p, {}, [&](std::span<const std::byte> bytes) { return out.write(bytes); }); });
 }
 
 void write_cpu(const LirModule& lir, const std::string&, const MakeFile& make_file, Diagnostics& d) {
@@ -35,7 +36,7 @@ struct Row {
   std::string_view target;
   void (*write)(const LirModule&, const std::string& target, const MakeFile&, Diagnostics&);
 };
-constexpr Row kRows[] = {{"cpu", write_cpu},      {"metal", write_device}, {"mlx", write_graph}, {"wgpu", write_device},
+constexpr Row kRows[] = {{"cpu", write_cpu},     {"metal", write_device}, {"mlx", write_graph}, {"wgpu", write_device},
                          {"cuda", write_device}, {"rocm", write_device},  {"tpu", write_graph}};
 
 const Row* find(const std::string& target) {

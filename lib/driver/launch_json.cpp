@@ -24,8 +24,9 @@ void postfix(const kernel::Kernel& k, kernel::ExprId id, std::vector<std::string
       if (k.symbols[i].raw == static_cast<uint32_t>(e.payload)) return i;
     return size_t{0};
   };
-  constexpr std::pair<ExprOp, std::string_view> kOperators[] = {{ExprOp::Add, "+"}, {ExprOp::Sub, "-"}, {ExprOp::Mul, "*"},   {ExprOp::Div, "floordiv"},
-                                                                {ExprOp::Mod, "mod"}, {ExprOp::Min, "min"}, {ExprOp::Max, "max"}};
+  constexpr std::pair<ExprOp, std::string_view> kOperators[] = {
+      {ExprOp::Add, "+"},   {ExprOp::Sub, "-"},   {ExprOp::Mul, "*"},  {ExprOp::Div, "floordiv"},
+      {ExprOp::Mod, "mod"}, {ExprOp::Min, "min"}, {ExprOp::Max, "max"}};
   if (e.op == ExprOp::Const) return out->push_back(std::to_string(e.payload));
   if (e.op == ExprOp::Var) return out->push_back("$" + std::to_string(symbol()));
   for (int a = 0; a < kernel::operand_count(e.op); ++a) postfix(k, e.args[static_cast<size_t>(a)], out);
@@ -37,7 +38,8 @@ void postfix(const kernel::Kernel& k, kernel::ExprId id, std::vector<std::string
 
 class Writer {
  public:
-  Writer(const Package& p, const CpuPackageOptions& options, JsonWriter& j) : p_(p), options_(options), m_(*p.lir->module), dims_(m_.dims), j_(j) {}
+  Writer(const Package& p, const CpuPackageOptions& options, JsonWriter& j)
+      : p_(p), options_(options), m_(*p.lir->module), dims_(m_.dims), j_(j) {}
 
   void run(std::string_view target, std::span<const std::string> files) {
     j_.begin_object();
@@ -133,7 +135,11 @@ class Writer {
     for (size_t i = 0; i < p_.weights.size(); ++i) {
       j_.begin_object(JsonLayout::Line).key("name").string(p_.weights[i].name).key("dtype").string(name(p_.weights[i].dtype));
       j_.key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
-      j_.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(p_.weights[i].bytes).end_object();
+      j_.key("stored")
+          .unsigned_integer(located.weights[i].stored)
+          .key("bytes")
+          .unsigned_integer(p_.weights[i].bytes)
+          .end_object();
     }
     j_.end_array();
   }
@@ -166,7 +172,8 @@ class Writer {
 
   void place(const Place& p) {
     constexpr std::string_view kNames[] = {"W", "P", "A", "S", "I", "O"};
-    const bool numbered = p.memory == Place::Memory::Weights || p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
+    const bool numbered =
+        p.memory == Place::Memory::Weights || p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
     j_.begin_array(JsonLayout::Line).string(kNames[static_cast<size_t>(p.memory)]);
     if (numbered) j_.unsigned_integer(p.index);
     size(p.offset);
@@ -276,7 +283,8 @@ class Writer {
 
 }  // namespace
 
-void write_launch_json(const Package& p, std::string_view target, std::span<const std::string> kernel_files, const CpuPackageOptions& options, JsonWriter& j) {
+void write_launch_json(const Package& p, std::string_view target, std::span<const std::string> kernel_files,
+                       const CpuPackageOptions& options, JsonWriter& j) {
   Writer(p, options, j).run(target, kernel_files);
 }
 

@@ -10,7 +10,8 @@
 //                                   three sizes over "$0", "$1", ..., the sizes of the launch; nothing is launched where one is 0
 //   {"copy": [to, from], "bytes"}
 //   {"if", "then", "else", "in", "out", "arena"}   "arena": where the arena of the body begins in that of the graph
-//   {"loop", "cells", "trips", "go", "in", "results", "carries", "held", "bytes", "lengths", "arena"}   as in ONNX: the body reads
+//   {"loop", "cells", "trips", "go", "in", "results", "carries", "held", "bytes", "lengths", "arena"}   as in ONNX: the body
+//   reads
 //       counter, condition, in..., writes condition, carried values (to one of two held places in turn), rows of scan results
 //   {"scan", "states", "in", "in_bytes", "in_reverse", "results", "held", "bytes", "out_reverse", "length", "arena"}
 #pragma once
@@ -24,6 +25,7 @@ namespace rlxc {
 class JsonWriter;
 
 // `kernel_files`: the file of each kernel's source.
-void write_launch_json(const codegen::Package&, std::string_view target, std::span<const std::string> kernel_files, const CpuPackageOptions&, JsonWriter&);
+void write_launch_json(const codegen::Package&, std::string_view target, std::span<const std::string> kernel_files,
+                       const CpuPackageOptions&, JsonWriter&);
 
 }  // namespace rlxc

@@ -76,7 +76,9 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
     options.bind = o.bind;
     options.max_nodes = o.max_nodes;
     using onnx_import::MissingWeights;
-    options.missing_weights = o.need_weights ? MissingWeights::Refuse : o.allow_missing_weights ? MissingWeights::Allow : MissingWeights::AllowSome;
+    options.missing_weights = o.need_weights            ? MissingWeights::Refuse
+                              : o.allow_missing_weights ? MissingWeights::Allow
+                                                        : MissingWeights::AllowSome;
     if (!o.input_data.empty()) options.contents = [&o](size_t i, TypeKind kind) { return input_contents(o.input_data, i, kind); };
     out.module = onnx_import::import_onnx(o.input, options, d);
   }

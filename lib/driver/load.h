@@ -10,10 +10,10 @@ namespace rlxc {
 
 struct LoadedModel {
   std::unique_ptr<Module> module;
-  std::string format;           // "onnx", "json", "text"
+  std::string format;  // "onnx", "json", "text"
   uint64_t file_size = 0;
-  std::string content_hash;     // sha256
-  bool hash_sampled = false;    // of the size and both ends only: the file is large
+  std::string content_hash;   // sha256
+  bool hash_sampled = false;  // of the size and both ends only: the file is large
 };
 
 std::optional<LoadedModel> load_model(const Options&, Diagnostics&);

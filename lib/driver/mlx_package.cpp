@@ -54,8 +54,10 @@ const std::set<std::string>& functions() {
 }
 
 std::string parameters_of(OpKind op, double alpha, double beta) {
-  if (std::holds_alternative<ClampAttrs>(default_attrs(op))) return "min=" + python_number(alpha) + ", max=" + python_number(beta);
-  if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(op))) return "alpha=" + python_number(alpha) + ", beta=" + python_number(beta);
+  if (std::holds_alternative<ClampAttrs>(default_attrs(op)))
+    return "min=" + python_number(alpha) + ", max=" + python_number(beta);
+  if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(op)))
+    return "alpha=" + python_number(alpha) + ", beta=" + python_number(beta);
   return "";
 }
 
@@ -86,8 +88,8 @@ class Keywords {
     return "(ops." + function(v.op) + ", dict(" + parameters + "))";
   }
   template <class E>
-    requires std::is_enum_v<E>
-  std::string text(E v) const { return python_string(enum_names(v)[static_cast<size_t>(v)]); }
+  requires std::is_enum_v<E> std::string text(E v)
+  const { return python_string(enum_names(v)[static_cast<size_t>(v)]); }
   template <class T>
   std::string text(const std::vector<T>& v) const {
     std::string s = "[";
@@ -119,8 +121,10 @@ class MlxModule {
     for (NodeId n : g.inputs()) head += ", " + local(g.result(n));
     for (NodeId n : g.nodes()) {
       for (size_t r = 0; r < g.result_count(n); ++r) names_[g.result(n, r).raw] = local(g.result(n, r));
-      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
-      if (!has_trait(g.op(n), kLeaf | kTerminator) && fits(g, n)) body += "    " + node(g, n) + "  # " + comment(g.label(n)) + "\n";
+      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant)
+        names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
+      if (!has_trait(g.op(n), kLeaf | kTerminator) && fits(g, n))
+        body += "    " + node(g, n) + "  # " + comment(g.label(n)) + "\n";
     }
     body += "    return (";
     for (ValueId v : g.outputs()) body += names_[v.raw] + ", ";
@@ -144,9 +148,12 @@ class MlxModule {
     }
     for (size_t r = 0; r < g.result_count(n); ++r) {
       const Type& t = g.type(g.result(n, r));
-      if (t.kind != TypeKind::Tensor || !target::has_dtype(target::target(target::TargetId::Mlx), t.dtype)) why = "MLX has no values of type " + text(t, m_.dims);
+      if (t.kind != TypeKind::Tensor || !target::has_dtype(target::target(target::TargetId::Mlx), t.dtype))
+        why = "MLX has no values of type " + text(t, m_.dims);
     }
-    if (!why.empty()) d_.error(Code::UnsupportedOnTarget, "the mlx target: " + why, "node \"" + g.label(n) + "\" (" + std::string(kind_name(op)) + ")");
+    if (!why.empty())
+      d_.error(Code::UnsupportedOnTarget, "the mlx target: " + why,
+               "node \"" + g.label(n) + "\" (" + std::string(kind_name(op)) + ")");
     return why.empty();
   }
 
@@ -155,7 +162,8 @@ class MlxModule {
     const bool control = has_trait(g.op(n), kBody);
     for (size_t r = 0; r < g.result_count(n); ++r) results += (r ? ", " : "") + local(g.result(n, r));
     if (control && g.result_count(n) == 1) results += ",";
-    for (ValueId v : g.operands(n)) arguments += (arguments.empty() ? "" : ", ") + (v.valid() ? names_[v.raw] : std::string("None"));
+    for (ValueId v : g.operands(n))
+      arguments += (arguments.empty() ? "" : ", ") + (v.valid() ? names_[v.raw] : std::string("None"));
     if (control) return results + " = " + control_call(g, n, arguments);
     if (g.op(n) == OpKind::ElementwiseRegion) return results + " = " + region(g, n) + "(" + arguments + ")";
     Keywords keywords(m_.dims);
@@ -172,10 +180,12 @@ class MlxModule {
       const std::string rest = comma == arguments.npos ? "" : arguments.substr(comma);
       return "ops.branch(" + arguments.substr(0, comma) + ", " + body(0) + ", " + body(1) + rest + ")";
     }
-    if (g.op(n) == OpKind::Loop) return "ops.loop(" + arguments + ", body=" + body(0) + ", carries=" + std::to_string(g.attrs<LoopAttrs>(n).carries) + ")";
+    if (g.op(n) == OpKind::Loop)
+      return "ops.loop(" + arguments + ", body=" + body(0) + ", carries=" + std::to_string(g.attrs<LoopAttrs>(n).carries) + ")";
     Keywords keywords(m_.dims);
     const auto& a = g.attrs<ScanAttrs>(n);
-    keywords("states", a.states), keywords("scan_inputs", a.scan_inputs), keywords("input_reverse", a.input_reverse), keywords("output_reverse", a.output_reverse);
+    keywords("states", a.states), keywords("scan_inputs", a.scan_inputs), keywords("input_reverse", a.input_reverse),
+        keywords("output_reverse", a.output_reverse);
     return "ops.scan(" + arguments + ", body=" + body(0) + keywords.take() + ")";
   }
 
@@ -188,9 +198,12 @@ class MlxModule {
       std::string arguments;
       for (uint16_t a : steps[s].args)
         if (a != RegionStep::kNone)
-          arguments += (arguments.empty() ? "" : ", ") + std::string(a & RegionStep::kStep ? "s" : "i") + std::to_string(a & ~RegionStep::kStep);
-      const std::string parameters = steps[s].op == OpKind::Cast ? "to=" + python_string(name(steps[s].dtype)) : parameters_of(steps[s].op, steps[s].alpha, steps[s].beta);
-      body += "    s" + std::to_string(s) + " = ops." + function(steps[s].op) + "(" + arguments + (parameters.empty() ? "" : ", " + parameters) + ")\n";
+          arguments += (arguments.empty() ? "" : ", ") + std::string(a & RegionStep::kStep ? "s" : "i") +
+                       std::to_string(a & ~RegionStep::kStep);
+      const std::string parameters = steps[s].op == OpKind::Cast ? "to=" + python_string(name(steps[s].dtype))
+                                                                 : parameters_of(steps[s].op, steps[s].alpha, steps[s].beta);
+      body += "    s" + std::to_string(s) + " = ops." + function(steps[s].op) + "(" + arguments +
+              (parameters.empty() ? "" : ", " + parameters) + ")\n";
     }
     body += "    return s" + std::to_string(steps.size() - 1) + "\n";
     const std::string key = head + ":" + body;
@@ -242,8 +255,10 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
   std::string s = "[\n";
   for (const codegen::Port& port : list) {
     const Graph& g = m.graph(port.graph);
-    s += "    {\"name\": " + python_string(port.name) + ", \"dtype\": " + python_string(name(g.dtype(port.value))) + ", \"shape\": [";
-    for (Dim d : g.dims(port.value)) s += (s.back() == '[' ? "" : ", ") + (d.is_static() ? std::to_string(d.size()) : python_string(m.dims.text(d)));
+    s += "    {\"name\": " + python_string(port.name) + ", \"dtype\": " + python_string(name(g.dtype(port.value))) +
+         ", \"shape\": [";
+    for (Dim d : g.dims(port.value))
+      s += (s.back() == '[' ? "" : ", ") + (d.is_static() ? std::to_string(d.size()) : python_string(m.dims.text(d)));
     s += "]},\n";
   }
   return s + "]\n";
@@ -251,19 +266,25 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
 
 }  // namespace
 
-std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p, const CpuPackageOptions& options, Diagnostics& d) {
+std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p, const CpuPackageOptions& options,
+                                                       Diagnostics& d) {
   const std::string graphs = MlxModule(p, d).run();
   if (!d.ok()) return std::nullopt;
   const Module& m = *p.lir->module;
-  std::string model = "\"\"\"" + p.name + ": a model compiled by rlxc for MLX. Lines name the nodes that they compute.\"\"\"\nimport math\nimport os\nimport sys\n\nimport rlxc_mlx as ops\n\n";
+  std::string model = "\"\"\"" + p.name +
+                      ": a model compiled by rlxc for MLX. Lines name the nodes that they compute.\"\"\"\nimport math\nimport "
+                      "os\nimport sys\n\nimport rlxc_mlx as ops\n\n";
   model += "INPUTS = " + ports(m, p.inputs) + "OUTPUTS = " + ports(m, p.outputs) + graphs + std::string(kTail);
   std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, "mlx", options)}};
   for (const HostFile& h : host_files())
     if (h.name == "rlxc_mlx.py") files.push_back({std::string(h.name), std::string(h.text)});
   files.push_back({"README.md", "# " + p.name +
-                                    "\n\nA model compiled by rlxc for MLX.\n\n| file | content |\n|---|---|\n| `model.py` | the graph, a line for each node; regions are functions that "
-                                    "MLX compiles |\n| `rlxc_mlx.py` | the operations on mlx.core |\n| `model.json` | inputs, outputs, and where the weights are |\n\n"
-                                    "`python3 model.py WEIGHTS [SIZE=VALUE...] INPUT...` runs it on raw files and writes output_<i>.bin. WEIGHTS is the folder with the weights.\n"});
+                                    "\n\nA model compiled by rlxc for MLX.\n\n| file | content |\n|---|---|\n| `model.py` | the "
+                                    "graph, a line for each node; regions are functions that "
+                                    "MLX compiles |\n| `rlxc_mlx.py` | the operations on mlx.core |\n| `model.json` | inputs, "
+                                    "outputs, and where the weights are |\n\n"
+                                    "`python3 model.py WEIGHTS [SIZE=VALUE...] INPUT...` runs it on raw files and writes "
+                                    "output_<i>.bin. WEIGHTS is the folder with the weights.\n"});
   return files;
 }
 

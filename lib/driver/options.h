@@ -13,36 +13,37 @@ namespace rlxc {
 
 enum class Emit : uint8_t { Lir, Plan, Fusion, Dispatch, Precision, Quant, Graph, Arena, Kernels };
 // "svg" names both pictures, graph and arena.
-inline constexpr std::string_view kEmitNames[] = {"lir", "plan", "fusion", "dispatch", "precision", "quant", "graph", "arena", "kernels"};
+inline constexpr std::string_view kEmitNames[] = {"lir",   "plan",  "fusion", "dispatch", "precision",
+                                                  "quant", "graph", "arena",  "kernels"};
 
 struct Options {
   std::string input;
   std::vector<std::string> targets{"cpu"};
-  std::string output = "out";               // a folder, or "-" for standard output with a single artefact
-  std::set<Emit> emit;                      // empty: all
+  std::string output = "out";  // a folder, or "-" for standard output with a single artefact
+  std::set<Emit> emit;         // empty: all
   DimBindings bind;
-  std::string input_data;                   // folder of test data: contents of inputs that decide shapes (then the program is for these)
-  bool need_weights = false;                // a weights file that is missing is an error, always (running a model)
-  bool allow_missing_weights = false;       // it never is; without either flag, only when none of the model's files is there
+  std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
+  bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
+  bool allow_missing_weights = false;  // it never is; without either flag, only when none of the model's files is there
 
-  std::string precision = "f32";            // f32, f16, automixed, automixed-conservative, automixed-bf16, custom:FILE
-  std::string calibration;                  // file
-  std::string hir_policy = "fusable";       // or "direct": how HIR blocks are lowered
-  std::string kernel_dispatch = "native";   // prefer-native "native", or "common": decompose what has a decomposition
+  std::string precision = "f32";           // f32, f16, automixed, automixed-conservative, automixed-bf16, custom:FILE
+  std::string calibration;                 // file
+  std::string hir_policy = "fusable";      // or "direct": how HIR blocks are lowered
+  std::string kernel_dispatch = "native";  // prefer-native "native", or "common": decompose what has a decomposition
 
-  std::vector<std::string> passes;          // replaces the pipeline of the target; empty: that pipeline
+  std::vector<std::string> passes;  // replaces the pipeline of the target; empty: that pipeline
   std::set<std::string, std::less<>> disabled_passes;
-  std::string stop_after;                   // a pass, or the stages hir, mir
-  std::string stop_before;                  // a part of the pipeline ("quantise"): it and the later ones do not run
-  int64_t bisect_limit = -1;                // run only so many passes; -1: all
+  std::string stop_after;     // a pass, or the stages hir, mir
+  std::string stop_before;    // a part of the pipeline ("quantise"): it and the later ones do not run
+  int64_t bisect_limit = -1;  // run only so many passes; -1: all
 
-  std::string dump;                         // folder (or a file, if it does not end in '/') of the text of every stage; empty: none
-  bool verify = false;                      // verify the graph after every pass that changed it, and the plan
-  bool verify_each = false;                 // evaluate before and after every pass on random inputs
+  std::string dump;          // folder (or a file, if it does not end in '/') of the text of every stage; empty: none
+  bool verify = false;       // verify the graph after every pass that changed it, and the plan
+  bool verify_each = false;  // evaluate before and after every pass on random inputs
   bool time_passes = false;
   bool print_fusion = false, print_dispatch = false;
-  bool quiet = false;
-  uint64_t alignment = 0;                   // of arena slots; 0: that of the target
+  bool quiet = false, verbose = false;
+  uint64_t alignment = 0;  // of arena slots; 0: that of the target
   bool in_place = true;
   bool fast_math = false;
 
@@ -58,6 +59,6 @@ struct EnvVariable {
 const std::vector<EnvVariable>& env_variables();
 // `get` answers the value of a variable or null (getenv, or a fake in tests).
 void apply_environment(Options&, const char* (*get)(const char*));
-bool env_flag(std::string_view value);     // empty, 0, 00, false, off, no (any case, trimmed) are false
+bool env_flag(std::string_view value);  // empty, 0, 00, false, off, no (any case, trimmed) are false
 
 }  // namespace rlxc

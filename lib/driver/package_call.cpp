@@ -4,10 +4,12 @@
 
 namespace rlxc {
 
-std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs, Diagnostics& diagnostics) {
+std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,
+                              Diagnostics& diagnostics) {
   const Module& m = *package.lir->module;
   if (inputs.size() != package.inputs.size()) {
-    diagnostics.error(Code::BadShape, "expected " + std::to_string(package.inputs.size()) + " inputs, got " + std::to_string(inputs.size()));
+    diagnostics.error(Code::BadShape,
+                      "expected " + std::to_string(package.inputs.size()) + " inputs, got " + std::to_string(inputs.size()));
     return std::nullopt;
   }
   DimBindings bindings;
@@ -19,7 +21,8 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
       return std::nullopt;
     }
     for (size_t k = 0; k < t.dims.size(); ++k)
-      if (!t.dims[k].is_static() && m.dims.has_symbol(m.dims.text(t.dims[k]))) bindings.try_emplace(m.dims.text(t.dims[k]), d.dims[k]);
+      if (!t.dims[k].is_static() && m.dims.has_symbol(m.dims.text(t.dims[k])))
+        bindings.try_emplace(m.dims.text(t.dims[k]), d.dims[k]);
   }
   Call call;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -28,8 +31,10 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     for (size_t k = 0; k < t.dims.size(); ++k) {
       const auto want = m.dims.evaluate(t.dims[k], bindings);
       if (want && *want == d.dims[k]) continue;
-      diagnostics.error(Code::BadShape, "axis " + std::to_string(k) + " has size " + std::to_string(d.dims[k]) + ", expected " + m.dims.text(t.dims[k]),
-                        "input \"" + package.inputs[i].name + "\"");
+      diagnostics.error(
+          Code::BadShape,
+          "axis " + std::to_string(k) + " has size " + std::to_string(d.dims[k]) + ", expected " + m.dims.text(t.dims[k]),
+          "input \"" + package.inputs[i].name + "\"");
       return std::nullopt;
     }
     call.in.push_back(d.bytes.data());
@@ -41,8 +46,8 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   for (const auto& [a, b] : m.dims.equalities()) {
     const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
     if (!x || !y || *x == *y) continue;
-    diagnostics.error(Code::BadBinding, "the model needs " + m.dims.text(a) + " = " + m.dims.text(b) + ", the inputs give " + std::to_string(*x) + " and " +
-                                            std::to_string(*y));
+    diagnostics.error(Code::BadBinding, "the model needs " + m.dims.text(a) + " = " + m.dims.text(b) + ", the inputs give " +
+                                            std::to_string(*x) + " and " + std::to_string(*y));
     return std::nullopt;
   }
   for (const std::string& s : package.symbols) {

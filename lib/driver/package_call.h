@@ -10,14 +10,15 @@
 namespace rlxc {
 
 struct Call {
-  std::vector<int64_t> sizes;                     // of the package's symbols
+  std::vector<int64_t> sizes;  // of the package's symbols
   std::vector<const void*> in;
-  std::vector<void*> out;                         // the bytes of `results`, with 64 more behind
+  std::vector<void*> out;  // the bytes of `results`, with 64 more behind
   std::vector<eval::HostValue> results;
-  std::vector<std::vector<std::byte>> expanded;   // inputs given as one repeated element
+  std::vector<std::vector<std::byte>> expanded;  // inputs given as one repeated element
 };
 
-// Inputs in the order of the graph. Errors: Code::BadShape, BadType where they do not fit, UnboundDim. The inputs must outlive it.
+// Inputs in the order of the graph. Errors: Code::BadShape, BadType where they do not fit, UnboundDim. The inputs must outlive
+// it.
 std::optional<Call> bind_call(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&);
 
 }  // namespace rlxc

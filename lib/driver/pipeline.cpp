@@ -10,7 +10,10 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   // HIR blocks become tensor operations.
   add("lower", {"lower_hir", "lower_sequence_loops"});
   // One spelling per meaning: no dead nodes, no constant subexpressions, no identities, no duplicates.
-  add("clean", {"dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
+  add("clean",
+      {"dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination",
+       "dead_code_elimination"},
+      4);
   // Exporter idioms become what the author wrote.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
                     "recognise_group_norm", "recognise_rope", "recognise_attention"});
@@ -21,11 +24,12 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   std::vector<std::string_view> quantise{"quantise_contractions", "constant_folding"};
   if (!options.calibration.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
   add("quantise", quantise);
-  if (options.precision != "f32") add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
+  if (options.precision != "f32")
+    add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   // Neighbours that share data become one launch. XLA fuses by itself and wants primitive operations.
   if (target != "tpu")
-    add("fuse", {"fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act",
-                 "fuse_conv_bias_act", "mark_elementwise_regions"});
+    add("fuse", {"fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_residual_ln", "fuse_residual_rms_norm",
+                 "fuse_matmul_bias_act", "fuse_conv_bias_act", "mark_elementwise_regions"});
   // Nothing is left that the target has no kernel for.
   add("legalise", {"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);

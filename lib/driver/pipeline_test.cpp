@@ -21,7 +21,9 @@ struct Layers {
   Builder& b;
   int parameters = 0;
 
-  ValueId weight(std::vector<Dim> dims) { return b.param("w" + std::to_string(parameters++), tensor_type(DType::F32, std::move(dims))); }
+  ValueId weight(std::vector<Dim> dims) {
+    return b.param("w" + std::to_string(parameters++), tensor_type(DType::F32, std::move(dims)));
+  }
   ValueId number(double v) { return b.scalar(DType::F32, v); }
   ValueId product(ValueId x, int64_t from, int64_t to) { return b.matmul(x, b.transpose(weight({to, from}), {1, 0})); }
   ValueId linear(ValueId x, int64_t from, int64_t to) { return b.add(product(x, from, to), weight({to})); }
@@ -58,7 +60,8 @@ struct Layers {
   }
   ValueId decoder(ValueId x, ValueId cos, ValueId sin) {
     const ValueId h = rms_norm(x);
-    const ValueId q = rope(heads(product(h, kHidden, kHidden), kHeads), cos, sin), k = rope(heads(product(h, kHidden, 8), 2), cos, sin);
+    const ValueId q = rope(heads(product(h, kHidden, kHidden), kHeads), cos, sin),
+                  k = rope(heads(product(h, kHidden, 8), 2), cos, sin);
     const auto repeated = [&](ValueId v) {
       return b.reshape(b.expand(b.reshape(v, {1, 2, 1, kRows, kWidth}), {1, 2, 2, kRows, kWidth}), {1, kHeads, kRows, kWidth});
     };
@@ -76,7 +79,8 @@ void build(Module& m, bool decoder, int layers) {
   Builder b(m.main());
   Layers l{b};
   ValueId x = b.input("x", tensor_type(DType::F32, {1, kRows, kHidden}));
-  const ValueId cos = b.input("cos", tensor_type(DType::F32, {1, 1, kRows, kWidth})), sin = b.input("sin", tensor_type(DType::F32, {1, 1, kRows, kWidth}));
+  const ValueId cos = b.input("cos", tensor_type(DType::F32, {1, 1, kRows, kWidth})),
+                sin = b.input("sin", tensor_type(DType::F32, {1, 1, kRows, kWidth}));
   for (int i = 0; i < layers; ++i) x = decoder ? l.decoder(x, cos, sin) : l.encoder(x);
   m.main().add_output(decoder ? l.rms_norm(x) : x, m.symbol("y"));
 }
@@ -112,6 +116,8 @@ TEST_CASE("an encoder layer takes seven launches: QKV, attention, projection, re
   CHECK(launches(false, 3) == 21);
 }
 
-TEST_CASE("a decoder layer takes nine launches more: QKV, rope, attention, projection, residual+norm, gates, SwiGLU, product, residual+norm") {
+TEST_CASE(
+    "a decoder layer takes nine launches more: QKV, rope, attention, projection, residual+norm, gates, SwiGLU, product, "
+    "residual+norm") {
   CHECK(launches(true, 3) - launches(true, 2) == 9);
 }

@@ -118,7 +118,9 @@ class GraphPlanner {
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
       const ValueId v = g_.outputs()[i], root = views_.root[v.raw];
       const NodeId maker = g_.def(root);
-      if (plan_.slot[root.raw].region != Region::None || has_trait(g_.op(maker), kLeaf) || plan_.phase[maker.raw] == Phase::Prologue) continue;
+      if (plan_.slot[root.raw].region != Region::None || has_trait(g_.op(maker), kLeaf) ||
+          plan_.phase[maker.raw] == Phase::Prologue)
+        continue;
       if (views_.offset[v.raw] != Dim(0) || !dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size)) continue;
       set_region(root, Region::Output, static_cast<uint32_t>(i));
     }
@@ -154,7 +156,8 @@ class GraphPlanner {
     const NodeId maker = g_.def(root);
     if (s.region != Region::None || has_trait(g_.op(maker), kLeaf) || plan_.phase[maker.raw] == Phase::Prologue) return false;
     if (last_use_[root.raw] != plan_.step[n.raw] || views_.offset[v.raw] != Dim(0)) return false;
-    if (bits(g_.dtype(v)) != bits(g_.dtype(result)) || !std::ranges::equal(g_.dims(v), g_.dims(result)) || s.size != plan_.slot[v.raw].size)
+    if (bits(g_.dtype(v)) != bits(g_.dtype(result)) || !std::ranges::equal(g_.dims(v), g_.dims(result)) ||
+        s.size != plan_.slot[v.raw].size)
       return false;
     for (ValueId other : g_.operands(n))
       if (other.valid() && other != v && views_.root[other.raw] == root) return false;
@@ -211,11 +214,13 @@ class GraphPlanner {
   bool place_static(const Job& job, Region region, std::vector<Dim>* offsets, Dim* total) {
     plan::Problem problem;
     for (size_t i = 0; i < job.sizes.size(); ++i)
-      problem.buffers.push_back({job.first[i], int64_t{job.last[i]} + 1, static_cast<uint64_t>(job.sizes[i].size()), options_.alignment, plan::Buffer::kFree});
+      problem.buffers.push_back({job.first[i], int64_t{job.last[i]} + 1, static_cast<uint64_t>(job.sizes[i].size()),
+                                 options_.alignment, plan::Buffer::kFree});
     if (!plan::check(problem, diagnostics_)) return false;
     const plan::Solution solution = plan::solve(problem);
     if (options_.verify)
-      for (const plan::Finding& f : plan::validate(problem, solution.offsets, solution.height)) diagnostics_.error(Code::PlanInvalid, f.text);
+      for (const plan::Finding& f : plan::validate(problem, solution.offsets, solution.height))
+        diagnostics_.error(Code::PlanInvalid, f.text);
     for (size_t i = 0; i < offsets->size(); ++i) (*offsets)[i] = Dim(static_cast<int64_t>(solution.offsets[i]));
     *total = Dim(static_cast<int64_t>(solution.height));
     if (region == Region::Activations) {

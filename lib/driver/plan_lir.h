@@ -10,9 +10,9 @@
 namespace rlxc {
 
 struct PlanOptions {
-  uint64_t alignment = 64;      // of every slot; a power of two
+  uint64_t alignment = 64;  // of every slot; a power of two
   bool in_place = true;
-  bool verify = false;          // run the independent validator
+  bool verify = false;  // run the independent validator
 };
 
 // Compacts all graphs, so node and value ids change. Errors: sizes that overflow, a plan that the validator refuses.

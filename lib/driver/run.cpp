@@ -18,14 +18,17 @@ std::string output_label(const Module& m, size_t i) {
 }
 
 // One line an output; false if it is out of tolerance.
-bool compare_output(std::ostream& out, const std::string& label, const eval::HostValue& actual, const eval::HostValue& expected, const RunRequest& run) {
+bool compare_output(std::ostream& out, const std::string& label, const eval::HostValue& actual, const eval::HostValue& expected,
+                    const RunRequest& run) {
   const eval::Comparison c = eval::compare(actual, expected, run.rtol, run.atol);
   const bool judged_by_cosine = run.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
   const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
   const bool pass = judged_by_cosine ? comparable && c.cosine >= run.min_cosine : c.pass;
   out << "  " << (pass ? "ok  " : "FAIL") << "  " << label << ": ";
   if (!c.message.empty()) out << c.message << ": ";
-  if (comparable) out << "max abs " << c.max_abs << ", max rel " << c.max_rel << ", cosine " << std::setprecision(8) << c.cosine << std::setprecision(4);
+  if (comparable)
+    out << "max abs " << c.max_abs << ", max rel " << c.max_rel << ", cosine " << std::setprecision(8) << c.cosine
+        << std::setprecision(4);
   out << '\n';
   return pass;
 }
@@ -46,7 +49,8 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   std::optional<Compiled> compiled;
   std::unique_ptr<KernelRunner> kernels;
   // Passes run for the reference engine only when a flag asks for one of their effects.
-  const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
+  const bool optimised =
+      o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
   if (run.engine == Engine::Reference && !optimised) {
     execute = [&](const std::vector<eval::HostValue>& inputs) { return eval::evaluate(*model->module, inputs, d); };
   } else {
@@ -67,8 +71,10 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
     out << set.name << '\n';
     const auto results = execute(set.inputs);
     if (!results) return d.exit();
-    for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i) pass &= compare_output(out, labels[i], (*results)[i], set.expected[i], run);
-    if (set.expected.size() < results->size()) out << "  " << results->size() - set.expected.size() << " outputs have no expected values\n";
+    for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i)
+      pass &= compare_output(out, labels[i], (*results)[i], set.expected[i], run);
+    if (set.expected.size() < results->size())
+      out << "  " << results->size() - set.expected.size() << " outputs have no expected values\n";
   }
   out << (pass ? "passed" : "failed") << '\n';
   return pass ? ExitCode::Ok : ExitCode::Finding;

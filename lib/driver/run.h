@@ -14,7 +14,7 @@ struct RunRequest {
   Engine engine = Engine::Kernels;
   std::string target = "cpu";  // whose pipeline and kernels; other than cpu, packages run without their device
   double rtol = 1e-3, atol = 1e-5;
-  bool cosine = false;          // judge by cosine similarity >= min_cosine instead of the tolerances
+  bool cosine = false;  // judge by cosine similarity >= min_cosine instead of the tolerances
   double min_cosine = 0.999;
 };
 

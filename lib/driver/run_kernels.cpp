@@ -13,7 +13,9 @@ class PackageRunner : public KernelRunner {
     if (package_) loaded_ = LoadedPackage::build(*package_, {}, d);
     return loaded_ != nullptr;
   }
-  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override { return loaded_->run(inputs, d); }
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
+    return loaded_->run(inputs, d);
+  }
 
  private:
   std::optional<codegen::Package> package_;

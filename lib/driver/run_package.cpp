@@ -57,13 +57,16 @@ bool make_folder(const std::string& wanted, Folder* folder, Diagnostics& diagnos
 
 }  // namespace
 
-std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options, Diagnostics& diagnostics) {
+std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options,
+                                                    Diagnostics& diagnostics) {
   for (const codegen::Weight& w : p.weights)
-    if (!w.data.valid()) diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter \"" + w.name + "\"");
+    if (!w.data.valid())
+      diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter \"" + w.name + "\"");
   Folder folder;
   if (!diagnostics.ok() || !make_folder(options.folder, &folder, diagnostics)) return nullptr;
   const std::string library = (folder.path / "package.so").string(), log = (folder.path / "log").string();
-  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared", "-pthread"};
+  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing",
+                                      "-fPIC",          "-shared",    "-pthread"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
   for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
     const fs::path path = folder.path / f.name;
@@ -80,15 +83,17 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
   loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   auto api = std::make_unique<Api>();
-  if (!loaded->library_ || !find(loaded->library_, p.name + "_create_from", &api->create_from) || !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) ||
-      !find(loaded->library_, p.name + "_run", &api->run) || !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
+  if (!loaded->library_ || !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
+      !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
+      !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
     const char* why = dlerror();
     diagnostics.error(Code::ToolFailed, why ? why : "the library lacks a function of its API", "package " + p.name);
     return nullptr;
   }
   loaded->api_ = std::move(api);
   std::vector<const void*> weights;
-  for (const codegen::Weight& w : p.weights) weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
+  for (const codegen::Weight& w : p.weights)
+    weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
   int error = 0;
   loaded->context_ = loaded->api_->create_from(weights.data(), &error);
   if (loaded->context_) return loaded;
@@ -103,7 +108,8 @@ LoadedPackage::~LoadedPackage() {
   if (library_) dlclose(library_);
 }
 
-std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const eval::HostValue> inputs, Diagnostics& diagnostics) {
+std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const eval::HostValue> inputs,
+                                                               Diagnostics& diagnostics) {
   auto call = bind_call(package_, inputs, diagnostics);
   if (!call) return std::nullopt;
   int error = call->sizes.empty() ? 0 : api_->set_sizes(context_, call->sizes.data());
@@ -113,8 +119,8 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
   return std::nullopt;
 }
 
-std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package& p, std::span<const eval::HostValue> inputs, Diagnostics& diagnostics,
-                                                        const RunOptions& options) {
+std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package& p, std::span<const eval::HostValue> inputs,
+                                                        Diagnostics& diagnostics, const RunOptions& options) {
   const auto loaded = LoadedPackage::build(p, options, diagnostics);
   return loaded ? loaded->run(inputs, diagnostics) : std::nullopt;
 }

@@ -12,7 +12,6 @@
 #include "support/golden.h"
 #include "support/random_graph.h"
 #include "support/same_results.h"
-#include "support/same_results.h"
 #include "support/temp_dir.h"
 #include "target/process.h"
 
@@ -51,7 +50,8 @@ class Cases {
     REQUIRE_MESSAGE(n.valid(), std::string(kind_name(op)) << ": " << d_.text());
     for (size_t i = 0; i < m_->main().result_count(n); ++i) {
       m_->main().add_output(m_->main().result(n, i), m_->symbol("y" + std::to_string(labels_.size())));
-      labels_.push_back(std::string(kind_name(op)) + " " + text(m_->main().type(m_->main().result(n, i)), m_->dims) + ", output " + std::to_string(labels_.size()));
+      labels_.push_back(std::string(kind_name(op)) + " " + text(m_->main().type(m_->main().result(n, i)), m_->dims) +
+                        ", output " + std::to_string(labels_.size()));
     }
   }
   void add(OpKind op, const std::vector<Spec>& specs) { add(op, default_attrs(op), specs); }
@@ -102,9 +102,11 @@ ConvAttrs conv(std::vector<int64_t> strides, std::vector<int64_t> pads, std::vec
   return a;
 }
 
-PoolAttrs pool(ReduceOp op, std::vector<int64_t> kernel, std::vector<int64_t> strides, std::vector<int64_t> pads, bool count_pad = false) {
+PoolAttrs pool(ReduceOp op, std::vector<int64_t> kernel, std::vector<int64_t> strides, std::vector<int64_t> pads,
+               bool count_pad = false) {
   PoolAttrs a;
-  a.op = op, a.kernel = kernel, a.strides = strides, a.pads_begin = a.pads_end = pads, a.dilations.assign(kernel.size(), 1), a.count_include_pad = count_pad;
+  a.op = op, a.kernel = kernel, a.strides = strides, a.pads_begin = a.pads_end = pads, a.dilations.assign(kernel.size(), 1),
+  a.count_include_pad = count_pad;
   return a;
 }
 
@@ -163,11 +165,16 @@ TEST_CASE("kernels of elementwise ops compute what the evaluator does") {
       c.add(op, {i64({40}, -9, 9), i64({40}, 1, 4)});
     } else if (has_trait(op, kBinary)) {
       c.add(op, {f32({4, 19}, 0.2, 3), f32({4, 1}, 0.5, 2)});
-      if (op == Add || op == Sub || op == Mul || op == Max || op == Min) c.add(op, {i64({5, 3}, -9, 9), i64({3}, -9, 9)}), c.add(op, {f16({33}), f16({33})});
+      if (op == Add || op == Sub || op == Mul || op == Max || op == Min)
+        c.add(op, {i64({5, 3}, -9, 9), i64({3}, -9, 9)}), c.add(op, {f16({33}), f16({33})});
       if (op == Div) c.add(op, {ints(DType::I32, {40}, -9, 9), ints(DType::I32, {40}, 1, 4)});
     } else {
       const bool above_one = op == Acosh, unit = op == Asin || op == Acos || op == Atanh;
-      const double low = above_one ? 1.1 : unit ? -0.9 : op == Log || op == Log1p || op == Sqrt || op == Rsqrt || op == Recip ? 0.1 : -3, high = unit ? 0.9 : 3;
+      const double low = above_one                                                              ? 1.1
+                         : unit                                                                 ? -0.9
+                         : op == Log || op == Log1p || op == Sqrt || op == Rsqrt || op == Recip ? 0.1
+                                                                                                : -3,
+                   high = unit ? 0.9 : 3;
       c.add(op, {f32({3, 37}, low, high)});
     }
   }
@@ -199,7 +206,8 @@ TEST_CASE("kernels of movement and indexing compute what the evaluator does") {
   c.add(GatherNd, BatchDimsAttrs{1}, {f32({2, 5, 3}), i64({2, 4, 1}, 0, 4)});
   c.add(ScatterElements, ScatterAttrs{1, Reduction::Add}, {f32({3, 5}), i64({3, 2}, 0, 4), f32({3, 2})});
   c.add(ScatterNd, ScatterAttrs{0, Reduction::Max}, {f32({4, 5}), i64({3, 1}, 0, 3), f32({3, 5})});
-  for (PadMode mode : {PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap}) c.add(Pad, PadAttrs{{1, 0}, {2, 3}, mode}, {f32({4, 5})});
+  for (PadMode mode : {PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap})
+    c.add(Pad, PadAttrs{{1, 0}, {2, 3}, mode}, {f32({4, 5})});
   c.add(Trilu, TriluAttrs{true, 1}, {f32({2, 4, 5})});
   c.add(Trilu, TriluAttrs{false, -1}, {f32({4, 5})});
   c.add(Range, DimsAttrs{{7}}, {i64({}, 2, 2), i64({}, 3, 3)});
@@ -209,8 +217,8 @@ TEST_CASE("kernels of movement and indexing compute what the evaluator does") {
 
 TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
   Cases c;
-  for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min, ReduceOp::Prod, ReduceOp::L1, ReduceOp::L2, ReduceOp::LogSum, ReduceOp::LogSumExp,
-                      ReduceOp::SumSquare}) {
+  for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min, ReduceOp::Prod, ReduceOp::L1, ReduceOp::L2,
+                      ReduceOp::LogSum, ReduceOp::LogSumExp, ReduceOp::SumSquare}) {
     const double low = op == ReduceOp::LogSum ? 0.1 : -1;
     c.add(Reduce, ReduceAttrs{op, {1}, true}, {f32({3, 7, 5}, low, 1)});
     c.add(Reduce, ReduceAttrs{op, {0, 2}, false}, {f32({3, 2, 37}, low, 1)});
@@ -251,7 +259,8 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
     c.add(MatMul, MatMulAttrs{true, false}, {f32({300, 13}), w(f32({300, 130}))});
     c.add(MatMul, {f16({5, 40}), w(f16({40, 20}))});
     c.add(MatMul, {ints(DType::I32, {3, 9}, -9, 9), w(ints(DType::I32, {9, 4}, -9, 9))});
-    c.add(FusedMatMulBiasAct, FusedMatMulAttrs{false, false, {true, Gelu}}, {f32({6, 20}), w(f32({20, 40})), f32({40}), f32({6, 40})});
+    c.add(FusedMatMulBiasAct, FusedMatMulAttrs{false, false, {true, Gelu}},
+          {f32({6, 20}), w(f32({20, 40})), f32({40}), f32({6, 40})});
     c.add(QMatMul, {ints(DType::U8, {5, 40}, 0, 255), w(ints(DType::I8, {40, 20}, -128, 127)), ints(DType::U8, {}, 0, 255)});
     c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}), {f32({2, 3, 8, 9}), w(f32({5, 3, 3, 3})), f32({5})});
     c.add(Conv, conv({2, 2}, {2, 2}, {2, 2}, 2), {f32({1, 4, 9, 9}), w(f32({6, 2, 3, 3}))});
@@ -259,7 +268,8 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
     c.add(Conv, conv({2}, {3}, {1}), {f32({2, 4, 20}), w(f32({6, 4, 7}))});
     c.add(Conv, conv({1, 2, 1}, {1, 1, 1}, {1, 1, 1}), {f32({1, 2, 4, 5, 4}), w(f32({3, 2, 3, 3, 2}))});
     c.add(ConvTranspose, conv({2, 2}, {1, 1}, {1, 1}), {f32({1, 4, 5, 5}), w(f32({4, 3, 3, 3})), f32({3})});
-    c.add(QConv, conv({1, 1}, {1, 1}, {1, 1}), {ints(DType::U8, {1, 3, 6, 6}, 0, 255), w(ints(DType::I8, {4, 3, 3, 3}, -128, 127)), ints(DType::U8, {}, 0, 255)});
+    c.add(QConv, conv({1, 1}, {1, 1}, {1, 1}),
+          {ints(DType::U8, {1, 3, 6, 6}, 0, 255), w(ints(DType::I8, {4, 3, 3, 3}, -128, 127)), ints(DType::U8, {}, 0, 255)});
   }
   DotGeneralAttrs dot;
   dot.lhs_batch = {1}, dot.rhs_batch = {0}, dot.lhs_contracting = {2}, dot.rhs_contracting = {1};
@@ -291,12 +301,16 @@ TEST_CASE("kernels of attention, rotary embedding, quantisation, resizing and re
   }
   c.add(Attention, attention(MaskKind::Bias), {f32({2, 4, 5, 8}), f32({2, 4, 6, 8}), f32({2, 4, 6, 8}), f32({4, 5, 6})});
   for (bool finite : {false, true}) {
-    c.add(Attention, attention(MaskKind::Custom, AttentionLayout::BHSD, finite), {f32({2, 4, 5, 8}), f32({2, 4, 2, 8}), f32({2, 4, 2, 8}), bools({2, 1, 5, 2})});
-    c.add(Attention, attention(MaskKind::Causal, AttentionLayout::BHSD, finite), {f32({1, 2, 9, 8}), f32({1, 2, 4, 8}), f32({1, 2, 4, 8})});
-    c.add(Attention, attention(MaskKind::Causal, AttentionLayout::BHSD, finite), {f32({2, 2, 3, 8}), f32({2, 2, 3, 8}), f32({2, 2, 3, 8}), bools({2, 1, 1, 3})});
+    c.add(Attention, attention(MaskKind::Custom, AttentionLayout::BHSD, finite),
+          {f32({2, 4, 5, 8}), f32({2, 4, 2, 8}), f32({2, 4, 2, 8}), bools({2, 1, 5, 2})});
+    c.add(Attention, attention(MaskKind::Causal, AttentionLayout::BHSD, finite),
+          {f32({1, 2, 9, 8}), f32({1, 2, 4, 8}), f32({1, 2, 4, 8})});
+    c.add(Attention, attention(MaskKind::Causal, AttentionLayout::BHSD, finite),
+          {f32({2, 2, 3, 8}), f32({2, 2, 3, 8}), f32({2, 2, 3, 8}), bools({2, 1, 1, 3})});
   }
   for (RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ})
-    for (int64_t rotated : {0, 4}) c.add(Rope, RopeAttrs{0, rotated, style}, {f32({2, 3, 5, 8}), f32({5, rotated ? 2 : 4}), f32({5, rotated ? 2 : 4})});
+    for (int64_t rotated : {0, 4})
+      c.add(Rope, RopeAttrs{0, rotated, style}, {f32({2, 3, 5, 8}), f32({5, rotated ? 2 : 4}), f32({5, rotated ? 2 : 4})});
   for (DType t : {DType::I8, DType::U8}) {
     c.add(Quantize, QuantAttrs{0, 0, t}, {f32({4, 9}, -9, 9), f32({}, 0.1, 0.1), ints(t, {}, 3, 3)});
     c.add(Quantize, QuantAttrs{1, 0, t}, {f32({4, 9}, -9, 9), f32({9}, 0.01, 0.1), ints(t, {9}, 0, 9)});
@@ -315,7 +329,9 @@ TEST_CASE("kernels of attention, rotary embedding, quantisation, resizing and re
     const int64_t n = direction == RnnDirection::Bidirectional ? 2 : 1;
     RnnAttrs a;
     a.hidden = 18, a.direction = direction;
-    c.add(Lstm, a, {f32({5, 3, 7}), weight(f32({n, 72, 7})), weight(f32({n, 72, 18})), f32({n, 144}), ints(DType::I32, {3}, 1, 5), f32({n, 3, 18}), f32({n, 3, 18}), f32({n, 54})});
+    c.add(Lstm, a,
+          {f32({5, 3, 7}), weight(f32({n, 72, 7})), weight(f32({n, 72, 18})), f32({n, 144}), ints(DType::I32, {3}, 1, 5),
+           f32({n, 3, 18}), f32({n, 3, 18}), f32({n, 54})});
     c.add(Rnn, a, {f32({5, 3, 7}), f32({n, 18, 7}), f32({n, 18, 18})});
     a.linear_before_reset = direction == RnnDirection::Reverse, a.clip = 0.5;
     c.add(Gru, a, {f32({5, 3, 7}), f32({n, 54, 7}), f32({n, 54, 18}), f32({n, 108})});
@@ -343,7 +359,8 @@ TEST_CASE("kernels take sizes at run time") {
 
 TEST_CASE("random graphs run as packages") {
   for (uint64_t seed = 1; seed <= 6; ++seed)
-    for (bool symbolic : {false, true}) check_module(rlxc::testing::random_graph({.seed = seed, .nodes = 60, .symbolic = symbolic}), seed);
+    for (bool symbolic : {false, true})
+      check_module(rlxc::testing::random_graph({.seed = seed, .nodes = 60, .symbolic = symbolic}), seed);
 }
 
 TEST_CASE("control flow runs on the host") {
@@ -424,10 +441,13 @@ TEST_CASE("the package is the same text every time, and both compilers take it w
   for (size_t i = 0; i < files.size(); ++i) {
     CHECK(files[i].content == files_again[i].content);
     std::ofstream(folder / files[i].name) << files[i].content;
-    if (files[i].name == "small.h" || files[i].name == "small.c" || files[i].name == "README.md") test::check_golden("cpu_package/" + files[i].name, files[i].content);
+    if (files[i].name == "small.h" || files[i].name == "small.c" || files[i].name == "README.md")
+      test::check_golden("cpu_package/" + files[i].name, files[i].content);
   }
   std::ofstream weights(folder / weights_file(*p), std::ios::binary);
-  CHECK(write_weights(*p, {}, [&](std::span<const std::byte> b) { return weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())).good(); }));
+  CHECK(write_weights(*p, {}, [&](std::span<const std::byte> b) {
+    return weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())).good();
+  }));
   weights.close();
   std::ofstream input(folder / "x.bin", std::ios::binary);
   const std::vector<float> x(16, 1);
@@ -436,9 +456,11 @@ TEST_CASE("the package is the same text every time, and both compilers take it w
   std::string said;
   const std::string log = folder / "log";
   for (const std::string compiler : {"gcc", "clang"}) {
-    for (const std::string flags : {"-O2 -Wall -Wextra -Werror", "-O1 -march=native -Wall -Wextra -Werror -fsanitize=undefined -fno-sanitize-recover"}) {
+    for (const std::string flags :
+         {"-O2 -Wall -Wextra -Werror", "-O1 -march=native -Wall -Wextra -Werror -fsanitize=undefined -fno-sanitize-recover"}) {
       if (!target::run_command({compiler, "--version"}, log, &said)) continue;
-      const bool built = target::run_command({"make", "-s", "-B", "-C", folder.path(), "CC=" + compiler + " ", "CFLAGS=" + flags}, log, &said);
+      const bool built =
+          target::run_command({"make", "-s", "-B", "-C", folder.path(), "CC=" + compiler + " ", "CFLAGS=" + flags}, log, &said);
       CHECK_MESSAGE((built && said.empty()), compiler << " " << flags << ": " << said);
       REQUIRE(target::run_command({"sh", "-c", "cd " + folder.path() + " && ./run batch=2 x.bin"}, log, &said));
       std::ifstream out(folder / "output_0.bin", std::ios::binary);
@@ -465,7 +487,10 @@ TEST_CASE("a package refuses what it cannot run, and says why") {
   CHECK(loaded->run(std::vector{test::f32({5, 8}, std::vector<double>(40))}, d));
 
   Diagnostics sequences;
-  auto m = parse_text("module \"m\" mir {\ngraph @main {\n  %0 = input \"s\" : string[2]\n  %1 = reverse(%0) {axes = [0]} \"back\" : string[2]\n  return %1\n}\n}\n", sequences);
+  auto m = parse_text(
+      "module \"m\" mir {\ngraph @main {\n  %0 = input \"s\" : string[2]\n  %1 = reverse(%0) {axes = [0]} \"back\" : string[2]\n "
+      " return %1\n}\n}\n",
+      sequences);
   REQUIRE_MESSAGE(m, sequences.text());
   const auto strings = plan_lir(std::move(m), {}, sequences);
   REQUIRE(strings);

@@ -31,7 +31,8 @@ std::string join_ints(const std::vector<int64_t>& v) {
 
 // Floating constants as bits where decimals can't say them.
 std::string float_literal(DType t, double v) {
-  if (std::isnan(v)) return t == DType::F64 ? "0x7FF8000000000000" : t == DType::F16 ? "0x7E00" : t == DType::BF16 ? "0x7FC0" : "0x7FC00000";
+  if (std::isnan(v))
+    return t == DType::F64 ? "0x7FF8000000000000" : t == DType::F16 ? "0x7E00" : t == DType::BF16 ? "0x7FC0" : "0x7FC00000";
   if (std::isinf(v)) {
     const bool minus = v < 0;
     if (t == DType::F64) return minus ? "0xFFF0000000000000" : "0x7FF0000000000000";
@@ -52,7 +53,9 @@ std::string HloBuilder::type(DType t, const std::vector<int64_t>& dims) {
   for (int64_t n : dims) s += std::to_string(n) + "x";
   return s + element(t) + ">";
 }
-std::string HloBuilder::ints(const std::vector<int64_t>& v) { return v.empty() ? "array<i64>" : "array<i64: " + join_ints(v) + ">"; }
+std::string HloBuilder::ints(const std::vector<int64_t>& v) {
+  return v.empty() ? "array<i64>" : "array<i64: " + join_ints(v) + ">";
+}
 std::string HloBuilder::list(const std::vector<int64_t>& v) { return "[" + join_ints(v) + "]"; }
 std::string HloBuilder::pairs(const std::vector<int64_t>& low, const std::vector<int64_t>& high) {
   std::string s;
@@ -60,8 +63,8 @@ std::string HloBuilder::pairs(const std::vector<int64_t>& low, const std::vector
   return "dense<[" + s + "]> : tensor<" + std::to_string(low.size()) + "x2xi64>";
 }
 
-std::vector<Hlo> HloBuilder::ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results, const std::string& attributes,
-                                 const std::string& region) {
+std::vector<Hlo> HloBuilder::ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results,
+                                 const std::string& attributes, const std::string& region) {
   std::vector<Hlo> out = results;
   const std::string base = "%" + std::to_string(next_++);
   std::string names, in, to;
@@ -70,14 +73,16 @@ std::vector<Hlo> HloBuilder::ops(std::string_view op, const std::vector<Hlo>& op
     to += (r ? ", " : "") + type(out[r]);
   }
   for (const Hlo& v : operands) names += (names.empty() ? "" : ", ") + v.name, in += (in.empty() ? "" : ", ") + type(v);
-  text_ += "    " + base + (out.size() > 1 ? ":" + std::to_string(out.size()) : "") + " = \"stablehlo." + std::string(op) + "\"(" + names + ")";
+  text_ += "    " + base + (out.size() > 1 ? ":" + std::to_string(out.size()) : "") + " = \"stablehlo." + std::string(op) +
+           "\"(" + names + ")";
   if (!region.empty()) text_ += " ({" + region + "})";
   if (!attributes.empty()) text_ += " {" + attributes + "}";
   text_ += " : (" + in + ") -> " + (out.size() > 1 ? "(" + to + ")" : to) + "\n";
   return out;
 }
 
-Hlo HloBuilder::op(std::string_view o, const std::vector<Hlo>& operands, DType t, std::vector<int64_t> dims, const std::string& attributes, const std::string& region) {
+Hlo HloBuilder::op(std::string_view o, const std::vector<Hlo>& operands, DType t, std::vector<int64_t> dims,
+                   const std::string& attributes, const std::string& region) {
   return ops(o, operands, {{"", t, std::move(dims)}}, attributes, region)[0];
 }
 
@@ -103,7 +108,9 @@ Hlo HloBuilder::broadcast(const Hlo& v, const std::vector<int64_t>& dims) {
   for (size_t i = 0; i < v.dims.size(); ++i) axes.push_back(static_cast<int64_t>(dims.size() - v.dims.size() + i));
   return broadcast(v, dims, axes);
 }
-Hlo HloBuilder::reshape(const Hlo& v, std::vector<int64_t> dims) { return v.dims == dims ? v : op("reshape", {v}, v.dtype, std::move(dims)); }
+Hlo HloBuilder::reshape(const Hlo& v, std::vector<int64_t> dims) {
+  return v.dims == dims ? v : op("reshape", {v}, v.dtype, std::move(dims));
+}
 Hlo HloBuilder::transpose(const Hlo& v, const std::vector<int64_t>& perm) {
   std::vector<int64_t> dims;
   for (int64_t p : perm) dims.push_back(v.dims[static_cast<size_t>(p)]);
@@ -113,11 +120,13 @@ Hlo HloBuilder::slice(const Hlo& v, size_t axis, int64_t start, int64_t limit, i
   std::vector<int64_t> begin(v.dims.size(), 0), end = v.dims, steps(v.dims.size(), 1), dims = v.dims;
   begin[axis] = start, end[axis] = limit, steps[axis] = step;
   dims[axis] = limit > start ? (limit - start + step - 1) / step : 0;
-  return op("slice", {v}, v.dtype, std::move(dims), "start_indices = " + ints(begin) + ", limit_indices = " + ints(end) + ", strides = " + ints(steps));
+  return op("slice", {v}, v.dtype, std::move(dims),
+            "start_indices = " + ints(begin) + ", limit_indices = " + ints(end) + ", strides = " + ints(steps));
 }
 Hlo HloBuilder::convert(const Hlo& v, DType t) { return v.dtype == t ? v : op("convert", {v}, t, v.dims); }
 Hlo HloBuilder::compare(std::string_view direction, const Hlo& a, const Hlo& b) {
-  return op("compare", {a, b}, DType::Bool, a.dims, "comparison_direction = #stablehlo<comparison_direction " + std::string(direction) + ">");
+  return op("compare", {a, b}, DType::Bool, a.dims,
+            "comparison_direction = #stablehlo<comparison_direction " + std::string(direction) + ">");
 }
 Hlo HloBuilder::iota(DType t, std::vector<int64_t> dims, size_t axis) {
   return op("iota", {}, t, std::move(dims), "iota_dimension = " + std::to_string(axis) + " : i64");
@@ -126,13 +135,15 @@ Hlo HloBuilder::pad(const Hlo& v, const Hlo& fill, const std::vector<int64_t>& l
   std::vector<int64_t> dims = v.dims;
   for (size_t i = 0; i < dims.size(); ++i) dims[i] += low[i] + high[i];
   return op("pad", {v, fill}, v.dtype, std::move(dims),
-            "edge_padding_low = " + ints(low) + ", edge_padding_high = " + ints(high) + ", interior_padding = " + ints(std::vector<int64_t>(low.size(), 0)));
+            "edge_padding_low = " + ints(low) + ", edge_padding_high = " + ints(high) +
+                ", interior_padding = " + ints(std::vector<int64_t>(low.size(), 0)));
 }
 
 std::string HloBuilder::region(std::string_view combine, DType t) {
   const std::string id = std::to_string(next_++), s = type(t, {}), binary = " : (" + s + ", " + s + ") -> " + s;
-  return "\n    ^bb0(%a" + id + ": " + s + ", %b" + id + ": " + s + "):\n      %c" + id + " = \"stablehlo." + std::string(combine) + "\"(%a" + id + ", %b" + id + ")" +
-         binary + "\n      \"stablehlo.return\"(%c" + id + ") : (" + s + ") -> ()\n    ";
+  return "\n    ^bb0(%a" + id + ": " + s + ", %b" + id + ": " + s + "):\n      %c" + id + " = \"stablehlo." +
+         std::string(combine) + "\"(%a" + id + ", %b" + id + ")" + binary + "\n      \"stablehlo.return\"(%c" + id + ") : (" + s +
+         ") -> ()\n    ";
 }
 
 Hlo HloBuilder::reduce(std::string_view combine, const Hlo& v, const Hlo& start, const std::vector<int64_t>& axes, bool keep) {
@@ -143,16 +154,18 @@ Hlo HloBuilder::reduce(std::string_view combine, const Hlo& v, const Hlo& start,
   const Hlo r = op("reduce", {v, start}, v.dtype, std::move(dims), "dimensions = " + ints(axes), region(combine, v.dtype));
   return keep ? reshape(r, kept) : r;
 }
-Hlo HloBuilder::window(std::string_view combine, const Hlo& v, const Hlo& start, const std::string& attributes, std::vector<int64_t> dims) {
+Hlo HloBuilder::window(std::string_view combine, const Hlo& v, const Hlo& start, const std::string& attributes,
+                       std::vector<int64_t> dims) {
   return op("reduce_window", {v, start}, v.dtype, std::move(dims), attributes, region(combine, v.dtype));
 }
-Hlo HloBuilder::dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b, const std::vector<int64_t>& contract_a,
-                    const std::vector<int64_t>& contract_b, std::vector<int64_t> dims) {
+Hlo HloBuilder::dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b,
+                    const std::vector<int64_t>& contract_a, const std::vector<int64_t>& contract_b, std::vector<int64_t> dims) {
   // Narrow floats are multiplied as they are and added in f32.
   const bool narrow = a.dtype == DType::F16 || a.dtype == DType::BF16;
   const Hlo y = op("dot_general", {a, b}, narrow ? DType::F32 : a.dtype, std::move(dims),
-                   "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = " + list(batch_a) + ", rhs_batching_dimensions = " + list(batch_b) +
-                       ", lhs_contracting_dimensions = " + list(contract_a) + ", rhs_contracting_dimensions = " + list(contract_b) +
+                   "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = " + list(batch_a) +
+                       ", rhs_batching_dimensions = " + list(batch_b) + ", lhs_contracting_dimensions = " + list(contract_a) +
+                       ", rhs_contracting_dimensions = " + list(contract_b) +
                        ">, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]");
   return convert(y, a.dtype);
 }
@@ -165,12 +178,35 @@ void HloBuilder::comment(const std::string& s) {
 
 // Functions that StableHLO lacks, by those that it has.
 Hlo HloBuilder::function(ExprOp op_, const std::vector<Hlo>& x) {
-  constexpr std::pair<ExprOp, std::string_view> kNames[] = {
-      {ExprOp::Add, "add"}, {ExprOp::Sub, "subtract"}, {ExprOp::Mul, "multiply"}, {ExprOp::Div, "divide"}, {ExprOp::Mod, "remainder"}, {ExprOp::Min, "minimum"},
-      {ExprOp::Max, "maximum"}, {ExprOp::Neg, "negate"}, {ExprOp::Abs, "abs"}, {ExprOp::And, "and"}, {ExprOp::Or, "or"}, {ExprOp::Xor, "xor"}, {ExprOp::Not, "not"},
-      {ExprOp::BitNot, "not"}, {ExprOp::Shl, "shift_left"}, {ExprOp::Exp, "exponential"}, {ExprOp::Expm1, "exponential_minus_one"}, {ExprOp::Log, "log"},
-      {ExprOp::Log1p, "log_plus_one"}, {ExprOp::Sqrt, "sqrt"}, {ExprOp::Rsqrt, "rsqrt"}, {ExprOp::Sin, "sine"}, {ExprOp::Cos, "cosine"}, {ExprOp::Tanh, "tanh"},
-      {ExprOp::Floor, "floor"}, {ExprOp::Ceil, "ceil"}, {ExprOp::RoundEven, "round_nearest_even"}, {ExprOp::Pow, "power"}, {ExprOp::Atan2, "atan2"}};
+  constexpr std::pair<ExprOp, std::string_view> kNames[] = {{ExprOp::Add, "add"},
+                                                            {ExprOp::Sub, "subtract"},
+                                                            {ExprOp::Mul, "multiply"},
+                                                            {ExprOp::Div, "divide"},
+                                                            {ExprOp::Mod, "remainder"},
+                                                            {ExprOp::Min, "minimum"},
+                                                            {ExprOp::Max, "maximum"},
+                                                            {ExprOp::Neg, "negate"},
+                                                            {ExprOp::Abs, "abs"},
+                                                            {ExprOp::And, "and"},
+                                                            {ExprOp::Or, "or"},
+                                                            {ExprOp::Xor, "xor"},
+                                                            {ExprOp::Not, "not"},
+                                                            {ExprOp::BitNot, "not"},
+                                                            {ExprOp::Shl, "shift_left"},
+                                                            {ExprOp::Exp, "exponential"},
+                                                            {ExprOp::Expm1, "exponential_minus_one"},
+                                                            {ExprOp::Log, "log"},
+                                                            {ExprOp::Log1p, "log_plus_one"},
+                                                            {ExprOp::Sqrt, "sqrt"},
+                                                            {ExprOp::Rsqrt, "rsqrt"},
+                                                            {ExprOp::Sin, "sine"},
+                                                            {ExprOp::Cos, "cosine"},
+                                                            {ExprOp::Tanh, "tanh"},
+                                                            {ExprOp::Floor, "floor"},
+                                                            {ExprOp::Ceil, "ceil"},
+                                                            {ExprOp::RoundEven, "round_nearest_even"},
+                                                            {ExprOp::Pow, "power"},
+                                                            {ExprOp::Atan2, "atan2"}};
   for (const auto& [o, n] : kNames)
     if (o == op_) return same(n, x);
   const Hlo& a = x[0];
@@ -190,19 +226,25 @@ Hlo HloBuilder::function(ExprOp op_, const std::vector<Hlo>& x) {
     case ExprOp::Trunc: return op("select", {compare("LT", a, number(0)), one("ceil", a), one("floor", a)}, a.dtype, a.dims);
     case ExprOp::Tan: return do_("divide", one("sine", a), one("cosine", a));
     case ExprOp::Atan: return do_("atan2", a, number(1));
-    case ExprOp::Asin: return do_("atan2", a, one("sqrt", do_("multiply", do_("subtract", number(1), a), do_("add", number(1), a))));
-    case ExprOp::Acos: return do_("atan2", one("sqrt", do_("multiply", do_("subtract", number(1), a), do_("add", number(1), a))), a);
+    case ExprOp::Asin:
+      return do_("atan2", a, one("sqrt", do_("multiply", do_("subtract", number(1), a), do_("add", number(1), a))));
+    case ExprOp::Acos:
+      return do_("atan2", one("sqrt", do_("multiply", do_("subtract", number(1), a), do_("add", number(1), a))), a);
     case ExprOp::Sinh: {
       const Hlo e = one("exponential_minus_one", a);  // sinh x = (e + e / (e + 1)) / 2, exact near 0
       return do_("multiply", number(0.5), do_("add", e, do_("divide", e, do_("add", e, number(1)))));
     }
-    case ExprOp::Cosh: return do_("multiply", number(0.5), do_("add", one("exponential", a), one("exponential", one("negate", a))));
+    case ExprOp::Cosh:
+      return do_("multiply", number(0.5), do_("add", one("exponential", a), one("exponential", one("negate", a))));
     case ExprOp::Asinh: {
       const Hlo s = one("abs", a), square = do_("multiply", s, s), root = one("sqrt", do_("add", square, number(1)));
-      return do_("multiply", one("sign", a), one("log_plus_one", do_("add", s, do_("divide", square, do_("add", number(1), root)))));
+      return do_("multiply", one("sign", a),
+                 one("log_plus_one", do_("add", s, do_("divide", square, do_("add", number(1), root)))));
     }
-    case ExprOp::Acosh: return one("log", do_("add", a, one("sqrt", do_("multiply", do_("subtract", a, number(1)), do_("add", a, number(1))))));
-    case ExprOp::Atanh: return do_("multiply", number(0.5), do_("subtract", one("log_plus_one", a), one("log_plus_one", one("negate", a))));
+    case ExprOp::Acosh:
+      return one("log", do_("add", a, one("sqrt", do_("multiply", do_("subtract", a, number(1)), do_("add", a, number(1))))));
+    case ExprOp::Atanh:
+      return do_("multiply", number(0.5), do_("subtract", one("log_plus_one", a), one("log_plus_one", one("negate", a))));
     default: break;
   }
   const kernel::Kernel k = kernel::define(op_, kernel::Type(a.dtype));
@@ -217,7 +259,8 @@ Hlo HloBuilder::function(ExprOp op_, const std::vector<Hlo>& x) {
   return result;
 }
 
-Hlo HloBuilder::expression(const kernel::Kernel& k, kernel::ExprId root, const std::vector<Hlo>& parameters, const std::vector<int64_t>& dims) {
+Hlo HloBuilder::expression(const kernel::Kernel& k, kernel::ExprId root, const std::vector<Hlo>& parameters,
+                           const std::vector<int64_t>& dims) {
   std::map<uint32_t, Hlo> done;
   std::vector<kernel::ExprId> work{root};
   while (!work.empty()) {
@@ -232,7 +275,9 @@ Hlo HloBuilder::expression(const kernel::Kernel& k, kernel::ExprId root, const s
     std::vector<Hlo> x;
     for (int a = 0; a < kernel::operand_count(e.op); ++a) x.push_back(done.at(e.args[static_cast<size_t>(a)].raw));
     Hlo v;
-    if (e.op == ExprOp::Const) v = is_float(e.type.dtype) ? constant(e.type.dtype, kernel::const_double(e), dims) : constant_int(e.type.dtype, e.payload, dims);
+    if (e.op == ExprOp::Const)
+      v = is_float(e.type.dtype) ? constant(e.type.dtype, kernel::const_double(e), dims)
+                                 : constant_int(e.type.dtype, e.payload, dims);
     else if (e.op == ExprOp::Var) v = parameters[static_cast<size_t>(e.payload)];
     else if (e.op == ExprOp::Cast) v = convert(x[0], e.type.dtype);
     else if (e.op == ExprOp::Bitcast) v = op("bitcast_convert", x, e.type.dtype, dims);

@@ -19,13 +19,16 @@ class HloBuilder {
  public:
   static std::string type(DType, const std::vector<int64_t>& dims);
   static std::string type(const Hlo& v) { return type(v.dtype, v.dims); }
-  static std::string ints(const std::vector<int64_t>&);       // array<i64: 1, 2>
-  static std::string list(const std::vector<int64_t>&);       // [1, 2]
-  static std::string pairs(const std::vector<int64_t>& low, const std::vector<int64_t>& high);  // dense<[[1, 2], [0, 0]]> : tensor<2x2xi64>
+  static std::string ints(const std::vector<int64_t>&);  // array<i64: 1, 2>
+  static std::string list(const std::vector<int64_t>&);  // [1, 2]
+  static std::string pairs(const std::vector<int64_t>& low,
+                           const std::vector<int64_t>& high);  // dense<[[1, 2], [0, 0]]> : tensor<2x2xi64>
 
   // "stablehlo.<op>"(operands) region {attributes} : types
-  Hlo op(std::string_view op, const std::vector<Hlo>& operands, DType, std::vector<int64_t> dims, const std::string& attributes = "", const std::string& region = "");
-  std::vector<Hlo> ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results, const std::string& attributes, const std::string& region);
+  Hlo op(std::string_view op, const std::vector<Hlo>& operands, DType, std::vector<int64_t> dims,
+         const std::string& attributes = "", const std::string& region = "");
+  std::vector<Hlo> ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results,
+                       const std::string& attributes, const std::string& region);
   Hlo same(std::string_view o, const std::vector<Hlo>& operands) { return op(o, operands, operands[0].dtype, operands[0].dims); }
 
   Hlo constant(DType, double value, std::vector<int64_t> dims = {});
@@ -42,8 +45,8 @@ class HloBuilder {
   Hlo pad(const Hlo&, const Hlo& fill, const std::vector<int64_t>& low, const std::vector<int64_t>& high);
   Hlo reduce(std::string_view combine, const Hlo&, const Hlo& start, const std::vector<int64_t>& axes, bool keep);
   Hlo window(std::string_view combine, const Hlo&, const Hlo& start, const std::string& attributes, std::vector<int64_t> dims);
-  Hlo dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b, const std::vector<int64_t>& contract_a,
-          const std::vector<int64_t>& contract_b, std::vector<int64_t> dims);
+  Hlo dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b,
+          const std::vector<int64_t>& contract_a, const std::vector<int64_t>& contract_b, std::vector<int64_t> dims);
 
   // An expression of the kernel language whose parameters are these values (of one shape).
   Hlo expression(const kernel::Kernel&, kernel::ExprId, const std::vector<Hlo>& parameters, const std::vector<int64_t>& dims);

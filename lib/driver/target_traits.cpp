@@ -12,7 +12,8 @@ struct Row {
   uint32_t region_steps, region_inputs;
   double launch_ns, memory_gbps, peak_gflops;
   uint64_t alignment;
-  bool kernels;  // kernels are generated for it; else it takes a graph, and fused kinds that the graph language lacks are expanded
+  bool
+      kernels;  // kernels are generated for it; else it takes a graph, and fused kinds that the graph language lacks are expanded
 };
 
 constexpr std::array<Row, 7> kRows = {{

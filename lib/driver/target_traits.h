@@ -8,7 +8,7 @@
 
 namespace rlxc {
 
-std::span<const std::string_view> target_names();    // cpu, metal, mlx, wgpu, cuda, rocm, tpu
+std::span<const std::string_view> target_names();  // cpu, metal, mlx, wgpu, cuda, rocm, tpu
 // Null for an unknown name.
 const TargetTraits* find_target(std::string_view name);
 uint64_t arena_alignment(std::string_view target);

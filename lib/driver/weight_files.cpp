@@ -10,7 +10,8 @@ WeightFiles locate_weights(const codegen::Package& p, const CpuPackageOptions& o
   std::vector<const TensorData*> data;
   uint64_t total = 0;
   static const TensorData none;
-  for (const codegen::Weight& w : p.weights) data.push_back(w.data.valid() ? &p.lir->module->data[w.data] : &none), total += data.back()->bytes.size();
+  for (const codegen::Weight& w : p.weights)
+    data.push_back(w.data.valid() ? &p.lir->module->data[w.data] : &none), total += data.back()->bytes.size();
   std::map<std::string, uint32_t> numbers;
   for (const TensorData* d : data) {
     const uint64_t stored = d->bytes.size();

@@ -12,7 +12,7 @@ namespace rlxc {
 struct WeightFiles {
   struct Row {
     uint32_t file;
-    uint64_t offset, stored;       // bytes in the file; less than those of the weight: one element, which all are equal to
+    uint64_t offset, stored;  // bytes in the file; less than those of the weight: one element, which all are equal to
   };
   std::vector<std::string> files;  // <name>.weights, then files of the model (relative to its folder)
   std::vector<Row> weights;        // by weight

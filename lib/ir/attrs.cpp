@@ -9,7 +9,9 @@ namespace rlxc {
 namespace {
 
 template <class E>
-std::string_view enum_text(E e) { return enum_names(e)[static_cast<size_t>(e)]; }
+std::string_view enum_text(E e) {
+  return enum_names(e)[static_cast<size_t>(e)];
+}
 
 template <class T>
 concept Enum = std::is_enum_v<T> && !std::is_same_v<T, OpKind> && !std::is_same_v<T, DType>;
@@ -25,7 +27,9 @@ struct KeyWriter {
   void operator()(const char*, DType v) { key += static_cast<char>(v); }
   void operator()(const char*, DataId v) { put(&v.raw, sizeof v.raw); }
   template <Enum E>
-  void operator()(const char*, E v) { key += static_cast<char>(v); }
+  void operator()(const char*, E v) {
+    key += static_cast<char>(v);
+  }
   void operator()(const char*, const std::string& v) {
     (*this)("", static_cast<int64_t>(v.size()));
     key += v;
@@ -132,7 +136,9 @@ struct FieldReader {
   void operator()(const char*, DataId) {}
   void operator()(const char* n, DType v) { add(n, std::string(name(v))); }
   template <Enum E>
-  void operator()(const char* n, E v) { add(n, std::string(enum_text(v))); }
+  void operator()(const char* n, E v) {
+    add(n, std::string(enum_text(v)));
+  }
   void operator()(const char* n, Dim v) {
     if (auto c = dims.constant_value(v)) add(n, *c);
     else add(n, dims.text(v));
@@ -172,7 +178,9 @@ struct FieldSetter {
     good = set(field);
   }
   template <class T>
-  const T* as() const { return std::get_if<T>(&value); }
+  const T* as() const {
+    return std::get_if<T>(&value);
+  }
   bool empty_list() const {
     return (as<std::vector<int64_t>>() && as<std::vector<int64_t>>()->empty()) ||
            (as<std::vector<std::string>>() && as<std::vector<std::string>>()->empty()) ||
@@ -260,7 +268,9 @@ struct FieldSetter {
 };
 
 template <class A>
-Attrs make_default() { return A{}; }
+Attrs make_default() {
+  return A{};
+}
 
 }  // namespace
 

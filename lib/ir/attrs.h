@@ -20,10 +20,10 @@ namespace rlxc {
 using AttrId = Id<struct AttrTag>;
 
 // Enumerations as attribute fields: `enum_names(E{})` gives the texts in order.
-#define RLXC_ENUM(E, ...)                                         \
-  inline std::span<const std::string_view> enum_names(E) {        \
-    static constexpr std::string_view names[] = {__VA_ARGS__};    \
-    return names;                                                 \
+#define RLXC_ENUM(E, ...)                                      \
+  inline std::span<const std::string_view> enum_names(E) {     \
+    static constexpr std::string_view names[] = {__VA_ARGS__}; \
+    return names;                                              \
   }
 enum class ReduceOp : uint8_t { Sum, Mean, Max, Min, Prod, L1, L2, LogSum, LogSumExp, SumSquare };
 RLXC_ENUM(ReduceOp, "sum", "mean", "max", "min", "prod", "l1", "l2", "log_sum", "log_sum_exp", "sum_square")
@@ -41,82 +41,167 @@ enum class FftNorm : uint8_t { None, InverseN, Unitary };  // scale of the resul
 RLXC_ENUM(FftNorm, "none", "inverse_n", "unitary")
 enum class ResizeMode : uint8_t { Nearest, Linear, Cubic };
 RLXC_ENUM(ResizeMode, "nearest", "linear", "cubic")
-enum class CoordMode : uint8_t { HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, TfHalfPixelForNn, TfCropAndResize };
-RLXC_ENUM(CoordMode, "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize")
+enum class CoordMode : uint8_t {
+  HalfPixel,
+  HalfPixelSymmetric,
+  PytorchHalfPixel,
+  AlignCorners,
+  Asymmetric,
+  TfHalfPixelForNn,
+  TfCropAndResize
+};
+RLXC_ENUM(CoordMode, "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+          "tf_half_pixel_for_nn", "tf_crop_and_resize")
 enum class NearestMode : uint8_t { RoundPreferFloor, RoundPreferCeil, Floor, Ceil };
 RLXC_ENUM(NearestMode, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 enum class RnnDirection : uint8_t { Forward, Reverse, Bidirectional };
 RLXC_ENUM(RnnDirection, "forward", "reverse", "bidirectional")
 
-#define RLXC_REFLECT(...)                   \
-  template <class Self, class F>            \
-  static void reflect(Self& self, F&& f) {  \
-    (void)self, (void)f;                    \
-    __VA_ARGS__                             \
+#define RLXC_REFLECT(...)                  \
+  template <class Self, class F>           \
+  static void reflect(Self& self, F&& f) { \
+    (void)self, (void)f;                   \
+    __VA_ARGS__                            \
   }
 
-struct NoAttrs { RLXC_REFLECT() };
-struct DataAttrs { DataId data; RLXC_REFLECT(f("data", self.data);) };
-struct DimsAttrs { std::vector<Dim> dims; bool scalar = false; RLXC_REFLECT(f("dims", self.dims); f("scalar", self.scalar);) };
-struct PermAttrs { std::vector<int64_t> perm; RLXC_REFLECT(f("perm", self.perm);) };
-struct AxisAttrs { int64_t axis = 0; RLXC_REFLECT(f("axis", self.axis);) };
-struct AxesAttrs { std::vector<int64_t> axes; RLXC_REFLECT(f("axes", self.axes);) };
-struct BatchDimsAttrs { int64_t batch_dims = 0; RLXC_REFLECT(f("batch_dims", self.batch_dims);) };
-struct AlphaBetaAttrs { double alpha = 0, beta = 0; RLXC_REFLECT(f("alpha", self.alpha); f("beta", self.beta);) };
+struct NoAttrs {
+  RLXC_REFLECT()
+};
+struct DataAttrs {
+  DataId data;
+  RLXC_REFLECT(f("data", self.data);)
+};
+struct DimsAttrs {
+  std::vector<Dim> dims;
+  bool scalar = false;
+  RLXC_REFLECT(f("dims", self.dims); f("scalar", self.scalar);)
+};
+struct PermAttrs {
+  std::vector<int64_t> perm;
+  RLXC_REFLECT(f("perm", self.perm);)
+};
+struct AxisAttrs {
+  int64_t axis = 0;
+  RLXC_REFLECT(f("axis", self.axis);)
+};
+struct AxesAttrs {
+  std::vector<int64_t> axes;
+  RLXC_REFLECT(f("axes", self.axes);)
+};
+struct BatchDimsAttrs {
+  int64_t batch_dims = 0;
+  RLXC_REFLECT(f("batch_dims", self.batch_dims);)
+};
+struct AlphaBetaAttrs {
+  double alpha = 0, beta = 0;
+  RLXC_REFLECT(f("alpha", self.alpha); f("beta", self.beta);)
+};
 struct ClampAttrs {
   double min = -std::numeric_limits<double>::infinity(), max = std::numeric_limits<double>::infinity();
   RLXC_REFLECT(f("min", self.min); f("max", self.max);)
 };
-struct CastAttrs { DType to = DType::F32; bool saturate = true; RLXC_REFLECT(f("to", self.to); f("saturate", self.saturate);) };
-struct NarrowAttrs { int64_t axis = 0; Dim start, len; RLXC_REFLECT(f("axis", self.axis); f("start", self.start); f("len", self.len);) };
+struct CastAttrs {
+  DType to = DType::F32;
+  bool saturate = true;
+  RLXC_REFLECT(f("to", self.to); f("saturate", self.saturate);)
+};
+struct NarrowAttrs {
+  int64_t axis = 0;
+  Dim start, len;
+  RLXC_REFLECT(f("axis", self.axis); f("start", self.start); f("len", self.len);)
+};
 struct SliceAttrs {
-  int64_t axis = 0; Dim start, len; int64_t step = 1;
+  int64_t axis = 0;
+  Dim start, len;
+  int64_t step = 1;
   RLXC_REFLECT(f("axis", self.axis); f("start", self.start); f("len", self.len); f("step", self.step);)
 };
-struct ScatterAttrs { int64_t axis = 0; Reduction reduction = Reduction::None; RLXC_REFLECT(f("axis", self.axis); f("reduction", self.reduction);) };
+struct ScatterAttrs {
+  int64_t axis = 0;
+  Reduction reduction = Reduction::None;
+  RLXC_REFLECT(f("axis", self.axis); f("reduction", self.reduction);)
+};
 struct PadAttrs {
-  std::vector<Dim> before, after; PadMode mode = PadMode::Constant;
+  std::vector<Dim> before, after;
+  PadMode mode = PadMode::Constant;
   RLXC_REFLECT(f("before", self.before); f("after", self.after); f("mode", self.mode);)
 };
-struct TriluAttrs { bool upper = true; int64_t diagonal = 0; RLXC_REFLECT(f("upper", self.upper); f("diagonal", self.diagonal);) };
-struct OneHotAttrs { int64_t axis = 0; Dim depth; RLXC_REFLECT(f("axis", self.axis); f("depth", self.depth);) };
+struct TriluAttrs {
+  bool upper = true;
+  int64_t diagonal = 0;
+  RLXC_REFLECT(f("upper", self.upper); f("diagonal", self.diagonal);)
+};
+struct OneHotAttrs {
+  int64_t axis = 0;
+  Dim depth;
+  RLXC_REFLECT(f("axis", self.axis); f("depth", self.depth);)
+};
 struct ResizeAttrs {
-  std::vector<Dim> sizes;        // result sizes, one per axis
-  std::vector<double> scales;    // result / operand per axis, as the coordinate rule uses them; empty when derived from sizes
-  std::vector<double> roi;       // starts then ends, for tf_crop_and_resize
-  ResizeMode mode = ResizeMode::Nearest; CoordMode coord = CoordMode::HalfPixel; NearestMode nearest = NearestMode::RoundPreferFloor;
-  double cubic_a = -0.75, extrapolation = 0; bool exclude_outside = false, antialias = false;
+  std::vector<Dim> sizes;      // result sizes, one per axis
+  std::vector<double> scales;  // result / operand per axis, as the coordinate rule uses them; empty when derived from sizes
+  std::vector<double> roi;     // starts then ends, for tf_crop_and_resize
+  ResizeMode mode = ResizeMode::Nearest;
+  CoordMode coord = CoordMode::HalfPixel;
+  NearestMode nearest = NearestMode::RoundPreferFloor;
+  double cubic_a = -0.75, extrapolation = 0;
+  bool exclude_outside = false, antialias = false;
   RLXC_REFLECT(f("sizes", self.sizes); f("scales", self.scales); f("roi", self.roi); f("mode", self.mode); f("coord", self.coord);
                f("nearest", self.nearest); f("cubic_a", self.cubic_a); f("extrapolation", self.extrapolation);
                f("exclude_outside", self.exclude_outside); f("antialias", self.antialias);)
 };
-struct MatMulAttrs { bool trans_a = false, trans_b = false; RLXC_REFLECT(f("trans_a", self.trans_a); f("trans_b", self.trans_b);) };
+struct MatMulAttrs {
+  bool trans_a = false, trans_b = false;
+  RLXC_REFLECT(f("trans_a", self.trans_a); f("trans_b", self.trans_b);)
+};
 struct DotGeneralAttrs {
   std::vector<int64_t> lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
   RLXC_REFLECT(f("lhs_batch", self.lhs_batch); f("rhs_batch", self.rhs_batch); f("lhs_contracting", self.lhs_contracting);
                f("rhs_contracting", self.rhs_contracting);)
 };
 struct ReduceAttrs {
-  ReduceOp op = ReduceOp::Sum; std::vector<int64_t> axes; bool keep_dim = false;
+  ReduceOp op = ReduceOp::Sum;
+  std::vector<int64_t> axes;
+  bool keep_dim = false;
   RLXC_REFLECT(f("op", self.op); f("axes", self.axes); f("keep_dim", self.keep_dim);)
 };
 struct ArgAttrs {
-  int64_t axis = 0; bool largest = true, keep_dim = true, select_last = false;
-  RLXC_REFLECT(f("axis", self.axis); f("largest", self.largest); f("keep_dim", self.keep_dim); f("select_last", self.select_last);)
+  int64_t axis = 0;
+  bool largest = true, keep_dim = true, select_last = false;
+  RLXC_REFLECT(f("axis", self.axis); f("largest", self.largest); f("keep_dim", self.keep_dim);
+               f("select_last", self.select_last);)
 };
-struct CumAttrs { int64_t axis = 0; bool exclusive = false, reverse = false; RLXC_REFLECT(f("axis", self.axis); f("exclusive", self.exclusive); f("reverse", self.reverse);) };
+struct CumAttrs {
+  int64_t axis = 0;
+  bool exclusive = false, reverse = false;
+  RLXC_REFLECT(f("axis", self.axis); f("exclusive", self.exclusive); f("reverse", self.reverse);)
+};
 struct TopKAttrs {
-  Dim k; int64_t axis = 0; bool largest = true, sorted = true;
+  Dim k;
+  int64_t axis = 0;
+  bool largest = true, sorted = true;
   RLXC_REFLECT(f("k", self.k); f("axis", self.axis); f("largest", self.largest); f("sorted", self.sorted);)
 };
 struct FftAttrs {
-  int64_t axis = 0; bool inverse = false, onesided = false; FftNorm norm = FftNorm::None; Dim length;  // length 0: that of the axis
-  RLXC_REFLECT(f("axis", self.axis); f("inverse", self.inverse); f("onesided", self.onesided); f("norm", self.norm); f("length", self.length);)
+  int64_t axis = 0;
+  bool inverse = false, onesided = false;
+  FftNorm norm = FftNorm::None;
+  Dim length;  // length 0: that of the axis
+  RLXC_REFLECT(f("axis", self.axis); f("inverse", self.inverse); f("onesided", self.onesided); f("norm", self.norm);
+               f("length", self.length);)
 };
-struct NormAttrs { int64_t axis = 0; double eps = 1e-5; RLXC_REFLECT(f("axis", self.axis); f("eps", self.eps);) };
-struct GroupNormAttrs { int64_t groups = 1; double eps = 1e-5; RLXC_REFLECT(f("groups", self.groups); f("eps", self.eps);) };
+struct NormAttrs {
+  int64_t axis = 0;
+  double eps = 1e-5;
+  RLXC_REFLECT(f("axis", self.axis); f("eps", self.eps);)
+};
+struct GroupNormAttrs {
+  int64_t groups = 1;
+  double eps = 1e-5;
+  RLXC_REFLECT(f("groups", self.groups); f("eps", self.eps);)
+};
 struct LrnAttrs {
-  int64_t size = 1; double alpha = 1e-4, beta = 0.75, bias = 1;
+  int64_t size = 1;
+  double alpha = 1e-4, beta = 0.75, bias = 1;
   RLXC_REFLECT(f("size", self.size); f("alpha", self.alpha); f("beta", self.beta); f("bias", self.bias);)
 };
 // Heads and head sizes come from the shapes in the bhsd and bshd layouts; the packed layout needs num_heads (and num_kv_heads).
@@ -124,8 +209,11 @@ struct LrnAttrs {
 // say so. A row that sees no key gives 0; with `finite_mask` hidden scores are the lowest finite number instead of -infinity, and
 // such a row gives the mean of all of v.
 struct AttentionAttrs {
-  int64_t num_heads = 0, num_kv_heads = 0; AttentionLayout layout = AttentionLayout::BHSD;  // of q, k, v
-  AttentionLayout out_layout = AttentionLayout::BHSD; MaskKind mask = MaskKind::None; int64_t window = 0;
+  int64_t num_heads = 0, num_kv_heads = 0;
+  AttentionLayout layout = AttentionLayout::BHSD;  // of q, k, v
+  AttentionLayout out_layout = AttentionLayout::BHSD;
+  MaskKind mask = MaskKind::None;
+  int64_t window = 0;
   double scale = 0, softcap = 0;  // scale 0: 1/sqrt(head size); softcap 0: none
   bool k_transposed = false;      // k is [B,H,D,S] (bhsd layout only)
   bool finite_mask = false;       // of kinds causal, sliding_window and custom
@@ -135,87 +223,143 @@ struct AttentionAttrs {
 };
 // x is [B,H,S,D] (bhsd), [B,S,H,D] (bshd) or [B,S,H*D] (packed, head_dim given); tables are [..., S, n_rot/2] or [..., S, n_rot].
 struct RopeAttrs {
-  int64_t head_dim = 0, n_rot = 0; RopeStyle style = RopeStyle::NeoX; AttentionLayout layout = AttentionLayout::BHSD;
+  int64_t head_dim = 0, n_rot = 0;
+  RopeStyle style = RopeStyle::NeoX;
+  AttentionLayout layout = AttentionLayout::BHSD;
   RLXC_REFLECT(f("head_dim", self.head_dim); f("n_rot", self.n_rot); f("style", self.style); f("layout", self.layout);)
 };
 struct ConvAttrs {
-  std::vector<int64_t> strides, pads_begin, pads_end, dilations, output_padding; int64_t groups = 1;  // one entry per spatial axis
+  std::vector<int64_t> strides, pads_begin, pads_end, dilations, output_padding;
+  int64_t groups = 1;  // one entry per spatial axis
   RLXC_REFLECT(f("strides", self.strides); f("pads_begin", self.pads_begin); f("pads_end", self.pads_end);
                f("dilations", self.dilations); f("output_padding", self.output_padding); f("groups", self.groups);)
 };
 struct PoolAttrs {
-  ReduceOp op = ReduceOp::Max; std::vector<int64_t> kernel, strides, pads_begin, pads_end, dilations;
-  bool ceil_mode = false, count_include_pad = false, column_major = false; double p = 2;  // p: of L2 (Lp) pooling
+  ReduceOp op = ReduceOp::Max;
+  std::vector<int64_t> kernel, strides, pads_begin, pads_end, dilations;
+  bool ceil_mode = false, count_include_pad = false, column_major = false;
+  double p = 2;  // p: of L2 (Lp) pooling
   RLXC_REFLECT(f("op", self.op); f("kernel", self.kernel); f("strides", self.strides); f("pads_begin", self.pads_begin);
                f("pads_end", self.pads_end); f("dilations", self.dilations); f("ceil_mode", self.ceil_mode);
                f("count_include_pad", self.count_include_pad); f("column_major", self.column_major); f("p", self.p);)
 };
 struct RnnAttrs {
-  int64_t hidden = 0; RnnDirection direction = RnnDirection::Forward; std::vector<std::string> activations;
-  std::vector<double> activation_alpha, activation_beta; double clip = 0;  // clip 0: none
+  int64_t hidden = 0;
+  RnnDirection direction = RnnDirection::Forward;
+  std::vector<std::string> activations;
+  std::vector<double> activation_alpha, activation_beta;
+  double clip = 0;  // clip 0: none
   bool input_forget = false, linear_before_reset = false, batch_first = false;
   RLXC_REFLECT(f("hidden", self.hidden); f("direction", self.direction); f("activations", self.activations);
                f("activation_alpha", self.activation_alpha); f("activation_beta", self.activation_beta); f("clip", self.clip);
-               f("input_forget", self.input_forget); f("linear_before_reset", self.linear_before_reset); f("batch_first", self.batch_first);)
+               f("input_forget", self.input_forget); f("linear_before_reset", self.linear_before_reset);
+               f("batch_first", self.batch_first);)
 };
 struct QuantAttrs {
-  int64_t axis = 0, block = 0; DType to = DType::I8; bool saturate = true;  // block 0: per tensor or per axis
+  int64_t axis = 0, block = 0;
+  DType to = DType::I8;
+  bool saturate = true;  // block 0: per tensor or per axis
   RLXC_REFLECT(f("axis", self.axis); f("block", self.block); f("to", self.to); f("saturate", self.saturate);)
 };
 // An activation as an epilogue: an elementwise op of one operand with its alpha and beta; `has` false for none.
 struct Epilogue {
-  bool has = false; OpKind op{}; double alpha = 0, beta = 0;
+  bool has = false;
+  OpKind op{};
+  double alpha = 0, beta = 0;
   bool operator==(const Epilogue&) const = default;
 };
 struct FusedMatMulAttrs {
-  bool trans_a = false, trans_b = false; Epilogue act;
+  bool trans_a = false, trans_b = false;
+  Epilogue act;
   RLXC_REFLECT(f("trans_a", self.trans_a); f("trans_b", self.trans_b); f("act", self.act);)
 };
 struct FusedConvAttrs {
-  ConvAttrs conv; Epilogue act;
+  ConvAttrs conv;
+  Epilogue act;
   RLXC_REFLECT(ConvAttrs::reflect(self.conv, f); f("act", self.act);)
 };
-struct SwiGLUAttrs { bool gate_first = false; Epilogue act; RLXC_REFLECT(f("gate_first", self.gate_first); f("act", self.act);) };
-struct LoopAttrs { int64_t carries = 0; RLXC_REFLECT(f("carries", self.carries);) };
-struct ScanAttrs {
-  int64_t states = 0, scan_inputs = 0; std::vector<int64_t> input_axes, input_reverse, output_axes, output_reverse;
-  RLXC_REFLECT(f("states", self.states); f("scan_inputs", self.scan_inputs); f("input_axes", self.input_axes);
-               f("input_reverse", self.input_reverse); f("output_axes", self.output_axes); f("output_reverse", self.output_reverse);)
+struct SwiGLUAttrs {
+  bool gate_first = false;
+  Epilogue act;
+  RLXC_REFLECT(f("gate_first", self.gate_first); f("act", self.act);)
 };
-struct SequenceConcatAttrs { int64_t axis = 0; bool new_axis = false; RLXC_REFLECT(f("axis", self.axis); f("new_axis", self.new_axis);) };
-struct SequenceSplitAttrs { int64_t axis = 0; bool keep_dim = true; RLXC_REFLECT(f("axis", self.axis); f("keep_dim", self.keep_dim);) };
+struct LoopAttrs {
+  int64_t carries = 0;
+  RLXC_REFLECT(f("carries", self.carries);)
+};
+struct ScanAttrs {
+  int64_t states = 0, scan_inputs = 0;
+  std::vector<int64_t> input_axes, input_reverse, output_axes, output_reverse;
+  RLXC_REFLECT(f("states", self.states); f("scan_inputs", self.scan_inputs); f("input_axes", self.input_axes);
+               f("input_reverse", self.input_reverse); f("output_axes", self.output_axes);
+               f("output_reverse", self.output_reverse);)
+};
+struct SequenceConcatAttrs {
+  int64_t axis = 0;
+  bool new_axis = false;
+  RLXC_REFLECT(f("axis", self.axis); f("new_axis", self.new_axis);)
+};
+struct SequenceSplitAttrs {
+  int64_t axis = 0;
+  bool keep_dim = true;
+  RLXC_REFLECT(f("axis", self.axis); f("keep_dim", self.keep_dim);)
+};
 struct OptionalAttrs {  // the type of an empty optional, or that of its element
-  DType to = DType::F32; bool sequence = false;
+  DType to = DType::F32;
+  bool sequence = false;
   RLXC_REFLECT(f("to", self.to); f("sequence", self.sequence);)
 };
-struct UniqueAttrs { int64_t axis = 0; bool flat = true, sorted = true; RLXC_REFLECT(f("axis", self.axis); f("flat", self.flat); f("sorted", self.sorted);) };
-struct ReshapeToAttrs { bool allow_zero = false; RLXC_REFLECT(f("allow_zero", self.allow_zero);) };
-struct NmsAttrs { bool center_point = false; RLXC_REFLECT(f("center_point", self.center_point);) };
+struct UniqueAttrs {
+  int64_t axis = 0;
+  bool flat = true, sorted = true;
+  RLXC_REFLECT(f("axis", self.axis); f("flat", self.flat); f("sorted", self.sorted);)
+};
+struct ReshapeToAttrs {
+  bool allow_zero = false;
+  RLXC_REFLECT(f("allow_zero", self.allow_zero);)
+};
+struct NmsAttrs {
+  bool center_point = false;
+  RLXC_REFLECT(f("center_point", self.center_point);)
+};
 struct RandomAttrs {  // uniform in [a, b), or normal of mean a and deviation b
-  std::vector<Dim> dims; DType to = DType::F32; bool normal = false; double a = 0, b = 1; int64_t seed = 0;
-  RLXC_REFLECT(f("dims", self.dims); f("to", self.to); f("normal", self.normal); f("a", self.a); f("b", self.b); f("seed", self.seed);)
+  std::vector<Dim> dims;
+  DType to = DType::F32;
+  bool normal = false;
+  double a = 0, b = 1;
+  int64_t seed = 0;
+  RLXC_REFLECT(f("dims", self.dims); f("to", self.to); f("normal", self.normal); f("a", self.a); f("b", self.b);
+               f("seed", self.seed);)
 };
 enum class LetterCase : uint8_t { None, Lower, Upper };
 RLXC_ENUM(LetterCase, "none", "lower", "upper")
 struct StringNormalizeAttrs {
-  LetterCase change = LetterCase::None; bool case_sensitive = false; std::vector<std::string> stopwords;
+  LetterCase change = LetterCase::None;
+  bool case_sensitive = false;
+  std::vector<std::string> stopwords;
   RLXC_REFLECT(f("change", self.change); f("case_sensitive", self.case_sensitive); f("stopwords", self.stopwords);)
 };
 struct StringSplitAttrs {  // delimiter "": runs of white space; max_splits -1: no limit
-  std::string delimiter; int64_t max_splits = -1;
+  std::string delimiter;
+  int64_t max_splits = -1;
   RLXC_REFLECT(f("delimiter", self.delimiter); f("max_splits", self.max_splits);)
 };
 enum class NgramWeight : uint8_t { Tf, Idf, TfIdf };
 RLXC_ENUM(NgramWeight, "TF", "IDF", "TFIDF")
 struct NgramAttrs {  // ONNX TfIdfVectorizer
-  NgramWeight mode = NgramWeight::Tf; int64_t min_length = 1, max_length = 1, max_skip = 0;
-  std::vector<int64_t> counts, indexes, pool_ints; std::vector<std::string> pool_strings; std::vector<double> weights;
-  RLXC_REFLECT(f("mode", self.mode); f("min_length", self.min_length); f("max_length", self.max_length); f("max_skip", self.max_skip);
-               f("counts", self.counts); f("indexes", self.indexes); f("pool_ints", self.pool_ints); f("pool_strings", self.pool_strings);
-               f("weights", self.weights);)
+  NgramWeight mode = NgramWeight::Tf;
+  int64_t min_length = 1, max_length = 1, max_skip = 0;
+  std::vector<int64_t> counts, indexes, pool_ints;
+  std::vector<std::string> pool_strings;
+  std::vector<double> weights;
+  RLXC_REFLECT(f("mode", self.mode); f("min_length", self.min_length); f("max_length", self.max_length);
+               f("max_skip", self.max_skip); f("counts", self.counts); f("indexes", self.indexes); f("pool_ints", self.pool_ints);
+               f("pool_strings", self.pool_strings); f("weights", self.weights);)
 };
 struct DecoderAttrs {
-  int64_t num_heads = 0, head_dim = 0, num_kv_heads = 0; double eps = 1e-5; MaskKind mask = MaskKind::Causal;
+  int64_t num_heads = 0, head_dim = 0, num_kv_heads = 0;
+  double eps = 1e-5;
+  MaskKind mask = MaskKind::Causal;
   RLXC_REFLECT(f("num_heads", self.num_heads); f("head_dim", self.head_dim); f("num_kv_heads", self.num_kv_heads);
                f("eps", self.eps); f("mask", self.mask);)
 };
@@ -228,13 +372,17 @@ struct RegionStep {
   double alpha = 0, beta = 0;  // parameters of the op: alpha, beta, or min, max of clamp
   bool operator==(const RegionStep&) const = default;
 };
-struct RegionAttrs { std::vector<RegionStep> steps; RLXC_REFLECT(f("steps", self.steps);) };
+struct RegionAttrs {
+  std::vector<RegionStep> steps;
+  RLXC_REFLECT(f("steps", self.steps);)
+};
 
-using Attrs = std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs, ClampAttrs, CastAttrs,
-                           NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs, DotGeneralAttrs,
-                           ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs, AttentionAttrs, RopeAttrs,
-                           ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs, SwiGLUAttrs, LoopAttrs, ScanAttrs,
-                           SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs,
+using Attrs = std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs,
+                           ClampAttrs, CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs,
+                           ResizeAttrs, MatMulAttrs, DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs,
+                           NormAttrs, GroupNormAttrs, LrnAttrs, AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs,
+                           QuantAttrs, FusedMatMulAttrs, FusedConvAttrs, SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs,
+                           DecoderAttrs, RegionAttrs, SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs,
                            StringNormalizeAttrs, StringSplitAttrs, NgramAttrs, ReshapeToAttrs>;
 
 class AttrTable {
@@ -251,8 +399,10 @@ class AttrTable {
 const Attrs& default_attrs(OpKind);
 
 // Attributes as name/value pairs, as text and JSON carry them. A symbolic size is its text; enumerations and dtypes their names;
-// a region step is "op(arg,arg) : dtype" with arguments i0.. and s0..; an epilogue is "op" or "op(alpha,beta)"; data is not listed.
-using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
+// a region step is "op(arg,arg) : dtype" with arguments i0.. and s0..; an epilogue is "op" or "op(alpha,beta)"; data is not
+// listed.
+using AttrValue =
+    std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
 using AttrFields = std::vector<std::pair<std::string, AttrValue>>;
 AttrFields attr_fields(const Attrs&, const DimTable&, bool with_defaults = false, OpKind op = OpKind::Input);
 // The inverse. False with a message when a name is unknown or a value has the wrong kind or range.

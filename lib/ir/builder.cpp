@@ -73,7 +73,9 @@ ValueId Builder::expand(ValueId x, std::vector<Dim> sizes) {
   return create(OpKind::Expand, {x}, DimsAttrs{std::move(sizes), false});
 }
 
-ValueId Builder::narrow(ValueId x, int64_t axis, Dim start, Dim len) { return create(OpKind::Narrow, {x}, NarrowAttrs{axis, start, len}); }
+ValueId Builder::narrow(ValueId x, int64_t axis, Dim start, Dim len) {
+  return create(OpKind::Narrow, {x}, NarrowAttrs{axis, start, len});
+}
 
 ValueId Builder::concat(std::span<const ValueId> parts, int64_t axis) { return create(OpKind::Concat, parts, AxisAttrs{axis}); }
 

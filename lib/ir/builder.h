@@ -11,16 +11,17 @@ namespace rlxc {
 class Builder {
  public:
   // New nodes go before `before`, or to the end.
-  explicit Builder(Graph& g, Diagnostics* diagnostics = nullptr, NodeId before = {}) : graph_(g), diagnostics_(diagnostics), before_(before) {}
+  explicit Builder(Graph& g, Diagnostics* diagnostics = nullptr, NodeId before = {})
+      : graph_(g), diagnostics_(diagnostics), before_(before) {}
 
   Graph& graph() { return graph_; }
   Module& module() { return graph_.module(); }
   DimTable& dims() { return module().dims; }
   void insert_before(NodeId n) { before_ = n; }
   NodeId insertion_point() const { return before_; }
-  void set_node_name(Symbol s) { name_ = s; }          // of the nodes made from now on
+  void set_node_name(Symbol s) { name_ = s; }                       // of the nodes made from now on
   void set_where(std::string where) { where_ = std::move(where); }  // the place in diagnostics
-  const std::string& error() const { return error_; }  // why the last create failed
+  const std::string& error() const { return error_; }               // why the last create failed
 
   NodeId create_node(OpKind, std::span<const ValueId> operands, Attrs, std::span<const GraphId> bodies = {});
   ValueId create(OpKind op, std::span<const ValueId> operands, Attrs attrs) {
@@ -35,17 +36,19 @@ class Builder {
   ValueId input(std::string_view name, Type);
   ValueId param(std::string_view name, Type, DataId = {});
   ValueId constant(TensorData);
-  ValueId scalar(DType, double);                       // rank 0
-  ValueId ints(std::vector<int64_t>);                  // i64 vector
+  ValueId scalar(DType, double);       // rank 0
+  ValueId ints(std::vector<int64_t>);  // i64 vector
 
   ValueId add(ValueId a, ValueId b) { return create(OpKind::Add, {a, b}); }
   ValueId sub(ValueId a, ValueId b) { return create(OpKind::Sub, {a, b}); }
   ValueId mul(ValueId a, ValueId b) { return create(OpKind::Mul, {a, b}); }
   ValueId div(ValueId a, ValueId b) { return create(OpKind::Div, {a, b}); }
   ValueId unary(OpKind op, ValueId x) { return create(op, {x}); }
-  ValueId cast(ValueId, DType);                        // the operand itself if it has the type
-  ValueId matmul(ValueId a, ValueId b, bool trans_a = false, bool trans_b = false) { return create(OpKind::MatMul, {a, b}, MatMulAttrs{trans_a, trans_b}); }
-  ValueId reshape(ValueId, std::vector<Dim>);          // the operand itself if the sizes are equal
+  ValueId cast(ValueId, DType);  // the operand itself if it has the type
+  ValueId matmul(ValueId a, ValueId b, bool trans_a = false, bool trans_b = false) {
+    return create(OpKind::MatMul, {a, b}, MatMulAttrs{trans_a, trans_b});
+  }
+  ValueId reshape(ValueId, std::vector<Dim>);             // the operand itself if the sizes are equal
   ValueId transpose(ValueId, std::vector<int64_t> perm);  // the operand itself for the identity
   ValueId expand(ValueId, std::vector<Dim>);
   ValueId narrow(ValueId, int64_t axis, Dim start, Dim len);

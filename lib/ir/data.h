@@ -17,17 +17,17 @@ using DataId = Id<struct DataTag>;
 struct TensorData {
   DType dtype = DType::F32;
   std::vector<int64_t> dims;
-  std::span<const std::byte> bytes;     // little-endian, row-major, packed; empty for strings and splats of size 0
-  bool splat = false;                   // `bytes` holds one element, which every element equals
-  std::vector<std::string> strings;     // for DType::String
-  std::shared_ptr<const void> owner;    // keeps `bytes` alive
+  std::span<const std::byte> bytes;   // little-endian, row-major, packed; empty for strings and splats of size 0
+  bool splat = false;                 // `bytes` holds one element, which every element equals
+  std::vector<std::string> strings;   // for DType::String
+  std::shared_ptr<const void> owner;  // keeps `bytes` alive
 
   // Where the bytes lie on disk, for reports and packages: file name relative to the model, and offset. Empty if made in memory.
   std::string file;
   uint64_t offset = 0;
 
-  int64_t elements() const;             // dims were checked when the tensor was made
-  uint64_t size_bytes() const;          // of the whole tensor, also for splats
+  int64_t elements() const;     // dims were checked when the tensor was made
+  uint64_t size_bytes() const;  // of the whole tensor, also for splats
 };
 
 class DataTable {

@@ -47,9 +47,9 @@ class DimTable {
   static constexpr size_t kMaxTerms = 1024;
   static constexpr int64_t kMaxWeight = 512;
 
-  Dim constant(int64_t);                 // also negative ones
-  Dim symbol(std::string_view name);     // finds or makes it
-  Dim fresh(std::string_view prefix);    // a symbol with an unused name prefix0, prefix1, ...
+  Dim constant(int64_t);               // also negative ones
+  Dim symbol(std::string_view name);   // finds or makes it
+  Dim fresh(std::string_view prefix);  // a symbol with an unused name prefix0, prefix1, ...
   bool has_symbol(std::string_view name) const { return symbols_.contains(std::string(name)); }
   const std::vector<std::string>& symbol_names() const { return names_; }
 
@@ -58,7 +58,7 @@ class DimTable {
   Dim mul(Dim, Dim);
   Dim floor_div(Dim, Dim);  // rounds toward minus infinity; exact divisions of polynomials stay polynomials
   Dim ceil_div(Dim, Dim);
-  Dim mod(Dim, Dim);        // sign of the divisor
+  Dim mod(Dim, Dim);  // sign of the divisor
   Dim min(Dim, Dim);
   Dim max(Dim, Dim);
   Dim product(std::span<const Dim>);
@@ -78,8 +78,8 @@ class DimTable {
   Dim bind(Dim, const DimBindings&);                               // replaces the bound symbols
   std::vector<std::string> symbols_of(Dim) const;                  // sorted
 
-  std::string text(Dim) const;                    // "2*seq+1"
-  std::optional<Dim> parse(std::string_view);     // the inverse; makes symbols
+  std::string text(Dim) const;                 // "2*seq+1"
+  std::optional<Dim> parse(std::string_view);  // the inverse; makes symbols
 
  private:
   struct Atom {  // a symbol, or a function of two expressions

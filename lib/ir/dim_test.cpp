@@ -28,8 +28,8 @@ TEST_CASE("negative scalars are exact") {
 TEST_CASE("dims print and parse back") {
   DimTable t;
   const Dim s = t.symbol("seq"), odd = t.symbol("a b\"c");
-  for (Dim d : {t.add(t.mul(Dim(3), t.mul(s, s)), t.sub(odd, Dim(7))), t.floor_div(s, Dim(3)), t.mod(t.add(s, Dim(1)), odd), Dim(12),
-                t.constant(-2), t.min(s, Dim(128))}) {
+  for (Dim d : {t.add(t.mul(Dim(3), t.mul(s, s)), t.sub(odd, Dim(7))), t.floor_div(s, Dim(3)), t.mod(t.add(s, Dim(1)), odd),
+                Dim(12), t.constant(-2), t.min(s, Dim(128))}) {
     CAPTURE(t.text(d));
     REQUIRE(t.parse(t.text(d)).has_value());
     CHECK(*t.parse(t.text(d)) == d);

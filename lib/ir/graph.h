@@ -43,23 +43,29 @@ class Graph {
   // Absent optional operands are invalid ValueIds. O(operands + results).
   NodeId make_node(OpKind, std::span<const ValueId> operands, AttrId, std::span<const TypeId> result_types,
                    std::span<const GraphId> bodies = {}, NodeId before = {});
-  void erase(NodeId);                        // requires: no result is used
-  void move_before(NodeId, NodeId before);   // the caller keeps operands before their uses
+  void erase(NodeId);                       // requires: no result is used
+  void move_before(NodeId, NodeId before);  // the caller keeps operands before their uses
   bool alive(NodeId n) const { return n.raw < nodes_.size() && !nodes_[n.raw].dead; }
-  size_t node_capacity() const { return nodes_.size(); }   // ids are below this
+  size_t node_capacity() const { return nodes_.size(); }  // ids are below this
   size_t value_capacity() const { return values_.size(); }
-  size_t live_nodes() const { return live_; }              // without the terminator
+  size_t live_nodes() const { return live_; }  // without the terminator
 
   OpKind op(NodeId n) const { return nodes_[n.raw].op; }
   AttrId attr_id(NodeId n) const { return nodes_[n.raw].attrs; }
   void set_attrs(NodeId n, AttrId a) { nodes_[n.raw].attrs = a; }
   template <class A>
-  const A& attrs(NodeId n) const;            // requires that A is the op's attribute struct
-  std::span<const ValueId> operands(NodeId n) const { return {&operands_[nodes_[n.raw].first_operand], nodes_[n.raw].operand_count}; }
-  ValueId operand(NodeId n, size_t i) const { return i < nodes_[n.raw].operand_count ? operands_[nodes_[n.raw].first_operand + i] : ValueId(); }
+  const A& attrs(NodeId n) const;  // requires that A is the op's attribute struct
+  std::span<const ValueId> operands(NodeId n) const {
+    return {&operands_[nodes_[n.raw].first_operand], nodes_[n.raw].operand_count};
+  }
+  ValueId operand(NodeId n, size_t i) const {
+    return i < nodes_[n.raw].operand_count ? operands_[nodes_[n.raw].first_operand + i] : ValueId();
+  }
   size_t result_count(NodeId n) const { return nodes_[n.raw].result_count; }
   ValueId result(NodeId n, size_t i = 0) const { return ValueId(nodes_[n.raw].first_result + i); }
-  std::span<const GraphId> bodies(NodeId n) const { return {bodies_.data() + nodes_[n.raw].first_body, nodes_[n.raw].body_count}; }
+  std::span<const GraphId> bodies(NodeId n) const {
+    return {bodies_.data() + nodes_[n.raw].first_body, nodes_[n.raw].body_count};
+  }
   void set_operand(NodeId, size_t index, ValueId);
   void set_operands(NodeId, std::span<const ValueId>);
 
@@ -68,7 +74,7 @@ class Graph {
   void set_node_name(NodeId n, Symbol s) { nodes_[n.raw].name = s; }
   OriginId origin(NodeId n) const { return nodes_[n.raw].origin; }
   void set_origin(NodeId n, OriginId o) { nodes_[n.raw].origin = o; }
-  std::string label(NodeId) const;           // the node's name, else its sources, else the name of its first result, else "%id"
+  std::string label(NodeId) const;  // the node's name, else its sources, else the name of its first result, else "%id"
 
   // Values.
   const Type& type(ValueId v) const;
@@ -91,8 +97,8 @@ class Graph {
   };
   class UseRange;
   UseRange uses(ValueId) const;
-  NodeId only_user(ValueId) const;           // the user of a value with exactly one use, else invalid
-  bool is_output(ValueId) const;             // O(uses)
+  NodeId only_user(ValueId) const;  // the user of a value with exactly one use, else invalid
+  bool is_output(ValueId) const;    // O(uses)
   // Every use of `from` becomes a use of `to`; `to` takes over the name if it has none, and its node the provenance of from's
   // node when it was made by the running pass. O(uses).
   void replace_all_uses(ValueId from, ValueId to);
@@ -102,10 +108,10 @@ class Graph {
   std::span<const ValueId> outputs() const { return operands(terminator_); }
   NodeId terminator() const { return terminator_; }
   void add_output(ValueId, Symbol name);
-  void set_outputs(std::span<const ValueId>);   // keeps the names of as many outputs as there were
+  void set_outputs(std::span<const ValueId>);  // keeps the names of as many outputs as there were
   Symbol output_name(size_t i) const { return i < output_names_.size() ? output_names_[i] : Symbol(); }
   void set_output_name(size_t i, Symbol);
-  void remove_input(NodeId);                    // from the declared list, before erasing it
+  void remove_input(NodeId);  // from the declared list, before erasing it
 
   // Execution order. Erasing the current node, and inserting before it, is allowed while iterating.
   NodeId first() const { return first_; }
@@ -115,7 +121,7 @@ class Graph {
     return n;
   }
   class NodeRange;
-  NodeRange nodes() const;                      // without the terminator
+  NodeRange nodes() const;  // without the terminator
 
   // Drops all nodes, inputs and outputs: the graph is as it was when it was made.
   void clear();
@@ -259,6 +265,8 @@ class Module {
 };
 
 template <class A>
-const A& Graph::attrs(NodeId n) const { return std::get<A>(module_->attrs[nodes_[n.raw].attrs]); }
+const A& Graph::attrs(NodeId n) const {
+  return std::get<A>(module_->attrs[nodes_[n.raw].attrs]);
+}
 
 }  // namespace rlxc

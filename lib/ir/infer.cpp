@@ -27,7 +27,9 @@ std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs,
   if (attrs.index() != default_attrs(op).index()) return *message = "attributes of another operation", std::nullopt;
   if (n < min_inputs(op) || (max_inputs(op) >= 0 && n > max_inputs(op))) {
     *message = "takes " + std::to_string(min_inputs(op)) +
-               (max_inputs(op) < 0 ? " or more" : max_inputs(op) > min_inputs(op) ? " to " + std::to_string(max_inputs(op)) : "") +
+               (max_inputs(op) < 0                ? " or more"
+                : max_inputs(op) > min_inputs(op) ? " to " + std::to_string(max_inputs(op))
+                                                  : "") +
                " operands, got " + std::to_string(n);
     return std::nullopt;
   }
@@ -78,7 +80,8 @@ Type join_elements(DimTable& dims, const Type& a, const Type& b) {
   return out;
 }
 
-Dim conv_output_size(DimTable& t, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation, bool ceil_mode) {
+Dim conv_output_size(DimTable& t, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation,
+                     bool ceil_mode) {
   const Dim span = t.sub(t.add(in, t.constant(pad_begin + pad_end)), t.constant(dilation * (kernel - 1) + 1));
   if (!ceil_mode) return t.add(t.floor_div(span, Dim(stride)), Dim(1));
   const Dim rounded = t.add(t.ceil_div(span, Dim(stride)), Dim(1));

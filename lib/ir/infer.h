@@ -13,13 +13,15 @@ struct InferContext {
   Module& module;
   OpKind op;
   const Attrs& attrs;
-  std::span<const Type* const> in;      // null for absent operands
+  std::span<const Type* const> in;  // null for absent operands
   std::span<const GraphId> bodies;
   std::vector<Type> out;
-  std::string error;                     // set by `fail`
+  std::string error;  // set by `fail`
 
   template <class A>
-  const A& a() const { return std::get<A>(attrs); }
+  const A& a() const {
+    return std::get<A>(attrs);
+  }
   DimTable& dims() const { return module.dims; }
   bool has(size_t i) const { return i < in.size() && in[i] != nullptr; }
   const Type& t(size_t i) const { return *in[i]; }
@@ -30,16 +32,18 @@ struct InferContext {
 };
 
 // Result types, or nullopt with a message. Operand counts are checked first. O(operands + dims).
-std::optional<std::vector<Type>> infer(Module&, OpKind, const Attrs&, std::span<const Type* const> operands, std::span<const GraphId> bodies,
-                                       std::string* message);
+std::optional<std::vector<Type>> infer(Module&, OpKind, const Attrs&, std::span<const Type* const> operands,
+                                       std::span<const GraphId> bodies, std::string* message);
 
 // Helpers shared by the rules.
 bool broadcast(InferContext&, std::span<const Dim> a, std::span<const Dim> b, std::vector<Dim>* out);  // numpy, right aligned
 bool same_dtype(InferContext&, size_t i, size_t j);
 bool check_axis(InferContext&, int64_t axis, int rank);
 bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // records the equality when it is not decided
-// Of two sequences or optionals of one element type: what is known of the elements of both. Unknown shapes are those of no element.
+// Of two sequences or optionals of one element type: what is known of the elements of both. Unknown shapes are those of no
+// element.
 Type join_elements(DimTable&, const Type&, const Type&);
-Dim conv_output_size(DimTable&, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation, bool ceil_mode);
+Dim conv_output_size(DimTable&, Dim in, int64_t kernel, int64_t stride, int64_t pad_begin, int64_t pad_end, int64_t dilation,
+                     bool ceil_mode);
 
 }  // namespace rlxc

@@ -33,7 +33,8 @@ bool body_inputs(InferContext& c, const Graph& g, size_t want) {
 
 bool infer_if_(InferContext& c) {
   if (c.bodies.size() != 2) return c.fail("needs two bodies");
-  if (c.t(0).dtype != DType::Bool || num_elements(c.t(0)).value_or(1) != 1) return c.fail("the condition must be one bool, is " + c.show(0));
+  if (c.t(0).dtype != DType::Bool || num_elements(c.t(0)).value_or(1) != 1)
+    return c.fail("the condition must be one bool, is " + c.show(0));
   const Graph &then_body = c.module.graph(c.bodies[0]), &else_body = c.module.graph(c.bodies[1]);
   if (!body_inputs(c, then_body, c.in.size() - 1) || !body_inputs(c, else_body, c.in.size() - 1)) return false;
   const auto a = output_types(then_body), b = output_types(else_body);
@@ -50,7 +51,8 @@ bool infer_loop(InferContext& c) {
   const int64_t carries = c.a<LoopAttrs>().carries;
   if (c.bodies.size() != 1) return c.fail("needs one body");
   const Graph& body = c.module.graph(c.bodies[0]);
-  if (carries < 0 || static_cast<size_t>(carries) + 2 > std::max<size_t>(c.in.size(), 2)) return c.fail("has fewer operands than carries");
+  if (carries < 0 || static_cast<size_t>(carries) + 2 > std::max<size_t>(c.in.size(), 2))
+    return c.fail("has fewer operands than carries");
   if (!body_inputs(c, body, c.in.size())) return false;
   const auto results = output_types(body);
   if (results.size() < 1 + static_cast<size_t>(carries)) return c.fail("the body gives too few results");
@@ -74,10 +76,12 @@ bool infer_scan(InferContext& c) {
   if (c.bodies.size() != 1) return c.fail("needs one body");
   const Graph& body = c.module.graph(c.bodies[0]);
   const auto states = static_cast<size_t>(a.states), inputs = static_cast<size_t>(a.scan_inputs);
-  if (a.states < 0 || a.scan_inputs < 1 || states + inputs > c.in.size() || a.input_axes.size() != inputs) return c.fail("has too few operands");
+  if (a.states < 0 || a.scan_inputs < 1 || states + inputs > c.in.size() || a.input_axes.size() != inputs)
+    return c.fail("has too few operands");
   if (!body_inputs(c, body, c.in.size())) return false;
   const auto results = output_types(body);
-  if (results.size() < states || a.output_axes.size() != results.size() - states) return c.fail("the body gives the wrong number of results");
+  if (results.size() < states || a.output_axes.size() != results.size() - states)
+    return c.fail("the body gives the wrong number of results");
   std::optional<Dim> length;
   for (size_t i = 0; i < inputs; ++i) {
     const Type& t = c.t(states + i);
@@ -107,7 +111,8 @@ bool infer_sequence_insert(InferContext& c) {
 }
 
 bool infer_sequence_at(InferContext& c) {
-  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked) return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
+  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked)
+    return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
   std::vector<Dim> dims = c.t(0).dims;  // the symbols of one element say nothing about the next
   for (Dim& d : dims)
     if (!d.is_static()) d = c.dims().fresh("element");
@@ -118,11 +123,14 @@ bool infer_sequence_length(InferContext& c) {
   return c.t(0).kind == TypeKind::Sequence ? c.result(DType::I64, {}) : c.fail("needs a sequence, is " + c.show(0));
 }
 
-bool infer_sequence_erase(InferContext& c) { return c.t(0).kind == TypeKind::Sequence ? c.result(c.t(0)) : c.fail("needs a sequence, is " + c.show(0)); }
+bool infer_sequence_erase(InferContext& c) {
+  return c.t(0).kind == TypeKind::Sequence ? c.result(c.t(0)) : c.fail("needs a sequence, is " + c.show(0));
+}
 
 bool infer_split_to_sequence(InferContext& c) {
   const auto& a = c.a<SequenceSplitAttrs>();
-  if (c.t(0).kind != TypeKind::Tensor || !check_axis(c, a.axis, c.t(0).rank())) return c.error.empty() ? c.fail("needs a tensor, is " + c.show(0)) : false;
+  if (c.t(0).kind != TypeKind::Tensor || !check_axis(c, a.axis, c.t(0).rank()))
+    return c.error.empty() ? c.fail("needs a tensor, is " + c.show(0)) : false;
   Type t = c.t(0);
   t.kind = TypeKind::Sequence;
   if (!a.keep_dim && !c.has(1)) t.dims.erase(t.dims.begin() + a.axis);
@@ -134,7 +142,8 @@ bool infer_sequence_map(InferContext& c) {
   const int64_t count = c.a<LoopAttrs>().carries;
   if (c.bodies.size() != 1) return c.fail("needs one body");
   const Graph& body = c.module.graph(c.bodies[0]);
-  if (count < 1 || static_cast<size_t>(count) > c.in.size() || c.t(0).kind != TypeKind::Sequence) return c.fail("needs a sequence");
+  if (count < 1 || static_cast<size_t>(count) > c.in.size() || c.t(0).kind != TypeKind::Sequence)
+    return c.fail("needs a sequence");
   if (!body_inputs(c, body, c.in.size())) return false;
   for (Type& t : output_types(body)) {
     if (t.kind != TypeKind::Tensor) return c.fail("the results of the body must be tensors");
@@ -168,7 +177,8 @@ bool infer_optional_get(InferContext& c) {
 }
 
 bool infer_concat_from_sequence(InferContext& c) {
-  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked) return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
+  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked)
+    return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
   const auto& a = c.a<SequenceConcatAttrs>();
   std::vector<Dim> out = c.t(0).dims;
   if (!check_axis(c, a.axis, c.t(0).rank() + a.new_axis)) return false;

@@ -39,10 +39,12 @@ bool infer_fused_matmul(InferContext& c) {
   if (c.has(2)) {
     const auto& bias = c.t(2).dims;
     if (!same_dtype(c, 0, 2)) return false;
-    if (bias.size() > 1 || (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], out.back(), "sizes of bias and result")))
+    if (bias.size() > 1 ||
+        (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], out.back(), "sizes of bias and result")))
       return c.fail("bias " + c.show(2) + " must be a scalar or have one element per column");
   }
-  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out)) return c.fail("the residual " + c.show(3) + " must have the result's shape");
+  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out))
+    return c.fail("the residual " + c.show(3) + " must have the result's shape");
   return c.result(c.t(0).dtype, std::move(out));
 }
 
@@ -104,7 +106,8 @@ bool infer_topk(InferContext& c) {
   std::vector<Dim> out = c.t(0).dims;
   Dim& d = out[static_cast<size_t>(a.axis)];
   const auto room = c.dims().constant_value(c.dims().sub(d, a.k)), k = c.dims().constant_value(a.k);
-  if ((room && *room < 0) || (k && *k < 0)) return c.fail("k = " + c.dims().text(a.k) + " of an axis of size " + c.dims().text(d));
+  if ((room && *room < 0) || (k && *k < 0))
+    return c.fail("k = " + c.dims().text(a.k) + " of an axis of size " + c.dims().text(d));
   d = a.k;
   return c.result(c.t(0).dtype, out) && c.result(DType::I64, out);
 }
@@ -112,7 +115,8 @@ bool infer_topk(InferContext& c) {
 bool infer_fft(InferContext& c) {
   const auto& a = c.a<FftAttrs>();
   const int rank = c.t(0).rank();
-  if (rank < 2 || !check_axis(c, a.axis, rank - 1)) return c.fail("axis " + std::to_string(a.axis) + " must precede the last axis of " + c.show(0));
+  if (rank < 2 || !check_axis(c, a.axis, rank - 1))
+    return c.fail("axis " + std::to_string(a.axis) + " must precede the last axis of " + c.show(0));
   const auto parts = c.dims().constant_value(c.t(0).dims.back());
   if (!parts || (*parts != 1 && *parts != 2)) return c.fail("the last axis must hold 1 or 2 parts: " + c.show(0));
   std::vector<Dim> out = c.t(0).dims;

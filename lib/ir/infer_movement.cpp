@@ -49,7 +49,8 @@ bool infer_narrow(InferContext& c) {
   const auto end = t.constant_value(t.sub(d, t.add(a.start, a.len)));
   const auto start = t.constant_value(a.start), len = t.constant_value(a.len);
   if ((end && *end < 0) || (start && *start < 0) || (len && *len < 0))
-    return c.fail("elements " + t.text(a.start) + ".." + t.text(t.add(a.start, a.len)) + " are outside axis of size " + t.text(d));
+    return c.fail("elements " + t.text(a.start) + ".." + t.text(t.add(a.start, a.len)) + " are outside axis of size " +
+                  t.text(d));
   d = a.len;
   return c.result(c.t(0).dtype, std::move(out));
 }
@@ -64,7 +65,8 @@ bool infer_slice(InferContext& c) {
   if (len && *len < 0) return c.fail("length is negative");
   if (size && start && len && *len > 0) {
     const int64_t last = *start + (*len - 1) * a.step;
-    if (*start < 0 || *start >= *size || last < 0 || last >= *size) return c.fail("elements are outside axis of size " + std::to_string(*size));
+    if (*start < 0 || *start >= *size || last < 0 || last >= *size)
+      return c.fail("elements are outside axis of size " + std::to_string(*size));
   }
   d = a.len;
   return c.result(c.t(0).dtype, std::move(out));
@@ -122,7 +124,8 @@ bool infer_gather_nd(InferContext& c) {
   if (idx.empty() || batch < 0 || batch >= static_cast<int64_t>(idx.size()) || batch > static_cast<int64_t>(x.size()))
     return c.fail("batch_dims " + std::to_string(batch) + " does not fit " + c.show(0) + ", " + c.show(1));
   const auto k = c.dims().constant_value(idx.back());
-  if (!k || *k < 1 || batch + *k > static_cast<int64_t>(x.size())) return c.fail("last size of the indices must be 1.." + std::to_string(x.size()));
+  if (!k || *k < 1 || batch + *k > static_cast<int64_t>(x.size()))
+    return c.fail("last size of the indices must be 1.." + std::to_string(x.size()));
   for (int64_t i = 0; i < batch; ++i)
     if (!require_equal(c, x[static_cast<size_t>(i)], idx[static_cast<size_t>(i)], "batch sizes")) return false;
   std::vector<Dim> out(idx.begin(), idx.end() - 1);
@@ -134,7 +137,8 @@ bool infer_scatter(InferContext& c) {
   if (!is_index(c, 1) || !same_dtype(c, 0, 2)) return false;
   if (c.op == OpKind::ScatterElements) {
     if (!check_axis(c, c.a<ScatterAttrs>().axis, c.t(0).rank())) return false;
-    if (c.t(1).rank() != c.t(0).rank() || c.t(2).rank() != c.t(0).rank()) return c.fail("ranks differ: " + c.show(0) + ", " + c.show(1) + ", " + c.show(2));
+    if (c.t(1).rank() != c.t(0).rank() || c.t(2).rank() != c.t(0).rank())
+      return c.fail("ranks differ: " + c.show(0) + ", " + c.show(1) + ", " + c.show(2));
     for (size_t i = 0; i < c.t(1).dims.size(); ++i)
       if (!require_equal(c, c.t(1).dims[i], c.t(2).dims[i], "sizes of indices and updates")) return false;
   } else {
@@ -153,15 +157,19 @@ bool infer_pad(InferContext& c) {
   const auto& a = c.a<PadAttrs>();
   const size_t rank = c.t(0).dims.size();
   if (a.before.size() != rank || a.after.size() != rank) return c.fail("needs one padding per axis at each end");
-  if (c.has(1) && (!same_dtype(c, 0, 1) || num_elements(c.t(1)) != 1)) return c.fail("the fill must be one element of the same type");
+  if (c.has(1) && (!same_dtype(c, 0, 1) || num_elements(c.t(1)) != 1))
+    return c.fail("the fill must be one element of the same type");
   std::vector<Dim> out;
   for (size_t i = 0; i < rank; ++i) {
     const Dim d = c.dims().add(c.t(0).dims[i], c.dims().add(a.before[i], a.after[i]));
-    if (auto v = c.dims().constant_value(d); v && *v < 0) return c.fail("axis " + std::to_string(i) + " would have a negative size");
-    const auto before = c.dims().constant_value(a.before[i]), after = c.dims().constant_value(a.after[i]), size = c.dims().constant_value(c.t(0).dims[i]);
+    if (auto v = c.dims().constant_value(d); v && *v < 0)
+      return c.fail("axis " + std::to_string(i) + " would have a negative size");
+    const auto before = c.dims().constant_value(a.before[i]), after = c.dims().constant_value(a.after[i]),
+               size = c.dims().constant_value(c.t(0).dims[i]);
     if (a.mode != PadMode::Constant && before && after && size && (*before > 0 || *after > 0)) {
       if (*size == 0) return c.fail("cannot extend an empty axis");
-      if (a.mode == PadMode::Reflect && *size == 1 && (*before > 0 || *after > 0)) return c.fail("cannot reflect an axis of size 1");
+      if (a.mode == PadMode::Reflect && *size == 1 && (*before > 0 || *after > 0))
+        return c.fail("cannot reflect an axis of size 1");
     }
     out.push_back(d);
   }
@@ -178,7 +186,8 @@ bool infer_tile(InferContext& c) {
 
 bool infer_range(InferContext& c) {
   if (c.a<DimsAttrs>().dims.size() != 1) return c.fail("needs one length");
-  if (!same_dtype(c, 0, 1) || num_elements(c.t(0)) != 1 || num_elements(c.t(1)) != 1) return c.fail("start and step must be scalars of one type");
+  if (!same_dtype(c, 0, 1) || num_elements(c.t(0)) != 1 || num_elements(c.t(1)) != 1)
+    return c.fail("start and step must be scalars of one type");
   return c.result(c.t(0).dtype, c.a<DimsAttrs>().dims);
 }
 

@@ -8,9 +8,12 @@ constexpr int64_t kMaxKernel = int64_t{1} << 20;  // of a kernel size, stride, d
 
 // Fills absent per-axis lists with their default and checks ranges.
 bool spatial_list(InferContext& c, const std::vector<int64_t>& list, size_t n, int64_t low, std::string_view what) {
-  if (list.size() != n) return c.fail(std::string(what) + " needs " + std::to_string(n) + " entries, has " + std::to_string(list.size()));
+  if (list.size() != n)
+    return c.fail(std::string(what) + " needs " + std::to_string(n) + " entries, has " + std::to_string(list.size()));
   for (int64_t v : list)
-    if (v < low || v > kMaxKernel) return c.fail(std::string(what) + " has " + std::to_string(v) + ", must be " + std::to_string(low) + ".." + std::to_string(kMaxKernel));
+    if (v < low || v > kMaxKernel)
+      return c.fail(std::string(what) + " has " + std::to_string(v) + ", must be " + std::to_string(low) + ".." +
+                    std::to_string(kMaxKernel));
   return true;
 }
 
@@ -22,7 +25,8 @@ bool optional_vector(InferContext& c, size_t i, Dim size, std::string_view what)
 
 bool conv_checks(InferContext& c, const ConvAttrs& a, int64_t low_pad) {
   const size_t spatial = c.t(0).dims.size() < 3 ? 0 : c.t(0).dims.size() - 2;
-  if (spatial < 1 || c.t(1).rank() != c.t(0).rank()) return c.fail("needs x [N,C,...] and w of the same rank >= 3: " + c.show(0) + ", " + c.show(1));
+  if (spatial < 1 || c.t(1).rank() != c.t(0).rank())
+    return c.fail("needs x [N,C,...] and w of the same rank >= 3: " + c.show(0) + ", " + c.show(1));
   if (a.groups < 1) return c.fail("groups is " + std::to_string(a.groups) + ", must be >= 1");
   return spatial_list(c, a.strides, spatial, 1, "strides") && spatial_list(c, a.dilations, spatial, 1, "dilations") &&
          spatial_list(c, a.pads_begin, spatial, low_pad, "pads") && spatial_list(c, a.pads_end, spatial, low_pad, "pads");
@@ -38,13 +42,15 @@ bool conv_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* out) {
   if (!conv_checks(c, a, 0)) return false;
   const auto &x = c.t(0).dims, &w = c.t(1).dims;
   if (!require_equal(c, x[1], c.dims().mul(w[1], Dim(a.groups)), "channels of x and w*groups")) return false;
-  if (const auto co = c.dims().constant_value(w[0]); co && *co % a.groups != 0) return c.fail("groups does not divide the output channels");
+  if (const auto co = c.dims().constant_value(w[0]); co && *co % a.groups != 0)
+    return c.fail("groups does not divide the output channels");
   *out = {x[0], w[0]};
   for (size_t i = 0; i + 2 < x.size(); ++i) {
     const auto k = kernel_size(c, i);
     if (!k) return false;
     const Dim d = conv_output_size(c.dims(), x[i + 2], *k, a.strides[i], a.pads_begin[i], a.pads_end[i], a.dilations[i], false);
-    if (const auto n = c.dims().constant_value(d); n && *n < 1) return c.fail("the kernel is larger than the padded input on axis " + std::to_string(i + 2));
+    if (const auto n = c.dims().constant_value(d); n && *n < 1)
+      return c.fail("the kernel is larger than the padded input on axis " + std::to_string(i + 2));
     out->push_back(d);
   }
   return optional_vector(c, 2, w[0], "bias");
@@ -87,7 +93,8 @@ bool infer_group_norm(InferContext& c) {
   if (c.t(0).rank() < 2) return c.fail("needs [N,C,...]: " + c.show(0));
   const Dim channels = c.t(0).dims[1];
   if (a.groups < 1) return c.fail("groups must be >= 1");
-  if (const auto n = c.dims().constant_value(channels); n && *n % a.groups != 0) return c.fail("groups does not divide the channels");
+  if (const auto n = c.dims().constant_value(channels); n && *n % a.groups != 0)
+    return c.fail("groups does not divide the channels");
   return optional_vector(c, 1, channels, "gamma") && optional_vector(c, 2, channels, "beta") && c.result(c.t(0));
 }
 
@@ -103,10 +110,13 @@ bool infer_attention(InferContext& c) {
   const auto& a = c.a<AttentionAttrs>();
   const bool packed = a.layout == AttentionLayout::Packed;
   for (size_t i = 0; i < 3; ++i)
-    if (c.t(i).rank() != (packed ? 3 : 4)) return c.fail("q, k, v need " + std::to_string(packed ? 3 : 4) + " axes: " + c.show(i));
+    if (c.t(i).rank() != (packed ? 3 : 4))
+      return c.fail("q, k, v need " + std::to_string(packed ? 3 : 4) + " axes: " + c.show(i));
   if (!same_dtype(c, 0, 1) || !same_dtype(c, 0, 2)) return false;
   DimTable& t = c.dims();
-  struct Parts { Dim b, h, s, d; };
+  struct Parts {
+    Dim b, h, s, d;
+  };
   auto split = [&](size_t i, int64_t heads) -> Parts {
     const auto& d = c.t(i).dims;
     if (packed) return {d[0], Dim(heads), d[1], t.floor_div(d[2], Dim(heads))};
@@ -117,8 +127,9 @@ bool infer_attention(InferContext& c) {
   if (packed && (a.num_heads < 1 || a.num_kv_heads < 0)) return c.fail("the packed layout needs num_heads");
   const int64_t kv_heads = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
   const Parts q = split(0, a.num_heads), k = split(1, kv_heads), v = split(2, kv_heads);
-  if (!require_equal(c, q.b, k.b, "batch sizes") || !require_equal(c, q.b, v.b, "batch sizes") || !require_equal(c, q.d, k.d, "head sizes of q and k") ||
-      !require_equal(c, k.s, v.s, "lengths of k and v") || !require_equal(c, k.h, v.h, "heads of k and v"))
+  if (!require_equal(c, q.b, k.b, "batch sizes") || !require_equal(c, q.b, v.b, "batch sizes") ||
+      !require_equal(c, q.d, k.d, "head sizes of q and k") || !require_equal(c, k.s, v.s, "lengths of k and v") ||
+      !require_equal(c, k.h, v.h, "heads of k and v"))
     return false;
   const auto qh = t.constant_value(q.h), kh = t.constant_value(k.h);
   if (qh && kh && (*kh == 0 || *qh % *kh != 0)) return c.fail("heads of q must be a multiple of heads of k");
@@ -138,13 +149,15 @@ bool infer_attention(InferContext& c) {
 
 bool infer_conv(InferContext& c) {
   std::vector<Dim> out;
-  return same_dtype(c, 0, 1) && same_dtype(c, 0, 2) && conv_dims(c, c.a<ConvAttrs>(), &out) && c.result(c.t(0).dtype, std::move(out));
+  return same_dtype(c, 0, 1) && same_dtype(c, 0, 2) && conv_dims(c, c.a<ConvAttrs>(), &out) &&
+         c.result(c.t(0).dtype, std::move(out));
 }
 
 bool infer_fused_conv(InferContext& c) {
   std::vector<Dim> out;
   if (!same_dtype(c, 0, 1) || !same_dtype(c, 0, 2) || !conv_dims(c, c.a<FusedConvAttrs>().conv, &out)) return false;
-  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out)) return c.fail("the residual " + c.show(3) + " must have the result's shape");
+  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out))
+    return c.fail("the residual " + c.show(3) + " must have the result's shape");
   return c.result(c.t(0).dtype, std::move(out));
 }
 
@@ -164,15 +177,18 @@ bool infer_conv_transpose(InferContext& c) {
   if (!same_dtype(c, 0, 1) || !conv_checks(c, a, -kMaxKernel)) return false;
   const auto &x = c.t(0).dims, &w = c.t(1).dims;
   if (!require_equal(c, x[1], w[0], "channels of x and w")) return false;
-  if (const auto ci = c.dims().constant_value(w[0]); ci && *ci % a.groups != 0) return c.fail("groups does not divide the input channels");
+  if (const auto ci = c.dims().constant_value(w[0]); ci && *ci % a.groups != 0)
+    return c.fail("groups does not divide the input channels");
   if (!a.output_padding.empty() && !spatial_list(c, a.output_padding, x.size() - 2, 0, "output_padding")) return false;
   std::vector<Dim> out{x[0], c.dims().mul(w[1], Dim(a.groups))};
   for (size_t i = 0; i + 2 < x.size(); ++i) {
     const auto k = kernel_size(c, i);
     if (!k) return false;
-    const int64_t extra = a.dilations[i] * (*k - 1) + 1 - a.pads_begin[i] - a.pads_end[i] + (a.output_padding.empty() ? 0 : a.output_padding[i]);
+    const int64_t extra =
+        a.dilations[i] * (*k - 1) + 1 - a.pads_begin[i] - a.pads_end[i] + (a.output_padding.empty() ? 0 : a.output_padding[i]);
     const Dim d = c.dims().add(c.dims().mul(c.dims().sub(x[i + 2], Dim(1)), Dim(a.strides[i])), c.dims().constant(extra));
-    if (const auto n = c.dims().constant_value(d); n && *n < 0) return c.fail("axis " + std::to_string(i + 2) + " would have a negative size");
+    if (const auto n = c.dims().constant_value(d); n && *n < 0)
+      return c.fail("axis " + std::to_string(i + 2) + " would have a negative size");
     out.push_back(d);
   }
   return optional_vector(c, 2, out[1], "bias") && c.result(c.t(0).dtype, std::move(out));
@@ -188,8 +204,10 @@ bool infer_pool(InferContext& c) {
     return false;
   std::vector<Dim> out{c.t(0).dims[0], c.t(0).dims[1]};
   for (size_t i = 0; i < spatial; ++i) {
-    const Dim d = conv_output_size(c.dims(), c.t(0).dims[i + 2], a.kernel[i], a.strides[i], a.pads_begin[i], a.pads_end[i], a.dilations[i], a.ceil_mode);
-    if (const auto n = c.dims().constant_value(d); n && *n < 1) return c.fail("the window is larger than the padded input on axis " + std::to_string(i + 2));
+    const Dim d = conv_output_size(c.dims(), c.t(0).dims[i + 2], a.kernel[i], a.strides[i], a.pads_begin[i], a.pads_end[i],
+                                   a.dilations[i], a.ceil_mode);
+    if (const auto n = c.dims().constant_value(d); n && *n < 1)
+      return c.fail("the window is larger than the padded input on axis " + std::to_string(i + 2));
     out.push_back(d);
   }
   return c.result(c.t(0).dtype, std::move(out));
@@ -210,7 +228,8 @@ bool infer_rnn(InferContext& c) {
   const Dim seq = x[a.batch_first ? 1 : 0], batch = x[a.batch_first ? 0 : 1], d(directions), h(a.hidden);
   const std::vector<Dim> w{d, Dim(gates * a.hidden), x[2]}, r{d, Dim(gates * a.hidden), h};
   for (size_t i = 0; i < 3; ++i)
-    if (!require_equal(c, c.t(1).dims[i], w[i], "sizes of w") || !require_equal(c, c.t(2).dims[i], r[i], "sizes of r")) return false;
+    if (!require_equal(c, c.t(1).dims[i], w[i], "sizes of w") || !require_equal(c, c.t(2).dims[i], r[i], "sizes of r"))
+      return false;
   const DType t = c.t(0).dtype;
   const std::vector<Dim> state = a.batch_first ? std::vector<Dim>{batch, d, h} : std::vector<Dim>{d, batch, h};
   c.result(t, a.batch_first ? std::vector<Dim>{batch, seq, d, h} : std::vector<Dim>{seq, d, batch, h});
@@ -220,7 +239,8 @@ bool infer_rnn(InferContext& c) {
 }
 
 bool infer_quantize(InferContext& c) {
-  if (!is_integer(c.a<QuantAttrs>().to) && bits(c.a<QuantAttrs>().to) > 8) return c.fail("cannot quantise to " + std::string(name(c.a<QuantAttrs>().to)));
+  if (!is_integer(c.a<QuantAttrs>().to) && bits(c.a<QuantAttrs>().to) > 8)
+    return c.fail("cannot quantise to " + std::string(name(c.a<QuantAttrs>().to)));
   return c.result(c.a<QuantAttrs>().to, c.t(0).dims);
 }
 
@@ -251,7 +271,8 @@ bool infer_swiglu(InferContext& c) {
     if (c.t(w).rank() != 2) return c.fail("weights need two axes");
   if (c.t(0).rank() < 2 || !require_equal(c, c.t(0).dims.back(), c.t(1).dims[0], "sizes of x and up") ||
       !require_equal(c, c.t(0).dims.back(), c.t(2).dims[0], "sizes of x and gate") ||
-      !require_equal(c, c.t(1).dims[1], c.t(2).dims[1], "sizes of up and gate") || !require_equal(c, c.t(1).dims[1], c.t(3).dims[0], "sizes of up and down"))
+      !require_equal(c, c.t(1).dims[1], c.t(2).dims[1], "sizes of up and gate") ||
+      !require_equal(c, c.t(1).dims[1], c.t(3).dims[0], "sizes of up and down"))
     return c.error.empty() ? c.fail("x needs two axes") : false;
   std::vector<Dim> out = c.t(0).dims;
   out.back() = c.t(3).dims[1];

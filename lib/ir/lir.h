@@ -25,33 +25,33 @@ inline std::string_view name(Region r) {
 
 struct Slot {
   Region region = Region::None;
-  uint32_t index = 0;            // of the input or output
-  ValueId root;                  // the value that owns the bytes: itself, what it is a view of, or what it overwrites in place
-  Dim offset, size;              // in the region (packed, activations), or in the input or output buffer
+  uint32_t index = 0;  // of the input or output
+  ValueId root;        // the value that owns the bytes: itself, what it is a view of, or what it overwrites in place
+  Dim offset, size;    // in the region (packed, activations), or in the input or output buffer
   uint32_t first_step = 0, last_step = 0;  // life of this value: made in the first, last read in the last
   bool view = false, in_place = false;
 };
 
 struct GraphPlan {
-  std::vector<NodeId> schedule;          // all nodes
-  std::vector<uint32_t> step;            // by node
-  std::vector<Phase> phase;              // by node
-  std::vector<Slot> slot;                // by value
-  std::vector<Dim> body_offset;          // by node: where the arena of its bodies begins in this arena (control flow)
+  std::vector<NodeId> schedule;  // all nodes
+  std::vector<uint32_t> step;    // by node
+  std::vector<Phase> phase;      // by node
+  std::vector<Slot> slot;        // by value
+  std::vector<Dim> body_offset;  // by node: where the arena of its bodies begins in this arena (control flow)
   Dim arena_size, packed_size;
   bool symbolic = false;
   // Of a static plan: the largest sum of live bytes, where it occurs, and what lives there.
   uint64_t lower_bound = 0;
   uint32_t peak_step = 0;
   std::vector<ValueId> peak_values;
-  std::string method;                    // how the offsets were found
+  std::string method;  // how the offsets were found
   // Bytes that activations would take without any sharing, and what each kind of sharing saves.
   uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_reuse = 0;
 };
 
 struct LirModule {
   std::unique_ptr<Module> module;
-  std::vector<GraphPlan> plans;          // by graph id
+  std::vector<GraphPlan> plans;  // by graph id
   uint64_t alignment = 64;
   Digest128 fingerprint;
 };

@@ -74,9 +74,7 @@ struct ValueText {
 
 }  // namespace
 
-std::string value_text(const AttrValue& value) {
-  return std::visit(ValueText{}, value);
-}
+std::string value_text(const AttrValue& value) { return std::visit(ValueText{}, value); }
 
 void print_node(const Graph& g, NodeId n, const TextOptions& options, std::string* out) {
   const Module& m = g.module();

@@ -20,8 +20,9 @@
 namespace rlxc {
 
 struct TextOptions {
-  bool full_data = false;   // print all bytes of constants, as needed to parse large ones back; else those over 16 elements are elided
-  bool origins = false;     // append "// from a, b; by pass"
+  bool full_data =
+      false;  // print all bytes of constants, as needed to parse large ones back; else those over 16 elements are elided
+  bool origins = false;  // append "// from a, b; by pass"
 };
 
 std::string print(const Module&, const TextOptions& = {});

@@ -1,4 +1,5 @@
-// Reads the text form of modules. Errors carry line and column and stop at the first, since later ones would mostly follow from it.
+// Reads the text form of modules. Errors carry line and column and stop at the first, since later ones would mostly follow from
+// it.
 #include <cctype>
 #include <charconv>
 #include <cstring>
@@ -46,7 +47,9 @@ class TextParser {
   std::string_view word() {
     skip();
     const size_t begin = at_;
-    while (at_ < s_.size() && (std::isalnum(static_cast<unsigned char>(s_[at_])) || s_[at_] == '_' || s_[at_] == '.' || s_[at_] == '-' || s_[at_] == '+')) ++at_;
+    while (at_ < s_.size() && (std::isalnum(static_cast<unsigned char>(s_[at_])) || s_[at_] == '_' || s_[at_] == '.' ||
+                               s_[at_] == '-' || s_[at_] == '+'))
+      ++at_;
     return s_.substr(begin, at_ - begin);
   }
   bool quoted(std::string* out) {
@@ -193,13 +196,15 @@ class TextParser {
     } while (eat(','));
     if (types.size() != results.size()) return fail("as many types as results are needed");
     if (pending_data_.set && !data(full[0], attrs)) return false;
-    if (*op == OpKind::Constant && !std::get<DataAttrs>(attrs).data.valid() && !pending_data_.elided) return fail("a constant needs data");
+    if (*op == OpKind::Constant && !std::get<DataAttrs>(attrs).data.valid() && !pending_data_.elided)
+      return fail("a constant needs data");
     const NodeId n = g.make_node(*op, operands, module_->attrs.intern(std::move(attrs)), types, bodies);
     const bool leaf = *op == OpKind::Input || *op == OpKind::Param;
     if (!label.empty() && leaf) g.set_value_name(g.result(n), module_->symbol(label));
     else if (!label.empty()) g.set_node_name(n, module_->symbol(label));
     for (size_t i = 0; i < results.size(); ++i)
-      if (!values_.emplace(results[i], g.result(n, i)).second) return fail("%" + std::to_string(results[i]) + " is defined twice");
+      if (!values_.emplace(results[i], g.result(n, i)).second)
+        return fail("%" + std::to_string(results[i]) + " is defined twice");
     return true;
   }
 
@@ -362,7 +367,8 @@ class TextParser {
     uint64_t u = 0;
     int64_t i = 0;
     const bool negative = item.starts_with('-');
-    auto [end, error] = negative ? std::from_chars(item.data(), item.data() + item.size(), i) : std::from_chars(item.data(), item.data() + item.size(), u);
+    auto [end, error] = negative ? std::from_chars(item.data(), item.data() + item.size(), i)
+                                 : std::from_chars(item.data(), item.data() + item.size(), u);
     const int width = bits(t);
     if (error != std::errc{} || end != item.data() + item.size() || width < 8) return fail("expected an integer");
     if (negative) u = static_cast<uint64_t>(i);

@@ -64,9 +64,11 @@ TEST_CASE("large constants print in full when asked") {
 }
 
 TEST_CASE("errors in text carry the place") {
-  for (auto [bad, message] : {std::pair{"module \"m\" mir {\ngraph @main {\n  %0 = nothing : f32[2]\n  return\n}\n}", "line 3 column 15: unknown operation"},
+  for (auto [bad, message] : {std::pair{"module \"m\" mir {\ngraph @main {\n  %0 = nothing : f32[2]\n  return\n}\n}",
+                                        "line 3 column 15: unknown operation"},
                               {"module \"m\" mir {\ngraph @main {\n  return %4\n}\n}", "%4 is not defined"},
-                              {"module \"m\" mir {\ngraph @main {\n  %0 = constant {data = dense [1]} : f32[2]\n  return\n}\n}", "wrong number of elements"},
+                              {"module \"m\" mir {\ngraph @main {\n  %0 = constant {data = dense [1]} : f32[2]\n  return\n}\n}",
+                               "wrong number of elements"},
                               {"modul", "expected 'module'"},
                               {"", "expected 'module'"}}) {
     Diagnostics d;

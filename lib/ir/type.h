@@ -22,7 +22,7 @@ struct Type {
   // A sequence's elements may differ in shape, or none may be known (yet): then dims is empty and ranked is false. What is read
   // from a sequence is checked against the declared type at run time.
   bool ranked = true;
-  std::vector<Dim> dims;  // of the tensor, or of the elements
+  std::vector<Dim> dims;     // of the tensor, or of the elements
   bool of_sequence = false;  // an optional that holds a sequence
 
   int rank() const { return static_cast<int>(dims.size()); }
@@ -53,7 +53,8 @@ std::optional<int64_t> num_elements(const Type&);
 // Bytes of a static tensor of a fixed-size element type.
 std::optional<uint64_t> byte_size(const Type&);
 
-std::string text(const Type&, const DimTable&);  // "f32[batch,12,64]", "seq<f32[2]>", "seq<f32[*]>", "optional<...>", "optional<seq<...>>"
+std::string text(const Type&,
+                 const DimTable&);  // "f32[batch,12,64]", "seq<f32[2]>", "seq<f32[*]>", "optional<...>", "optional<seq<...>>"
 std::optional<Type> parse_type(std::string_view, DimTable&);
 
 }  // namespace rlxc

@@ -16,14 +16,16 @@ class Verifier {
     std::vector<int> owners(module_.graph_count(), 0);
     for (size_t g = 0; g < module_.graph_count(); ++g) structure(module_.graph(GraphId(g)), owners);
     for (size_t g = 1; g < owners.size(); ++g)
-      if (owners[g] > 1) diagnostics_.error(Code::BadGraph, "sub-graph @" + module_.graph(GraphId(g)).name() + " belongs to several nodes");
+      if (owners[g] > 1)
+        diagnostics_.error(Code::BadGraph, "sub-graph @" + module_.graph(GraphId(g)).name() + " belongs to several nodes");
     if (!diagnostics_.ok()) return;
     for (size_t g = 0; g < module_.graph_count(); ++g) types(module_.graph(GraphId(g)));
   }
 
  private:
   std::string where(const Graph& g, NodeId n) const {
-    return (g.id().raw ? "graph @" + g.name() + ": " : std::string()) + "node \"" + g.label(n) + "\" (" + std::string(name(g.op(n))) + ")";
+    return (g.id().raw ? "graph @" + g.name() + ": " : std::string()) + "node \"" + g.label(n) + "\" (" +
+           std::string(name(g.op(n))) + ")";
   }
 
   void structure(const Graph& g, std::vector<int>& owners) {
@@ -33,8 +35,10 @@ class Verifier {
     auto check_operands = [&](NodeId n) {
       for (ValueId v : g.operands(n)) {
         if (!v.valid()) continue;
-        if (v.raw >= g.value_capacity() || !g.alive(g.def(v))) diagnostics_.error(Code::BadGraph, "reads a value that does not exist", where(g, n));
-        else if (!defined[v.raw]) diagnostics_.error(Code::BadGraph, "reads %" + std::to_string(v.raw) + " before it is computed", where(g, n));
+        if (v.raw >= g.value_capacity() || !g.alive(g.def(v)))
+          diagnostics_.error(Code::BadGraph, "reads a value that does not exist", where(g, n));
+        else if (!defined[v.raw])
+          diagnostics_.error(Code::BadGraph, "reads %" + std::to_string(v.raw) + " before it is computed", where(g, n));
       }
     };
     for (NodeId n : g.nodes()) {
@@ -44,10 +48,12 @@ class Verifier {
       inputs += op == OpKind::Input;
       if (op == OpKind::Input || op == OpKind::Param) {
         const Symbol s = g.value_name(g.result(n));
-        if (s.valid() && !leaf_names.insert(s.raw).second) diagnostics_.error(Code::DuplicateName, "two inputs or parameters have this name", where(g, n));
+        if (s.valid() && !leaf_names.insert(s.raw).second)
+          diagnostics_.error(Code::DuplicateName, "two inputs or parameters have this name", where(g, n));
       }
       for (GraphId b : g.bodies(n)) {
-        if (b.raw == 0 || b.raw >= owners.size()) diagnostics_.error(Code::BadGraph, "refers to a sub-graph that does not exist", where(g, n));
+        if (b.raw == 0 || b.raw >= owners.size())
+          diagnostics_.error(Code::BadGraph, "refers to a sub-graph that does not exist", where(g, n));
         else ++owners[b.raw];
       }
       for (size_t r = 0; r < g.result_count(n); ++r) defined[g.result(n, r).raw] = true;
@@ -55,7 +61,8 @@ class Verifier {
     check_operands(g.terminator());
     for (ValueId v : g.outputs())
       if (!v.valid()) diagnostics_.error(Code::BadGraph, "an output of graph @" + g.name() + " is absent");
-    if (inputs != g.inputs().size()) diagnostics_.error(Code::BadGraph, "the list of inputs of graph @" + g.name() + " does not match its nodes");
+    if (inputs != g.inputs().size())
+      diagnostics_.error(Code::BadGraph, "the list of inputs of graph @" + g.name() + " does not match its nodes");
   }
 
   void types(const Graph& g) {
@@ -77,12 +84,17 @@ class Verifier {
         continue;
       }
       if (inferred->size() != g.result_count(n)) {
-        diagnostics_.error(Code::BadArity, "has " + std::to_string(g.result_count(n)) + " results, its rule gives " + std::to_string(inferred->size()), where(g, n));
+        diagnostics_.error(
+            Code::BadArity,
+            "has " + std::to_string(g.result_count(n)) + " results, its rule gives " + std::to_string(inferred->size()),
+            where(g, n));
         continue;
       }
       for (size_t r = 0; r < inferred->size(); ++r)
         if (!compatible((*inferred)[r], g.type(g.result(n, r))))
-          diagnostics_.error(Code::BadShape, "declared " + text(g.type(g.result(n, r)), m.dims) + ", inferred " + text((*inferred)[r], m.dims), where(g, n));
+          diagnostics_.error(Code::BadShape,
+                             "declared " + text(g.type(g.result(n, r)), m.dims) + ", inferred " + text((*inferred)[r], m.dims),
+                             where(g, n));
     }
   }
 

@@ -97,15 +97,21 @@ Buf Builder::add_buffer(const std::string& name, Type type, Expr extent, Space s
   return {this, id};
 }
 
-Buf Builder::input(const std::string& n, DType t, Index e) { return add_buffer(n, t, e.in(kernel()), Space::Global, Access::Read); }
-Buf Builder::output(const std::string& n, DType t, Index e) { return add_buffer(n, t, e.in(kernel()), Space::Global, Access::Write); }
+Buf Builder::input(const std::string& n, DType t, Index e) {
+  return add_buffer(n, t, e.in(kernel()), Space::Global, Access::Read);
+}
+Buf Builder::output(const std::string& n, DType t, Index e) {
+  return add_buffer(n, t, e.in(kernel()), Space::Global, Access::Write);
+}
 Buf Builder::inout(const std::string& n, DType t, Index e) {
   return add_buffer(n, t, e.in(kernel()), Space::Global, Access::ReadWrite);
 }
 Buf Builder::registers(const std::string& n, Type t, int64_t e) {
   return add_buffer(n, t, i64(e), Space::Register, Access::ReadWrite);
 }
-Buf Builder::shared(const std::string& n, DType t, int64_t e) { return add_buffer(n, t, i64(e), Space::Shared, Access::ReadWrite); }
+Buf Builder::shared(const std::string& n, DType t, int64_t e) {
+  return add_buffer(n, t, i64(e), Space::Shared, Access::ReadWrite);
+}
 
 Buf Builder::variable(const std::string& n, Expr start) {
   Buf b = registers(n, start.type(), 1);

@@ -39,7 +39,7 @@ class Buf {
 
   Expr operator[](Index i) const { return load(i); }
   Expr load(Index i, int lanes = 1) const;
-  Expr gather(Expr indices) const;                                            // one element per lane of a vector of indices
+  Expr gather(Expr indices) const;                                             // one element per lane of a vector of indices
   Expr load_if(Expr condition, Index i, Expr otherwise, int lanes = 1) const;  // reads only where the (scalar) condition holds
   void store(Index i, Expr value) const;
   void add(Index i, Expr value) const { store(i, load(i, value.lanes() / type().lanes) + value); }
@@ -91,7 +91,9 @@ class Builder {
     close();
   }
   template <class F>
-  void unroll(const std::string& name, int64_t extent, F&& body) { loop(name, extent, body, LoopKind::Unroll); }
+  void unroll(const std::string& name, int64_t extent, F&& body) {
+    loop(name, extent, body, LoopKind::Unroll);
+  }
   // Shared out among threads in pieces of at least `grain` iterations. At the top level of a kernel only.
   template <class F>
   void parallel(const std::string& name, Index extent, int64_t grain, F&& body) {

@@ -101,9 +101,7 @@ Expr cast_to(Expr a, DType t) {
   return intern(a.kernel, ExprOp::Cast, {t, a.lanes()}, {a.id});
 }
 
-Expr bitcast_to(Expr a, DType t) {
-  return a.dtype() == t ? a : intern(a.kernel, ExprOp::Bitcast, {t, a.lanes()}, {a.id});
-}
+Expr bitcast_to(Expr a, DType t) { return a.dtype() == t ? a : intern(a.kernel, ExprOp::Bitcast, {t, a.lanes()}, {a.id}); }
 
 Expr broadcast(Expr a, int lanes) {
   return a.lanes() == lanes ? a : intern(a.kernel, ExprOp::Broadcast, a.type().with_lanes(lanes), {a.id});

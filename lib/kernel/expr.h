@@ -36,10 +36,16 @@ Expr make(ExprOp, Expr a);
 Expr make(ExprOp, Expr a, Expr b);
 Expr make(ExprOp, Expr a, Expr b, Expr c);
 
-#define RLXC_BINARY(symbol, op)                                                                      \
-  inline Expr operator symbol(Expr a, Expr b) { return make(ExprOp::op, a, b); }                     \
-  template <Number T> Expr operator symbol(Expr a, T b) { return make(ExprOp::op, a, lit(a, b)); }   \
-  template <Number T> Expr operator symbol(T a, Expr b) { return make(ExprOp::op, lit(b, a), b); }
+#define RLXC_BINARY(symbol, op)                                                  \
+  inline Expr operator symbol(Expr a, Expr b) { return make(ExprOp::op, a, b); } \
+  template <Number T>                                                            \
+  Expr operator symbol(Expr a, T b) {                                            \
+    return make(ExprOp::op, a, lit(a, b));                                       \
+  }                                                                              \
+  template <Number T>                                                            \
+  Expr operator symbol(T a, Expr b) {                                            \
+    return make(ExprOp::op, lit(b, a), b);                                       \
+  }
 RLXC_BINARY(+, Add)
 RLXC_BINARY(-, Sub)
 RLXC_BINARY(*, Mul)
@@ -57,10 +63,22 @@ RLXC_BINARY(>>, Shr)
 #undef RLXC_BINARY
 inline Expr operator>(Expr a, Expr b) { return b < a; }
 inline Expr operator>=(Expr a, Expr b) { return b <= a; }
-template <Number T> Expr operator>(Expr a, T b) { return lit(a, b) < a; }
-template <Number T> Expr operator>=(Expr a, T b) { return lit(a, b) <= a; }
-template <Number T> Expr operator>(T a, Expr b) { return b < lit(b, a); }
-template <Number T> Expr operator>=(T a, Expr b) { return b <= lit(b, a); }
+template <Number T>
+Expr operator>(Expr a, T b) {
+  return lit(a, b) < a;
+}
+template <Number T>
+Expr operator>=(Expr a, T b) {
+  return lit(a, b) <= a;
+}
+template <Number T>
+Expr operator>(T a, Expr b) {
+  return b < lit(b, a);
+}
+template <Number T>
+Expr operator>=(T a, Expr b) {
+  return b <= lit(b, a);
+}
 inline Expr operator&&(Expr a, Expr b) { return a & b; }  // both sides are evaluated
 inline Expr operator||(Expr a, Expr b) { return a | b; }
 inline Expr operator!(Expr a) { return make(ExprOp::Not, a); }
@@ -97,10 +115,16 @@ RLXC_UNARY(isnan, IsNan)
 RLXC_UNARY(isinf, IsInf)
 #undef RLXC_UNARY
 
-#define RLXC_BINARY(function, op)                                                             \
-  inline Expr function(Expr a, Expr b) { return make(ExprOp::op, a, b); }                     \
-  template <Number T> Expr function(Expr a, T b) { return make(ExprOp::op, a, lit(a, b)); }   \
-  template <Number T> Expr function(T a, Expr b) { return make(ExprOp::op, lit(b, a), b); }
+#define RLXC_BINARY(function, op)                                         \
+  inline Expr function(Expr a, Expr b) { return make(ExprOp::op, a, b); } \
+  template <Number T>                                                     \
+  Expr function(Expr a, T b) {                                            \
+    return make(ExprOp::op, a, lit(a, b));                                \
+  }                                                                       \
+  template <Number T>                                                     \
+  Expr function(T a, Expr b) {                                            \
+    return make(ExprOp::op, lit(b, a), b);                                \
+  }
 RLXC_BINARY(min, Min)
 RLXC_BINARY(max, Max)
 RLXC_BINARY(pow, Pow)
@@ -110,12 +134,18 @@ RLXC_BINARY(fmod, Mod)
 inline Expr fma(Expr a, Expr b, Expr c) { return make(ExprOp::Fma, a, b, c); }
 
 inline Expr select(Expr condition, Expr a, Expr b) { return make(ExprOp::Select, condition, a, b); }
-template <Number T> Expr select(Expr c, Expr a, T b) { return select(c, a, lit(a, b)); }
-template <Number T> Expr select(Expr c, T a, Expr b) { return select(c, lit(b, a), b); }
+template <Number T>
+Expr select(Expr c, Expr a, T b) {
+  return select(c, a, lit(a, b));
+}
+template <Number T>
+Expr select(Expr c, T a, Expr b) {
+  return select(c, lit(b, a), b);
+}
 
 Expr cast_to(Expr, DType);
 Expr bitcast_to(Expr, DType);
-Expr broadcast(Expr scalar, int lanes);          // itself where lanes is its own number of lanes
+Expr broadcast(Expr scalar, int lanes);           // itself where lanes is its own number of lanes
 Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
 Expr lane(Expr vector, int n);
 Expr reduce_add(Expr vector);
@@ -125,6 +155,9 @@ Expr reduce_mul(Expr vector);
 
 // a / b rounded up, for non-negative a and positive b.
 inline Expr ceil_div(Expr a, Expr b) { return (a + b - 1) / b; }
-template <Number T> Expr ceil_div(Expr a, T b) { return (a + (b - 1)) / b; }
+template <Number T>
+Expr ceil_div(Expr a, T b) {
+  return (a + (b - 1)) / b;
+}
 
 }  // namespace rlxc::kernel

@@ -134,7 +134,8 @@ class Interpreter {
             if (active_[w]) std::fill_n(m.known.begin() + w * per_lane, per_lane, 0);
         return;
       }
-      case StmtKind::Store: case StmtKind::AtomicAdd: return store(s);
+      case StmtKind::Store:
+      case StmtKind::AtomicAdd: return store(s);
       case StmtKind::Barrier:
         if (std::find(active_.begin(), active_.end(), 0) != active_.end()) find("a barrier that not all lanes reach");
         ++epoch_;
@@ -174,7 +175,8 @@ class Interpreter {
     const Buffer& b = k_.buffers[buffer];
     Memory& m = memory_[buffer];
     if (index < 0 || index >= m.elements) {
-      find((write ? "store to " : "load of ") + b.name + "[" + std::to_string(index) + "], which has " + std::to_string(m.elements) + " elements");
+      find((write ? "store to " : "load of ") + b.name + "[" + std::to_string(index) + "], which has " +
+           std::to_string(m.elements) + " elements");
       return false;
     }
     if (b.space == Space::Register) return true;
@@ -226,7 +228,8 @@ class Interpreter {
     int64_t n = m.elements * k_.buffers[id].type.lanes;
     if (at < 0 || at >= n) return touch(id, m.elements, lane, false, false), Value{};
     size_t cell = static_cast<size_t>(lane) * n + at;
-    if (!m.known[cell]) find("load of register " + k_.buffers[id].name + "[" + std::to_string(at) + "], which nothing was stored to");
+    if (!m.known[cell])
+      find("load of register " + k_.buffers[id].name + "[" + std::to_string(at) + "], which nothing was stored to");
     return m.cells[cell];
   }
 
@@ -280,18 +283,24 @@ class Interpreter {
     auto in = [&](int a) -> const std::vector<Value>& { return values_[e.args[a].raw]; };
     auto type = [&](int a) { return k_.expr(e.args[a]).type; };
     switch (e.op) {
-      case ExprOp::Const: case ExprOp::Var: return;
-      case ExprOp::Load: case ExprOp::LoadIf: return load(e, out);
+      case ExprOp::Const:
+      case ExprOp::Var: return;
+      case ExprOp::Load:
+      case ExprOp::LoadIf: return load(e, out);
       case ExprOp::Broadcast:
         for (size_t c = 0; c < cells; ++c) out[c] = in(0)[c / n];
         return;
       case ExprOp::Ramp:
-        for (size_t c = 0; c < cells; ++c) out[c] = apply(ExprOp::Add, e.type.dtype, in(0)[c / n], from_int(static_cast<int64_t>(c % n) * e.payload), {});
+        for (size_t c = 0; c < cells; ++c)
+          out[c] = apply(ExprOp::Add, e.type.dtype, in(0)[c / n], from_int(static_cast<int64_t>(c % n) * e.payload), {});
         return;
       case ExprOp::Lane:
         for (size_t c = 0; c < cells; ++c) out[c] = in(0)[c * type(0).lanes + e.payload];
         return;
-      case ExprOp::ReduceAdd: case ExprOp::ReduceMul: case ExprOp::ReduceMax: case ExprOp::ReduceMin: return reduce(e, out);
+      case ExprOp::ReduceAdd:
+      case ExprOp::ReduceMul:
+      case ExprOp::ReduceMax:
+      case ExprOp::ReduceMin: return reduce(e, out);
       case ExprOp::ShuffleXor:
         for (size_t c = 0; c < cells; ++c) {
           size_t w = (c / n) ^ static_cast<size_t>(e.payload);
@@ -311,14 +320,18 @@ class Interpreter {
       default: {
         int operands = operand_count(e.op);
         DType t = type(0).dtype;
-        for (size_t c = 0; c < cells; ++c) out[c] = apply(e.op, t, in(0)[c], operands > 1 ? in(1)[c] : Value{}, operands > 2 ? in(2)[c] : Value{});
+        for (size_t c = 0; c < cells; ++c)
+          out[c] = apply(e.op, t, in(0)[c], operands > 1 ? in(1)[c] : Value{}, operands > 2 ? in(2)[c] : Value{});
       }
     }
   }
 
   // By halves, as the renderers do.
   void reduce(const ExprNode& e, std::vector<Value>& out) {
-    ExprOp op = e.op == ExprOp::ReduceAdd ? ExprOp::Add : e.op == ExprOp::ReduceMul ? ExprOp::Mul : e.op == ExprOp::ReduceMax ? ExprOp::Max : ExprOp::Min;
+    ExprOp op = e.op == ExprOp::ReduceAdd   ? ExprOp::Add
+                : e.op == ExprOp::ReduceMul ? ExprOp::Mul
+                : e.op == ExprOp::ReduceMax ? ExprOp::Max
+                                            : ExprOp::Min;
     size_t n = k_.expr(e.args[0]).type.lanes;
     std::vector<Value> part(n);
     for (size_t w = 0; w < out.size(); ++w) {
@@ -346,7 +359,8 @@ class Interpreter {
 
 }  // namespace
 
-InterpretResult interpret(const Kernel& k, std::span<void* const> arguments, std::span<const int64_t> symbols, const InterpretLimits& limits) {
+InterpretResult interpret(const Kernel& k, std::span<void* const> arguments, std::span<const int64_t> symbols,
+                          const InterpretLimits& limits) {
   return Interpreter(k, arguments, symbols, limits).run();
 }
 

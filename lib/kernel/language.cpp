@@ -19,7 +19,8 @@ constexpr OpRow kOps[] = {
 
 uint64_t hash(const ExprNode& n) {
   uint64_t h = static_cast<uint64_t>(n.op) << 32 | static_cast<uint64_t>(n.type.dtype) << 16 | n.type.lanes;
-  for (uint64_t v : {uint64_t{n.args[0].raw}, uint64_t{n.args[1].raw}, uint64_t{n.args[2].raw}, static_cast<uint64_t>(n.payload)}) {
+  for (uint64_t v :
+       {uint64_t{n.args[0].raw}, uint64_t{n.args[1].raw}, uint64_t{n.args[2].raw}, static_cast<uint64_t>(n.payload)}) {
     h = (h ^ v) * 0x9E3779B97F4A7C15ull;
     h ^= h >> 29;
   }

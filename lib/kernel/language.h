@@ -53,7 +53,8 @@ struct ExprNode {
   ExprOp op = ExprOp::Const;
   Type type;
   std::array<ExprId, 3> args;
-  int64_t payload = 0;  // Const: integer value, or the bits of a double; Var: VarId; Load, LoadIf: BufferId; else see expr_ops.def
+  int64_t payload =
+      0;  // Const: integer value, or the bits of a double; Var: VarId; Load, LoadIf: BufferId; else see expr_ops.def
   bool operator==(const ExprNode&) const = default;
 };
 
@@ -87,12 +88,12 @@ enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Barrier, 
 struct Stmt {
   StmtKind kind = StmtKind::Comment;
   LoopKind loop = LoopKind::Serial;
-  uint8_t axis = 0;        // Grid, Lane: 0 x, 1 y, 2 z
-  VarId var;               // For, Let
-  BufferId buffer;         // Alloc, Store, AtomicAdd
-  ExprId index;            // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent
-  ExprId value;            // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread
-  std::vector<Stmt> body;  // For, If
+  uint8_t axis = 0;         // Grid, Lane: 0 x, 1 y, 2 z
+  VarId var;                // For, Let
+  BufferId buffer;          // Alloc, Store, AtomicAdd
+  ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent
+  ExprId value;             // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread
+  std::vector<Stmt> body;   // For, If
   std::vector<Stmt> other;  // If: else
   std::string text;         // Comment
 };
@@ -102,7 +103,7 @@ struct Kernel {
   std::vector<std::string> comments;  // op, shapes, dtypes, node names: printed above the kernel
   std::vector<Buffer> buffers;        // arguments first, in order of the argument list, then allocations
   std::vector<Var> vars;
-  std::vector<VarId> symbols;         // i64 arguments, after the buffers in the argument list
+  std::vector<VarId> symbols;  // i64 arguments, after the buffers in the argument list
   std::vector<ExprNode> exprs;
   std::vector<Stmt> body;
 
@@ -113,7 +114,7 @@ struct Kernel {
   const ExprNode& expr(ExprId id) const { return exprs[id.raw]; }
   const Buffer& buffer(BufferId id) const { return buffers[id.raw]; }
   const Var& var(VarId id) const { return vars[id.raw]; }
-  size_t argument_count() const;   // buffers with space Global
+  size_t argument_count() const;  // buffers with space Global
   bool constant_int(ExprId, int64_t* value) const;
 
  private:
@@ -129,9 +130,9 @@ struct Launch {
   bool on_device() const { return grid[0].valid() || lanes[0].valid(); }
 };
 Launch launch_of(const Kernel&);
-int64_t lane_count(const Kernel&);                                           // lanes of a group
+int64_t lane_count(const Kernel&);                                             // lanes of a group
 int64_t evaluate(const Kernel&, ExprId, const std::vector<int64_t>& symbols);  // an i64 expression over symbols
-double const_double(const ExprNode&);                                        // value of a Const of any type
+double const_double(const ExprNode&);                                          // value of a Const of any type
 uint64_t shared_bytes(const Kernel&);
 
 inline bool is_index_type(DType t) { return t == DType::I64 || t == DType::I32; }  // of indices, extents and loop variables

@@ -43,8 +43,8 @@ Expr log_of(Expr x) {
   Expr e = (bits(y) - 0x3F3504F3) >> 23;
   Expr m = from_bits(bits(y) - (e << 23)) - 1.0;
   Expr exponent = cast_to(e, DType::F32) - select(tiny, splat(x, 23.0), splat(x, 0.0));
-  Expr p = polynomial(m, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
-                          -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  Expr p = polynomial(m, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+                          2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
   Expr square = m * m;
   Expr r = fma(exponent, splat(x, -2.12194440e-4), p * m * square);
   r = fma(square, splat(x, -0.5), r) + m;
@@ -65,8 +65,8 @@ Expr erf_of(Expr x) {
   Expr c = max(min(x, lit(x, 4.0)), lit(x, -4.0)), x2 = c * c;
   Expr p = polynomial(x2, {-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05,
                            -7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02});
-  Expr q = polynomial(x2, {-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03,
-                           -1.42647390514189e-02});
+  Expr q = polynomial(
+      x2, {-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02});
   return c * p / q;
 }
 
@@ -97,7 +97,8 @@ Expr sin_polynomial(Expr r) {
 
 Expr cos_polynomial(Expr r) {
   Expr s = r * r;
-  return fma(polynomial(s, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2}) * s, s, fma(s, splat(r, -0.5), splat(r, 1.0)));
+  return fma(polynomial(s, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2}) * s, s,
+             fma(s, splat(r, -0.5), splat(r, 1.0)));
 }
 
 Expr sin_of(Expr x) {
@@ -126,8 +127,18 @@ Expr pow_of(Expr a, Expr b) {
 
 bool has_definition(ExprOp op) {
   switch (op) {
-    case ExprOp::Exp: case ExprOp::Log: case ExprOp::Tanh: case ExprOp::Erf: case ExprOp::Expm1: case ExprOp::Log1p:
-    case ExprOp::Sin: case ExprOp::Cos: case ExprOp::Tan: case ExprOp::Pow: case ExprOp::IsNan: case ExprOp::IsInf: return true;
+    case ExprOp::Exp:
+    case ExprOp::Log:
+    case ExprOp::Tanh:
+    case ExprOp::Erf:
+    case ExprOp::Expm1:
+    case ExprOp::Log1p:
+    case ExprOp::Sin:
+    case ExprOp::Cos:
+    case ExprOp::Tan:
+    case ExprOp::Pow:
+    case ExprOp::IsNan:
+    case ExprOp::IsInf: return true;
     default: return false;
   }
 }

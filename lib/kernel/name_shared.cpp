@@ -148,7 +148,8 @@ class Namer {
     Rebuilder rebuild(k_, [&](ExprId id) {
       if (id.raw >= n) return ExprId();
       for (const Name& name : names_[id.raw])
-        if (covers(name.at, here)) return k_->intern({ExprOp::Var, k_->exprs[id.raw].type, {}, static_cast<int64_t>(name.var.raw)});
+        if (covers(name.at, here))
+          return k_->intern({ExprOp::Var, k_->exprs[id.raw].type, {}, static_cast<int64_t>(name.var.raw)});
       return ExprId();
     });
     // Inner blocks come after outer ones: going backwards, a statement is rewritten before it moves.

@@ -80,7 +80,8 @@ class Narrow {
   ExprId node(ExprId id, const ExprNode& e, std::array<ExprId, 3> args) {
     bool is64 = e.type.dtype == DType::I64;
     if (is64 && e.op == ExprOp::Const) return fits({e.payload, e.payload}) ? constant_int(k_, DType::I32, e.payload).id : id;
-    if (is64 && e.op == ExprOp::Var) return narrow_[e.payload] ? k_->intern({e.op, {DType::I32, e.type.lanes}, {}, e.payload}) : id;
+    if (is64 && e.op == ExprOp::Var)
+      return narrow_[e.payload] ? k_->intern({e.op, {DType::I32, e.type.lanes}, {}, e.payload}) : id;
     if (is64 && e.op == ExprOp::Cast && is_narrow(args[0])) return args[0];
     if (e.op == ExprOp::Cast) return cast_to({k_, args[0]}, e.type.dtype).id;
 

@@ -108,7 +108,10 @@ Interval Ranges::compute(const ExprNode& e) {
   };
   switch (e.op) {
     case ExprOp::Const: return {e.payload, e.payload};
-    case ExprOp::Broadcast: case ExprOp::Lane: case ExprOp::ReduceMax: case ExprOp::ReduceMin: return arg(0);
+    case ExprOp::Broadcast:
+    case ExprOp::Lane:
+    case ExprOp::ReduceMax:
+    case ExprOp::ReduceMin: return arg(0);
     case ExprOp::Ramp: {
       int64_t last = clamp128(__int128{e.payload} * (e.type.lanes - 1));
       return {add(arg(0).min, std::min<int64_t>(last, 0)), add(arg(0).max, std::max<int64_t>(last, 0))};
@@ -122,7 +125,8 @@ Interval Ranges::compute(const ExprNode& e) {
     case ExprOp::Div: {
       Interval a = arg(0), b = arg(1);
       if (a.min < 0 || b.min < 0) return {};
-      return {b.max == I::kMax || b.min == 0 ? 0 : a.min / b.max, a.max == I::kMax ? I::kMax : a.max / std::max<int64_t>(b.min, 1)};
+      return {b.max == I::kMax || b.min == 0 ? 0 : a.min / b.max,
+              a.max == I::kMax ? I::kMax : a.max / std::max<int64_t>(b.min, 1)};
     }
     case ExprOp::Mod: {
       Interval a = arg(0), b = arg(1);

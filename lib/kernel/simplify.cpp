@@ -105,7 +105,8 @@ class Sink {
     };
     for (Stmt& s : *stmts) {
       bool single = s.kind == StmtKind::Let && uses_[s.var.raw] == 1 && reads_mutable(*k_, k_->expr(s.value));
-      bool simple = s.kind == StmtKind::Store || s.kind == StmtKind::Let || s.kind == StmtKind::AtomicAdd || s.kind == StmtKind::If;
+      bool simple =
+          s.kind == StmtKind::Store || s.kind == StmtKind::Let || s.kind == StmtKind::AtomicAdd || s.kind == StmtKind::If;
       if (!pending.empty() && simple) {
         taken_.clear(), rebuild.forget();
         ExprId index = rebuild(s.index), value = rebuild(s.value);

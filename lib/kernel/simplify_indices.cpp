@@ -113,10 +113,13 @@ class Indices {
     Interval range = ranges_.of(id);
     if (range.min == range.max && e.op != ExprOp::Var) return constant_int(k_, DType::I64, range.min).id;
     switch (e.op) {
-      case ExprOp::Div: case ExprOp::Mod: return divide(id, e);
-      case ExprOp::Add: case ExprOp::Sub: return build(sum_of(id), id);
+      case ExprOp::Div:
+      case ExprOp::Mod: return divide(id, e);
+      case ExprOp::Add:
+      case ExprOp::Sub: return build(sum_of(id), id);
       case ExprOp::Mul: return product(id, e);
-      case ExprOp::Min: case ExprOp::Max: {
+      case ExprOp::Min:
+      case ExprOp::Max: {
         Interval a = ranges_.of(e.args[0]), b = ranges_.of(e.args[1]);
         if (a.max <= b.min) return e.args[e.op == ExprOp::Min ? 0 : 1];
         if (b.max <= a.min) return e.args[e.op == ExprOp::Min ? 1 : 0];
@@ -130,7 +133,7 @@ class Indices {
     Interval a = ranges_.of(e.args[0]), b = ranges_.of(e.args[1]);
     if (a.empty() || b.empty()) return id;
     auto known = [&](bool v) { return constant_int(k_, DType::Bool, v).id; };
-    bool below = a.max < b.min, above = a.min > b.max;
+    bool below = a.max<b.min, above = a.min> b.max;
     if (e.op == ExprOp::Lt && (below || a.min >= b.max)) return known(below);
     if (e.op == ExprOp::Le && (a.max <= b.min || above)) return known(a.max <= b.min);
     if ((e.op == ExprOp::Eq || e.op == ExprOp::Ne) && (below || above)) return known(e.op == ExprOp::Ne);
@@ -162,7 +165,8 @@ class Indices {
       else if (open && (e.op == ExprOp::Add || e.op == ExprOp::Sub)) {
         work.push_back({e.args[1], e.op == ExprOp::Add ? factor : -factor});
         work.push_back({e.args[0], factor});
-      } else if (open && e.op == ExprOp::Mul && k_->constant_int(e.args[1], &c) && small(c) && small(factor)) work.push_back({e.args[0], factor * c});
+      } else if (open && e.op == ExprOp::Mul && k_->constant_int(e.args[1], &c) && small(c) && small(factor))
+        work.push_back({e.args[0], factor * c});
       else sum.terms[id.raw] += factor;
     }
     return sum;
@@ -179,7 +183,9 @@ class Indices {
   Expr assemble(const Sum& sum) {
     Expr total = constant_int(k_, DType::I64, 0);
     for (auto [id, factor] : sum.terms)
-      if (factor != 0) total = factor < 0 && total.node().op != ExprOp::Const ? total - expr(ExprId(id)) * -factor : total + expr(ExprId(id)) * factor;
+      if (factor != 0)
+        total = factor < 0 && total.node().op != ExprOp::Const ? total - expr(ExprId(id)) * -factor
+                                                               : total + expr(ExprId(id)) * factor;
     return sum.constant < 0 && total.node().op != ExprOp::Const ? total - -sum.constant : total + sum.constant;
   }
 
@@ -188,7 +194,8 @@ class Indices {
     int64_t c = 0, inner = 0;
     if (!k_->constant_int(e.args[1], &c) || c <= 0 || ranges_.of(e.args[0]).min < 0) return id;
     const ExprNode x = k_->expr(e.args[0]);
-    if (x.op == ExprOp::Div && e.op == ExprOp::Div && k_->constant_int(x.args[1], &inner) && small(inner) && small(c) && ranges_.of(x.args[0]).min >= 0)
+    if (x.op == ExprOp::Div && e.op == ExprOp::Div && k_->constant_int(x.args[1], &inner) && small(inner) && small(c) &&
+        ranges_.of(x.args[0]).min >= 0)
       return improve((expr(x.args[0]) / (inner * c)).id);
     if (x.op == ExprOp::Mod && k_->constant_int(x.args[1], &inner) && inner % c == 0 && ranges_.of(x.args[0]).min >= 0)
       return e.op == ExprOp::Mod ? improve((expr(x.args[0]) % c).id) : id;

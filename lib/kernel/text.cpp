@@ -21,9 +21,11 @@ class Text {
     constexpr const char* kAccess[] = {"in", "out", "inout"};
     for (size_t i = 0; i < k_.argument_count(); ++i) {
       const Buffer& b = k_.buffers[i];
-      out_ += (i ? ", " : "") + std::string(kAccess[static_cast<int>(b.access)]) + " " + b.name + ": " + type_text(b.type) + "[" + expr(b.extent) + "]";
+      out_ += (i ? ", " : "") + std::string(kAccess[static_cast<int>(b.access)]) + " " + b.name + ": " + type_text(b.type) + "[" +
+              expr(b.extent) + "]";
     }
-    for (VarId v : k_.symbols) out_ += ", " + k_.var(v).name + ": " + std::to_string(k_.var(v).min) + ".." + std::to_string(k_.var(v).max);
+    for (VarId v : k_.symbols)
+      out_ += ", " + k_.var(v).name + ": " + std::to_string(k_.var(v).min) + ".." + std::to_string(k_.var(v).max);
     out_ += ") {\n";
     block(k_.body, 1);
     return out_ + "}\n";
@@ -35,7 +37,8 @@ class Text {
     const ExprNode& e = k_.expr(id);
     switch (e.op) {
       case ExprOp::Const: {
-        if (!is_float(e.type.dtype)) return std::to_string(e.payload) + (e.type.dtype == DType::I64 ? "" : std::string(rlxc::name(e.type.dtype)));
+        if (!is_float(e.type.dtype))
+          return std::to_string(e.payload) + (e.type.dtype == DType::I64 ? "" : std::string(rlxc::name(e.type.dtype)));
         char text[40];
         snprintf(text, sizeof text, "%.17g", const_double(e));
         return text + std::string(rlxc::name(e.type.dtype));
@@ -60,7 +63,8 @@ class Text {
         case StmtKind::For: {
           std::string kind = kLoops[static_cast<int>(s.loop)];
           if (s.loop == LoopKind::Grid || s.loop == LoopKind::Lane) kind += std::string(".") + "xyz"[s.axis % 3];
-          line(depth, kind + " " + k_.var(s.var).name + " < " + expr(s.index) + (s.value.valid() ? " grain " + expr(s.value) : "") + " {");
+          line(depth, kind + " " + k_.var(s.var).name + " < " + expr(s.index) +
+                          (s.value.valid() ? " grain " + expr(s.value) : "") + " {");
           block(s.body, depth + 1);
           line(depth, "}");
           break;
@@ -77,11 +81,14 @@ class Text {
         case StmtKind::Let: line(depth, k_.var(s.var).name + " = " + expr(s.value)); break;
         case StmtKind::Alloc: {
           const Buffer& b = k_.buffer(s.buffer);
-          line(depth, std::string(b.space == Space::Shared ? "shared " : "register ") + b.name + ": " + type_text(b.type) + "[" + expr(b.extent) + "]");
+          line(depth, std::string(b.space == Space::Shared ? "shared " : "register ") + b.name + ": " + type_text(b.type) + "[" +
+                          expr(b.extent) + "]");
           break;
         }
         case StmtKind::Store: line(depth, k_.buffer(s.buffer).name + "[" + expr(s.index) + "] = " + expr(s.value)); break;
-        case StmtKind::AtomicAdd: line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value)); break;
+        case StmtKind::AtomicAdd:
+          line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value));
+          break;
         case StmtKind::Barrier: line(depth, "barrier"); break;
         case StmtKind::Comment: line(depth, "// " + s.text); break;
       }

@@ -41,7 +41,8 @@ double float_op(ExprOp op, DType t, double a, double b, double c) {
     case ExprOp::Mod: return std::fmod(a, b);
     case ExprOp::Min: return a < b || a != a ? a : b;
     case ExprOp::Max: return a > b || a != a ? a : b;
-    case ExprOp::Fma: return t == DType::F32 ? std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)) : std::fma(a, b, c);
+    case ExprOp::Fma:
+      return t == DType::F32 ? std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)) : std::fma(a, b, c);
     case ExprOp::Exp: return std::exp(a);
     case ExprOp::Expm1: return std::expm1(a);
     case ExprOp::Log: return std::log(a);
@@ -120,7 +121,8 @@ Value convert(DType to, DType from, Value v) {
     return from_int(to == DType::U64 ? static_cast<int64_t>(static_cast<uint64_t>(v.f)) : static_cast<int64_t>(v.f));
   }
   if (!is_float(to)) return from_int(wrap_int(to, v.i));
-  if (to == DType::F64) return from_float(from == DType::U64 ? static_cast<double>(static_cast<uint64_t>(v.i)) : static_cast<double>(v.i));
+  if (to == DType::F64)
+    return from_float(from == DType::U64 ? static_cast<double>(static_cast<uint64_t>(v.i)) : static_cast<double>(v.i));
   return from_float(round_to(to, from == DType::U64 ? static_cast<float>(static_cast<uint64_t>(v.i)) : static_cast<float>(v.i)));
 }
 

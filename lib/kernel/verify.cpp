@@ -42,7 +42,9 @@ class Verifier {
 
   void expression(uint32_t id) {
     const ExprNode& e = k_.exprs[id];
-    auto bad = [&](const std::string& what) { wrong("expression " + std::to_string(id) + " (" + std::string(name(e.op)) + "): " + what); };
+    auto bad = [&](const std::string& what) {
+      wrong("expression " + std::to_string(id) + " (" + std::string(name(e.op)) + "): " + what);
+    };
     if (e.type.lanes == 0 || (e.type.lanes & (e.type.lanes - 1))) return bad("lanes are not a power of two");
     if (!is_value_type(e.type.dtype)) return bad("no values of type " + std::string(rlxc::name(e.type.dtype)));
     int n = operand_count(e.op);
@@ -51,7 +53,8 @@ class Verifier {
     auto type = [&](int a) { return k_.expr(e.args[a]).type; };
     switch (type_rule(e.op)) {
       case TypeRule::Leaf:
-        if (e.op == ExprOp::Var && (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.vars.size() || k_.vars[e.payload].type != e.type))
+        if (e.op == ExprOp::Var &&
+            (e.payload < 0 || static_cast<size_t>(e.payload) >= k_.vars.size() || k_.vars[e.payload].type != e.type))
           bad("no such variable, or not of that type");
         break;
       case TypeRule::Memory: {
@@ -59,7 +62,8 @@ class Verifier {
         const Buffer& b = k_.buffers[e.payload];
         if (!is_index_type(type(0).dtype) || (type(0).lanes != 1 && type(0).lanes != e.type.lanes)) bad("index is no integer");
         if (b.type.dtype != e.type.dtype || e.type.lanes % b.type.lanes) bad("type differs from that of buffer " + b.name);
-        if (e.op == ExprOp::LoadIf && (type(1) != Type(DType::Bool) || type(2) != e.type)) bad("condition or value of another type");
+        if (e.op == ExprOp::LoadIf && (type(1) != Type(DType::Bool) || type(2) != e.type))
+          bad("condition or value of another type");
         break;
       }
       case TypeRule::Shape:
@@ -126,7 +130,8 @@ class Verifier {
     for (ExprId id : nodes_below(k_, {root})) {
       const ExprNode& e = k_.expr(id);
       if (e.op == ExprOp::Var) {
-        if (!in_scope_[e.payload] && reported_.insert(static_cast<uint32_t>(e.payload)).second) wrong("variable " + k_.vars[e.payload].name + " is used out of scope");
+        if (!in_scope_[e.payload] && reported_.insert(static_cast<uint32_t>(e.payload)).second)
+          wrong("variable " + k_.vars[e.payload].name + " is used out of scope");
         found = found || varying_[e.payload];
       }
       if (e.op == ExprOp::ShuffleXor) found = true;
@@ -142,8 +147,10 @@ class Verifier {
   void bounds(const Buffer& b, ExprId index, int lanes, const char* what) {
     Interval at = ranges_.of(index), extent = ranges_.of(b.extent);
     if (at.empty()) return;
-    if (at.max < 0 || (extent.max != Interval::kMax && at.min != Interval::kMin && at.min + (lanes / b.type.lanes - 1) * (k_.expr(index).type.lanes == 1) >= extent.max && extent.max > 0))
-      wrong(what + b.name + " out of bounds: index " + std::to_string(at.min) + " or more, " + std::to_string(extent.max) + " elements");
+    if (at.max < 0 || (extent.max != Interval::kMax && at.min != Interval::kMin &&
+                       at.min + (lanes / b.type.lanes - 1) * (k_.expr(index).type.lanes == 1) >= extent.max && extent.max > 0))
+      wrong(what + b.name + " out of bounds: index " + std::to_string(at.min) + " or more, " + std::to_string(extent.max) +
+            " elements");
   }
 
   void block(const std::vector<Stmt>& body, Control c) {
@@ -167,10 +174,12 @@ class Verifier {
         if (!c.uniform) wrong("a barrier that not all lanes of a group reach");
         return;
       case StmtKind::Alloc:
-        if (k_.buffer(s.buffer).space == Space::Shared && !launch_) wrong("shared buffer " + k_.buffer(s.buffer).name + " outside a group of lanes");
+        if (k_.buffer(s.buffer).space == Space::Shared && !launch_)
+          wrong("shared buffer " + k_.buffer(s.buffer).name + " outside a group of lanes");
         return;
       case StmtKind::Let: {
-        if (k_.var(s.var).type != k_.expr(s.value).type) wrong("variable " + k_.var(s.var).name + " has another type than its value");
+        if (k_.var(s.var).type != k_.expr(s.value).type)
+          wrong("variable " + k_.var(s.var).name + " has another type than its value");
         if (in_scope_[s.var.raw]) wrong("variable " + k_.var(s.var).name + " is defined twice");
         if (!c.uniform)
           for (ExprId e : nodes_below(k_, {s.value}))
@@ -180,14 +189,17 @@ class Verifier {
         defined->push_back(s.var);
         return;
       }
-      case StmtKind::Store: case StmtKind::AtomicAdd: {
+      case StmtKind::Store:
+      case StmtKind::AtomicAdd: {
         const Buffer& b = k_.buffer(s.buffer);
         Type t = k_.expr(s.value).type;
         if (b.space == Space::Global && b.access == Access::Read) wrong("store to input " + b.name);
-        if (t.dtype != b.type.dtype || t.lanes % b.type.lanes) wrong("store of " + std::string(rlxc::name(t.dtype)) + " to " + b.name);
+        if (t.dtype != b.type.dtype || t.lanes % b.type.lanes)
+          wrong("store of " + std::string(rlxc::name(t.dtype)) + " to " + b.name);
         if (!is_index(s.index)) wrong("index into " + b.name + " is no integer");
         else bounds(b, s.index, t.lanes, "store to ");
-        if (s.kind == StmtKind::AtomicAdd && (t.lanes != 1 || b.space == Space::Register)) wrong("atomic add of a vector or to registers");
+        if (s.kind == StmtKind::AtomicAdd && (t.lanes != 1 || b.space == Space::Register))
+          wrong("atomic add of a vector or to registers");
         return;
       }
       case StmtKind::If:
@@ -201,10 +213,12 @@ class Verifier {
         return;
       case StmtKind::For: {
         const std::string& i = k_.var(s.var).name;
-        if (!is_index(s.index) || k_.expr(s.index).type != k_.var(s.var).type) return wrong("extent of loop " + i + " is of another type");
+        if (!is_index(s.index) || k_.expr(s.index).type != k_.var(s.var).type)
+          return wrong("extent of loop " + i + " is of another type");
         int64_t n = 0;
         if (launch && !c.nest) wrong("grid or lane loop " + i + " is not part of the launch nest");
-        if (s.loop == LoopKind::Lane && (!k_.constant_int(s.index, &n) || n < 1)) wrong("lane loop " + i + " has no constant extent");
+        if (s.loop == LoopKind::Lane && (!k_.constant_int(s.index, &n) || n < 1))
+          wrong("lane loop " + i + " has no constant extent");
         if (s.loop == LoopKind::Parallel && (!c.top || launch_)) wrong("parallel loop " + i + " is not at the top level");
         ranges_.open();
         ranges_.bind_loop(s);

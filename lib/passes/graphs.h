@@ -10,8 +10,8 @@ namespace rlxc {
 std::vector<GraphId> graphs_in_use(const Module&);
 size_t live_nodes(const Module&);  // of these graphs
 
-// Renumbers the nodes of graphs that have lost a third, so that the rest lie close together and are walked faster. Ids from before
-// are invalid. O(nodes).
+// Renumbers the nodes of graphs that have lost a third, so that the rest lie close together and are walked faster. Ids from
+// before are invalid. O(nodes).
 void compact_sparse(Module&);
 
 // Where the operands of a node with bodies end that are not captures: operands from there on are captured values, and

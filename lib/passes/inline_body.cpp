@@ -4,7 +4,8 @@
 
 namespace rlxc {
 
-std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs, std::vector<NodeId>* made) {
+std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs,
+                                 std::vector<NodeId>* made) {
   std::vector<ValueId> map(body.value_capacity());
   for (size_t i = 0; i < body.inputs().size(); ++i) map[body.result(body.inputs()[i]).raw] = inputs[i];
   std::vector<NodeId> order;

@@ -10,6 +10,7 @@ namespace rlxc {
 // The nodes of `body` are remade in `g` before `before`, reading `inputs` for the body's inputs; names and provenance are kept,
 // inner bodies move along, and `body` is left empty. Returns what the body's outputs are in `g`. `made`, if given, receives the
 // new nodes. O(nodes of the body).
-std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs, std::vector<NodeId>* made = nullptr);
+std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs,
+                                 std::vector<NodeId>* made = nullptr);
 
 }  // namespace rlxc

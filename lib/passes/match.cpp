@@ -136,7 +136,9 @@ Product product(const Graph& g, ValueId root, ValueId stop) {
   return p;
 }
 
-bool near(const Graph& g, ValueId v, double c, double want) { return std::abs(c - want) <= std::abs(want) * tolerance(g.dtype(v)); }
+bool near(const Graph& g, ValueId v, double c, double want) {
+  return std::abs(c - want) <= std::abs(want) * tolerance(g.dtype(v));
+}
 
 bool is_float(const Graph& g, ValueId v) { return rlxc::is_float(g.dtype(v)); }
 bool same_dims(const Graph& g, ValueId a, ValueId b) { return std::ranges::equal(g.dims(a), g.dims(b)); }
@@ -232,7 +234,8 @@ Decision fused(const Graph& g, std::string_view pattern, NodeId root, std::span<
   return d;
 }
 
-Decision declined(const Graph& g, std::string_view pattern, NodeId root, std::string_view reason, std::string detail, std::string hint) {
+Decision declined(const Graph& g, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
+                  std::string hint) {
   Decision d;
   d.pattern = pattern;
   d.reason = reason;

@@ -77,7 +77,8 @@ bool per_channel(const Graph&, ValueId v, ValueId y);
 
 // Decisions. `members` are labelled before the rewrite erases them; launches saved = members - 1 unless given.
 Decision fused(const Graph&, std::string_view pattern, NodeId root, std::span<const NodeId> members, int64_t bytes_saved = 0);
-Decision declined(const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail, std::string hint = {});
+Decision declined(const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
+                  std::string hint = {});
 
 // Calls f(graph) for every graph of the module, bodies included.
 template <class F>

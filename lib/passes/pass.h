@@ -1,7 +1,7 @@
 // What a pass is: a function from a module to "changed?" and counts. It is idempotent: run again at once, it changes nothing. It
 // reads its options from the context, records every decision (fused, or why not) where it is taken, and does not log, read the
-// environment or abort. Each pass recurses into sub-graphs where that preserves the meaning. The runner (runner.h) times, verifies
-// and dumps.
+// environment or abort. Each pass recurses into sub-graphs where that preserves the meaning. The runner (runner.h) times,
+// verifies and dumps.
 #pragma once
 #include <bitset>
 #include <optional>
@@ -23,8 +23,8 @@ enum class FusionPolicy : uint8_t { Fusable, Direct };
 // What the target can do, as far as passes need to know. Filled from the target's capability row.
 struct TargetTraits {
   std::string name = "cpu";
-  std::bitset<kOpCount> native;              // op kinds with a kernel; the others must be decomposed
-  std::bitset<kOpCount> epilogues;           // activations that a matmul or convolution kernel can end with
+  std::bitset<kOpCount> native;     // op kinds with a kernel; the others must be decomposed
+  std::bitset<kOpCount> epilogues;  // activations that a matmul or convolution kernel can end with
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   double launch_ns = 50, memory_gbps = 50, peak_gflops = 200;  // of the cost decision
   TargetTraits() { native.set(), epilogues.set(); }
@@ -32,13 +32,13 @@ struct TargetTraits {
 
 // A fusion that was made, or was looked at and declined. `reason` is a stable code ("fused", "multi_consumer", ...).
 struct Decision {
-  std::string pattern;    // "matmul_bias_act", "attention", ...
+  std::string pattern;  // "matmul_bias_act", "attention", ...
   std::string reason;
-  std::string node;       // label of the node that the decision is about
+  std::string node;  // label of the node that the decision is about
   GraphId graph;
   std::vector<std::string> members;  // labels of the nodes that were merged
-  std::string detail;     // numbers and names behind the reason
-  std::string hint;       // what the author of the model could do
+  std::string detail;                // numbers and names behind the reason
+  std::string hint;                  // what the author of the model could do
   bool fused = false;
   int64_t launches_saved = 0;
   int64_t bytes_saved = 0;  // traffic to memory; 0 when sizes are symbolic
@@ -49,7 +49,7 @@ struct PrecisionNote {
   std::string value, from, to, reason;
 };
 
-struct PrecisionClassMap {      // of --precision custom:FILE: class or op name -> dtype
+struct PrecisionClassMap {  // of --precision custom:FILE: class or op name -> dtype
   std::vector<std::pair<std::string, DType>> rules;
 };
 
@@ -67,8 +67,8 @@ struct PassOptions {
   PrecisionPolicy precision = PrecisionPolicy::F32;
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
-  uint64_t fold_max_bytes = 1 << 16;         // a folded result may not be larger
-  bool fast_math = false;                     // rewrites that are not exact in IEEE arithmetic
+  uint64_t fold_max_bytes = 1 << 16;  // a folded result may not be larger
+  bool fast_math = false;             // rewrites that are not exact in IEEE arithmetic
 };
 
 struct PassContext {
@@ -87,13 +87,13 @@ struct PassResult {
 using PassFn = PassResult (*)(Module&, PassContext&);
 
 struct PassInfo {
-  std::string_view name;      // "fuse_matmul_bias_act"
-  std::string_view group;     // "simplify", "recognise", "fuse", "precision", "quantise", "lower", "legalise"
+  std::string_view name;   // "fuse_matmul_bias_act"
+  std::string_view group;  // "simplify", "recognise", "fuse", "precision", "quantise", "lower", "legalise"
   PassFn run;
   std::string_view doc;
 };
 
-const std::vector<PassInfo>& all_passes();        // in a fixed order, from passes.def
+const std::vector<PassInfo>& all_passes();  // in a fixed order, from passes.def
 const PassInfo* find_pass(std::string_view name);
 
 }  // namespace rlxc

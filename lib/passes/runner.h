@@ -37,7 +37,7 @@ struct RunnerReport {
   int64_t executed = 0;
   bool stopped = false;  // `stop_after` was reached: later runs do nothing
   bool changed = false;
-  uint64_t version = 0;  // counts the passes that changed something
+  uint64_t version = 0;                             // counts the passes that changed something
   std::map<std::string_view, uint64_t> up_to_date;  // pass -> version that it left behind
   std::shared_ptr<ResultCheck> check;               // of verify_each
 };
@@ -47,6 +47,7 @@ struct RunnerReport {
 bool run_passes(Module&, std::span<const PassInfo* const>, PassContext&, const RunnerOptions&, RunnerReport*);
 
 // Repeats the list until a round changes nothing, at most `max_rounds` times.
-bool run_to_fixed_point(Module&, std::span<const PassInfo* const>, int max_rounds, PassContext&, const RunnerOptions&, RunnerReport*);
+bool run_to_fixed_point(Module&, std::span<const PassInfo* const>, int max_rounds, PassContext&, const RunnerOptions&,
+                        RunnerReport*);
 
 }  // namespace rlxc

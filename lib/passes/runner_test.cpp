@@ -46,7 +46,9 @@ struct Fixture {
 TEST_CASE("the runner records each pass and dumps after it") {
   Fixture f;
   std::string dumped;
-  f.options.dump = [&](std::string_view name, bool changed, const Module&) { dumped += std::string(name) + (changed ? "! " : " "); };
+  f.options.dump = [&](std::string_view name, bool changed, const Module&) {
+    dumped += std::string(name) + (changed ? "! " : " ");
+  };
   CHECK(f());
   CHECK(dumped == "common_subexpression_elimination! dead_code_elimination ");
   CHECK(f.report.passes.size() == 2);
@@ -110,7 +112,8 @@ TEST_CASE("a fixed point ends when every pass has seen what the others left") {
 TEST_CASE("random graphs are valid, and equal seeds give equal graphs") {
   size_t with_bodies = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const auto a = random_graph({.seed = seed, .symbolic = seed % 2 == 0}), b = random_graph({.seed = seed, .symbolic = seed % 2 == 0});
+    const auto a = random_graph({.seed = seed, .symbolic = seed % 2 == 0}),
+               b = random_graph({.seed = seed, .symbolic = seed % 2 == 0});
     Diagnostics d;
     CHECK_MESSAGE(verify(*a, d), d.text());
     CHECK(ops(a->main()) == ops(b->main()));

@@ -9,8 +9,8 @@
 namespace rlxc::report {
 
 struct ReportContext {
-  std::string input_name;    // base name of the input file
-  std::string input_sha256;  // 64 hex digits; empty if the bytes were not hashed
+  std::string input_name;      // base name of the input file
+  std::string input_sha256;    // 64 hex digits; empty if the bytes were not hashed
   bool input_sampled = false;  // the hash is of the size (8 bytes, little-endian), the first and the last MiB of a large file
   std::string target;
   std::string version;  // of the tool

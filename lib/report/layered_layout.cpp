@@ -127,8 +127,8 @@ class Arranger {
     }
   }
 
-  // Rows of a deep graph drift sideways, each a little beside the last. Shifting whole rows by the mean of the centres around them
-  // takes the drift out and leaves the shape of each place as it is.
+  // Rows of a deep graph drift sideways, each a little beside the last. Shifting whole rows by the mean of the centres around
+  // them takes the drift out and leaves the shape of each place as it is.
   void straighten() {
     std::vector<double> sum(rows_.size() + 1);
     for (size_t l = 0; l < rows_.size(); ++l) {

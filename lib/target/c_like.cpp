@@ -39,7 +39,8 @@ std::string CLike::literal(const ExprNode& e) const {
   DType t = e.type.dtype;
   if (t == DType::Bool) return e.payload ? "true" : "false";
   if (!is_float(t)) {
-    if (t == DType::U64 || t == DType::U32) return std::to_string(static_cast<uint64_t>(e.payload)) + (t == DType::U64 ? "ull" : "u");
+    if (t == DType::U64 || t == DType::U32)
+      return std::to_string(static_cast<uint64_t>(e.payload)) + (t == DType::U64 ? "ull" : "u");
     if (e.payload == INT64_MIN) return "(-9223372036854775807 - 1)";
     if (t == DType::I32 && e.payload == INT32_MIN) return "(-2147483647 - 1)";
     return std::to_string(e.payload);
@@ -58,9 +59,16 @@ std::string CLike::literal(const ExprNode& e) const {
 bool CLike::infix(ExprOp op, Type t) const {
   switch (op) {
     case ExprOp::Div: return is_float(t.dtype);
-    case ExprOp::Add: case ExprOp::Sub: case ExprOp::Mul: case ExprOp::And: case ExprOp::Or: case ExprOp::Xor:
-      return t.lanes > 1 || rlxc::bits(t.dtype) >= 32 || t.dtype == DType::Bool;
-    case ExprOp::Lt: case ExprOp::Le: case ExprOp::Eq: case ExprOp::Ne: return true;
+    case ExprOp::Add:
+    case ExprOp::Sub:
+    case ExprOp::Mul:
+    case ExprOp::And:
+    case ExprOp::Or:
+    case ExprOp::Xor: return t.lanes > 1 || rlxc::bits(t.dtype) >= 32 || t.dtype == DType::Bool;
+    case ExprOp::Lt:
+    case ExprOp::Le:
+    case ExprOp::Eq:
+    case ExprOp::Ne: return true;
     default: return false;
   }
 }

@@ -38,10 +38,10 @@ class CLike {
  public:
   virtual ~CLike() = default;
 
-  virtual std::string_view prelude() const { return ""; }         // opens every source file
-  virtual std::string type(Type, Helpers&) const = 0;              // of a value
-  virtual std::string element(DType, Helpers&) const = 0;          // as it lies in memory
-  virtual std::string literal(const ExprNode&) const;              // of a scalar constant
+  virtual std::string_view prelude() const { return ""; }  // opens every source file
+  virtual std::string type(Type, Helpers&) const = 0;      // of a value
+  virtual std::string element(DType, Helpers&) const = 0;  // as it lies in memory
+  virtual std::string literal(const ExprNode&) const;      // of a scalar constant
 
   // Operators written between their operands; everything else is a call of function().
   virtual bool infix(ExprOp, Type operand) const;
@@ -49,8 +49,10 @@ class CLike {
   virtual std::string function(ExprOp, Type operand, Helpers&) const = 0;
   virtual std::string cast(Type to, Type from, const std::string& value, Helpers&) const = 0;
   virtual std::string bitcast(Type to, Type from, const std::string& value, Helpers&) const = 0;
-  virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b, Helpers&) const;
-  virtual std::string load_if(const std::string& load, const std::string& condition, const std::string& otherwise, Helpers&) const;
+  virtual std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b,
+                             Helpers&) const;
+  virtual std::string load_if(const std::string& load, const std::string& condition, const std::string& otherwise,
+                              Helpers&) const;
   virtual std::string broadcast(Type, const std::string& scalar, Helpers&) const = 0;
   virtual std::string ramp(Type, const std::string& base, int64_t stride, Helpers&) const = 0;
   virtual std::string lane(const std::string& vector, int n) const = 0;
@@ -69,7 +71,7 @@ class CLike {
   virtual std::string launch_index(kernel::LoopKind, int /*axis*/) const { return "0"; }  // number of the group or lane
   virtual std::string close(const Kernel&) const { return "}\n"; }
   virtual std::string_view shared_qualifier() const { return ""; }
-  virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;     // declaration, at the top of the kernel
+  virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;  // declaration, at the top of the kernel
   // An array; or, where the extent is 1, a variable, with its first value if that is known.
   virtual std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const;
   virtual std::string_view barrier() const { return ""; }

@@ -23,7 +23,8 @@ std::string scalar_type(DType t) {
   switch (t) {
     case DType::F32: return "float";
     case DType::F64: return "double";
-    case DType::F16: case DType::BF16: return "uint16_t";
+    case DType::F16:
+    case DType::BF16: return "uint16_t";
     case DType::Bool: return "bool";
     default: {
       std::string s(rlxc::name(t));
@@ -45,16 +46,18 @@ class Cpu : public CLike {
     std::string name = suffix(t);
     if (h.needs(name)) {
       int size = rlxc::bits(t.dtype) / 8;
-      h.add(expand("typedef $T $V __attribute__((vector_size($S)));\n"
-                   "typedef $T $V_u __attribute__((vector_size($S), aligned($A), may_alias));\n",
-                   {{"T", scalar_type(t.dtype)}, {"V", name}, {"S", std::to_string(size * t.lanes)}, {"A", std::to_string(size)}}));
+      h.add(
+          expand("typedef $T $V __attribute__((vector_size($S)));\n"
+                 "typedef $T $V_u __attribute__((vector_size($S), aligned($A), may_alias));\n",
+                 {{"T", scalar_type(t.dtype)}, {"V", name}, {"S", std::to_string(size * t.lanes)}, {"A", std::to_string(size)}}));
     }
     return name;
   }
 
   bool infix(ExprOp op, Type t) const override {
     if (op == ExprOp::Fma) return true;
-    if (t.lanes > 1 && (op == ExprOp::Lt || op == ExprOp::Le || op == ExprOp::Eq || op == ExprOp::Ne)) return rlxc::bits(t.dtype) == 32;
+    if (t.lanes > 1 && (op == ExprOp::Lt || op == ExprOp::Le || op == ExprOp::Eq || op == ExprOp::Ne))
+      return rlxc::bits(t.dtype) == 32;
     return CLike::infix(op, t);
   }
 
@@ -75,13 +78,15 @@ class Cpu : public CLike {
     return name + "(" + value + ")";
   }
 
-  std::string select(Type t, Type condition, const std::string& c, const std::string& a, const std::string& b, Helpers& h) const override {
+  std::string select(Type t, Type condition, const std::string& c, const std::string& a, const std::string& b,
+                     Helpers& h) const override {
     if (condition.lanes == 1) return CLike::select(t, condition, c, a, b, h);
     std::string name = "rlxc_select_" + suffix(t), v = type(t, h), mask = type(condition, h);
     if (h.needs(name)) {
       DType bits = rlxc::bits(t.dtype) == 64 ? DType::I64 : rlxc::bits(t.dtype) == 16 ? DType::I16 : DType::I8;
       if (t.dtype == DType::Bool || rlxc::bits(t.dtype) == 32) bits = DType::I32;
-      std::string same = type({bits, t.lanes}, h), widened = bits == DType::I32 ? "c" : "__builtin_convertvector(c, " + same + ")";
+      std::string same = type({bits, t.lanes}, h),
+                  widened = bits == DType::I32 ? "c" : "__builtin_convertvector(c, " + same + ")";
       h.add(expand("static inline $V $F($M c, $V a, $V b) {\n  const $I m = $W;\n  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n",
                    {{"V", v}, {"F", name}, {"M", mask}, {"I", same}, {"W", widened}}));
     }
@@ -91,7 +96,9 @@ class Cpu : public CLike {
   std::string broadcast(Type t, const std::string& scalar, Helpers& h) const override {
     std::string name = "rlxc_splat_" + suffix(t), v = type(t, h);
     std::string value = t.dtype == DType::Bool ? "-(int32_t)s + (" + v + "){0}" : "s - (" + v + "){0}";
-    if (h.needs(name)) h.add(expand("static inline $V $F($T s) { return $E; }\n", {{"V", v}, {"F", name}, {"T", scalar_type(t.dtype)}, {"E", value}}));
+    if (h.needs(name))
+      h.add(expand("static inline $V $F($T s) { return $E; }\n",
+                   {{"V", v}, {"F", name}, {"T", scalar_type(t.dtype)}, {"E", value}}));
     return name + "(" + scalar + ")";
   }
 
@@ -126,9 +133,11 @@ class Cpu : public CLike {
     if (!is_float(t.dtype)) return "__atomic_fetch_add(&" + b.name + "[" + index + "], " + value + ", __ATOMIC_RELAXED);";
     std::string name = "rlxc_atomic_add_" + suffix(t);
     if (h.needs(name))
-      h.add(expand("static inline void $F($T* p, $T v) {\n  $T old, sum;\n  __atomic_load(p, &old, __ATOMIC_RELAXED);\n"
-                   "  do sum = old + v;\n  while (!__atomic_compare_exchange(p, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));\n}\n",
-                   {{"F", name}, {"T", scalar_type(t.dtype)}}));
+      h.add(
+          expand("static inline void $F($T* p, $T v) {\n  $T old, sum;\n  __atomic_load(p, &old, __ATOMIC_RELAXED);\n"
+                 "  do sum = old + v;\n  while (!__atomic_compare_exchange(p, &old, &sum, true, __ATOMIC_RELAXED, "
+                 "__ATOMIC_RELAXED));\n}\n",
+                 {{"F", name}, {"T", scalar_type(t.dtype)}}));
     return name + "(&" + b.name + "[" + index + "], " + value + ");";
   }
 
@@ -150,8 +159,10 @@ class Cpu : public CLike {
     std::string name = "rlxc_gather_" + suffix(t), v = type(t, h), index = type({DType::I64, t.lanes}, h);
     std::string minus = t.dtype == DType::Bool ? "-" : "";
     if (h.needs(name))
-      h.add(expand("static inline $V $F(const $E* p, $I at) {\n  $V r;\n  for (int i = 0; i < $N; ++i) r[i] = $Mp[at[i]];\n  return r;\n}\n",
-                   {{"V", v}, {"F", name}, {"E", element(t.dtype, h)}, {"I", index}, {"N", std::to_string(t.lanes)}, {"M", minus}}));
+      h.add(expand(
+          "static inline $V $F(const $E* p, $I at) {\n  $V r;\n  for (int i = 0; i < $N; ++i) r[i] = $Mp[at[i]];\n  return "
+          "r;\n}\n",
+          {{"V", v}, {"F", name}, {"E", element(t.dtype, h)}, {"I", index}, {"N", std::to_string(t.lanes)}, {"M", minus}}));
     return name;
   }
 };

@@ -42,9 +42,10 @@ std::string reduction(const CLike& target, ExprOp op, Type t, const std::string&
   if (op == ExprOp::ReduceMul) combine = "r[i] * r[i + w]";
   if (op == ExprOp::ReduceMax) combine = call(ExprOp::Max);
   if (op == ExprOp::ReduceMin) combine = call(ExprOp::Min);
-  return expand("static inline $T $F($V a) {\n  $T r[$N];\n  memcpy(r, &a, sizeof r);\n"
-                "  for (int w = $N / 2; w > 0; w /= 2)\n    for (int i = 0; i < w; ++i) r[i] = ($T)($C);\n  return r[0];\n}\n",
-                {{"T", target.type(s, h)}, {"F", name}, {"V", target.type(t, h)}, {"N", std::to_string(t.lanes)}, {"C", combine}});
+  return expand(
+      "static inline $T $F($V a) {\n  $T r[$N];\n  memcpy(r, &a, sizeof r);\n"
+      "  for (int w = $N / 2; w > 0; w /= 2)\n    for (int i = 0; i < w; ++i) r[i] = ($T)($C);\n  return r[0];\n}\n",
+      {{"T", target.type(s, h)}, {"F", name}, {"V", target.type(t, h)}, {"N", std::to_string(t.lanes)}, {"C", combine}});
 }
 
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
@@ -61,10 +62,14 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
   };
   bool bools = t.dtype == DType::Bool;
   switch (op) {
-    case ExprOp::ReduceAdd: case ExprOp::ReduceMul: case ExprOp::ReduceMax: case ExprOp::ReduceMin:
-      h.add(reduction(target, op, t, name, h));
-      return name;
-    case ExprOp::Lt: case ExprOp::Le: case ExprOp::Eq: case ExprOp::Ne: {
+    case ExprOp::ReduceAdd:
+    case ExprOp::ReduceMul:
+    case ExprOp::ReduceMax:
+    case ExprOp::ReduceMin: h.add(reduction(target, op, t, name, h)); return name;
+    case ExprOp::Lt:
+    case ExprOp::Le:
+    case ExprOp::Eq:
+    case ExprOp::Ne: {
       std::string symbol = op == ExprOp::Lt ? "<" : op == ExprOp::Le ? "<=" : op == ExprOp::Eq ? "==" : "!=";
       return define("static inline $R $F($V a, $V b) { return __builtin_convertvector(a $S b, $R); }\n", {{"S", symbol}});
     }
@@ -73,10 +78,12 @@ std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) 
                                           : "static inline $R $F($V a) { return __builtin_convertvector(a != a, $R); }\n");
     case ExprOp::Not: return define("static inline $R $F($V a) { return ~a; }\n");
     case ExprOp::BitNot: return define("static inline $R $F($V a) { return ~a; }\n");
-    case ExprOp::Min: case ExprOp::Max:
-      return define(is_float(t.dtype)
-                        ? "static inline $V $F($V a, $V b) {\n  const $I m = (a $S b) | (a != a);\n  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n"
-                        : "static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n  return ($V)((($I)a & m) | (($I)b & ~m));\n}\n",
+    case ExprOp::Min:
+    case ExprOp::Max:
+      return define(is_float(t.dtype) ? "static inline $V $F($V a, $V b) {\n  const $I m = (a $S b) | (a != a);\n  return "
+                                        "($V)((($I)a & m) | (($I)b & ~m));\n}\n"
+                                      : "static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n  return ($V)((($I)a & "
+                                        "m) | (($I)b & ~m));\n}\n",
                     {{"S", op == ExprOp::Min ? "<" : ">"}});
     case ExprOp::Abs:
       if (!is_float(t.dtype)) break;
@@ -165,7 +172,8 @@ std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
 std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   // The others of kernel/math.h: lane by lane they are more precise (pow, sin of large arguments) or faster.
   constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Log, ExprOp::Tanh, ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
-  const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 && std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
+  const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
+                          std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
   if (polynomial) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
 }
@@ -180,7 +188,8 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   else if (loop) {
     std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
     std::string value = from.dtype == DType::Bool ? "-a[i]" : "a[i]";
-    body = r + " r;\n  for (int i = 0; i < " + std::to_string(to.lanes) + "; ++i) r[i] = " + scalar + "(" + value + ");\n  return r;";
+    body = r + " r;\n  for (int i = 0; i < " + std::to_string(to.lanes) + "; ++i) r[i] = " + scalar + "(" + value +
+           ");\n  return r;";
   } else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
   h.add("static inline " + r + " " + name + "(" + v + " a) {\n  " + body + "\n}\n");
   return name;

@@ -89,7 +89,8 @@ class CudaLike : public GpuCxx {
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
     std::string name = "rlxc_" + suffix(to) + "_bits_" + suffix(from), r = type(to, h);
     if (h.needs(name))
-      h.add("__device__ inline " + r + " " + name + "(" + type(from, h) + " a) {\n  " + r + " r;\n  memcpy(&r, &a, sizeof r);\n  return r;\n}\n");
+      h.add("__device__ inline " + r + " " + name + "(" + type(from, h) + " a) {\n  " + r +
+            " r;\n  memcpy(&r, &a, sizeof r);\n  return r;\n}\n");
     return name + "(" + value + ")";
   }
 
@@ -106,7 +107,8 @@ class CudaLike : public GpuCxx {
 
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
     int64_t lanes = kernel::lane_count(k);
-    std::string s = "extern \"C\" __global__ void " + (launch.lanes[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + ") " : "") + k.name + "(";
+    std::string s = "extern \"C\" __global__ void " +
+                    (launch.lanes[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + ") " : "") + k.name + "(";
     for (size_t i = 0; i < k.argument_count(); ++i) {
       const Buffer& b = k.buffers[i];
       s += (i ? ", " : "") + std::string(b.access == Access::Read ? "const " : "") + scalar(b.type.dtype) + "* ";
@@ -142,12 +144,28 @@ class CudaLike : public GpuCxx {
     if (!is_float(t)) return "";
     if (op == ExprOp::Fma || op == ExprOp::Rsqrt) return std::string(kernel::name(op)) + (t == DType::F64 ? "" : "f");
     switch (op) {
-      case ExprOp::Min: case ExprOp::Max: case ExprOp::IsNan: case ExprOp::IsInf: case ExprOp::ReduceAdd: case ExprOp::ReduceMul:
-      case ExprOp::ReduceMax: case ExprOp::ReduceMin: case ExprOp::Add: case ExprOp::Sub: case ExprOp::Mul: case ExprOp::Lt: case ExprOp::Le:
-      case ExprOp::Eq: case ExprOp::Ne: case ExprOp::Neg: return "";
+      case ExprOp::Min:
+      case ExprOp::Max:
+      case ExprOp::IsNan:
+      case ExprOp::IsInf:
+      case ExprOp::ReduceAdd:
+      case ExprOp::ReduceMul:
+      case ExprOp::ReduceMax:
+      case ExprOp::ReduceMin:
+      case ExprOp::Add:
+      case ExprOp::Sub:
+      case ExprOp::Mul:
+      case ExprOp::Lt:
+      case ExprOp::Le:
+      case ExprOp::Eq:
+      case ExprOp::Ne:
+      case ExprOp::Neg: return "";
       default: break;
     }
-    std::string base = op == ExprOp::Abs ? "fabs" : op == ExprOp::Mod ? "fmod" : op == ExprOp::RoundEven ? "rint" : std::string(kernel::name(op));
+    std::string base = op == ExprOp::Abs         ? "fabs"
+                       : op == ExprOp::Mod       ? "fmod"
+                       : op == ExprOp::RoundEven ? "rint"
+                                                 : std::string(kernel::name(op));
     return t == DType::F64 ? base : base + "f";
   }
 

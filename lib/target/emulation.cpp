@@ -272,9 +272,11 @@ void atomic_fetch_add_explicit(T* p, V v, memory_order) { *p += v; }
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> emulation_headers() {
-  std::vector<std::pair<std::string, std::string>> files = {{"fibers.h", std::string(kFibers)}, {"metal_stdlib", std::string(kMetal)}};
+  std::vector<std::pair<std::string, std::string>> files = {{"fibers.h", std::string(kFibers)},
+                                                            {"metal_stdlib", std::string(kMetal)}};
   for (const char* name : {"cuda_fp16.h", "cuda_bf16.h", "math_constants.h"}) files.push_back({name, "#include <cuda.h>\n"});
-  for (const char* name : {"hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bfloat16.h"}) files.push_back({name, "#include <cuda.h>\n"});
+  for (const char* name : {"hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bfloat16.h"})
+    files.push_back({name, "#include <cuda.h>\n"});
   files.push_back({"cuda.h", std::string(kCuda)});
   return files;
 }
@@ -287,7 +289,8 @@ std::string emulation_entry(const kernel::Kernel& k, size_t i, bool metal) {
   kernel::Launch launch = kernel::launch_of(k);
   if (metal && (launch.grid[0].valid() || launch.grid[1].valid())) add("emu::group");
   if (metal && (launch.lanes[0].valid() || launch.lanes[1].valid())) add("emu::lanes[emu::current].index");
-  return s + ");\n}\nextern \"C\" void rlxc_entry_" + n + "(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes) {\n" +
+  return s + ");\n}\nextern \"C\" void rlxc_entry_" + n +
+         "(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes) {\n" +
          "  emu::buffers = buffers, emu::symbols = symbols;\n  emu::run(grid, lanes, rlxc_call_" + n + ");\n}\n";
 }
 

@@ -33,7 +33,8 @@ struct Arena {
       bytes[i].assign(size + 2 * kGuard, kGuardByte);
       unsigned char* data = bytes[i].data() + kGuard;
       for (size_t j = 0; j < b.values.size() && !b.output; ++j)
-        write_element(b.dtype, data, static_cast<int64_t>(j), is_float(b.dtype) ? from_float(b.values[j]) : from_int(static_cast<int64_t>(b.values[j])));
+        write_element(b.dtype, data, static_cast<int64_t>(j),
+                      is_float(b.dtype) ? from_float(b.values[j]) : from_int(static_cast<int64_t>(b.values[j])));
       pointers.push_back(data);
     }
   }
@@ -44,7 +45,8 @@ std::string compare(const KernelCase& c, const Arena& arena, bool wgsl = false) 
     const CheckBuffer& b = c.buffers[i];
     const std::vector<unsigned char>& bytes = arena.bytes[i];
     for (size_t g = 0; g < kGuard; ++g)
-      if (bytes[g] != kGuardByte || bytes[bytes.size() - 1 - g] != kGuardByte) return "a store out of bounds of argument " + std::to_string(i);
+      if (bytes[g] != kGuardByte || bytes[bytes.size() - 1 - g] != kGuardByte)
+        return "a store out of bounds of argument " + std::to_string(i);
     if (!b.output) continue;
     const size_t checked = b.values.size() - (wgsl ? c.special : 0);
     for (size_t j = 0; j < checked; ++j) {
@@ -55,7 +57,9 @@ std::string compare(const KernelCase& c, const Arena& arena, bool wgsl = false) 
       double rtol = wgsl ? std::max(c.rtol, 1e-4) : c.rtol, atol = wgsl ? std::max(c.atol, 1e-5) : c.atol;
       double slack = is_float(b.dtype) ? atol + (rtol + ulp) * std::fabs(want) : 0;
       bool same = got == want || (std::isnan(got) && std::isnan(want)) || std::fabs(got - want) <= slack;
-      if (!same) return "argument " + std::to_string(i) + " at " + std::to_string(j) + ": " + std::to_string(got) + ", expected " + std::to_string(want);
+      if (!same)
+        return "argument " + std::to_string(i) + " at " + std::to_string(j) + ": " + std::to_string(got) + ", expected " +
+               std::to_string(want);
     }
   }
   return "";
@@ -105,10 +109,12 @@ void run_native(const std::vector<Built>& built, const NativeOptions& options, s
     const KernelCase& c = *built[i].origin;
     Arena arena(c.buffers);
     Launch launch = launch_of(built[i].kernel);
-    module->call(i, arena.pointers, c.symbols, extents(built[i].kernel, launch.grid, c.symbols), extents(built[i].kernel, launch.lanes, c.symbols));
+    module->call(i, arena.pointers, c.symbols, extents(built[i].kernel, launch.grid, c.symbols),
+                 extents(built[i].kernel, launch.lanes, c.symbols));
     std::string wrong = compare(c, arena);
     constexpr const char* kDialects[] = {"C", "CUDA", "HIP", "MSL"};
-    if (!wrong.empty()) problems->push_back(built[i].where + ", as " + kDialects[static_cast<int>(options.dialect)] + ": " + wrong);
+    if (!wrong.empty())
+      problems->push_back(built[i].where + ", as " + kDialects[static_cast<int>(options.dialect)] + ": " + wrong);
   }
 }
 
@@ -148,12 +154,14 @@ void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std:
   folder.write("jobs", jobs);
   folder.write("data", data);
   std::string output;
-  bool ran = run_command({"node", std::string(source_dir) + "/scripts/run-wgsl.mjs", folder.path()}, folder.path() + "/log", &output);
+  bool ran =
+      run_command({"node", std::string(source_dir) + "/scripts/run-wgsl.mjs", folder.path()}, folder.path() + "/log", &output);
   if (!ran || !output.empty()) problems->push_back("WGSL: " + output.substr(0, 4000));
   data = folder.read("data");
   for (size_t i = 0; i < built.size(); ++i) {
     Arena arena(built[i].origin->buffers);
-    for (size_t j = 0; j < arena.pointers.size(); ++j) std::memcpy(arena.pointers[j], data.data() + offsets[i][j], arena.bytes[j].size() - 2 * kGuard);
+    for (size_t j = 0; j < arena.pointers.size(); ++j)
+      std::memcpy(arena.pointers[j], data.data() + offsets[i][j], arena.bytes[j].size() - 2 * kGuard);
     std::string wrong = compare(*built[i].origin, arena, true);
     if (!wrong.empty()) problems->push_back(built[i].where + ", as WGSL: " + wrong);
   }

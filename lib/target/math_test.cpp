@@ -45,15 +45,20 @@ const Function kFunctions[] = {
     {"floor", [](Expr x) { return floor(x); }, std::floor, -10, 10},
     {"ceil", [](Expr x) { return ceil(x); }, std::ceil, -10, 10},
     {"trunc", [](Expr x) { return trunc(x); }, std::trunc, -10, 10},
-    {"round_even", [](Expr x) { return round_even(x * 2) / 2; }, [](double x) { return std::nearbyint(x * 2) / 2; }, -10, 10, false},
+    {"round_even", [](Expr x) { return round_even(x * 2) / 2; }, [](double x) { return std::nearbyint(x * 2) / 2; }, -10, 10,
+     false},
     {"pow", [](Expr x) { return pow(abs(x), lit(x, 1.7)); }, [](double x) { return std::pow(std::fabs(x), 1.7); }, -10, 10},
     {"fmod", [](Expr x) { return fmod(x, lit(x, 0.75)); }, [](double x) { return std::fmod(x, 0.75); }, -10, 10, false},
     {"relu", [](Expr x) { return max(x, 0); }, [](double x) { return x > 0 || std::isnan(x) ? x : 0; }, -10, 10},
     {"min", [](Expr x) { return min(lit(x, 1), x); }, [](double x) { return x < 1 || std::isnan(x) ? x : 1; }, -10, 10},
-    {"isnan", [](Expr x) { return select(isnan(x), lit(x, 1), lit(x, 0)); }, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }, -1, 1},
-    {"isinf", [](Expr x) { return select(isinf(x), lit(x, 1), lit(x, 0)); }, [](double x) { return std::isinf(x) ? 1.0 : 0.0; }, -1, 1},
-    {"to i32", [](Expr x) { return cast_to(cast_to(x, DType::I32), x.dtype()); }, [](double x) { return std::isnan(x) ? 0 : std::trunc(x); }, -9e6, 9e6, false},
-    {"select", [](Expr x) { return select(x < 0 || x > 2, -x, x * x); }, [](double x) { return x < 0 || x > 2 ? -x : x * x; }, -10, 10},
+    {"isnan", [](Expr x) { return select(isnan(x), lit(x, 1), lit(x, 0)); }, [](double x) { return std::isnan(x) ? 1.0 : 0.0; },
+     -1, 1},
+    {"isinf", [](Expr x) { return select(isinf(x), lit(x, 1), lit(x, 0)); }, [](double x) { return std::isinf(x) ? 1.0 : 0.0; },
+     -1, 1},
+    {"to i32", [](Expr x) { return cast_to(cast_to(x, DType::I32), x.dtype()); },
+     [](double x) { return std::isnan(x) ? 0 : std::trunc(x); }, -9e6, 9e6, false},
+    {"select", [](Expr x) { return select(x < 0 || x > 2, -x, x * x); }, [](double x) { return x < 0 || x > 2 ? -x : x * x; },
+     -10, 10},
 };
 
 KernelCase unary(const Function& f, DType t) {
@@ -61,7 +66,8 @@ KernelCase unary(const Function& f, DType t) {
   c.name = std::string(f.name) + " " + std::string(rlxc::name(t));
   std::vector<double> x = random_values(333, t, f.low, f.high, 7);
   if (f.everywhere)
-    for (double v : {0.0, -0.0, 1.0, -1.0, 1e-30, 1e-40, 3e38, double(INFINITY), -double(INFINITY), double(NAN)}) x.push_back(v), ++c.special;
+    for (double v : {0.0, -0.0, 1.0, -1.0, 1e-30, 1e-40, 3e38, double(INFINITY), -double(INFINITY), double(NAN)})
+      x.push_back(v), ++c.special;
   if (t == DType::F32)
     for (double& v : x) v = static_cast<float>(v);
   CheckBuffer y{t, {}, true};

@@ -22,9 +22,12 @@ class Metal : public GpuCxx {
     return std::string(kind == LoopKind::Grid ? "rlxc_group." : "rlxc_lane.") + "xyz"[axis];
   }
 
-  std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override { return "as_type<" + type(to, h) + ">(" + value + ")"; }
+  std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override {
+    return "as_type<" + type(to, h) + ">(" + value + ")";
+  }
 
-  std::string select(Type t, Type condition, const std::string& c, const std::string& a, const std::string& b, Helpers& h) const override {
+  std::string select(Type t, Type condition, const std::string& c, const std::string& a, const std::string& b,
+                     Helpers& h) const override {
     return condition.lanes == 1 ? CLike::select(t, condition, c, a, b, h) : "select(" + b + ", " + a + ", " + c + ")";
   }
 
@@ -33,8 +36,11 @@ class Metal : public GpuCxx {
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {
-    std::string type = "atomic_" + std::string(is_float(t.dtype) ? "float" : dtype_class(t.dtype) == DTypeClass::UInt ? "uint" : "int");
-    return "atomic_fetch_add_explicit((" + pointer(b, type) + ")(" + b.name + " + " + index + "), " + value + ", memory_order_relaxed);";
+    std::string type = "atomic_" + std::string(is_float(t.dtype)                          ? "float"
+                                               : dtype_class(t.dtype) == DTypeClass::UInt ? "uint"
+                                                                                          : "int");
+    return "atomic_fetch_add_explicit((" + pointer(b, type) + ")(" + b.name + " + " + index + "), " + value +
+           ", memory_order_relaxed);";
   }
 
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
@@ -42,9 +48,11 @@ class Metal : public GpuCxx {
     int slot = 0;
     for (; slot < static_cast<int>(k.argument_count()); ++slot) {
       const Buffer& b = k.buffers[slot];
-      s += (slot ? ", " : "") + pointer(b, (b.access == Access::Read ? "const " : "") + scalar(b.type.dtype)) + " " + b.name + attribute(slot);
+      s += (slot ? ", " : "") + pointer(b, (b.access == Access::Read ? "const " : "") + scalar(b.type.dtype)) + " " + b.name +
+           attribute(slot);
     }
-    for (kernel::VarId v : k.symbols) s += (slot ? ", " : "") + ("constant " + type(k.var(v).type, h)) + "& " + k.var(v).name + attribute(slot), ++slot;
+    for (kernel::VarId v : k.symbols)
+      s += (slot ? ", " : "") + ("constant " + type(k.var(v).type, h)) + "& " + k.var(v).name + attribute(slot), ++slot;
     bool grid = launch.grid[0].valid() || launch.grid[1].valid(), lanes = launch.lanes[0].valid() || launch.lanes[1].valid();
     if (grid) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_group [[threadgroup_position_in_grid]]");
     if (lanes) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_lane [[thread_position_in_threadgroup]]");
@@ -78,10 +86,30 @@ class Metal : public GpuCxx {
   std::string library(ExprOp op, DType t) const override {
     if (!is_float(t)) return "";
     switch (op) {
-      case ExprOp::Exp: case ExprOp::Log: case ExprOp::Sqrt: case ExprOp::Rsqrt: case ExprOp::Sin: case ExprOp::Cos: case ExprOp::Tan:
-      case ExprOp::Asin: case ExprOp::Acos: case ExprOp::Atan: case ExprOp::Sinh: case ExprOp::Cosh: case ExprOp::Tanh: case ExprOp::Asinh:
-      case ExprOp::Acosh: case ExprOp::Atanh: case ExprOp::Floor: case ExprOp::Ceil: case ExprOp::Trunc: case ExprOp::Pow: case ExprOp::Atan2:
-      case ExprOp::Fma: case ExprOp::IsNan: case ExprOp::IsInf: return std::string(kernel::name(op));
+      case ExprOp::Exp:
+      case ExprOp::Log:
+      case ExprOp::Sqrt:
+      case ExprOp::Rsqrt:
+      case ExprOp::Sin:
+      case ExprOp::Cos:
+      case ExprOp::Tan:
+      case ExprOp::Asin:
+      case ExprOp::Acos:
+      case ExprOp::Atan:
+      case ExprOp::Sinh:
+      case ExprOp::Cosh:
+      case ExprOp::Tanh:
+      case ExprOp::Asinh:
+      case ExprOp::Acosh:
+      case ExprOp::Atanh:
+      case ExprOp::Floor:
+      case ExprOp::Ceil:
+      case ExprOp::Trunc:
+      case ExprOp::Pow:
+      case ExprOp::Atan2:
+      case ExprOp::Fma:
+      case ExprOp::IsNan:
+      case ExprOp::IsInf: return std::string(kernel::name(op));
       case ExprOp::Abs: return "fabs";
       case ExprOp::Mod: return "fmod";
       case ExprOp::RoundEven: return "rint";

@@ -18,7 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string entry(const kernel::Kernel& k, size_t i) {
-  std::string s = "\nvoid rlxc_entry_" + std::to_string(i) + "(void* const* b, const int64_t* s, const int64_t* grid, const int64_t* lanes) {\n  (void)b, (void)s, (void)grid, (void)lanes;\n  " + k.name + "(";
+  std::string s = "\nvoid rlxc_entry_" + std::to_string(i) +
+                  "(void* const* b, const int64_t* s, const int64_t* grid, const int64_t* lanes) {\n  (void)b, (void)s, "
+                  "(void)grid, (void)lanes;\n  " +
+                  k.name + "(";
   for (size_t a = 0; a < k.argument_count(); ++a) s += (a ? ", b[" : "b[") + std::to_string(a) + "]";
   for (size_t a = 0; a < k.symbols.size(); ++a) s += (s.back() == '(' ? "s[" : ", s[") + std::to_string(a) + "]";
   return s + ");\n}\n";
@@ -45,7 +48,8 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
   fs::path source_path = at / (is_c ? "kernels.c" : "kernels.cpp"), runtime = at / "parallel.c";
   std::ofstream source(source_path);
   source << render(kernels, row.target());
-  for (size_t i = 0; i < kernels.size(); ++i) source << (is_c ? entry(*kernels[i], i) : emulation_entry(*kernels[i], i, options.dialect == Dialect::Metal));
+  for (size_t i = 0; i < kernels.size(); ++i)
+    source << (is_c ? entry(*kernels[i], i) : emulation_entry(*kernels[i], i, options.dialect == Dialect::Metal));
   source.close();
   std::ofstream(runtime) << parallel_runtime(options.threads);
   std::vector<std::string> command = {options.compiler, row.standard, "-fwrapv", "-fPIC", "-shared", "-pthread"};
@@ -56,8 +60,7 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
     for (const auto& [name, text] : emulation_headers()) std::ofstream(at / name) << text;
     command.push_back("-I" + at.string());
   }
-  for (std::string s : {source_path.string(), std::string("-lm"), std::string("-o"), library.string()})
-    command.push_back(s);
+  for (std::string s : {source_path.string(), std::string("-lm"), std::string("-o"), library.string()}) command.push_back(s);
   std::string messages;
   bool built = run_command(command, (at / "log").string(), &messages);
   std::unique_ptr<NativeModule> module;
@@ -80,8 +83,8 @@ NativeModule::~NativeModule() {
   if (library_) dlclose(library_);
 }
 
-void NativeModule::call(size_t kernel, std::span<void* const> buffers, std::span<const int64_t> symbols, std::array<int64_t, 3> grid,
-                        std::array<int64_t, 3> lanes) const {
+void NativeModule::call(size_t kernel, std::span<void* const> buffers, std::span<const int64_t> symbols,
+                        std::array<int64_t, 3> grid, std::array<int64_t, 3> lanes) const {
   entries_[kernel](buffers.data(), symbols.data(), grid.data(), lanes.data());
 }
 

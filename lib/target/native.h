@@ -30,8 +30,8 @@ class NativeModule {
 
   // Calls kernel number i with its buffers and symbols, in the order of its argument list. `grid` and `lanes` are the launch
   // geometry of kernels for a device.
-  void call(size_t kernel, std::span<void* const> buffers, std::span<const int64_t> symbols, std::array<int64_t, 3> grid = {1, 1, 1},
-            std::array<int64_t, 3> lanes = {1, 1, 1}) const;
+  void call(size_t kernel, std::span<void* const> buffers, std::span<const int64_t> symbols,
+            std::array<int64_t, 3> grid = {1, 1, 1}, std::array<int64_t, 3> lanes = {1, 1, 1}) const;
 
  private:
   using Entry = void (*)(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes);

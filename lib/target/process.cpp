@@ -55,8 +55,7 @@ bool run_command(const std::vector<std::string>& command, const std::string& log
     *output = "can't run " + command[0];
     return false;
   }
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   *output = read_file(log);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

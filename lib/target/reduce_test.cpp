@@ -26,7 +26,8 @@ const Reference kMin = {ExprOp::Min, std::numeric_limits<double>::infinity(), []
 const Reference kProd = {ExprOp::Mul, 1, [](double a, double b) { return a * b; }};
 
 // Reduces squares (or the values), divides by the count (or not). With `symbolic` the first axis is a symbol.
-KernelCase reduce(std::vector<int64_t> shape, std::vector<bool> axes, Reference r = kSum, DType t = DType::F32, bool mean_square = false, bool symbolic = false) {
+KernelCase reduce(std::vector<int64_t> shape, std::vector<bool> axes, Reference r = kSum, DType t = DType::F32,
+                  bool mean_square = false, bool symbolic = false) {
   KernelCase c;
   c.name = std::string(name(r.combine)) + " of " + std::string(rlxc::name(t));
   int64_t in = 1, out = 1;
@@ -48,7 +49,8 @@ KernelCase reduce(std::vector<int64_t> shape, std::vector<bool> axes, Reference 
     build_reduce(b, s, m);
   };
   double limit = r.combine == ExprOp::Mul ? 1.5 : 9;
-  CheckBuffer x{t, random_values(in, t, is_float(t) ? -limit : -3, is_float(t) ? limit : 3, in)}, y{t, std::vector<double>(out, r.start), true};
+  CheckBuffer x{t, random_values(in, t, is_float(t) ? -limit : -3, is_float(t) ? limit : 3, in)},
+      y{t, std::vector<double>(out, r.start), true};
   if (dtype_class(t) == DTypeClass::Int && r.combine == ExprOp::Mul)
     for (double& v : x.values) v = v < 0 ? -1 : 1;
   for (int64_t i = 0; i < in; ++i) {

@@ -15,10 +15,10 @@ struct Infix {
   int precedence;  // higher binds tighter; 0: always in parentheses as an operand
 };
 constexpr int kPrimary = 100;
-constexpr Infix kInfix[] = {
-    {ExprOp::Mul, "*", 3}, {ExprOp::Add, "+", 2}, {ExprOp::Sub, "-", 2}, {ExprOp::Lt, "<", 1},  {ExprOp::Le, "<=", 1},
-    {ExprOp::Div, "/", 3}, {ExprOp::Mod, "%", 3}, {ExprOp::Eq, "==", 0}, {ExprOp::Ne, "!=", 0}, {ExprOp::And, "&", 0},
-    {ExprOp::Or, "|", 0},  {ExprOp::Xor, "^", 0}, {ExprOp::Shl, "<<", 0}, {ExprOp::Shr, ">>", 0}};
+constexpr Infix kInfix[] = {{ExprOp::Mul, "*", 3},  {ExprOp::Add, "+", 2}, {ExprOp::Sub, "-", 2}, {ExprOp::Lt, "<", 1},
+                            {ExprOp::Le, "<=", 1},  {ExprOp::Div, "/", 3}, {ExprOp::Mod, "%", 3}, {ExprOp::Eq, "==", 0},
+                            {ExprOp::Ne, "!=", 0},  {ExprOp::And, "&", 0}, {ExprOp::Or, "|", 0},  {ExprOp::Xor, "^", 0},
+                            {ExprOp::Shl, "<<", 0}, {ExprOp::Shr, ">>", 0}};
 
 const Infix* infix_of(ExprOp op) {
   for (const Infix& i : kInfix)
@@ -85,7 +85,8 @@ class Printer {
   // Shared buffers are declared before all else: some languages want them outside of blocks.
   void shared(const std::vector<Stmt>& body) {
     for (const Stmt& s : body) {
-      if (s.kind == StmtKind::Alloc && k_->buffer(s.buffer).space == Space::Shared) line(target_.shared(k_->buffer(s.buffer), extent(s.buffer), helpers_));
+      if (s.kind == StmtKind::Alloc && k_->buffer(s.buffer).space == Space::Shared)
+        line(target_.shared(k_->buffer(s.buffer), extent(s.buffer), helpers_));
       shared(s.body);
       shared(s.other);
     }
@@ -112,7 +113,9 @@ class Printer {
   }
 
   // A store that gives a variable its first value.
-  bool starts(const Stmt& s, BufferId b) const { return s.kind == StmtKind::Store && s.buffer == b && is_variable(k_->buffer(b)); }
+  bool starts(const Stmt& s, BufferId b) const {
+    return s.kind == StmtKind::Store && s.buffer == b && is_variable(k_->buffer(b));
+  }
 
   void statement(const Stmt& s, const std::vector<Stmt>& siblings) {
     switch (s.kind) {
@@ -160,7 +163,8 @@ class Printer {
   std::string store(const Stmt& s) {
     const Buffer& b = k_->buffer(s.buffer);
     if (is_variable(b)) return b.name + " = " + value(s.value) + ";";
-    if (b.space == Space::Register && b.type == k_->expr(s.value).type) return b.name + "[" + value(s.index) + "] = " + value(s.value) + ";";
+    if (b.space == Space::Register && b.type == k_->expr(s.value).type)
+      return b.name + "[" + value(s.index) + "] = " + value(s.value) + ";";
     return target_.store(k_->expr(s.value).type, b, value(s.index), value(s.value), helpers_);
   }
 
@@ -209,12 +213,14 @@ class Printer {
     line("for (int64_t " + i + " = rlxc_begin; " + i + " < rlxc_end; ++" + i + ") {");
     nested(s.body);
     line("}");
-    outlined_ += "struct " + id + "_args {\n" + fields + "};\n\nstatic void " + id + "(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) {\n";
+    outlined_ += "struct " + id + "_args {\n" + fields + "};\n\nstatic void " + id +
+                 "(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) {\n";
     outlined_ += unpack.empty() ? "  (void)rlxc_data;\n" : "  const struct " + id + "_args* rlxc_args = rlxc_data;\n" + unpack;
     outlined_ += out_ + "}\n\n";
     out_ = std::move(saved), depth_ = saved_depth;
     line("const struct " + id + "_args " + id + "_a = {" + pack + "};");
-    line("rlxc_parallel_for(" + value(s.index) + ", " + (s.value.valid() ? value(s.value) : "1") + ", " + id + ", &" + id + "_a);");
+    line("rlxc_parallel_for(" + value(s.index) + ", " + (s.value.valid() ? value(s.value) : "1") + ", " + id + ", &" + id +
+         "_a);");
   }
 
   // Expressions.
@@ -252,14 +258,15 @@ class Printer {
       case ExprOp::Neg:
         if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) >= 32) return {"-" + operand(e.args[0], 0, false), 0};
         break;
-      case ExprOp::Not: 
+      case ExprOp::Not:
         if (e.type.lanes == 1) return {"!" + operand(e.args[0], 0, false), 0};
         break;
       default: break;
     }
     if (const Infix* i = infix_of(e.op); i && (target_.infix(e.op, arg_type(0)) || plain_division(e))) {
       ExprId left = bare_scalar(e, 0), right = left == e.args[0] ? bare_scalar(e, 1) : e.args[1];
-      return {operand(left, i->precedence, false) + " " + std::string(i->text) + " " + operand(right, i->precedence, true), i->precedence};
+      return {operand(left, i->precedence, false) + " " + std::string(i->text) + " " + operand(right, i->precedence, true),
+              i->precedence};
     }
     if (e.op == ExprOp::Fma && target_.infix(e.op, e.type))
       return {operand(e.args[0], 3, false) + " * " + operand(e.args[1], 3, true) + " + " + operand(e.args[2], 2, true), 2};

@@ -106,10 +106,14 @@ std::string add_saturating_cast(const CLike& target, std::string_view qualifiers
   double upper = std::ldexp(1.0, is_unsigned ? bits : bits - 1);
   int64_t top = is_unsigned ? kernel::wrap_int(to, -1) : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
   int64_t bottom = is_unsigned ? 0 : -top - 1;
-  h.add(std::string(qualifiers) +
-        expand("$R $F($T a) { return a != a ? 0 : a >= $U ? $X : a <= $L ? $N : ($R)a; }\n",
-               {{"R", target.type(to, h)}, {"F", name}, {"T", target.type(from, h)}, {"U", number(upper)},
-                {"L", number(is_unsigned ? 0.0 : -upper)}, {"X", integer(top)}, {"N", integer(bottom)}}));
+  h.add(std::string(qualifiers) + expand("$R $F($T a) { return a != a ? 0 : a >= $U ? $X : a <= $L ? $N : ($R)a; }\n",
+                                         {{"R", target.type(to, h)},
+                                          {"F", name},
+                                          {"T", target.type(from, h)},
+                                          {"U", number(upper)},
+                                          {"L", number(is_unsigned ? 0.0 : -upper)},
+                                          {"X", integer(top)},
+                                          {"N", integer(bottom)}}));
   return name;
 }
 

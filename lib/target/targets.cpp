@@ -13,19 +13,21 @@ namespace {
 
 using kernel::Mapping;
 
-constexpr DType kAllTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64,
-                               DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool};
-constexpr DType kMetalTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::I64,
-                                 DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool};
-constexpr DType kWgpuTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::I64,
-                                DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool};
-constexpr DType kMlxTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::I64,
-                               DType::U8, DType::U16, DType::U32, DType::U64, DType::Bool, DType::C64};
-constexpr DType kTpuTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8,
-                               DType::U16, DType::U32, DType::U64, DType::Bool, DType::C64, DType::F8E4M3FN, DType::F8E5M2, DType::I4, DType::U4};
+constexpr DType kAllTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8,  DType::I16, DType::I32,
+                               DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool};
+constexpr DType kMetalTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16, DType::I32,
+                                 DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool};
+constexpr DType kWgpuTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16, DType::I32,
+                                DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool};
+constexpr DType kMlxTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16,  DType::I32, DType::I64,
+                               DType::U8,  DType::U16, DType::U32,  DType::U64, DType::Bool, DType::C64};
+constexpr DType kTpuTypes[] = {DType::F32,  DType::F16, DType::BF16,     DType::F64,    DType::I8,  DType::I16,
+                               DType::I32,  DType::I64, DType::U8,       DType::U16,    DType::U32, DType::U64,
+                               DType::Bool, DType::C64, DType::F8E4M3FN, DType::F8E5M2, DType::I4,  DType::U4};
 
 constexpr MatrixUnit kTensorCores[] = {{16, 16, 16, DType::F16, DType::F32}, {16, 16, 16, DType::BF16, DType::F32}};
-constexpr MatrixUnit kSimdgroup[] = {{8, 8, 8, DType::F16, DType::F32}, {8, 8, 8, DType::BF16, DType::F32}, {8, 8, 8, DType::F32, DType::F32}};
+constexpr MatrixUnit kSimdgroup[] = {
+    {8, 8, 8, DType::F16, DType::F32}, {8, 8, 8, DType::BF16, DType::F32}, {8, 8, 8, DType::F32, DType::F32}};
 
 Mapping cpu_mapping() {
   Mapping m;
@@ -52,17 +54,90 @@ Mapping wgpu_mapping() {
 
 const std::array<Target, kTargetCount>& table() {
   static const std::array<Target, kTargetCount> rows = {{
-      {TargetId::Cpu, "cpu", "C11 with vector extensions", cpu, "c", cpu_mapping(), kAllTypes, {}, 0, 0, true, {30, 100, 100, 50, 1000}},
-      {TargetId::Metal, "metal", "Metal Shading Language", metal, "metal", grid_mapping(256, 1024, 32, 32 << 10, 4), kMetalTypes, kSimdgroup,
-       32, 16, true, {200, 5000, 5000, 2000, 800000}},
-      {TargetId::Mlx, "mlx", "Python module on mlx.core", nullptr, "py", grid_mapping(256, 1024, 32, 32 << 10, 4), kMlxTypes, {},
-       32, 16, true, {200, 5000, 5000, 2000, 200000}},
-      {TargetId::Wgpu, "wgpu", "WGSL", wgpu, "wgsl", wgpu_mapping(), kWgpuTypes, {}, 32, 16, false, {200, 2000, 2000, 10000, 1000000}},
-      {TargetId::Cuda, "cuda", "CUDA C++", cuda, "cu", grid_mapping(256, 1024, 32, 48 << 10, 16), kAllTypes, kTensorCores,
-       32, 16, true, {2000, 19500, 312000, 3000, 10000}},
-      {TargetId::Rocm, "rocm", "HIP C++", rocm, "hip.cpp", grid_mapping(256, 1024, 64, 64 << 10, 16), kAllTypes, kTensorCores,
-       32, 16, true, {1600, 23900, 191500, 5000, 15000}},
-      {TargetId::Tpu, "tpu", "StableHLO", nullptr, "mlir", Mapping(), kTpuTypes, {}, 32, 16, true, {819, 98000, 197000, 1000, 50000}},
+      {TargetId::Cpu,
+       "cpu",
+       "C11 with vector extensions",
+       cpu,
+       "c",
+       cpu_mapping(),
+       kAllTypes,
+       {},
+       0,
+       0,
+       true,
+       {30, 100, 100, 50, 1000}},
+      {TargetId::Metal,
+       "metal",
+       "Metal Shading Language",
+       metal,
+       "metal",
+       grid_mapping(256, 1024, 32, 32 << 10, 4),
+       kMetalTypes,
+       kSimdgroup,
+       32,
+       16,
+       true,
+       {200, 5000, 5000, 2000, 800000}},
+      {TargetId::Mlx,
+       "mlx",
+       "Python module on mlx.core",
+       nullptr,
+       "py",
+       grid_mapping(256, 1024, 32, 32 << 10, 4),
+       kMlxTypes,
+       {},
+       32,
+       16,
+       true,
+       {200, 5000, 5000, 2000, 200000}},
+      {TargetId::Wgpu,
+       "wgpu",
+       "WGSL",
+       wgpu,
+       "wgsl",
+       wgpu_mapping(),
+       kWgpuTypes,
+       {},
+       32,
+       16,
+       false,
+       {200, 2000, 2000, 10000, 1000000}},
+      {TargetId::Cuda,
+       "cuda",
+       "CUDA C++",
+       cuda,
+       "cu",
+       grid_mapping(256, 1024, 32, 48 << 10, 16),
+       kAllTypes,
+       kTensorCores,
+       32,
+       16,
+       true,
+       {2000, 19500, 312000, 3000, 10000}},
+      {TargetId::Rocm,
+       "rocm",
+       "HIP C++",
+       rocm,
+       "hip.cpp",
+       grid_mapping(256, 1024, 64, 64 << 10, 16),
+       kAllTypes,
+       kTensorCores,
+       32,
+       16,
+       true,
+       {1600, 23900, 191500, 5000, 15000}},
+      {TargetId::Tpu,
+       "tpu",
+       "StableHLO",
+       nullptr,
+       "mlir",
+       Mapping(),
+       kTpuTypes,
+       {},
+       32,
+       16,
+       true,
+       {819, 98000, 197000, 1000, 50000}},
   }};
   return rows;
 }

@@ -32,10 +32,10 @@ struct Costs {
 
 struct Target {
   TargetId id;
-  std::string_view name;         // as on the command line
-  std::string_view emits;        // what a person gets
-  const CLike& (*language)();    // null: emitted as a graph, without kernels
-  std::string_view extension;    // of its kernel sources
+  std::string_view name;       // as on the command line
+  std::string_view emits;      // what a person gets
+  const CLike& (*language)();  // null: emitted as a graph, without kernels
+  std::string_view extension;  // of its kernel sources
   kernel::Mapping mapping;
   std::span<const DType> dtypes;  // that buffers may have
   std::span<const MatrixUnit> matrix_units;

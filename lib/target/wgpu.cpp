@@ -54,7 +54,8 @@ class Wgpu : public CLike {
   bool infix(ExprOp op, Type t) const override {
     bool logic = op == ExprOp::And || op == ExprOp::Or;
     if (t.dtype == DType::Bool) return logic || op == ExprOp::Eq || op == ExprOp::Ne;
-    return CLike::infix(op, t) && (rlxc::bits(t.dtype) == 32 || is_float(t.dtype) || op == ExprOp::Lt || op == ExprOp::Le || op == ExprOp::Eq || op == ExprOp::Ne);
+    return CLike::infix(op, t) && (rlxc::bits(t.dtype) == 32 || is_float(t.dtype) || op == ExprOp::Lt || op == ExprOp::Le ||
+                                   op == ExprOp::Eq || op == ExprOp::Ne);
   }
 
   std::string function(ExprOp op, Type t, Helpers& h) const override {
@@ -71,15 +72,20 @@ class Wgpu : public CLike {
     std::string r = type(to, h);
     if (t == DType::Bool) return "(" + value + " != " + type(from, h) + "())";
     if (t == DType::F16 && from.dtype != DType::F16) return "quantizeToF16(" + cast({DType::F32, to.lanes}, from, value, h) + ")";
-    if (t == DType::BF16 && from.dtype != DType::BF16) return bf16(to, h) + "(" + cast({DType::F32, to.lanes}, from, value, h) + ")";
+    if (t == DType::BF16 && from.dtype != DType::BF16)
+      return bf16(to, h) + "(" + cast({DType::F32, to.lanes}, from, value, h) + ")";
     if (is_float(t)) return scalar(t) == scalar(from.dtype) ? value : r + "(" + value + ")";
     if (is_float(from.dtype)) return saturating(to, from, h) + "(" + value + ")";
     std::string converted = scalar(from.dtype) == scalar(t) ? value : r + "(" + value + ")";
-    return rlxc::bits(t) < 32 && rlxc::bits(t) < rlxc::bits(from.dtype) + (from.dtype == DType::Bool ? 8 : 0) ? wrap(to, h) + "(" + converted + ")"
-           : rlxc::bits(t) < 32 && dtype_class(t) != dtype_class(from.dtype) ? wrap(to, h) + "(" + converted + ")" : converted;
+    return rlxc::bits(t) < 32 && rlxc::bits(t) < rlxc::bits(from.dtype) + (from.dtype == DType::Bool ? 8 : 0)
+               ? wrap(to, h) + "(" + converted + ")"
+           : rlxc::bits(t) < 32 && dtype_class(t) != dtype_class(from.dtype) ? wrap(to, h) + "(" + converted + ")"
+                                                                             : converted;
   }
 
-  std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override { return "bitcast<" + type(to, h) + ">(" + value + ")"; }
+  std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override {
+    return "bitcast<" + type(to, h) + ">(" + value + ")";
+  }
 
   std::string select(Type, Type, const std::string& c, const std::string& a, const std::string& b, Helpers&) const override {
     return "select(" + b + ", " + a + ", " + c + ")";
@@ -105,7 +111,11 @@ class Wgpu : public CLike {
     std::string name = "rlxc_load_" + b.name + std::to_string(t.lanes) + (gather ? "_at" : ""), all;
     if (h.needs(name)) {
       for (int i = 0; i < t.lanes; ++i)
-        all += (i ? ", " : "") + load_scalar(t.scalar(), b, gather ? "i[" + std::to_string(i) + "]" : i ? "i + " + std::to_string(i) : "i", h);
+        all += (i ? ", " : "") + load_scalar(t.scalar(), b,
+                                             gather ? "i[" + std::to_string(i) + "]"
+                                             : i    ? "i + " + std::to_string(i)
+                                                    : "i",
+                                             h);
       std::string at = gather ? type({DType::I32, t.lanes}, h) : "i32";
       h.add("fn " + name + "(i: " + at + ") -> " + type(t, h) + " {\n  return " + type(t, h) + "(" + all + ");\n}\n");
     }
@@ -116,7 +126,8 @@ class Wgpu : public CLike {
     if (t.lanes == 1) return store_scalar(b, index, value, h);
     std::string name = "rlxc_store_" + b.name + std::to_string(t.lanes), all;
     if (h.needs(name)) {
-      for (int i = 0; i < t.lanes; ++i) all += "  " + store_scalar(b, i ? "i + " + std::to_string(i) : "i", "v[" + std::to_string(i) + "]", h) + "\n";
+      for (int i = 0; i < t.lanes; ++i)
+        all += "  " + store_scalar(b, i ? "i + " + std::to_string(i) : "i", "v[" + std::to_string(i) + "]", h) + "\n";
       h.add("fn " + name + "(i: i32, v: " + type(t, h) + ") {\n" + all + "}\n");
     }
     return name + "(" + index + ", " + value + ");";
@@ -126,7 +137,8 @@ class Wgpu : public CLike {
     if (!is_float(t.dtype)) return "atomicAdd(&" + place(b, index) + ", bitcast<u32>(" + value + "));";
     std::string name = "rlxc_atomic_add_" + b.name, at = place(b, "i");
     if (h.needs(name))
-      h.add("fn " + name + "(i: i32, v: f32) {\n  var old = atomicLoad(&" + at + ");\n  loop {\n    let r = atomicCompareExchangeWeak(&" + at +
+      h.add("fn " + name + "(i: i32, v: f32) {\n  var old = atomicLoad(&" + at +
+            ");\n  loop {\n    let r = atomicCompareExchangeWeak(&" + at +
             ", old, bitcast<u32>(bitcast<f32>(old) + v));\n    if (r.exchanged) { break; }\n    old = r.old_value;\n  }\n}\n");
     return name + "(" + index + ", " + value + ");";
   }
@@ -136,10 +148,12 @@ class Wgpu : public CLike {
   }
   std::string registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const override {
     std::string t = type(b.type, h);
-    return "var " + b.name + ": " + (extent == 1 ? t : "array<" + t + ", " + std::to_string(extent) + ">") + (value.empty() ? ";" : " = " + value + ";");
+    return "var " + b.name + ": " + (extent == 1 ? t : "array<" + t + ", " + std::to_string(extent) + ">") +
+           (value.empty() ? ";" : " = " + value + ";");
   }
   std::string shared(const Buffer& b, int64_t extent, Helpers& h) const override {
-    if (h.needs("shared " + b.name)) h.add("var<workgroup> " + b.name + ": array<" + word(b) + ", " + std::to_string(extent) + ">;\n");
+    if (h.needs("shared " + b.name))
+      h.add("var<workgroup> " + b.name + ": array<" + word(b) + ", " + std::to_string(extent) + ">;\n");
     return "";
   }
   std::string loop_head(const std::string& i, Type, const std::string& extent, Helpers&) const override {
@@ -153,7 +167,8 @@ class Wgpu : public CLike {
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
     std::string bindings, arguments, names;
     bool atomic = false;
-    for (size_t i = 0; i < k.argument_count(); ++i) atomic |= k.buffers[i].atomic || (packed(k.buffers[i]) && writable(k.buffers[i]));
+    for (size_t i = 0; i < k.argument_count(); ++i)
+      atomic |= k.buffers[i].atomic || (packed(k.buffers[i]) && writable(k.buffers[i]));
     if (atomic) h.needs(kAtomicMemory);
     auto binding = [&](int slot) { return "@group(0) @binding(" + std::to_string(slot) + ") "; };
     bindings = binding(0) + "var<storage, read_write> rlxc_memory: array<" + (atomic ? "atomic<u32>" : "u32") + ">;\n";
@@ -167,8 +182,12 @@ class Wgpu : public CLike {
       arguments += (arguments.empty() ? "" : ", ") + k.var(v).name + ": i32";
       names += "  let " + k.var(v).name + " = rlxc_arguments." + k.var(v).name + ";\n";
     }
-    if (!arguments.empty()) bindings += "struct Arguments { " + arguments + " }\n" + binding(1) + "var<uniform> rlxc_arguments: Arguments;\n";
-    if (h.needs("rlxc_float")) h.add("fn rlxc_float(bits: u32) -> f32 {\n  var b = bits;  // not a constant: infinities are allowed\n  return bitcast<f32>(b);\n}\n");
+    if (!arguments.empty())
+      bindings += "struct Arguments { " + arguments + " }\n" + binding(1) + "var<uniform> rlxc_arguments: Arguments;\n";
+    if (h.needs("rlxc_float"))
+      h.add(
+          "fn rlxc_float(bits: u32) -> f32 {\n  var b = bits;  // not a constant: infinities are allowed\n  return "
+          "bitcast<f32>(b);\n}\n");
     h.add(bindings);
     std::string size;
     for (int a = 0; a < 3; ++a) {
@@ -182,13 +201,12 @@ class Wgpu : public CLike {
 
  private:
   // The element type of the array that holds a Shared buffer.
-  static std::string word(const Buffer& b) {
-    return b.type.dtype == DType::Bool ? "u32" : scalar(b.type.dtype);
-  }
+  static std::string word(const Buffer& b) { return b.type.dtype == DType::Bool ? "u32" : scalar(b.type.dtype); }
 
   // Global memory is an array of words; arguments begin at some element of it.
   static std::string element_at(const Buffer& b, const std::string& index) {
-    return "rlxc_arguments." + b.name + "_at" + (index == "0" ? "" : " + " + (index.find(' ') == std::string::npos ? index : "(" + index + ")"));
+    return "rlxc_arguments." + b.name + "_at" +
+           (index == "0" ? "" : " + " + (index.find(' ') == std::string::npos ? index : "(" + index + ")"));
   }
   static std::string place(const Buffer& b, const std::string& index) { return "rlxc_memory[" + element_at(b, index) + "]"; }
   static std::string word_at(const Buffer& b, const std::string& word, const Helpers& h) {
@@ -196,7 +214,8 @@ class Wgpu : public CLike {
     return h.has(kAtomicMemory) ? "atomicLoad(&rlxc_memory[" + word + "])" : "rlxc_memory[" + word + "]";
   }
   static std::string put(const std::string& word, const std::string& value, const Helpers& h) {
-    return h.has(kAtomicMemory) ? "atomicStore(&rlxc_memory[" + word + "], " + value + ");" : "rlxc_memory[" + word + "] = " + value + ";";
+    return h.has(kAtomicMemory) ? "atomicStore(&rlxc_memory[" + word + "], " + value + ");"
+                                : "rlxc_memory[" + word + "] = " + value + ";";
   }
 
   static std::string library(ExprOp op, DType t) {
@@ -205,9 +224,22 @@ class Wgpu : public CLike {
     if (op == ExprOp::BitNot) return t == DType::Bool ? "!" : rlxc::bits(t) == 32 ? "~" : "";
     if (!is_float(t)) return rlxc::bits(t) >= 32 && (op == ExprOp::Min || op == ExprOp::Max) ? std::string(kernel::name(op)) : "";
     switch (op) {
-      case ExprOp::Exp: case ExprOp::Log: case ExprOp::Sqrt: case ExprOp::Asin:
-      case ExprOp::Acos: case ExprOp::Atan: case ExprOp::Sinh: case ExprOp::Cosh: case ExprOp::Asinh: case ExprOp::Acosh: case ExprOp::Atanh:
-      case ExprOp::Floor: case ExprOp::Ceil: case ExprOp::Trunc: case ExprOp::Atan2: case ExprOp::Fma: return std::string(kernel::name(op));
+      case ExprOp::Exp:
+      case ExprOp::Log:
+      case ExprOp::Sqrt:
+      case ExprOp::Asin:
+      case ExprOp::Acos:
+      case ExprOp::Atan:
+      case ExprOp::Sinh:
+      case ExprOp::Cosh:
+      case ExprOp::Asinh:
+      case ExprOp::Acosh:
+      case ExprOp::Atanh:
+      case ExprOp::Floor:
+      case ExprOp::Ceil:
+      case ExprOp::Trunc:
+      case ExprOp::Atan2:
+      case ExprOp::Fma: return std::string(kernel::name(op));
       case ExprOp::Rsqrt: return "inverseSqrt";
       case ExprOp::RoundEven: return "round";
       default: return "";
@@ -216,24 +248,31 @@ class Wgpu : public CLike {
 
   // Functions of one line; on vectors `select` and the operators work lane by lane.
   std::string helper(ExprOp op, Type t, Helpers& h) const {
-    std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t), v = type(t, h), r = type(result_type(op, t), h), body;
+    std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t), v = type(t, h), r = type(result_type(op, t), h),
+                body;
     if (!h.needs(name)) return name;
     bool reduces = kernel::type_rule(op) == kernel::TypeRule::Shape;
     std::string zero = v + "()", minus_one = v + "(-1)", u = type({DType::U32, t.lanes}, h);
     bool is_signed = dtype_class(t.dtype) == DTypeClass::Int;
     switch (op) {
-      case ExprOp::Min: case ExprOp::Max: {
+      case ExprOp::Min:
+      case ExprOp::Max: {
         std::string symbol = op == ExprOp::Min ? "<" : ">";
         body = is_float(t.dtype) ? "select(b, a, (a " + symbol + " b) | (a != a))" : std::string(kernel::name(op)) + "(a, b)";
         break;
       }
-      case ExprOp::Div: case ExprOp::Mod: {
+      case ExprOp::Div:
+      case ExprOp::Mod: {
         std::string plain = std::string("a ") + (op == ExprOp::Div ? "/" : "%") + " select(b, " + v + "(1), b == " + zero + ")";
         if (is_float(t.dtype)) plain = "a % b";
         body = is_float(t.dtype) ? plain : "select(" + plain + ", " + zero + ", b == " + zero + ")";
         break;
       }
-      case ExprOp::Shl: case ExprOp::Shr: body = std::string("a ") + (op == ExprOp::Shl ? "<<" : ">>") + " (" + u + "(b) & " + u + "(" + std::to_string(rlxc::bits(t.dtype) - 1) + "u))"; break;
+      case ExprOp::Shl:
+      case ExprOp::Shr:
+        body = std::string("a ") + (op == ExprOp::Shl ? "<<" : ">>") + " (" + u + "(b) & " + u + "(" +
+               std::to_string(rlxc::bits(t.dtype) - 1) + "u))";
+        break;
       case ExprOp::Xor: body = t.dtype == DType::Bool ? "a != b" : "a ^ b"; break;
       case ExprOp::Add: body = "a + b"; break;
       case ExprOp::Sub: body = "a - b"; break;
@@ -248,7 +287,10 @@ class Wgpu : public CLike {
       default: break;
     }
     if (reduces) {
-      ExprOp pair = op == ExprOp::ReduceAdd ? ExprOp::Add : op == ExprOp::ReduceMul ? ExprOp::Mul : op == ExprOp::ReduceMax ? ExprOp::Max : ExprOp::Min;
+      ExprOp pair = op == ExprOp::ReduceAdd   ? ExprOp::Add
+                    : op == ExprOp::ReduceMul ? ExprOp::Mul
+                    : op == ExprOp::ReduceMax ? ExprOp::Max
+                                              : ExprOp::Min;
       std::string f = helper(pair, t.scalar(), h);
       body = t.lanes == 2 ? f + "(a[0], a[1])" : f + "(" + f + "(a[0], a[2]), " + f + "(a[1], a[3]))";
       r = type(t.scalar(), h);
@@ -262,8 +304,10 @@ class Wgpu : public CLike {
 
   // Cuts a word to a narrow integer.
   std::string wrap(Type t, Helpers& h) const {
-    std::string name = "rlxc_wrap_" + suffix(t), v = type(t, h), shift = type({DType::U32, t.lanes}, h) + "(" + std::to_string(32 - rlxc::bits(t.dtype)) + "u)";
-    if (h.needs(name)) h.add("fn " + name + "(a: " + v + ") -> " + v + " {\n  return (a << " + shift + ") >> " + shift + ";\n}\n");
+    std::string name = "rlxc_wrap_" + suffix(t), v = type(t, h),
+                shift = type({DType::U32, t.lanes}, h) + "(" + std::to_string(32 - rlxc::bits(t.dtype)) + "u)";
+    if (h.needs(name))
+      h.add("fn " + name + "(a: " + v + ") -> " + v + " {\n  return (a << " + shift + ") >> " + shift + ";\n}\n");
     return name;
   }
 
@@ -271,11 +315,13 @@ class Wgpu : public CLike {
     std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from), v = type(from, h), r = type(to, h);
     int bits = rlxc::bits(to.dtype);
     bool is_signed = dtype_class(to.dtype) == DTypeClass::Int;
-    std::string top = std::to_string(((uint64_t{1} << (is_signed ? bits - 1 : bits)) - 1)), bottom = is_signed ? "-" + std::to_string(uint64_t{1} << (bits - 1)) : "0";
+    std::string top = std::to_string(((uint64_t{1} << (is_signed ? bits - 1 : bits)) - 1)),
+                bottom = is_signed ? "-" + std::to_string(uint64_t{1} << (bits - 1)) : "0";
     std::string u = is_signed ? "" : "u";
     // i32() and u32() of a float saturate by themselves; the clamp serves narrower types.
     std::string value = bits == 32 ? r + "(a)" : "clamp(" + r + "(a), " + r + "(" + bottom + u + "), " + r + "(" + top + u + "))";
-    if (h.needs(name)) h.add("fn " + name + "(a: " + v + ") -> " + r + " {\n  return select(" + value + ", " + r + "(), a != a);\n}\n");
+    if (h.needs(name))
+      h.add("fn " + name + "(a: " + v + ") -> " + r + " {\n  return select(" + value + ", " + r + "(), a != a);\n}\n");
     return name;
   }
 
@@ -283,8 +329,9 @@ class Wgpu : public CLike {
     std::string name = "rlxc_round_" + suffix(to), v = type(to, h), u = type({DType::U32, to.lanes}, h);
     if (h.needs(name)) {
       std::string sixteen = u + "(16u)";
-      h.add("fn " + name + "(a: " + v + ") -> " + v + " {\n  let b = bitcast<" + u + ">(a);\n  let r = (b + " + u + "(0x7fffu) + ((b >> " + sixteen + ") & " + u +
-            "(1u))) & " + u + "(0xffff0000u);\n  return select(bitcast<" + v + ">(r), a, a != a);\n}\n");
+      h.add("fn " + name + "(a: " + v + ") -> " + v + " {\n  let b = bitcast<" + u + ">(a);\n  let r = (b + " + u +
+            "(0x7fffu) + ((b >> " + sixteen + ") & " + u + "(1u))) & " + u + "(0xffff0000u);\n  return select(bitcast<" + v +
+            ">(r), a, a != a);\n}\n");
     }
     return name;
   }
@@ -301,25 +348,28 @@ class Wgpu : public CLike {
     std::string name = "rlxc_read_" + b.name;
     int bits = rlxc::bits(t.dtype), per_word = 32 / bits;
     if (h.needs(name)) {
-      std::string word = word_at(b, "at / " + std::to_string(per_word), h), shift = "u32(at % " + std::to_string(per_word) + ") * " + std::to_string(bits) + "u";
+      std::string word = word_at(b, "at / " + std::to_string(per_word), h),
+                  shift = "u32(at % " + std::to_string(per_word) + ") * " + std::to_string(bits) + "u";
       std::string part = "(" + word + " >> (" + shift + ")) & " + (bits == 8 ? "0xffu" : "0xffffu"), value = part;
       if (t.dtype == DType::F16) value = "unpack2x16float(" + part + ").x";
       else if (t.dtype == DType::BF16) value = "bitcast<f32>((" + part + ") << 16u)";
       else if (t.dtype == DType::Bool) value = "(" + part + ") != 0u";
       else if (dtype_class(t.dtype) == DTypeClass::Int) value = wrap(t, h) + "(bitcast<i32>(" + part + "))";
-      h.add("fn " + name + "(i: i32) -> " + type(t, h) + " {\n  let at = " + element_at(b, "i") + ";\n  return " + value + ";\n}\n");
+      h.add("fn " + name + "(i: i32) -> " + type(t, h) + " {\n  let at = " + element_at(b, "i") + ";\n  return " + value +
+            ";\n}\n");
     }
     return name + "(" + index + ")";
   }
 
   std::string store_scalar(const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const {
     DType t = b.type.dtype;
-    if (!global(b)) return b.name + "[" + index + "] = " + (t == DType::Bool && b.space == Space::Shared ? "u32(" + value + ")" : value) + ";";
+    if (!global(b))
+      return b.name + "[" + index + "] = " + (t == DType::Bool && b.space == Space::Shared ? "u32(" + value + ")" : value) + ";";
     if (wide(b)) {
       std::string name = "rlxc_write_" + b.name, high = t == DType::I64 ? "bitcast<u32>(v >> 31u)" : "0u";
       if (h.needs(name))
-        h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = 2 * (" + element_at(b, "i") + ");\n  " + put("at", "bitcast<u32>(v)", h) + "\n  " +
-              put("at + 1", high, h) + "\n}\n");
+        h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = 2 * (" + element_at(b, "i") + ");\n  " +
+              put("at", "bitcast<u32>(v)", h) + "\n  " + put("at + 1", high, h) + "\n}\n");
       return name + "(" + index + ", " + value + ");";
     }
     if (!packed(b)) return put(element_at(b, index), "bitcast<u32>(" + value + ")", h);
@@ -331,8 +381,9 @@ class Wgpu : public CLike {
                          : t == DType::BF16 ? "(bitcast<u32>(v) >> 16u)"
                          : t == DType::Bool ? "u32(v)"
                                             : "(u32(v) & " + mask + ")";
-      h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at % " + n + ") * " + std::to_string(bits) +
-            "u;\n  atomicAnd(&rlxc_memory[at / " + n + "], ~(" + mask + " << shift));\n  atomicOr(&rlxc_memory[at / " + n + "], " + part + " << shift);\n}\n");
+      h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at % " +
+            n + ") * " + std::to_string(bits) + "u;\n  atomicAnd(&rlxc_memory[at / " + n + "], ~(" + mask +
+            " << shift));\n  atomicOr(&rlxc_memory[at / " + n + "], " + part + " << shift);\n}\n");
     }
     return name + "(" + index + ", " + value + ");";
   }
@@ -353,7 +404,8 @@ void wgpu_prepare(Kernel& k) {
   };
   for (ExprNode& e : k.exprs) {
     if (e.op == ExprOp::Const && e.type.dtype == DType::I64) e.payload = std::clamp<int64_t>(e.payload, INT32_MIN, INT32_MAX);
-    if (e.op == ExprOp::Const && e.type.dtype == DType::U64) e.payload = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(e.payload), UINT32_MAX));
+    if (e.op == ExprOp::Const && e.type.dtype == DType::U64)
+      e.payload = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(e.payload), UINT32_MAX));
     narrow(e.type);
   }
   for (kernel::Var& v : k.vars) narrow(v.type);

@@ -1,18 +1,19 @@
 #!/bin/bash
-# Every model of RLXC_TEST_MODELS/tiny computes its expected outputs with the packages of targets that this machine lacks: metal
-# and cuda sources run on the CPU, wgpu on Dawn where RLXC_WEBGPU is set, mlx and tpu by the NumPy stand-ins of tests/support.
-# RLXC_TEST_TARGETS names other targets than these.
+# The example model computes its expected outputs with the packages of targets that this machine lacks: metal, cuda and rocm
+# sources run on the CPU, mlx and tpu by the NumPy stand-ins of tests/support, wgpu on Dawn where RLXC_WEBGPU names its module.
+# RLXC_TEST_TARGETS="metal cuda ..." runs every model of RLXC_TEST_MODELS/tiny with these targets instead (minutes each).
 set -uo pipefail
-[ -n "${RLXC_TEST_MODELS:-}" ] && [ -d "$RLXC_TEST_MODELS/tiny" ] || { echo "RLXC_TEST_MODELS is not set"; exit 77; }
-export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python
+export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH
 fails=0
-targets=${RLXC_TEST_TARGETS:-metal cuda}
-[ -n "${RLXC_TEST_TARGETS:-}" ] || { [ -n "${RLXC_WEBGPU:-}" ] && targets="$targets wgpu" || echo "wgpu skipped: RLXC_WEBGPU is not set"; }
-[ -n "${RLXC_TEST_TARGETS:-}" ] || { python3 -c 'import numpy' 2>/dev/null && targets="$targets mlx tpu" || echo "mlx and tpu skipped: no numpy"; }
-for target in $targets; do
+run() { "$RLXC" run "$1" --data "$2" --target "$target" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1; }
+for target in ${RLXC_TEST_TARGETS:-metal cuda rocm mlx tpu ${RLXC_WEBGPU:+wgpu}}; do
+  if [ -z "${RLXC_TEST_TARGETS:-}" ]; then
+    run examples/bert.onnx examples/bert_data || { echo "FAIL $target"; cat "$TMPDIR/log"; fails=1; }
+    continue
+  fi
   passed=0 unsupported=0
   for folder in "$RLXC_TEST_MODELS"/tiny/*/; do
-    "$RLXC" run "$folder/model.onnx" --data "$folder" --target "$target" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1
+    run "$folder/model.onnx" "$folder"
     case $? in
       0) passed=$((passed + 1)) ;;
       5) unsupported=$((unsupported + 1)); echo "$target: $(basename "$folder"): $(grep -m1 'error\[' "$TMPDIR/log" | sed 's/.*error/error/')" ;;

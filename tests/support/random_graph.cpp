@@ -15,17 +15,22 @@ class Generator {
   void run() {
     Builder b(module_.main());
     const Dim batch = options_.symbolic ? module_.dims.symbol("batch") : Dim(2);
-    std::vector<ValueId> pool{b.input("x0", tensor_type(DType::F32, {batch, 4})), b.input("x1", tensor_type(DType::F32, {2, 3, 4})),
-                              b.input("n0", tensor_type(DType::I64, {3, 4})),     b.input("p0", tensor_type(DType::Bool, {1})),
-                              weight(b, "w0", {4, 4}),                            weight(b, "w1", {4}),
-                              weight(b, "w2", {3, 1}),                            b.scalar(DType::F32, 1),
+    std::vector<ValueId> pool{b.input("x0", tensor_type(DType::F32, {batch, 4})),
+                              b.input("x1", tensor_type(DType::F32, {2, 3, 4})),
+                              b.input("n0", tensor_type(DType::I64, {3, 4})),
+                              b.input("p0", tensor_type(DType::Bool, {1})),
+                              weight(b, "w0", {4, 4}),
+                              weight(b, "w1", {4}),
+                              weight(b, "w2", {3, 1}),
+                              b.scalar(DType::F32, 1),
                               b.scalar(DType::F32, 0)};
     fill(b, pool, options_.nodes, 0);
     // Everything that nothing reads, and a few that something reads, are outputs.
     Graph& g = module_.main();
     std::vector<ValueId> outputs;
     for (size_t i = 0; i < pool.size(); ++i)
-      if ((g.use_count(pool[i]) == 0 && !has_trait(g.op(g.def(pool[i])), kLeaf)) || (i > 9 && below(8) == 0)) outputs.push_back(pool[i]);
+      if ((g.use_count(pool[i]) == 0 && !has_trait(g.op(g.def(pool[i])), kLeaf)) || (i > 9 && below(8) == 0))
+        outputs.push_back(pool[i]);
     if (outputs.empty()) outputs.push_back(pool.back());
     for (size_t i = 0; i < outputs.size(); ++i) g.add_output(outputs[i], module_.symbol("y" + std::to_string(i)));
   }
@@ -33,7 +38,9 @@ class Generator {
  private:
   uint64_t below(uint64_t n) { return random_() % n; }
   template <class T>
-  const T& pick(const std::vector<T>& list) { return list[below(list.size())]; }
+  const T& pick(const std::vector<T>& list) {
+    return list[below(list.size())];
+  }
   double real() { return static_cast<double>(static_cast<int64_t>(below(2001)) - 1000) / 700.0; }
 
   ValueId weight(Builder& b, std::string_view name, std::vector<int64_t> dims) {
@@ -50,7 +57,9 @@ class Generator {
   ValueId choose(const Graph& g, const std::vector<ValueId>& pool, DType t) {
     for (int i = 0; i < 40; ++i)
       // Recent values more often, so that graphs are deep.
-      if (const ValueId v = below(2) ? pick(pool) : pool[pool.size() - 1 - below(std::min<size_t>(pool.size(), 6))]; g.dtype(v) == t) return v;
+      if (const ValueId v = below(2) ? pick(pool) : pool[pool.size() - 1 - below(std::min<size_t>(pool.size(), 6))];
+          g.dtype(v) == t)
+        return v;
     return {};
   }
 
@@ -89,9 +98,11 @@ class Generator {
 
   ValueId step(Builder& b, std::vector<ValueId>& pool, int depth) {
     Graph& g = b.graph();
-    static const std::vector<OpKind> unary{OpKind::Relu, OpKind::Tanh, OpKind::Sigmoid, OpKind::Neg, OpKind::Abs,  OpKind::Gelu,
-                                           OpKind::Silu, OpKind::Erf,  OpKind::Sin,     OpKind::Neg, OpKind::Tanh, OpKind::Softplus};
-    static const std::vector<OpKind> binary{OpKind::Add, OpKind::Sub, OpKind::Mul, OpKind::Add, OpKind::Mul, OpKind::Max, OpKind::Min};
+    static const std::vector<OpKind> unary{OpKind::Relu, OpKind::Tanh, OpKind::Sigmoid, OpKind::Neg,
+                                           OpKind::Abs,  OpKind::Gelu, OpKind::Silu,    OpKind::Erf,
+                                           OpKind::Sin,  OpKind::Neg,  OpKind::Tanh,    OpKind::Softplus};
+    static const std::vector<OpKind> binary{OpKind::Add, OpKind::Sub, OpKind::Mul, OpKind::Add,
+                                            OpKind::Mul, OpKind::Max, OpKind::Min};
     static const std::vector<OpKind> compare{OpKind::Lt, OpKind::Le, OpKind::Gt, OpKind::Ge};
     static const std::vector<OpKind> integer{OpKind::Add, OpKind::Sub, OpKind::Mul, OpKind::Max, OpKind::Min};
     const ValueId x = choose(g, pool, DType::F32);
@@ -100,8 +111,12 @@ class Generator {
     const int64_t axis = rank ? static_cast<int64_t>(below(static_cast<uint64_t>(rank))) : 0;
     const Dim size = rank ? g.dims(x)[static_cast<size_t>(axis)] : Dim(1);
     switch (below(24)) {
-      case 0: case 1: case 2: return b.unary(pick(unary), x);
-      case 3: case 4: case 5: return joined(b, pick(binary), x, partner(g, pool, x, DType::F32));
+      case 0:
+      case 1:
+      case 2: return b.unary(pick(unary), x);
+      case 3:
+      case 4:
+      case 5: return joined(b, pick(binary), x, partner(g, pool, x, DType::F32));
       case 6: return b.create(pick(binary), {x, b.scalar(DType::F32, pick(std::vector<double>{0, 1, 2, 0.5, -1, 3}))});
       case 7: return joined(b, pick(compare), x, partner(g, pool, x, DType::F32));
       case 8: {
@@ -111,7 +126,8 @@ class Generator {
       case 9: {
         const ValueId n = choose(g, pool, DType::I64);
         if (!n.valid()) return {};
-        return below(2) ? b.cast(n, DType::F32) : b.create(pick(integer), {n, b.scalar(DType::I64, static_cast<double>(below(4)))});
+        return below(2) ? b.cast(n, DType::F32)
+                        : b.create(pick(integer), {n, b.scalar(DType::I64, static_cast<double>(below(4)))});
       }
       case 10: {
         const ValueId p = choose(g, pool, DType::Bool);
@@ -128,7 +144,8 @@ class Generator {
         }
         return b.create(OpKind::Reshape, {x}, DimsAttrs{d, false});
       }
-      case 12: case 13: {
+      case 12:
+      case 13: {
         std::vector<int64_t> perm(static_cast<size_t>(rank));
         for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
         for (size_t i = perm.size(); i > 1; --i) std::swap(perm[i - 1], perm[below(i)]);
@@ -142,7 +159,8 @@ class Generator {
       case 15: {
         const ValueId y = choose(g, pool, DType::F32);
         bool fits = g.rank(y) == rank;
-        for (int i = 0; fits && i < rank; ++i) fits = i == axis || g.dims(x)[static_cast<size_t>(i)] == g.dims(y)[static_cast<size_t>(i)];
+        for (int i = 0; fits && i < rank; ++i)
+          fits = i == axis || g.dims(x)[static_cast<size_t>(i)] == g.dims(y)[static_cast<size_t>(i)];
         const std::vector<ValueId> parts{x, fits ? y : x};
         return rank ? b.concat(parts, axis) : ValueId();
       }
@@ -159,8 +177,12 @@ class Generator {
         for (int i = 0; i < 3; ++i) index.push_back(static_cast<int64_t>(below(static_cast<uint64_t>(size.size()))));
         return b.create(OpKind::Gather, {x, b.ints(index)}, AxisAttrs{axis});
       }
-      case 18: return rank ? b.reduce(pick(std::vector<ReduceOp>{ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max}), x, {axis}, below(2) == 0) : ValueId();
-      case 19: case 20: {
+      case 18:
+        return rank
+                   ? b.reduce(pick(std::vector<ReduceOp>{ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max}), x, {axis}, below(2) == 0)
+                   : ValueId();
+      case 19:
+      case 20: {
         if (rank < 2 || !g.dims(x).back().is_static()) return {};
         const int64_t k = g.dims(x).back().size();
         if (k > 16) return {};

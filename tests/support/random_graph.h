@@ -10,8 +10,8 @@ namespace rlxc::testing {
 struct RandomGraphOptions {
   uint64_t seed = 1;
   int nodes = 40;
-  bool symbolic = false;      // the leading size of an input is the symbol `batch`
-  bool control_flow = true;   // If nodes with bodies
+  bool symbolic = false;     // the leading size of an input is the symbol `batch`
+  bool control_flow = true;  // If nodes with bodies
 };
 
 std::unique_ptr<Module> random_graph(const RandomGraphOptions&);

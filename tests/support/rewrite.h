@@ -50,7 +50,9 @@ struct Rewrite {
   }
 };
 
-inline ValueId f32_input(Builder& b, std::string_view name, std::vector<Dim> dims) { return b.input(name, tensor_type(DType::F32, std::move(dims))); }
+inline ValueId f32_input(Builder& b, std::string_view name, std::vector<Dim> dims) {
+  return b.input(name, tensor_type(DType::F32, std::move(dims)));
+}
 inline ValueId f32_param(Builder& b, std::string_view name, std::vector<int64_t> dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= d;

@@ -9,8 +9,10 @@ namespace {
 constexpr OpRow kRows[] = {
 #define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b) \
   {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), false},
-#define ONNX_OP_ANY(name, low, high, handler, fold) {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, true},
-#define ONNX_OP_ANY_KIND(name, low, high, handler, fold, kind) {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, true},
+#define ONNX_OP_ANY(name, low, high, handler, fold) \
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, true},
+#define ONNX_OP_ANY_KIND(name, low, high, handler, fold, kind) \
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, true},
 #define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
 #undef ONNX_DOMAIN
@@ -21,7 +23,7 @@ constexpr OpRow kRows[] = {
 #include "import/onnx/ops_microsoft.def"
 #undef ONNX_DOMAIN
 #define ONNX_DOMAIN "ai.onnx.preview"
-ONNX_OP("FlexAttention", 3, 3, flex_attention, nullptr, Attention, "", 0, "", 0)
+    ONNX_OP("FlexAttention", 3, 3, flex_attention, nullptr, Attention, "", 0, "", 0)
 #undef ONNX_DOMAIN
 #define ONNX_DOMAIN "ai.onnx.preview.training"
 #include "import/onnx/ops_training.def"
@@ -35,7 +37,8 @@ ONNX_OP("FlexAttention", 3, 3, flex_attention, nullptr, Attention, "", 0, "", 0)
 
 std::vector<OperatorInfo> imported_operators() {
   std::vector<OperatorInfo> out;
-  for (const OpRow& r : kRows) out.push_back({r.domain, r.name, r.min_in, r.max_in, r.kind == OpKind::Input ? std::nullopt : std::optional(r.kind)});
+  for (const OpRow& r : kRows)
+    out.push_back({r.domain, r.name, r.min_in, r.max_in, r.kind == OpKind::Input ? std::nullopt : std::optional(r.kind)});
   std::ranges::sort(out, {}, [](const OperatorInfo& o) { return std::pair(o.domain, o.name); });
   return out;
 }

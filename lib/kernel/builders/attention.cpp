@@ -19,7 +19,8 @@ bool is_constant(const Index& i, int64_t want) {
 class Attention {
  public:
   Attention(Builder& b, const AttentionSpec& s, const Mapping& m) : b_(b), s_(s), m_(m) {
-    q_ = b.input(s.q.name, s.q.dtype, s.q.extent), k_ = b.input(s.k.name, s.k.dtype, s.k.extent), v_ = b.input(s.v.name, s.v.dtype, s.v.extent);
+    q_ = b.input(s.q.name, s.q.dtype, s.q.extent), k_ = b.input(s.k.name, s.k.dtype, s.k.extent),
+    v_ = b.input(s.v.name, s.v.dtype, s.v.extent);
     if (s.mask) mask_ = b.input(s.mask->name, s.mask->dtype, s.mask->extent);
     y_ = b.output(s.y.name, s.y.dtype, s.y.extent);
     t_ = compute_dtype(s.q.dtype);
@@ -47,7 +48,9 @@ class Attention {
   }
   Expr zero() { return kernel::constant(b_.kernel(), t_, 0); }
   Expr low() { return kernel::constant(b_.kernel(), t_, -std::numeric_limits<double>::infinity()); }
-  double lowest() const { return t_ == DType::F64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()}; }
+  double lowest() const {
+    return t_ == DType::F64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()};
+  }
   Expr load(const Buf& buf, Expr index, int lanes = 1) { return cast_to(buf.load(index, lanes), t_); }
 
   void block_of_queries(Expr first) {
@@ -84,7 +87,8 @@ class Attention {
       auto write = [&] {
         const Expr sum = sums.load(r), scale = b_.let("scale", select(sum == 0.0, zero(), 1.0 / sum));
         b_.loop("d", s_.value_width, [&](Expr d) {
-          y_.store(at(s_.y, head_, queries_[static_cast<size_t>(r)], d), cast_to(acc.load(r * s_.value_width + d) * scale, s_.y.dtype));
+          y_.store(at(s_.y, head_, queries_[static_cast<size_t>(r)], d),
+                   cast_to(acc.load(r * s_.value_width + d) * scale, s_.y.dtype));
         });
       };
       if (r == 0) write();
@@ -129,7 +133,8 @@ class Attention {
       if (s_.window) visible = visible && key >= position - *s_.window;
       if (s_.mask) {
         auto stride = [&](size_t i) { return s_.mask->strides[i].in(b_.kernel()); };
-        const Expr v = mask_[s_.mask->offset.in(b_.kernel()) + batch_ * stride(0) + head_ * stride(1) + query * stride(2) + key * stride(3)];
+        const Expr v =
+            mask_[s_.mask->offset.in(b_.kernel()) + batch_ * stride(0) + head_ * stride(1) + query * stride(2) + key * stride(3)];
         if (s_.mask_is_bias) score = score + cast_to(v, t_);
         else visible = visible && (v.dtype() == DType::Bool ? v : v != kernel::lit(v, 0));
       }
@@ -143,17 +148,20 @@ class Attention {
       b_.loop("d", s_.width / dw, [&](Expr d) {
         const Expr key = b_.let("key", load(k_, at(s_.k, kv_head_, key0 + j, d * dw), dw));
         for (int r = 0; r < rows_; ++r)
-          dots[static_cast<size_t>(r)].set(fma(load(q_, at(s_.q, head_, queries_[static_cast<size_t>(r)], d * dw), dw), key, dots[static_cast<size_t>(r)].get()));
+          dots[static_cast<size_t>(r)].set(fma(load(q_, at(s_.q, head_, queries_[static_cast<size_t>(r)], d * dw), dw), key,
+                                               dots[static_cast<size_t>(r)].get()));
       });
       std::vector<Expr> sums;
-      for (int r = 0; r < rows_; ++r) sums.push_back(dw > 1 ? reduce_add(dots[static_cast<size_t>(r)].get()) : dots[static_cast<size_t>(r)].get());
+      for (int r = 0; r < rows_; ++r)
+        sums.push_back(dw > 1 ? reduce_add(dots[static_cast<size_t>(r)].get()) : dots[static_cast<size_t>(r)].get());
       if (const int64_t done = s_.width / dw * dw; done < s_.width) {
         std::vector<Buf> rest;
         for (int r = 0; r < rows_; ++r) rest.push_back(b_.variable("rest", sums[static_cast<size_t>(r)]));
         b_.loop("d", s_.width - done, [&](Expr d) {
           const Expr key = b_.let("key", load(k_, at(s_.k, kv_head_, key0 + j, d + done)));
           for (int r = 0; r < rows_; ++r)
-            rest[static_cast<size_t>(r)].set(fma(load(q_, at(s_.q, head_, queries_[static_cast<size_t>(r)], d + done)), key, rest[static_cast<size_t>(r)].get()));
+            rest[static_cast<size_t>(r)].set(fma(load(q_, at(s_.q, head_, queries_[static_cast<size_t>(r)], d + done)), key,
+                                                 rest[static_cast<size_t>(r)].get()));
         });
         for (int r = 0; r < rows_; ++r) sums[static_cast<size_t>(r)] = rest[static_cast<size_t>(r)].get();
       }
@@ -172,7 +180,8 @@ class Attention {
         for (int v = 0; v < vectors; ++v) sum.push_back(b_.variable("part", acc.load(r * n + d + v * lanes, lanes)));
       b_.loop("j", count, [&](Expr j) {
         std::vector<Expr> value;
-        for (int v = 0; v < vectors; ++v) value.push_back(b_.let("value", load(v_, at(s_.v, kv_head_, key0 + j, d + v * lanes), lanes)));
+        for (int v = 0; v < vectors; ++v)
+          value.push_back(b_.let("value", load(v_, at(s_.v, kv_head_, key0 + j, d + v * lanes), lanes)));
         for (int r = 0; r < rows_; ++r) {
           const Expr p = scores_.load(r * kKeys + j);
           for (int v = 0; v < vectors; ++v) {

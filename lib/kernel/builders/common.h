@@ -26,8 +26,8 @@ Operand dense(Kernel*, std::string name, DType, const Dims& shape);
 Operand broadcast_operand(Kernel*, std::string name, DType, const Dims& own, const Dims& shape);
 
 Expr product(Kernel*, const Dims&, size_t begin = 0, size_t end = SIZE_MAX);
-bool same(const Index&, const Index&);            // the same constant or the same expression
-bool constant(const Index&, int64_t* value);      // its value, if it is a constant
+bool same(const Index&, const Index&);        // the same constant or the same expression
+bool constant(const Index&, int64_t* value);  // its value, if it is a constant
 
 // Splits a row-major linear index into one index per dim (dims from the second on must be positive).
 std::vector<Expr> split_index(Expr linear, const Dims& dims);
@@ -37,7 +37,8 @@ DType compute_dtype(DType t);
 
 // Calls body(i) for every i in [0, count), in parallel: on a grid one lane per i, on threads a Parallel loop. The first
 // statement of the kernel. `bytes` is the traffic of one iteration.
-void for_each(Builder&, const Mapping&, const std::string& name, Index count, int64_t bytes, const std::function<void(Expr)>& body);
+void for_each(Builder&, const Mapping&, const std::string& name, Index count, int64_t bytes,
+              const std::function<void(Expr)>& body);
 
 // One group of `lanes` lanes for every i in [0, count), folded into the axes of the grid. Calls body(i, lane); all lanes of a
 // group call it with the same i, so that it may use barriers. The first statement of the kernel.

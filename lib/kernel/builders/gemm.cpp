@@ -75,7 +75,9 @@ class Gemm {
   }
   Expr finish_b(Expr v, Expr column) {
     v = accumulator(v);
-    if (s_.b_zero) v = v - accumulator(b_zero_.load(base(*s_.b_zero) + column * stride(*s_.b_zero, 1), is_constant(stride(*s_.b_zero, 1), 0) ? 1 : v.lanes()));
+    if (s_.b_zero)
+      v = v - accumulator(b_zero_.load(base(*s_.b_zero) + column * stride(*s_.b_zero, 1),
+                                       is_constant(stride(*s_.b_zero, 1), 0) ? 1 : v.lanes()));
     return v;
   }
   Expr load_b(Expr k, Expr column, int lanes = 1) { return finish_b(bb_.load(at(s_.b, k, column), lanes), column); }
@@ -84,7 +86,8 @@ class Gemm {
     std::vector<Expr> extra;
     for (size_t i = 0; i < extras_.size(); ++i) {
       const bool repeated = is_constant(s_.extras[i].strides.back(), 0);
-      extra.push_back(cast_to(extras_[i].load(at(s_.extras[i], row, column), repeated ? 1 : sum.lanes()), compute_dtype(s_.extras[i].dtype)));
+      extra.push_back(
+          cast_to(extras_[i].load(at(s_.extras[i], row, column), repeated ? 1 : sum.lanes()), compute_dtype(s_.extras[i].dtype)));
     }
     return broadcast(cast_to(s_.epilogue ? s_.epilogue(sum, extra) : sum, s_.c.dtype), sum.lanes());
   }
@@ -93,18 +96,22 @@ class Gemm {
   void pack_panel(Buf to, Expr base_to, Expr column, Expr k0, Expr count) {
     const int64_t w = t_.panel();
     auto whole = [&] {
-      if (is_constant(s_.b.strides.back(), 1) && (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0)))
+      if (is_constant(s_.b.strides.back(), 1) &&
+          (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0)))
         b_.loop("p", count, [&](Expr p) {
-          for (int v = 0; v < t_.vectors; ++v) to.store(base_to + p * w + v * t_.lanes, load_b(k0 + p, column + v * t_.lanes, t_.lanes));
+          for (int v = 0; v < t_.vectors; ++v)
+            to.store(base_to + p * w + v * t_.lanes, load_b(k0 + p, column + v * t_.lanes, t_.lanes));
         });
       else
-        b_.loop("j", w, [&](Expr j) { b_.loop("p", count, [&](Expr p) { to.store(base_to + p * w + j, load_b(k0 + p, column + j)); }); });
+        b_.loop("j", w,
+                [&](Expr j) { b_.loop("p", count, [&](Expr p) { to.store(base_to + p * w + j, load_b(k0 + p, column + j)); }); });
     };
     auto part = [&] {
       b_.loop("p", count, [&](Expr p) {
         b_.loop("j", w, [&](Expr j) {
-          b_.when(column + j < N_, [&] { to.store(base_to + p * w + j, load_b(k0 + p, column + j)); },
-                  [&] { to.store(base_to + p * w + j, constant_int(b_.kernel(), s_.accumulate, 0)); });
+          b_.when(
+              column + j < N_, [&] { to.store(base_to + p * w + j, load_b(k0 + p, column + j)); },
+              [&] { to.store(base_to + p * w + j, constant_int(b_.kernel(), s_.accumulate, 0)); });
         });
       });
     };
@@ -136,7 +143,8 @@ class Gemm {
     int64_t k = 0;
     const bool known = constant(K_, &k);
     const bool once = known ? k <= limit : s_.packed;
-    if (s_.packed && (once || s_.c.dtype != s_.accumulate)) return columns(bb_, panel * (K_ * w), row, rows, column, b_.i64(0), K_, true, true);
+    if (s_.packed && (once || s_.c.dtype != s_.accumulate))
+      return columns(bb_, panel * (K_ * w), row, rows, column, b_.i64(0), K_, true, true);
     Buf local;
     if (!s_.packed) local = b_.registers("panel_b", s_.accumulate, (once ? std::max<int64_t>(k, 1) : size) * w);
     auto chunk = [&](Expr k0, Expr count, bool first, bool last) {
@@ -146,7 +154,8 @@ class Gemm {
     };
     if (once) return chunk(b_.i64(0), K_, true, true);
     if (!known) {
-      b_.when(K_ <= size, [&] { chunk(b_.i64(0), K_, true, true); }, [&] { several(chunk, size); });
+      b_.when(
+          K_ <= size, [&] { chunk(b_.i64(0), K_, true, true); }, [&] { several(chunk, size); });
       return;
     }
     several(chunk, size);
@@ -179,9 +188,10 @@ class Gemm {
         next = next + bit * n;
       }
     };
-    const bool vectors_fit = is_constant(s_.c.strides.back(), 1) && std::all_of(s_.extras.begin(), s_.extras.end(), [](const Operand& o) {
-      return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0);
-    });
+    const bool vectors_fit =
+        is_constant(s_.c.strides.back(), 1) && std::all_of(s_.extras.begin(), s_.extras.end(), [](const Operand& o) {
+          return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0);
+        });
     int64_t n = 0;
     const bool known = constant(N_, &n);
     auto part = [&] {
@@ -193,10 +203,12 @@ class Gemm {
     if (!vectors_fit) return run(t_.vectors, t_.lanes, false);
     if (known && n % w == 0) return run(t_.vectors, t_.lanes, true);
     if (known && n < w) return part();
-    b_.when(column + w <= N_, [&] { run(t_.vectors, t_.lanes, true); }, part);
+    b_.when(
+        column + w <= N_, [&] { run(t_.vectors, t_.lanes, true); }, part);
   }
 
-  void tile(Buf panel, Expr panel_at, Expr row, int rows, Expr column, Expr k0, Expr count, int vectors, int lanes, bool first, bool last, bool whole) {
+  void tile(Buf panel, Expr panel_at, Expr row, int rows, Expr column, Expr k0, Expr count, int vectors, int lanes, bool first,
+            bool last, bool whole) {
     const int64_t w = t_.panel();
     std::vector<Buf> acc;
     const Expr zero = broadcast(constant_int(b_.kernel(), s_.accumulate, 0), lanes);
@@ -209,7 +221,9 @@ class Gemm {
         b_.loop("j", columns, [&](Expr j) { line.store(j, c_.load(at(s_.c, row + r, column + j))); });
       }
       for (int v = 0; v < vectors; ++v) {
-        const Expr start = first ? zero : whole ? c_.load(at(s_.c, row + r, column + v * lanes), lanes) : line.load(v * lanes, lanes);
+        const Expr start = first   ? zero
+                           : whole ? c_.load(at(s_.c, row + r, column + v * lanes), lanes)
+                                   : line.load(v * lanes, lanes);
         acc.push_back(b_.variable("sum", start));
       }
     }
@@ -240,9 +254,11 @@ class Gemm {
 
   // One vector of neighbouring results (or one result, its sum by vectors along k) at a time.
   void simple() {
-    const bool along_n = is_constant(s_.b.strides.back(), 1) && is_constant(s_.c.strides.back(), 1) && !m_.lanes &&
-                         std::all_of(s_.extras.begin(), s_.extras.end(), [](const Operand& o) { return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0); }) &&
-                         (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0));
+    const bool along_n =
+        is_constant(s_.b.strides.back(), 1) && is_constant(s_.c.strides.back(), 1) && !m_.lanes &&
+        std::all_of(s_.extras.begin(), s_.extras.end(),
+                    [](const Operand& o) { return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0); }) &&
+        (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0));
     const bool along_k = !along_n && !m_.lanes && is_constant(s_.a.strides.back(), 1) && is_constant(stride(s_.b, 2), 1);
     int64_t n = 0, k = 64;
     int lanes = t_.lanes;
@@ -253,7 +269,8 @@ class Gemm {
     const Expr zero = broadcast(constant_int(b_.kernel(), s_.accumulate, 0), lanes);
     auto element = [&](Expr row, Expr column, int width) {
       Buf sum = b_.variable("sum", broadcast(lane_of(zero), width));
-      b_.loop("p", K_, [&](Expr p) { sum.set(multiply_add(broadcast(load_a(row, p), width), load_b(p, column, width), sum.get())); });
+      b_.loop("p", K_,
+              [&](Expr p) { sum.set(multiply_add(broadcast(load_a(row, p), width), load_b(p, column, width), sum.get())); });
       c_.store(at(s_.c, row, column), finish(sum.get(), row, column));
     };
     auto dot = [&](Expr row, Expr column) {
@@ -270,13 +287,15 @@ class Gemm {
     };
     const Expr groups = along_n ? ceil_div(N_, lanes) : N_;
     for_each(b_, m_, "work", product(b_.kernel(), s_.batch) * M_ * groups, k * lanes, [&](Expr work) {
-      const Expr column = b_.let("column", along_n ? work % groups * lanes : work % groups), row = b_.let("row", work / groups % M_);
+      const Expr column = b_.let("column", along_n ? work % groups * lanes : work % groups),
+                 row = b_.let("row", work / groups % M_);
       batch_ = split_index(b_.let("batch", work / (groups * M_)), s_.batch);
       if (along_k && lanes > 1) return dot(row, column);
       if (!along_n || lanes == 1) return element(row, column, 1);
       if (is_constant(N_ % lanes, 0)) return element(row, column, lanes);
-      b_.when(column + lanes <= N_, [&] { element(row, column, lanes); },
-              [&] { b_.loop("t", N_ - column, [&](Expr t) { element(row, column + t, 1); }); });
+      b_.when(
+          column + lanes <= N_, [&] { element(row, column, lanes); },
+          [&] { b_.loop("t", N_ - column, [&](Expr t) { element(row, column + t, 1); }); });
     });
   }
 

@@ -18,9 +18,9 @@ struct GemmSpec {
   Index m = 1, n = 1, k = 1;
   Operand a, b, c;
   DType accumulate = DType::F32;
-  bool packed = false;                        // b is the result of build_pack (only its name, dtype and extent are used)
-  std::optional<Operand> a_zero, b_zero;      // subtracted from the elements of a and b; b_zero not with `packed`
-  std::vector<Operand> extras;                // operands of the epilogue
+  bool packed = false;                    // b is the result of build_pack (only its name, dtype and extent are used)
+  std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
+  std::vector<Operand> extras;            // operands of the epilogue
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
 };
 

@@ -10,7 +10,8 @@ Expr identity_of(Kernel* k, ExprOp combine, DType t) {
   if (combine == ExprOp::Add || combine == ExprOp::Or) return constant_int(k, t, 0);
   if (combine == ExprOp::Mul) return constant_int(k, t, 1);
   if (combine == ExprOp::And) return constant_int(k, t, t == DType::Bool ? 1 : -1);
-  if (is_float(t)) return constant(k, t, max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  if (is_float(t))
+    return constant(k, t, max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
   int bits = rlxc::bits(t);
   if (dtype_class(t) != DTypeClass::Int) return constant_int(k, t, max ? 0 : -1);
   int64_t least = bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (bits - 1));
@@ -114,7 +115,8 @@ class ReduceBuilder {
   // Loops over all reduced axes but the last `skip`, calling body with the offset into the input.
   void reduced_loops(Expr at, size_t skip, const std::function<void(Expr)>& body, size_t d = 0) {
     if (d + skip >= reduced_.dims.size()) return body(at);
-    b_.loop("r", reduced_.dims[d], [&](Expr r) { reduced_loops(at + r * reduced_.strides[d].in(b_.kernel()), skip, body, d + 1); });
+    b_.loop("r", reduced_.dims[d],
+            [&](Expr r) { reduced_loops(at + r * reduced_.strides[d].in(b_.kernel()), skip, body, d + 1); });
   }
 
   // Row by row; four vectors of accumulators hide the latency of the combination.

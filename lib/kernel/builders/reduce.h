@@ -17,9 +17,9 @@ struct ReduceSpec {
   std::string input_name = "x", output_name = "y";
   DType input = DType::F32, output = DType::F32;
   DType accumulate = DType::F32;
-  ExprOp combine = ExprOp::Add;              // Add, Mul, Min, Max, And or Or
-  std::function<Expr(Expr)> prepare;          // of each value, given as compute_dtype(input); may be null. Result: accumulate
-  std::function<Expr(Expr, Expr)> finish;     // (accumulated, i64 count of the reduced elements); may be null. Result: output
+  ExprOp combine = ExprOp::Add;            // Add, Mul, Min, Max, And or Or
+  std::function<Expr(Expr)> prepare;       // of each value, given as compute_dtype(input); may be null. Result: accumulate
+  std::function<Expr(Expr, Expr)> finish;  // (accumulated, i64 count of the reduced elements); may be null. Result: output
 };
 
 // Adds the two arguments and the body to a builder that has its symbols and nothing else. Output: the kept axes, row-major.

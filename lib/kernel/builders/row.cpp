@@ -52,7 +52,8 @@ class Accumulator {
 };
 
 // Calls body(row, lane): a group of lanes for each row on a grid, a thread elsewhere.
-void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes, const std::function<void(Expr, std::optional<Expr>)>& body) {
+void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
+             const std::function<void(Expr, std::optional<Expr>)>& body) {
   int64_t length = 1024;
   constant(n, &length);
   if (m.lanes) return for_each_group(b, m, "row", rows, m.group_lanes, [&](Expr row, Expr lane) { body(row, lane); });
@@ -96,7 +97,8 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
       const Expr shift = s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
       across(b, n, lanes, lane, m.group_lanes, [&](Expr i, int w) {
         const Expr factor = broadcast(shift, w);
-        const Expr v = s.log ? value(i, w) - factor : (keep ? y.load(base + i, w) : exp(value(i, w) - broadcast(most, w))) * factor;
+        const Expr v =
+            s.log ? value(i, w) - factor : (keep ? y.load(base + i, w) : exp(value(i, w) - broadcast(most, w))) * factor;
         y.store(base + i, cast_to(v, s.dtype));
       });
     });
@@ -110,7 +112,9 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
     b.loop("i", n, [&](Expr i) { sum.set(sum.get() + exp(value(i) - most)); });
     const Expr all = b.let("all", sum.get());
     const Expr total = s.log ? b.let("shift", most + log(all)) : b.let("scale", select(all == 0.0, all, 1.0 / all));
-    b.loop("i", n, [&](Expr i) { y.store(base + i * stride, cast_to(s.log ? value(i) - total : exp(value(i) - most) * total, s.dtype)); });
+    b.loop("i", n, [&](Expr i) {
+      y.store(base + i * stride, cast_to(s.log ? value(i) - total : exp(value(i) - most) * total, s.dtype));
+    });
   });
 }
 
@@ -135,7 +139,8 @@ void build_norm(Builder& b, const NormSpec& s, const Mapping& m) {
     const Expr base = b.let("base", row * n);
     const Expr group = is_constant(s.row_groups, 0) ? row : row % s.row_groups.in(k);
     auto walk = [&](const std::function<void(Expr, Expr, int)>& body) {
-      if (is_constant(outer, 1)) return across(b, inner, lanes, lane, m.group_lanes, [&](Expr i, int w) { body(b.i64(0), i, w); });
+      if (is_constant(outer, 1))
+        return across(b, inner, lanes, lane, m.group_lanes, [&](Expr i, int w) { body(b.i64(0), i, w); });
       b.loop("c", outer, [&](Expr c) { across(b, inner, lanes, lane, m.group_lanes, [&](Expr i, int w) { body(c, i, w); }); });
     };
     auto other = [&](const Buf& buf, const Operand& o, Expr r, Expr c, Expr i, int w) {

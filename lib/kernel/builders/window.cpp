@@ -22,11 +22,13 @@ class Window {
  private:
   Expr truth() { return constant_int(b_.kernel(), DType::Bool, 1); }
 
-  void walk(const std::vector<Expr>& at, bool transposed, size_t d, Expr tap, Expr offset, Expr inside, Expr padded, const TapBody& body) {
+  void walk(const std::vector<Expr>& at, bool transposed, size_t d, Expr tap, Expr offset, Expr inside, Expr padded,
+            const TapBody& body) {
     if (d == s_.kernel.size()) return body(tap, offset, inside, padded);
     auto step = [&](Expr t) {
       const Expr n = s_.in_size[d].in(b_.kernel());
-      Expr i = transposed ? at[d] + s_.pads_begin[d] - t * s_.dilations[d] : at[d] * s_.strides[d] - s_.pads_begin[d] + t * s_.dilations[d];
+      Expr i = transposed ? at[d] + s_.pads_begin[d] - t * s_.dilations[d]
+                          : at[d] * s_.strides[d] - s_.pads_begin[d] + t * s_.dilations[d];
       Expr in = inside;
       if (transposed && s_.strides[d] != 1) {
         in = in && i % s_.strides[d] == 0;
@@ -59,9 +61,10 @@ Dims result_shape(const WindowSpec& s) {
 void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m) {
   Kernel* k = b.kernel();
   Window window(b, s);
-  const Expr in = s.in_channels.in(k), out = s.out_channels.in(k), in_group = in / s.groups, out_group = out / s.groups, plane = window.plane();
+  const Expr in = s.in_channels.in(k), out = s.out_channels.in(k), in_group = in / s.groups, out_group = out / s.groups,
+             plane = window.plane();
   const int64_t taps = taps_of(s);
-  Buf x = b.input("x", s.input, s.batch.in(k) * in * plane);
+  Buf x = b.input("x", s.input, s.batch.in(k)*in * plane);
   Buf w = b.input("w", s.weight, (transposed ? in * out_group : out * in_group) * taps);
   Buf x_zero, w_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
@@ -75,7 +78,9 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
     auto wide = [&](Expr v) { return cast_to(v, s.accumulate); };
     b.loop("c", in_group, [&](Expr c) {
       const Expr from = b.let("from", (at[0] * in + group * in_group + c) * plane);
-      const Expr weights = b.let("weights", (transposed ? (group * in_group + c) * out_group + channel - group * out_group : channel * in_group + c) * taps);
+      const Expr weights =
+          b.let("weights",
+                (transposed ? (group * in_group + c) * out_group + channel - group * out_group : channel * in_group + c) * taps);
       window.taps(position, transposed, [&](Expr tap, Expr offset, Expr inside, Expr) {
         b.when(inside, [&] {
           Expr v = wide(x[from + offset]), f = wide(w[weights + tap]);
@@ -91,7 +96,8 @@ void convolve(Builder& b, const WindowSpec& s, bool transposed, const Mapping& m
     std::vector<Expr> extra;
     for (size_t i = 0; i < extras.size(); ++i) {
       const Dims& stride = s.extras[i].strides;
-      extra.push_back(cast_to(extras[i][at[0] * stride[0].in(k) + channel * stride[1].in(k) + where * stride[2].in(k)], compute_dtype(s.extras[i].dtype)));
+      extra.push_back(cast_to(extras[i][at[0] * stride[0].in(k) + channel * stride[1].in(k) + where * stride[2].in(k)],
+                              compute_dtype(s.extras[i].dtype)));
     }
     return {s.epilogue(result, extra)};
   });
@@ -107,7 +113,7 @@ void build_pool(Builder& b, const PoolSpec& p, const Mapping& m) {
   Kernel* k = b.kernel();
   Window window(b, s);
   const Expr plane = window.plane(), channels = s.in_channels.in(k);
-  Buf x = b.input("x", s.input, s.batch.in(k) * channels * plane);
+  Buf x = b.input("x", s.input, s.batch.in(k)*channels * plane);
   build_generate(b, result_shape(s), {{"y", s.output}}, taps_of(s) * 8, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
     Buf acc = b.variable("acc", p.start(k)), count = b.variable("count", b.i64(0));
     const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
@@ -123,26 +129,30 @@ void build_max_pool_indices(Builder& b, const WindowSpec& s, bool column_major, 
   Kernel* k = b.kernel();
   Window window(b, s);
   const Expr plane = window.plane(), channels = s.in_channels.in(k);
-  Buf x = b.input("x", s.input, s.batch.in(k) * channels * plane);
-  build_generate(b, result_shape(s), {{"y", s.output}, {"index", DType::I64}}, taps_of(s) * 8, m, [&](const std::vector<Expr>& at) -> std::vector<Expr> {
-    const Expr low = is_float(s.accumulate) ? constant(k, s.accumulate, -std::numeric_limits<double>::infinity()) : constant_int(k, s.accumulate, std::numeric_limits<int64_t>::min() >> (64 - rlxc::bits(s.accumulate)));
-    Buf best = b.variable("best", low), where = b.variable("where", b.i64(-1));
-    const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
-    window.taps({at.begin() + 2, at.end()}, false, [&](Expr, Expr offset, Expr inside, Expr) {
-      b.when(inside, [&] {
-        const Expr v = b.let("v", cast_to(x[from + offset], s.accumulate)), old = best.get();
-        b.when(v > old || where.get() < 0, [&] { best.set(v), where.set(offset); });
-      });
-    });
-    Expr index = max(where.get(), 0);
-    if (column_major) {
-      const std::vector<Expr> position = split_index(index, s.in_size);
-      Expr flat = b.i64(0);
-      for (size_t d = position.size(); d-- > 0;) flat = flat * s.in_size[d].in(k) + position[d];
-      index = flat;
-    }
-    return {best.get(), from + index};
-  });
+  Buf x = b.input("x", s.input, s.batch.in(k)*channels * plane);
+  build_generate(b, result_shape(s), {{"y", s.output}, {"index", DType::I64}}, taps_of(s) * 8, m,
+                 [&](const std::vector<Expr>& at) -> std::vector<Expr> {
+                   const Expr low = is_float(s.accumulate)
+                                        ? constant(k, s.accumulate, -std::numeric_limits<double>::infinity())
+                                        : constant_int(k, s.accumulate,
+                                                       std::numeric_limits<int64_t>::min() >> (64 - rlxc::bits(s.accumulate)));
+                   Buf best = b.variable("best", low), where = b.variable("where", b.i64(-1));
+                   const Expr from = b.let("from", (at[0] * channels + at[1]) * plane);
+                   window.taps({at.begin() + 2, at.end()}, false, [&](Expr, Expr offset, Expr inside, Expr) {
+                     b.when(inside, [&] {
+                       const Expr v = b.let("v", cast_to(x[from + offset], s.accumulate)), old = best.get();
+                       b.when(v > old || where.get() < 0, [&] { best.set(v), where.set(offset); });
+                     });
+                   });
+                   Expr index = max(where.get(), 0);
+                   if (column_major) {
+                     const std::vector<Expr> position = split_index(index, s.in_size);
+                     Expr flat = b.i64(0);
+                     for (size_t d = position.size(); d-- > 0;) flat = flat * s.in_size[d].in(k) + position[d];
+                     index = flat;
+                   }
+                   return {best.get(), from + index};
+                 });
 }
 
 }  // namespace rlxc::kernel

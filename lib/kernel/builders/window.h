@@ -11,12 +11,12 @@ namespace rlxc::kernel {
 
 struct WindowSpec {
   Index batch = 1, in_channels = 1, out_channels = 1;
-  Dims in_size, out_size;                     // spatial
+  Dims in_size, out_size;  // spatial
   std::vector<int64_t> kernel, strides, pads_begin, pads_end, dilations;
   int64_t groups = 1;
   DType input = DType::F32, weight = DType::F32, output = DType::F32, accumulate = DType::F32;
-  std::optional<Operand> x_zero, w_zero;      // subtracted; strides [] and [out channel]
-  std::vector<Operand> extras;                // of the epilogue; strides [batch, channel, position]
+  std::optional<Operand> x_zero, w_zero;                                    // subtracted; strides [] and [out channel]
+  std::vector<Operand> extras;                                              // of the epilogue; strides [batch, channel, position]
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null
 };
 

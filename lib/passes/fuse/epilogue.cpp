@@ -31,7 +31,9 @@ std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId roo
     const auto e = describe(g, use.user, g.dtype(v));
     if (!e) continue;
     if (!g.has_one_use(v))
-      return decline(g.is_output(v) ? "graph_output" : "multi_consumer", std::string(name(e->op)) + " is one of " + std::to_string(g.use_count(v)) + " readers", "read the value only through the activation");
+      return decline(g.is_output(v) ? "graph_output" : "multi_consumer",
+                     std::string(name(e->op)) + " is one of " + std::to_string(g.use_count(v)) + " readers",
+                     "read the value only through the activation");
     if (!ctx.target.epilogues.test(static_cast<size_t>(e->op)))
       return decline("epilogue_unsupported", std::string(name(e->op)) + " is no epilogue of target " + ctx.target.name, "");
     return EpilogueMatch{use.user, *e};

@@ -24,7 +24,8 @@ int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
   }
   if (members.size() == 1) return 0;
   Builder b(g, nullptr, g.def(value));
-  const ValueId y = b.create(OpKind::FusedConvBiasAct, {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual}, FusedConvAttrs{g.attrs<ConvAttrs>(n), act});
+  const ValueId y = b.create(OpKind::FusedConvBiasAct, {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual},
+                             FusedConvAttrs{g.attrs<ConvAttrs>(n), act});
   if (!y.valid()) return 0;
   Decision d = fused(g, "conv_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g, g.result(n)));
   if (act.has) d.detail = name(act.op);

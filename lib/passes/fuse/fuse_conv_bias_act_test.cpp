@@ -8,8 +8,9 @@ namespace {
 constexpr std::string_view kPass = "fuse_conv_bias_act";
 
 ValueId conv(Builder& b, ValueId x, std::string_view weight) {
-  return b.create(OpKind::Conv, {x, f32_param(b, weight, {4, 4, 3, 3}), f32_param(b, "bias_" + std::string(weight), {4})},
-                  ConvAttrs{.strides = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .dilations = {1, 1}, .output_padding = {}});
+  return b.create(
+      OpKind::Conv, {x, f32_param(b, weight, {4, 4, 3, 3}), f32_param(b, "bias_" + std::string(weight), {4})},
+      ConvAttrs{.strides = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .dilations = {1, 1}, .output_padding = {}});
 }
 
 }  // namespace
@@ -56,7 +57,10 @@ TEST_CASE("fuse_conv_bias_act: what is read elsewhere, broadcast or unsupported 
   });
   CHECK(broadcast.left() == "conv add");
   const Rewrite unsupported(
-      kPass, [](Builder& b) { return std::vector{b.unary(OpKind::Mish, conv(b, f32_input(b, "x", {1, 4, 5, 5}), "w"))}; },
+      kPass,
+      [](Builder& b) {
+        return std::vector{b.unary(OpKind::Mish, conv(b, f32_input(b, "x", {1, 4, 5, 5}), "w"))};
+      },
       [](PassRun& r) { r.target.epilogues.reset(static_cast<size_t>(OpKind::Mish)); });
   CHECK(unsupported.left() == "conv mish");
   CHECK(unsupported.first_decline() == "epilogue_unsupported");

@@ -43,7 +43,8 @@ class MatMulEpilogue {
         if (g_.op(use.user) != OpKind::Add) continue;
         const ValueId row = other(g_, use.user, v);
         if (row.valid() && is_row(g_, row, v) && is_weight(g_, row))
-          decline(matmul, "multi_consumer", std::to_string(g_.use_count(v)) + " readers of the product", "read the product only through the bias");
+          decline(matmul, "multi_consumer", std::to_string(g_.use_count(v)) + " readers of the product",
+                  "read the product only through the bias");
       }
       return false;
     }
@@ -106,10 +107,12 @@ class MatMulEpilogue {
     const ValueId product = g_.result(n);
     const auto& m = g_.attrs<MatMulAttrs>(n);
     Builder b(g_, nullptr, root);
-    const std::vector<Dim> inner(g_.dims(product).begin(), g_.dims(product).end()), outer(g_.dims(t.value).begin(), g_.dims(t.value).end());
+    const std::vector<Dim> inner(g_.dims(product).begin(), g_.dims(product).end()),
+        outer(g_.dims(t.value).begin(), g_.dims(t.value).end());
     const ValueId bias = t.bias.valid() ? as_row(b, t.bias, t.biased) : ValueId();
     const ValueId residual = t.residual.valid() ? b.reshape(t.residual, inner) : ValueId();
-    const ValueId y = b.create(OpKind::FusedMatMulBiasAct, {g_.operand(n, 0), g_.operand(n, 1), bias, residual}, FusedMatMulAttrs{m.trans_a, m.trans_b, t.act});
+    const ValueId y = b.create(OpKind::FusedMatMulBiasAct, {g_.operand(n, 0), g_.operand(n, 1), bias, residual},
+                               FusedMatMulAttrs{m.trans_a, m.trans_b, t.act});
     if (!y.valid()) return 0;
     std::vector<NodeId> members = t.nodes;
     std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });

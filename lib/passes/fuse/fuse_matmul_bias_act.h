@@ -1,4 +1,5 @@
-// MatMul with what follows it in registers: a bias row, a residual of the same shape, an activation that the target has as epilogue.
+// MatMul with what follows it in registers: a bias row, a residual of the same shape, an activation that the target has as
+// epilogue.
 #pragma once
 #include "passes/pass.h"
 

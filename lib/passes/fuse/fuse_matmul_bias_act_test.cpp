@@ -97,7 +97,8 @@ TEST_CASE("fuse_matmul_bias_act: integers stay, and what the target lacks") {
   const Rewrite no_gelu(kPass, linear({4}), [](PassRun& r) { r.target.epilogues.reset(static_cast<size_t>(OpKind::Gelu)); });
   CHECK(no_gelu.left() == "fused_matmul_bias_act gelu");
   CHECK(no_gelu.first_decline() == "epilogue_unsupported");
-  const Rewrite none(kPass, linear({4}), [](PassRun& r) { r.target.native.reset(static_cast<size_t>(OpKind::FusedMatMulBiasAct)); });
+  const Rewrite none(kPass, linear({4}),
+                     [](PassRun& r) { r.target.native.reset(static_cast<size_t>(OpKind::FusedMatMulBiasAct)); });
   CHECK_FALSE(none.result.changed);
 }
 

@@ -39,7 +39,8 @@ TEST_CASE("fuse_residual_ln: pre-norm reads the sum again, also where scale and 
 TEST_CASE("fuse_residual_ln: two norms of one sum: one is fused, the other reads its sum") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId sum = b.add(f32_input(b, "x", {2, 8}), f32_input(b, "r", {2, 8}));
-    return std::vector{layer_norm(b, sum, 1, {8}), b.create(OpKind::LayerNorm, {sum, f32_param(b, "other", {8})}, NormAttrs{1, 1e-6})};
+    return std::vector{layer_norm(b, sum, 1, {8}),
+                       b.create(OpKind::LayerNorm, {sum, f32_param(b, "other", {8})}, NormAttrs{1, 1e-6})};
   });
   CHECK(r.left() == "fused_residual_ln layer_norm");
 }

@@ -33,10 +33,14 @@ TEST_CASE("fuse_residual_rms_norm: the sum keeps its name as an output") {
 }
 
 TEST_CASE("fuse_residual_rms_norm: other norms, broadcasts and targets without it") {
-  const Rewrite broadcast(kPass, [](Builder& b) { return std::vector{rms_norm(b, b.add(f32_input(b, "x", {3, 8}), f32_input(b, "r", {3, 1})))}; });
+  const Rewrite broadcast(kPass, [](Builder& b) {
+    return std::vector{rms_norm(b, b.add(f32_input(b, "x", {3, 8}), f32_input(b, "r", {3, 1})))};
+  });
   CHECK(broadcast.left() == "add rms_norm");
   CHECK(broadcast.first_decline() == "broadcast");
-  const auto plain = [](Builder& b) { return std::vector{rms_norm(b, b.add(f32_input(b, "x", {3, 8}), f32_input(b, "r", {3, 8})))}; };
+  const auto plain = [](Builder& b) {
+    return std::vector{rms_norm(b, b.add(f32_input(b, "x", {3, 8}), f32_input(b, "r", {3, 8})))};
+  };
   const Rewrite none(kPass, plain, [](PassRun& r) { r.target.native.reset(static_cast<size_t>(OpKind::FusedResidualRmsNorm)); });
   CHECK(none.left() == "add rms_norm");
   CHECK_FALSE(Rewrite("fuse_residual_ln", plain).result.changed);

@@ -29,8 +29,8 @@ class SharedInput {
 
  private:
   bool candidate(NodeId n) const {
-    return g_.op(n) == OpKind::MatMul && !g_.attrs<MatMulAttrs>(n).trans_a && g_.rank(g_.operand(n, 1)) == 2 && g_.operand(n, 0) != g_.operand(n, 1) &&
-           is_float(g_, g_.result(n)) && g_.dims(g_.result(n)).back() != Dim(0);
+    return g_.op(n) == OpKind::MatMul && !g_.attrs<MatMulAttrs>(n).trans_a && g_.rank(g_.operand(n, 1)) == 2 &&
+           g_.operand(n, 0) != g_.operand(n, 1) && is_float(g_, g_.result(n)) && g_.dims(g_.result(n)).back() != Dim(0);
   }
 
   Member member(NodeId n) const {
@@ -55,7 +55,8 @@ class SharedInput {
     std::ranges::sort(nodes, {}, [&](NodeId n) { return order_.at(n); });
     for (size_t i = 0, end; i < nodes.size(); i = end) {
       for (end = i + 1; end < nodes.size() && order_.at(nodes[end]) - order_.at(nodes[end - 1]) <= kFar;) ++end;
-      if (end - i > 1) merge({nodes.begin() + static_cast<std::ptrdiff_t>(i), nodes.begin() + static_cast<std::ptrdiff_t>(end)}, x);
+      if (end - i > 1)
+        merge({nodes.begin() + static_cast<std::ptrdiff_t>(i), nodes.begin() + static_cast<std::ptrdiff_t>(end)}, x);
     }
   }
 
@@ -65,9 +66,12 @@ class SharedInput {
     bool biased = false, sized = true;
     for (NodeId n : nodes) {
       const auto& a = g_.attrs<MatMulAttrs>(n);
-      const char* reason = !is_weight(g_, g_.operand(n, 1)) ? "runtime_weights" : layout && a.trans_b != layout->trans_b ? "layout_differs" : nullptr;
+      const char* reason = !is_weight(g_, g_.operand(n, 1))         ? "runtime_weights"
+                           : layout && a.trans_b != layout->trans_b ? "layout_differs"
+                                                                    : nullptr;
       if (reason) {
-        ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason, "reads " + g_.label(g_.def(x)) + " as others do", "give all products of one value constant weights of one layout"));
+        ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason, "reads " + g_.label(g_.def(x)) + " as others do",
+                                          "give all products of one value constant weights of one layout"));
         continue;
       }
       layout = a;

@@ -25,7 +25,8 @@ TEST_CASE("fuse_shared_input_matmul: query, key and value of different widths, w
         for (int i = 0; i < 3; ++i) {
           const std::string id = std::to_string(i);
           const int64_t n = widths[i];
-          ValueId y = b.matmul(x, f32_param(b, "w" + id, trans ? std::vector<int64_t>{n, 8} : std::vector<int64_t>{8, n}), false, trans);
+          ValueId y =
+              b.matmul(x, f32_param(b, "w" + id, trans ? std::vector<int64_t>{n, 8} : std::vector<int64_t>{8, n}), false, trans);
           if (i < biases) y = b.add(y, f32_param(b, "bias" + id, {n}));
           out.push_back(b.unary(OpKind::Tanh, y));
         }

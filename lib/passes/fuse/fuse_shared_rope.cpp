@@ -40,7 +40,9 @@ PassResult fuse_shared_rope(Module& m, PassContext& ctx) {
         const NodeId members[] = {n, other_rope};
         ctx.decisions.push_back(fused(g, "shared_rope", n, members));
         Builder b(g, nullptr, order.at(other_rope) < order.at(n) ? other_rope : n);
-        const ValueId both = b.create(OpKind::Rope, {b.narrow(packed, a.axis, a.start, t.add(a.len, second.len)), g.operand(n, 1), g.operand(n, 2)}, g.attrs<RopeAttrs>(n));
+        const ValueId both = b.create(
+            OpKind::Rope, {b.narrow(packed, a.axis, a.start, t.add(a.len, second.len)), g.operand(n, 1), g.operand(n, 2)},
+            g.attrs<RopeAttrs>(n));
         const ValueId first = b.narrow(both, a.axis, Dim(0), a.len), last = b.narrow(both, a.axis, a.len, second.len);
         replace(g, g.result(other_rope), last);
         replace(g, g.result(n), first);

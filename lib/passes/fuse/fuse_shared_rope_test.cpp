@@ -19,7 +19,10 @@ Rewrite::Build rotated(Form f) {
     const RopeAttrs a{4, 4, RopeStyle::NeoX, AttentionLayout::Packed};
     ValueId part_q, part_k, q, k;
     const auto query = [&] { q = b.unary(OpKind::Tanh, b.create(OpKind::Rope, {part_q = b.narrow(t, 2, 0, 8), cos, sin}, a)); };
-    const auto key = [&] { k = b.unary(OpKind::Exp, b.create(OpKind::Rope, {part_k = b.narrow(t, 2, f.second_start, 4), f.other_table ? sin : cos, sin}, a)); };
+    const auto key = [&] {
+      k = b.unary(OpKind::Exp,
+                  b.create(OpKind::Rope, {part_k = b.narrow(t, 2, f.second_start, 4), f.other_table ? sin : cos, sin}, a));
+    };
     if (f.key_first) key(), query();
     else query(), key();
     std::vector<ValueId> out{q, k};

@@ -17,7 +17,8 @@ struct Form {
 Rewrite::Build gated(Form f) {
   return [f](Builder& b) {
     const ValueId t = f32_input(b, "t", f.dims);
-    const ValueId up = b.narrow(t, f.axis, f.gate == 0 ? Dim(f.len) : Dim(0), f.len), gate = b.narrow(t, f.axis, Dim(f.gate), f.len);
+    const ValueId up = b.narrow(t, f.axis, f.gate == 0 ? Dim(f.len) : Dim(0), f.len),
+                  gate = b.narrow(t, f.axis, Dim(f.gate), f.len);
     const ValueId a = b.unary(f.act, gate);
     std::vector<ValueId> out{f.swap ? b.mul(a, up) : b.mul(up, a)};
     if (f.tap) out.push_back(a);
@@ -50,7 +51,8 @@ TEST_CASE("fuse_swiglu: symbolic rows and width") {
   const Rewrite r(kPass, [](Builder& b) {
     const Dim s = b.dims().symbol("s"), h = b.dims().symbol("h");
     const ValueId t = f32_input(b, "t", {s, b.dims().mul(h, Dim(2))});
-    return std::vector{b.mul(b.narrow(t, 1, Dim(0), h), b.unary(OpKind::Silu, b.narrow(t, 1, h, h))), f32_input(b, "gives_h_its_size", {h})};
+    return std::vector{b.mul(b.narrow(t, 1, Dim(0), h), b.unary(OpKind::Silu, b.narrow(t, 1, h, h))),
+                       f32_input(b, "gives_h_its_size", {h})};
   });
   CHECK(r.left() == "fused_swiglu");
 }

@@ -15,8 +15,8 @@ constexpr size_t kMostCopies = 4;  // of a cheap node with several users
 
 struct Group {
   NodeId root;
-  std::vector<NodeId> members;   // last first
-  std::vector<ValueId> inputs;   // distinct operands from outside
+  std::vector<NodeId> members;  // last first
+  std::vector<ValueId> inputs;  // distinct operands from outside
 };
 
 class Marker {
@@ -104,7 +104,8 @@ class Marker {
     if (inputs > target().region_max_inputs) return "operand_limit";
     if (!std::ranges::equal(graph_.dims(value(n)), graph_.dims(value(group.root)))) {
       if (!is_cheap(graph_.op(n))) return "recomputed_per_element";
-      if (std::ranges::any_of(graph_.operands(n), [&](ValueId v) { return eligible_producer(v); })) return "recomputed_per_element";
+      if (std::ranges::any_of(graph_.operands(n), [&](ValueId v) { return eligible_producer(v); }))
+        return "recomputed_per_element";
     }
     return nullptr;
   }
@@ -143,8 +144,8 @@ class Marker {
     d.node = graph_.label(n);
     d.graph = graph_.id();
     d.members = {graph_.label(groups_[u].root)};
-    d.detail = std::to_string(graph_.use_count(value(n))) + " uses, region of " + std::to_string(groups_[u].members.size()) + " steps and " +
-               std::to_string(groups_[u].inputs.size()) + " operands";
+    d.detail = std::to_string(graph_.use_count(value(n))) + " uses, region of " + std::to_string(groups_[u].members.size()) +
+               " steps and " + std::to_string(groups_[u].inputs.size()) + " operands";
     context_.decisions.push_back(std::move(d));
   }
 
@@ -181,7 +182,8 @@ class Marker {
     }
     Module& m = graph_.module();
     const TypeId type = graph_.type_id(value(group.root));
-    const NodeId region = graph_.make_node(OpKind::ElementwiseRegion, operands, m.attrs.intern(std::move(attrs)), {&type, 1}, {}, group.root);
+    const NodeId region =
+        graph_.make_node(OpKind::ElementwiseRegion, operands, m.attrs.intern(std::move(attrs)), {&type, 1}, {}, group.root);
     group_.resize(graph_.node_capacity(), kNoGroup);
     merge_origins(graph_, region, members);
     graph_.replace_all_uses(value(group.root), value(region));
@@ -193,9 +195,9 @@ class Marker {
 
   Graph& graph_;
   PassContext& context_;
-  std::vector<bool> load_time_;   // by node: depends on parameters and constants only
-  std::vector<uint32_t> group_;   // by node
-  std::vector<uint16_t> step_;    // by node: its step within its region
+  std::vector<bool> load_time_;  // by node: depends on parameters and constants only
+  std::vector<uint32_t> group_;  // by node
+  std::vector<uint16_t> step_;   // by node: its step within its region
   std::vector<Group> groups_;
 };
 

@@ -5,7 +5,11 @@ namespace {
 
 bool step_type(DType t) {
   switch (t) {
-    case DType::F32: case DType::F64: case DType::F16: case DType::BF16: case DType::Bool: return true;
+    case DType::F32:
+    case DType::F64:
+    case DType::F16:
+    case DType::BF16:
+    case DType::Bool: return true;
     default: return is_integer(t) && bits(t) >= 8;
   }
 }
@@ -46,9 +50,37 @@ size_t argument_count(const RegionStep& s) {
 bool is_cheap(OpKind op) {
   using enum OpKind;
   switch (op) {
-    case Neg: case Abs: case Sign: case Relu: case Not: case BitNot: case Cast: case Add: case Sub: case Mul: case Max: case Min:
-    case And: case Or: case Xor: case BitAnd: case BitOr: case BitXor: case Shl: case Shr: case Where: case Clamp: case LeakyRelu:
-    case ThresholdedRelu: case Floor: case Ceil: case Round: case Fma: case IsNan: case IsInf: case PRelu: return true;
+    case Neg:
+    case Abs:
+    case Sign:
+    case Relu:
+    case Not:
+    case BitNot:
+    case Cast:
+    case Add:
+    case Sub:
+    case Mul:
+    case Max:
+    case Min:
+    case And:
+    case Or:
+    case Xor:
+    case BitAnd:
+    case BitOr:
+    case BitXor:
+    case Shl:
+    case Shr:
+    case Where:
+    case Clamp:
+    case LeakyRelu:
+    case ThresholdedRelu:
+    case Floor:
+    case Ceil:
+    case Round:
+    case Fma:
+    case IsNan:
+    case IsInf:
+    case PRelu: return true;
     default: return has_trait(op, kCompare);
   }
 }

@@ -24,7 +24,8 @@ bool rewrite(Graph& g, NodeId norm, OpKind kind, std::string_view pattern, Order
   const bool early = !g.has_one_use(s);
   if (early)
     for (ValueId v : {gamma, beta})
-      if (v.valid() && !is_weight(g, v)) return decline("runtime_scale", "scale and shift are computed after the sum, which is read elsewhere");
+      if (v.valid() && !is_weight(g, v))
+        return decline("runtime_scale", "scale and shift are computed after the sum, which is read elsewhere");
   const NodeId at = early ? add : norm;
   if (early)
     for (ValueId v : {gamma, beta})

@@ -14,7 +14,9 @@ PassResult decompose(Module& m, PassContext& context) {
   std::vector<NodeId> work;
   for (GraphId id : graphs_in_use(m)) {
     Graph& g = m.graph(id);
-    auto foreign = [&](NodeId n) { return !has_trait(g.op(n), kLeaf | kTerminator) && !target.native[static_cast<size_t>(g.op(n))]; };
+    auto foreign = [&](NodeId n) {
+      return !has_trait(g.op(n), kLeaf | kTerminator) && !target.native[static_cast<size_t>(g.op(n))];
+    };
     for (NodeId n : g.nodes())
       if (foreign(n)) work.push_back(n);
     // Expansions never lead back to their own kind, so this ends.
@@ -42,7 +44,8 @@ PassResult decompose(Module& m, PassContext& context) {
     std::string nodes;
     for (const std::string& label : unsupported[kind]) nodes += (nodes.empty() ? "\"" : ", \"") + label + "\"";
     context.diagnostics.error(Code::UnsupportedOnTarget,
-                              std::string(name(static_cast<OpKind>(k))) + " has no kernel on " + target.name + " and no expansion for these nodes: " + nodes,
+                              std::string(name(static_cast<OpKind>(k))) + " has no kernel on " + target.name +
+                                  " and no expansion for these nodes: " + nodes,
                               std::to_string(unsupported[kind].size()) + (unsupported[kind].size() == 1 ? " node" : " nodes"));
   }
   result.changed = !result.counts.empty();

@@ -29,7 +29,8 @@ std::vector<ValueId> attention(Expansion& e) {
   const auto& a = e.attrs<AttentionAttrs>();
   DimTable& t = e.b.dims();
   const int64_t kv = a.num_kv_heads ? a.num_kv_heads : a.num_heads;
-  ValueId q = heads_first(e, e.in(0), a.layout, a.num_heads), k = heads_first(e, e.in(1), a.layout, kv), v = heads_first(e, e.in(2), a.layout, kv);
+  ValueId q = heads_first(e, e.in(0), a.layout, a.num_heads), k = heads_first(e, e.in(1), a.layout, kv),
+          v = heads_first(e, e.in(2), a.layout, kv);
   if (!q.valid() || !k.valid() || !v.valid()) return {};
   const Dim batch = e.dim(q, 0), heads = e.dim(q, 1), queries = e.dim(q, 2), width = e.dim(q, 3), kv_heads = e.dim(k, 1);
   const Dim keys = e.dim(v, 2), value_width = e.dim(v, 3);
@@ -54,7 +55,8 @@ std::vector<ValueId> attention(Expansion& e) {
   if (mask.valid()) s = e.b.create(OpKind::Where, {mask, s, e.num(s, hidden)});
   ValueId p = e.b.create(OpKind::Softmax, {s}, AxisAttrs{3});
   // A query that sees no key gives 0, where a softmax of nothing but -inf is not a number.
-  if (a.mask != MaskKind::None && !a.finite_mask) p = e.b.create(OpKind::Where, {e.b.create(OpKind::Eq, {s, e.num(s, hidden)}), e.num(s, 0), p});
+  if (a.mask != MaskKind::None && !a.finite_mask)
+    p = e.b.create(OpKind::Where, {e.b.create(OpKind::Eq, {s, e.num(s, hidden)}), e.num(s, 0), p});
   p = e.b.cast(p, e.g.dtype(v));
   if (grouped) p = e.b.reshape(p, {batch, kv_heads, rows, keys});
   ValueId y = e.b.matmul(p, v);
@@ -68,10 +70,12 @@ std::vector<ValueId> attention(Expansion& e) {
 ValueId beside(Expansion& e, ValueId table, ValueId x, bool heads_inner) {
   const Dim length = e.dim(x, heads_inner ? 1 : 2);
   const int rank = e.g.rank(table);
-  if (rank >= 2 && e.dim(table, -2) != Dim(1) && !e.b.dims().equal(e.dim(table, -2), length)) table = e.b.narrow(table, rank - 2, 0, length);
+  if (rank >= 2 && e.dim(table, -2) != Dim(1) && !e.b.dims().equal(e.dim(table, -2), length))
+    table = e.b.narrow(table, rank - 2, 0, length);
   if (!table.valid() || rank > 4 || (rank == 3 && e.dim(table, 0) != Dim(1) && e.dim(table, 0) != e.dim(x, 0))) return {};
   const std::vector<Dim> d = e.dims(table);
-  if (d.size() == 3) return e.b.reshape(table, heads_inner ? std::vector<Dim>{d[0], d[1], 1, d[2]} : std::vector<Dim>{d[0], 1, d[1], d[2]});
+  if (d.size() == 3)
+    return e.b.reshape(table, heads_inner ? std::vector<Dim>{d[0], d[1], 1, d[2]} : std::vector<Dim>{d[0], 1, d[1], d[2]});
   if (!heads_inner || d.size() < 2) return table;
   return d.size() == 2 ? e.b.reshape(table, {d[0], 1, d[1]}) : e.b.transpose(table, {0, 2, 1, 3});
 }

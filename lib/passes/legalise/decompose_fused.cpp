@@ -40,9 +40,12 @@ std::vector<ValueId> region(Expansion& e) { return {unfuse_region(e.g, e.n)}; }
 
 std::span<const DecompositionEntry> fused_decompositions() {
   static constexpr DecompositionEntry kTable[] = {
-      {OpKind::FusedMatMulBiasAct, fused_matmul},           {OpKind::FusedConvBiasAct, fused_conv},
-      {OpKind::FusedResidualLN, fused_residual_norm},       {OpKind::FusedResidualRmsNorm, fused_residual_norm},
-      {OpKind::FusedSwiGLU, fused_swiglu},                  {OpKind::ElementwiseRegion, region},
+      {OpKind::FusedMatMulBiasAct, fused_matmul},
+      {OpKind::FusedConvBiasAct, fused_conv},
+      {OpKind::FusedResidualLN, fused_residual_norm},
+      {OpKind::FusedResidualRmsNorm, fused_residual_norm},
+      {OpKind::FusedSwiGLU, fused_swiglu},
+      {OpKind::ElementwiseRegion, region},
   };
   return kTable;
 }

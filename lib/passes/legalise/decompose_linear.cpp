@@ -18,7 +18,8 @@ struct Side {
   ValueId value;
   bool swapped = false;
 };
-Side arrange(Expansion& e, ValueId x, const std::vector<int64_t>& batch, const std::vector<int64_t>& rows, const std::vector<int64_t>& columns) {
+Side arrange(Expansion& e, ValueId x, const std::vector<int64_t>& batch, const std::vector<int64_t>& rows,
+             const std::vector<int64_t>& columns) {
   auto join = [](std::vector<int64_t> a, const std::vector<int64_t>& b, const std::vector<int64_t>& c) {
     a.insert(a.end(), b.begin(), b.end());
     a.insert(a.end(), c.begin(), c.end());

@@ -43,7 +43,8 @@ std::vector<ValueId> trilu(Expansion& e) {
   const ValueId x = e.in(0);
   if (e.g.dtype(x) == DType::String) return {};
   const ValueId row = e.b.reshape(e.positions(e.dim(x, -2)), {e.dim(x, -2), Dim(1)}), column = e.positions(e.dim(x, -1));
-  const ValueId k = e.has(1) ? e.b.reshape(e.b.cast(e.in(1), DType::I64), {}) : e.b.scalar(DType::I64, static_cast<double>(a.diagonal));
+  const ValueId k =
+      e.has(1) ? e.b.reshape(e.b.cast(e.in(1), DType::I64), {}) : e.b.scalar(DType::I64, static_cast<double>(a.diagonal));
   const ValueId keep = e.b.create(a.upper ? Ge : Le, {column, e.b.add(row, k)});
   return {e.b.create(Where, {keep, x, e.num(x, 0)})};
 }

@@ -63,8 +63,9 @@ std::vector<ValueId> softmax(Expansion& e) {
 
 std::span<const DecompositionEntry> norm_decompositions() {
   static constexpr DecompositionEntry kTable[] = {
-      {OpKind::LayerNorm, norm}, {OpKind::RmsNorm, norm}, {OpKind::GroupNorm, group_norm},
-      {OpKind::BatchNormInference, batch_norm}, {OpKind::Softmax, softmax}, {OpKind::LogSoftmax, softmax},
+      {OpKind::LayerNorm, norm},       {OpKind::RmsNorm, norm},
+      {OpKind::GroupNorm, group_norm}, {OpKind::BatchNormInference, batch_norm},
+      {OpKind::Softmax, softmax},      {OpKind::LogSoftmax, softmax},
   };
   return kTable;
 }

@@ -20,7 +20,9 @@ struct Fixture {
   Builder b{g};
   PassRun run;
   Dim batch = m.dims.symbol("batch"), seq = m.dims.symbol("seq");  // both kTestSize when evaluated
-  ValueId in(std::string_view name, std::vector<Dim> dims, DType t = DType::F32) { return b.input(name, tensor_type(t, std::move(dims))); }
+  ValueId in(std::string_view name, std::vector<Dim> dims, DType t = DType::F32) {
+    return b.input(name, tensor_type(t, std::move(dims)));
+  }
 };
 using Build = std::function<ValueId(Fixture&)>;
 
@@ -41,7 +43,8 @@ void check(const Build& build, std::vector<OpKind> foreign = {}, Tolerance t = {
   for (OpKind k : foreign) after.run.target.native.reset(static_cast<size_t>(k));
   after.run(after.m, "decompose");
   CHECK_MESSAGE(after.run.diagnostics.ok(), after.run.diagnostics.text());
-  for (NodeId n : after.g.nodes()) CHECK_MESSAGE(after.run.target.native[static_cast<size_t>(after.g.op(n))], name(op) << " left " << name(after.g.op(n)));
+  for (NodeId n : after.g.nodes())
+    CHECK_MESSAGE(after.run.target.native[static_cast<size_t>(after.g.op(n))], name(op) << " left " << name(after.g.op(n)));
   const NodeId last = after.g.def(after.g.outputs()[0]);
   CHECK(after.g.op(last) != op);
   if (!has_trait(after.g.op(last), kLeaf)) CHECK(after.m.text(after.m.origin(after.g.origin(last)).sources.at(0)) == "/node");
@@ -54,36 +57,53 @@ void check(const Build& build, std::vector<OpKind> foreign = {}, Tolerance t = {
 TEST_CASE("fused products and norms") {
   for (bool trans : {false, true}) {
     check([&](Fixture& f) {
-      return f.b.create(OpKind::FusedMatMulBiasAct, {f.in("x", {f.batch, f.seq, 4}), f.in("w", {trans ? 6 : 4, trans ? 4 : 6}), f.in("b", {6}), f.in("r", {f.batch, f.seq, 6})},
+      return f.b.create(OpKind::FusedMatMulBiasAct,
+                        {f.in("x", {f.batch, f.seq, 4}), f.in("w", {trans ? 6 : 4, trans ? 4 : 6}), f.in("b", {6}),
+                         f.in("r", {f.batch, f.seq, 6})},
                         FusedMatMulAttrs{false, trans, {true, OpKind::Gelu, 0, 0}});
     });
     check([&](Fixture& f) { return f.b.create(OpKind::FusedSwiGLU, {f.in("x", {f.batch, 8})}, SwiGLUAttrs{trans, {}}); });
-    check([&](Fixture& f) { return f.b.create(OpKind::FusedSwiGLU, {f.in("x", {f.batch, 8})}, SwiGLUAttrs{trans, {true, OpKind::GeluApprox, 0, 0}}); });
+    check([&](Fixture& f) {
+      return f.b.create(OpKind::FusedSwiGLU, {f.in("x", {f.batch, 8})}, SwiGLUAttrs{trans, {true, OpKind::GeluApprox, 0, 0}});
+    });
   }
   check([](Fixture& f) {
-    return f.b.create(OpKind::FusedConvBiasAct, {f.in("x", {f.batch, 4, 5, 5}), f.in("w", {6, 2, 3, 3}), f.in("b", {6}), f.in("r", {f.batch, 6, 5, 5})},
+    return f.b.create(OpKind::FusedConvBiasAct,
+                      {f.in("x", {f.batch, 4, 5, 5}), f.in("w", {6, 2, 3, 3}), f.in("b", {6}), f.in("r", {f.batch, 6, 5, 5})},
                       FusedConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 2}, {true, OpKind::Relu, 0, 0}});
   });
   for (OpKind op : {OpKind::FusedResidualLN, OpKind::FusedResidualRmsNorm})
     check([&](Fixture& f) {
-      return f.b.create(op, {f.in("x", {f.batch, f.seq, 6}), f.in("r", {f.batch, f.seq, 6}), f.in("bias", {6}), f.in("g", {6}), f.in("be", {6})}, NormAttrs{2, 1e-4});
+      return f.b.create(
+          op,
+          {f.in("x", {f.batch, f.seq, 6}), f.in("r", {f.batch, f.seq, 6}), f.in("bias", {6}), f.in("g", {6}), f.in("be", {6})},
+          NormAttrs{2, 1e-4});
     });
   for (OpKind op : {OpKind::LayerNorm, OpKind::RmsNorm})
-    check([&](Fixture& f) { return f.b.create(op, {f.in("x", {f.batch, f.seq, 6}), f.in("g", {f.seq, 6})}, NormAttrs{1, 1e-4}); });
-  check([](Fixture& f) { return f.b.create(OpKind::GroupNorm, {f.in("x", {f.batch, 6, 2, 2}), f.in("g", {6}), f.in("be", {6})}, GroupNormAttrs{3, 1e-4}); });
+    check([&](Fixture& f) {
+      return f.b.create(op, {f.in("x", {f.batch, f.seq, 6}), f.in("g", {f.seq, 6})}, NormAttrs{1, 1e-4});
+    });
+  check([](Fixture& f) {
+    return f.b.create(OpKind::GroupNorm, {f.in("x", {f.batch, 6, 2, 2}), f.in("g", {6}), f.in("be", {6})},
+                      GroupNormAttrs{3, 1e-4});
+  });
   check([](Fixture& f) {
     const ValueId variance = f.b.unary(OpKind::Abs, f.in("v", {4}));
-    return f.b.create(OpKind::BatchNormInference, {f.in("x", {f.batch, 4, 3}), f.in("g", {4}), f.in("be", {4}), f.in("m", {4}), variance}, NormAttrs{1, 1e-2});
+    return f.b.create(OpKind::BatchNormInference,
+                      {f.in("x", {f.batch, 4, 3}), f.in("g", {4}), f.in("be", {4}), f.in("m", {4}), variance},
+                      NormAttrs{1, 1e-2});
   });
   for (OpKind op : {OpKind::Softmax, OpKind::LogSoftmax})
     check([&](Fixture& f) { return f.b.create(op, {f.in("x", {f.batch, f.seq, 6})}, AxisAttrs{1}); });
 }
 
 TEST_CASE("a norm of values with a large mean and a small variance does not cancel") {
-  check([](Fixture& f) {
-    const ValueId x = f.b.add(f.b.mul(f.in("x", {f.batch, 64}), f.b.scalar(DType::F32, 0.01)), f.b.scalar(DType::F32, 100));
-    return f.b.create(OpKind::LayerNorm, {x}, NormAttrs{1, 1e-6});
-  }, {OpKind::LayerNorm}, {2e-2, 2e-2});
+  check(
+      [](Fixture& f) {
+        const ValueId x = f.b.add(f.b.mul(f.in("x", {f.batch, 64}), f.b.scalar(DType::F32, 0.01)), f.b.scalar(DType::F32, 100));
+        return f.b.create(OpKind::LayerNorm, {x}, NormAttrs{1, 1e-6});
+      },
+      {OpKind::LayerNorm}, {2e-2, 2e-2});
 }
 
 TEST_CASE("attention in all layouts, with grouped keys, masks and soft-capping") {
@@ -112,7 +132,10 @@ TEST_CASE("attention in all layouts, with grouped keys, masks and soft-capping")
       check([&](Fixture& f) {
         AttentionAttrs a;
         a.mask = mask, a.window = 2, a.finite_mask = finite;
-        return f.b.create(OpKind::Attention, {f.in("q", {3, 2, 5, 4}), f.in("k", {3, 2, 5, 4}), f.in("v", {3, 2, 5, 4}), f.in("keep", {3, 1, 1, 5}, DType::Bool)}, a);
+        return f.b.create(
+            OpKind::Attention,
+            {f.in("q", {3, 2, 5, 4}), f.in("k", {3, 2, 5, 4}), f.in("v", {3, 2, 5, 4}), f.in("keep", {3, 1, 1, 5}, DType::Bool)},
+            a);
       });
   // Transposed keys, and queries that see no key at all.
   check([](Fixture& f) {
@@ -128,11 +151,13 @@ TEST_CASE("rotary embedding in both styles, of part of the head, with narrow and
       for (int64_t rotated : {8, 4})
         for (bool full : {false, true})
           check([&](Fixture& f) {
-            const std::vector<Dim> x = layout == AttentionLayout::BHSD ? std::vector<Dim>{f.batch, 2, f.seq, 8}
-                                       : layout == AttentionLayout::BSHD ? std::vector<Dim>{f.batch, f.seq, 2, 8} : std::vector<Dim>{f.batch, f.seq, 16};
+            const std::vector<Dim> x = layout == AttentionLayout::BHSD   ? std::vector<Dim>{f.batch, 2, f.seq, 8}
+                                       : layout == AttentionLayout::BSHD ? std::vector<Dim>{f.batch, f.seq, 2, 8}
+                                                                         : std::vector<Dim>{f.batch, f.seq, 16};
             const Dim columns = full ? rotated : rotated / 2;
             const std::vector<Dim> table = full ? std::vector<Dim>{f.batch, f.seq, columns} : std::vector<Dim>{7, columns};
-            return f.b.create(OpKind::Rope, {f.in("x", x), f.in("cos", table), f.in("sin", table)}, RopeAttrs{8, rotated, style, layout});
+            return f.b.create(OpKind::Rope, {f.in("x", x), f.in("cos", table), f.in("sin", table)},
+                              RopeAttrs{8, rotated, style, layout});
           });
 }
 
@@ -161,22 +186,42 @@ TEST_CASE("general contractions: batch, contracting and free axes in any order")
 }
 
 TEST_CASE("activations, each alone and down to arithmetic") {
-  const std::vector<std::pair<OpKind, Attrs>> cases{
-      {OpKind::Gelu, NoAttrs{}}, {OpKind::GeluApprox, NoAttrs{}}, {OpKind::Silu, NoAttrs{}}, {OpKind::Relu, NoAttrs{}}, {OpKind::Sigmoid, NoAttrs{}},
-      {OpKind::Tanh, NoAttrs{}}, {OpKind::Softplus, NoAttrs{}}, {OpKind::Mish, NoAttrs{}}, {OpKind::LogSigmoid, NoAttrs{}}, {OpKind::Softsign, NoAttrs{}},
-      {OpKind::HardSwish, NoAttrs{}}, {OpKind::Recip, NoAttrs{}}, {OpKind::Expm1, NoAttrs{}}, {OpKind::HardSigmoid, AlphaBetaAttrs{0.2, 0.5}},
-      {OpKind::Elu, AlphaBetaAttrs{0.7, 0}}, {OpKind::Selu, AlphaBetaAttrs{1.67, 1.05}}, {OpKind::Celu, AlphaBetaAttrs{0.8, 0}},
-      {OpKind::LeakyRelu, AlphaBetaAttrs{0.1, 0}}, {OpKind::ThresholdedRelu, AlphaBetaAttrs{0.5, 0}}, {OpKind::Shrink, AlphaBetaAttrs{0.5, 0.2}},
-      {OpKind::Swish, AlphaBetaAttrs{1.7, 0}}, {OpKind::Clamp, ClampAttrs{-0.5, 1}}};
+  const std::vector<std::pair<OpKind, Attrs>> cases{{OpKind::Gelu, NoAttrs{}},
+                                                    {OpKind::GeluApprox, NoAttrs{}},
+                                                    {OpKind::Silu, NoAttrs{}},
+                                                    {OpKind::Relu, NoAttrs{}},
+                                                    {OpKind::Sigmoid, NoAttrs{}},
+                                                    {OpKind::Tanh, NoAttrs{}},
+                                                    {OpKind::Softplus, NoAttrs{}},
+                                                    {OpKind::Mish, NoAttrs{}},
+                                                    {OpKind::LogSigmoid, NoAttrs{}},
+                                                    {OpKind::Softsign, NoAttrs{}},
+                                                    {OpKind::HardSwish, NoAttrs{}},
+                                                    {OpKind::Recip, NoAttrs{}},
+                                                    {OpKind::Expm1, NoAttrs{}},
+                                                    {OpKind::HardSigmoid, AlphaBetaAttrs{0.2, 0.5}},
+                                                    {OpKind::Elu, AlphaBetaAttrs{0.7, 0}},
+                                                    {OpKind::Selu, AlphaBetaAttrs{1.67, 1.05}},
+                                                    {OpKind::Celu, AlphaBetaAttrs{0.8, 0}},
+                                                    {OpKind::LeakyRelu, AlphaBetaAttrs{0.1, 0}},
+                                                    {OpKind::ThresholdedRelu, AlphaBetaAttrs{0.5, 0}},
+                                                    {OpKind::Shrink, AlphaBetaAttrs{0.5, 0.2}},
+                                                    {OpKind::Swish, AlphaBetaAttrs{1.7, 0}},
+                                                    {OpKind::Clamp, ClampAttrs{-0.5, 1}}};
   for (const auto& [op, attrs] : cases)
     for (bool all : {false, true})
       for (double scale : {1.0, 1e-3, 20.0})
-        check([&, op = op, attrs = attrs](Fixture& f) { return f.b.create(op, {f.b.mul(f.in("x", {f.batch, 9}), f.b.scalar(DType::F32, scale))}, attrs); },
-              all ? std::vector<OpKind>{} : std::vector{op}, {1e-4, op == OpKind::LogSigmoid ? 1e-5 : 1e-6});
+        check(
+            [&, op = op, attrs = attrs](Fixture& f) {
+              return f.b.create(op, {f.b.mul(f.in("x", {f.batch, 9}), f.b.scalar(DType::F32, scale))}, attrs);
+            },
+            all ? std::vector<OpKind>{} : std::vector{op}, {1e-4, op == OpKind::LogSigmoid ? 1e-5 : 1e-6});
   for (bool all : {false, true}) {
     auto positive = [](Fixture& f) { return f.b.unary(OpKind::Abs, f.in("x", {9})); };
-    check([&](Fixture& f) { return f.b.unary(OpKind::Log1p, f.b.mul(positive(f), f.b.scalar(DType::F32, 1e-4))); }, all ? std::vector<OpKind>{} : std::vector{OpKind::Log1p});
-    check([&](Fixture& f) { return f.b.unary(OpKind::Rsqrt, positive(f)); }, all ? std::vector<OpKind>{} : std::vector{OpKind::Rsqrt});
+    check([&](Fixture& f) { return f.b.unary(OpKind::Log1p, f.b.mul(positive(f), f.b.scalar(DType::F32, 1e-4))); },
+          all ? std::vector<OpKind>{} : std::vector{OpKind::Log1p});
+    check([&](Fixture& f) { return f.b.unary(OpKind::Rsqrt, positive(f)); },
+          all ? std::vector<OpKind>{} : std::vector{OpKind::Rsqrt});
     check([&](Fixture& f) { return f.b.create(OpKind::Fma, {f.in("x", {3}), f.in("y", {3}), f.in("z", {1})}); });
     check([&](Fixture& f) { return f.b.create(OpKind::PRelu, {f.in("x", {3, 4}), f.in("y", {4})}); });
   }
@@ -188,29 +233,50 @@ TEST_CASE("movement: tiles, strided slices, flips, triangles, one-hot and paddin
   check([](Fixture& f) { return f.b.create(OpKind::Slice, {f.in("x", {f.batch, 9})}, SliceAttrs{1, 1, 3, 2}); });
   check([](Fixture& f) { return f.b.create(OpKind::Reverse, {f.in("x", {f.batch, f.seq, 2})}, AxesAttrs{{0, 1}}); });
   for (bool upper : {false, true})
-    for (int64_t k : {-1, 0, 2}) check([&](Fixture& f) { return f.b.create(OpKind::Trilu, {f.in("x", {2, f.seq, 4})}, TriluAttrs{upper, k}); });
+    for (int64_t k : {-1, 0, 2})
+      check([&](Fixture& f) { return f.b.create(OpKind::Trilu, {f.in("x", {2, f.seq, 4})}, TriluAttrs{upper, k}); });
   for (int64_t axis : {0, 1, 2})
-    check([&](Fixture& f) { return f.b.create(OpKind::OneHot, {f.in("i", {f.batch, 2}, DType::I64), f.in("v", {2})}, OneHotAttrs{axis, 4}); });
+    check([&](Fixture& f) {
+      return f.b.create(OpKind::OneHot, {f.in("i", {f.batch, 2}, DType::I64), f.in("v", {2})}, OneHotAttrs{axis, 4});
+    });
   for (PadMode mode : {PadMode::Constant, PadMode::Edge, PadMode::Reflect, PadMode::Wrap})
-    check([&](Fixture& f) { return f.b.create(OpKind::Pad, {f.in("x", {f.batch, 4, 3})}, PadAttrs{{0, 2, 1}, {0, 3, 2}, mode}); });
+    check([&](Fixture& f) {
+      return f.b.create(OpKind::Pad, {f.in("x", {f.batch, 4, 3})}, PadAttrs{{0, 2, 1}, {0, 3, 2}, mode});
+    });
   check([](Fixture& f) {
-    return f.b.create(OpKind::Pad, {f.in("x", {f.batch, 4}), f.b.scalar(DType::F32, 7)}, PadAttrs{{Dim(1), f.m.dims.constant(-1)}, {Dim(0), Dim(2)}, PadMode::Constant});
+    return f.b.create(OpKind::Pad, {f.in("x", {f.batch, 4}), f.b.scalar(DType::F32, 7)},
+                      PadAttrs{{Dim(1), f.m.dims.constant(-1)}, {Dim(0), Dim(2)}, PadMode::Constant});
   });
 }
 
 TEST_CASE("quantised operations, per tensor and per axis") {
   for (DType t : {DType::I8, DType::U8})
     for (bool per_axis : {false, true}) {
-      auto positive = [&](Fixture& f) { return f.b.add(f.b.unary(OpKind::Abs, f.in("s", per_axis ? std::vector<Dim>{4} : std::vector<Dim>{})), f.b.scalar(DType::F32, 0.01)); };
+      auto positive = [&](Fixture& f) {
+        return f.b.add(f.b.unary(OpKind::Abs, f.in("s", per_axis ? std::vector<Dim>{4} : std::vector<Dim>{})),
+                       f.b.scalar(DType::F32, 0.01));
+      };
       auto zero = [&](Fixture& f) { return f.in("z", per_axis ? std::vector<Dim>{4} : std::vector<Dim>{}, t); };
-      check([&](Fixture& f) { return f.b.create(OpKind::Quantize, {f.in("x", {f.batch, 4, 2}), positive(f), zero(f)}, QuantAttrs{1, 0, t, true}); }, {OpKind::Quantize});
-      check([&](Fixture& f) { return f.b.create(OpKind::Dequantize, {f.in("x", {f.batch, 4, 2}, t), positive(f), zero(f)}, QuantAttrs{1, 0, DType::F32, true}); }, {OpKind::Dequantize});
+      check(
+          [&](Fixture& f) {
+            return f.b.create(OpKind::Quantize, {f.in("x", {f.batch, 4, 2}), positive(f), zero(f)}, QuantAttrs{1, 0, t, true});
+          },
+          {OpKind::Quantize});
+      check(
+          [&](Fixture& f) {
+            return f.b.create(OpKind::Dequantize, {f.in("x", {f.batch, 4, 2}, t), positive(f), zero(f)},
+                              QuantAttrs{1, 0, DType::F32, true});
+          },
+          {OpKind::Dequantize});
     }
   check([](Fixture& f) {
-    return f.b.create(OpKind::QMatMul, {f.in("a", {f.batch, 3, 4}, DType::U8), f.in("b", {4, 5}, DType::I8), f.in("za", {3}, DType::U8), f.in("zb", {5}, DType::I8)});
+    return f.b.create(OpKind::QMatMul, {f.in("a", {f.batch, 3, 4}, DType::U8), f.in("b", {4, 5}, DType::I8),
+                                        f.in("za", {3}, DType::U8), f.in("zb", {5}, DType::I8)});
   });
   check([](Fixture& f) {
-    return f.b.create(OpKind::QConv, {f.in("x", {f.batch, 2, 4, 4}, DType::U8), f.in("w", {3, 2, 3, 3}, DType::I8), f.in("zx", {}, DType::U8), f.in("zw", {3}, DType::I8)},
+    return f.b.create(OpKind::QConv,
+                      {f.in("x", {f.batch, 2, 4, 4}, DType::U8), f.in("w", {3, 2, 3, 3}, DType::I8), f.in("zx", {}, DType::U8),
+                       f.in("zw", {3}, DType::I8)},
                       ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1});
   });
 }
@@ -218,7 +284,8 @@ TEST_CASE("quantised operations, per tensor and per axis") {
 TEST_CASE("what the target runs stays whole, and only the kinds it lacks are expanded") {
   Fixture f;
   const ValueId x = f.in("x", {f.batch, 4});
-  f.g.add_output(f.b.add(f.b.create(OpKind::Softmax, {x}, AxisAttrs{1}), f.b.create(OpKind::LayerNorm, {x}, NormAttrs{1, 1e-5})), {});
+  f.g.add_output(f.b.add(f.b.create(OpKind::Softmax, {x}, AxisAttrs{1}), f.b.create(OpKind::LayerNorm, {x}, NormAttrs{1, 1e-5})),
+                 {});
   f.run.target.native.reset(static_cast<size_t>(OpKind::LayerNorm));
   f.run(f.m, "decompose");
   CHECK(ops(f.g).find("softmax") != std::string::npos);

@@ -16,7 +16,9 @@ struct Expansion {
 
   Expansion(Graph& graph, NodeId node) : g(graph), n(node), b(graph, nullptr, node) {}
   template <class A>
-  const A& attrs() const { return g.attrs<A>(n); }
+  const A& attrs() const {
+    return g.attrs<A>(n);
+  }
   ValueId in(size_t i) const { return g.operand(n, i); }
   bool has(size_t i) const { return in(i).valid(); }
   std::vector<Dim> dims(ValueId v) const { return {g.dims(v).begin(), g.dims(v).end()}; }

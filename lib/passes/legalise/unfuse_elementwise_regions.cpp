@@ -35,7 +35,8 @@ PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
     Graph& g = m.graph(id);
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::ElementwiseRegion) continue;
-      if (native && g.attrs<RegionAttrs>(n).steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs) continue;
+      if (native && g.attrs<RegionAttrs>(n).steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs)
+        continue;
       const ValueId v = unfuse_region(g, n);
       if (!v.valid()) {
         context.diagnostics.error(Code::Internal, "a region does not type-check step by step", "node \"" + g.label(n) + "\"");

@@ -16,7 +16,8 @@ struct Fixture {
     const ValueId x = b.input("x", tensor_type(DType::F32, {8, 4})), row = b.input("row", tensor_type(DType::F32, {4}));
     const ValueId k = b.create(OpKind::Clamp, {b.add(x, row)}, ClampAttrs{-1, 2});
     const ValueId c = b.create(OpKind::LeakyRelu, {k}, AlphaBetaAttrs{0.25, 0});
-    m.main().add_output(b.create(OpKind::Where, {b.create(OpKind::Lt, {c, row}), b.cast(b.cast(c, DType::I32), DType::F32), x}), {});
+    m.main().add_output(b.create(OpKind::Where, {b.create(OpKind::Lt, {c, row}), b.cast(b.cast(c, DType::I32), DType::F32), x}),
+                        {});
     m.main().set_node_name(m.main().def(m.main().outputs()[0]), m.symbol("where_1"));
   }
 };

@@ -27,10 +27,13 @@ void build(Hir& h, OpKind op) {
   switch (op) {
     case OpKind::Linear:
     case OpKind::LinearFused:
-      y = b.create(op, {x, h.in("w", {6, 8}), h.in("bias", {6})}, FusedMatMulAttrs{false, true, {true, OpKind::LeakyRelu, 0.25, 0}});
+      y = b.create(op, {x, h.in("w", {6, 8}), h.in("bias", {6})},
+                   FusedMatMulAttrs{false, true, {true, OpKind::LeakyRelu, 0.25, 0}});
       break;
     case OpKind::SwiGLU: y = b.create(op, {x, h.in("up", {8, 12}), h.in("gate", {8, 12}), h.in("down", {12, 8})}); break;
-    case OpKind::ResidualRmsNorm: y = b.create(op, {x, h.in("r", {h.batch, h.seq, 8}), h.in("gamma", {8}), h.in("beta", {8})}, NormAttrs{2, 1e-4}); break;
+    case OpKind::ResidualRmsNorm:
+      y = b.create(op, {x, h.in("r", {h.batch, h.seq, 8}), h.in("gamma", {8}), h.in("beta", {8})}, NormAttrs{2, 1e-4});
+      break;
     case OpKind::DepthwiseConv1dCausal: y = b.create(op, {x, h.in("w", {8, 1, 1, 3}), h.in("left", {h.batch, 2, 8})}); break;
     case OpKind::SharedLinearPair: {
       const std::vector<ValueId> in{x, h.in("w1", {8, 4}), h.in("w2", {8, 5})};
@@ -40,8 +43,20 @@ void build(Hir& h, OpKind op) {
       break;
     }
     default: {
-      std::vector<ValueId> in{x, h.in("n1", {8}), h.in("s1", {8}), h.in("q", {8, 8}), h.in("k", {8, 4}), h.in("v", {8, 4}), h.in("o", {8, 8}), h.in("n2", {8}),
-                              h.in("s2", {8}), h.in("gate", {8, 12}), h.in("up", {8, 12}), h.in("down", {12, 8}), h.in("cos", {3, 2}), h.in("sin", {3, 2})};
+      std::vector<ValueId> in{x,
+                              h.in("n1", {8}),
+                              h.in("s1", {8}),
+                              h.in("q", {8, 8}),
+                              h.in("k", {8, 4}),
+                              h.in("v", {8, 4}),
+                              h.in("o", {8, 8}),
+                              h.in("n2", {8}),
+                              h.in("s2", {8}),
+                              h.in("gate", {8, 12}),
+                              h.in("up", {8, 12}),
+                              h.in("down", {12, 8}),
+                              h.in("cos", {3, 2}),
+                              h.in("sin", {3, 2})};
       y = b.create(op, in, DecoderAttrs{2, 4, 1, 1e-5, MaskKind::Causal});
     }
   }

@@ -128,7 +128,9 @@ class Rewriter {
   }
 
   // Was f32 in the graph as given.
-  bool candidate(ValueId v) const { return graph_.type(v).kind == TypeKind::Tensor && (graph_.dtype(v) == DType::F32 || changed_[v.raw]); }
+  bool candidate(ValueId v) const {
+    return graph_.type(v).kind == TypeKind::Tensor && (graph_.dtype(v) == DType::F32 || changed_[v.raw]);
+  }
 
   // The narrow type in which this value is at hand without a conversion from f32, if any.
   std::optional<DType> low_type(ValueId v) const {
@@ -167,7 +169,8 @@ class Rewriter {
     for (size_t r = 0; r < graph_.result_count(n) && !overflows_.empty(); ++r) {
       const auto it = overflows_.find(graph_.value_name(graph_.result(n, r)));
       if (it == overflows_.end()) continue;
-      notes_.push_back({value_label(graph_.result(n, r)), "f32", "f32", "kept: calibrated values reach " + std::to_string(it->second) + ", beyond f16"});
+      notes_.push_back({value_label(graph_.result(n, r)), "f32", "f32",
+                        "kept: calibrated values reach " + std::to_string(it->second) + ", beyond f16"});
       return true;
     }
     return false;
@@ -205,7 +208,8 @@ class Rewriter {
     const NodeId d = graph_.def(v);
     // Casts of weights stand beside the weight, so that all that runs at load time comes first.
     const bool weight = load_time_[d.raw];
-    const NodeId n = graph_.make_node(OpKind::Cast, {&v, 1}, module_.attrs.intern(CastAttrs{t, true}), {&id, 1}, {}, weight ? graph_.next(d) : user);
+    const NodeId n = graph_.make_node(OpKind::Cast, {&v, 1}, module_.attrs.intern(CastAttrs{t, true}), {&id, 1}, {},
+                                      weight ? graph_.next(d) : user);
     grow();
     load_time_[n.raw] = weight;
     Origin o;
@@ -214,7 +218,9 @@ class Rewriter {
     graph_.set_origin(n, module_.add_origin(std::move(o)));
     ++casts;
     std::string reason = weight ? "weight, cast once at load time" : user == graph_.terminator() ? "output keeps its type" : "";
-    if (reason.empty()) reason = (t == DType::F32 ? "needed in f32 by " : "input of ") + std::string(name(graph_.op(user))) + " " + graph_.label(user);
+    if (reason.empty())
+      reason =
+          (t == DType::F32 ? "needed in f32 by " : "input of ") + std::string(name(graph_.op(user))) + " " + graph_.label(user);
     notes_.push_back({value_label(v), std::string(name(from)), std::string(name(t)), std::move(reason)});
     return graph_.result(n);
   }
@@ -252,7 +258,8 @@ class Rewriter {
     load_time_[n.raw] = true;
     ++constants;
     if (clamped != 0)
-      notes_.push_back({value_label(v), "f32", std::string(name(t)), "constant " + std::to_string(clamped) + " is beyond the range and was clamped to its end"});
+      notes_.push_back({value_label(v), "f32", std::string(name(t)),
+                        "constant " + std::to_string(clamped) + " is beyond the range and was clamped to its end"});
     return graph_.result(n);
   }
 
@@ -261,8 +268,8 @@ class Rewriter {
   const Policy& policy_;
   const Overflows& overflows_;
   std::vector<PrecisionNote>& notes_;
-  std::vector<bool> load_time_;  // by node
-  std::vector<bool> changed_;    // by value: was f32, is narrow
+  std::vector<bool> load_time_;                   // by node
+  std::vector<bool> changed_;                     // by value: was f32, is narrow
   std::vector<std::array<ValueId, 3>> versions_;  // by value: in f32, f16, bf16
 };
 

@@ -20,7 +20,9 @@ struct Fixture {
   Builder b{g};
   PassRun run;
   Fixture(PrecisionPolicy p = PrecisionPolicy::AutoMixed) { run.options.precision = p; }
-  ValueId in(std::string_view name, std::vector<Dim> dims, DType t = DType::F32) { return b.input(name, tensor_type(t, std::move(dims))); }
+  ValueId in(std::string_view name, std::vector<Dim> dims, DType t = DType::F32) {
+    return b.input(name, tensor_type(t, std::move(dims)));
+  }
   ValueId weight(std::string_view name, std::vector<Dim> dims) { return b.param(name, tensor_type(DType::F32, std::move(dims))); }
   PassResult mixed(std::initializer_list<ValueId> outputs) {
     for (ValueId v : outputs) g.add_output(v, {});
@@ -63,7 +65,8 @@ TEST_CASE("bf16 as well") {
 
 TEST_CASE("indices, comparisons, masks, f64 and integers are never cast") {
   Fixture f;
-  const ValueId ids = f.in("ids", {3}, DType::I64), mask = f.in("mask", {1, 1, 3, 3}, DType::Bool), d = f.in("d", {3}, DType::F64);
+  const ValueId ids = f.in("ids", {3}, DType::I64), mask = f.in("mask", {1, 1, 3, 3}, DType::Bool),
+                d = f.in("d", {3}, DType::F64);
   const ValueId e = f.b.create(OpKind::Gather, {f.weight("table", {9, 8}), ids}, AxisAttrs{0});
   const ValueId x = f.b.reshape(f.b.matmul(e, f.weight("w", {8, 8})), {1, 2, 3, 4});
   AttentionAttrs a;
@@ -142,7 +145,9 @@ TEST_CASE("what the calibration record knows to leave the range of f16 stays in 
     f.run.options.calibration->entries.push_back({"h", {{}, {1000}, {0}}});
     f.mixed({f.b.matmul(f.b.unary(OpKind::Relu, h), f.weight("w2", {8, 8}))});
     CHECK(f.g.dtype(h) == (p == PrecisionPolicy::AutoMixed ? DType::F32 : DType::BF16));
-    CHECK(std::ranges::any_of(f.run.notes, [](const PrecisionNote& n) { return n.reason.find("beyond f16") != std::string::npos; }) == (p == PrecisionPolicy::AutoMixed));
+    CHECK(std::ranges::any_of(f.run.notes, [](const PrecisionNote& n) {
+            return n.reason.find("beyond f16") != std::string::npos;
+          }) == (p == PrecisionPolicy::AutoMixed));
   }
 }
 
@@ -171,7 +176,8 @@ TEST_CASE("custom rules: an operation before its class, what is not named in f32
 }
 
 TEST_CASE("random graphs stay valid, keep the types at their borders and nearly their results") {
-  for (PrecisionPolicy p : {PrecisionPolicy::F16, PrecisionPolicy::AutoMixed, PrecisionPolicy::AutoMixedConservative, PrecisionPolicy::AutoMixedBf16})
+  for (PrecisionPolicy p :
+       {PrecisionPolicy::F16, PrecisionPolicy::AutoMixed, PrecisionPolicy::AutoMixedConservative, PrecisionPolicy::AutoMixedBf16})
     for (uint64_t seed = 1; seed <= 60; ++seed) {
       const RandomGraphOptions options{.seed = seed, .symbolic = seed % 2 == 0, .control_flow = eval::has_evaluator(OpKind::If)};
       const auto before = random_graph(options), after = random_graph(options);

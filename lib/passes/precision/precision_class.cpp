@@ -22,10 +22,12 @@ std::array<PrecisionRow, kOpCount> make_table() {
   set(PrecisionClass::Contraction, 0b1111, {FusedMatMulBiasAct, FusedConvBiasAct});
   set(PrecisionClass::Norm, 0b1, {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn});
   set(PrecisionClass::Norm, 0b11, {FusedResidualLN, FusedResidualRmsNorm});
-  set(PrecisionClass::Sensitive, 0b1, {Exp, Expm1, Log, Log1p, Recip, Rsqrt, Sqrt, Tan, Sinh, Cosh, Asin, Acos, Atanh, Sin, Cos, Reduce, Cumsum});
+  set(PrecisionClass::Sensitive, 0b1,
+      {Exp, Expm1, Log, Log1p, Recip, Rsqrt, Sqrt, Tan, Sinh, Cosh, Asin, Acos, Atanh, Sin, Cos, Reduce, Cumsum});
   set(PrecisionClass::Sensitive, 0b11, {Pow, Div, Mod, Fmod, Atan2});
-  set(PrecisionClass::Movement, 0b1, {Reshape, Transpose, Narrow, Slice, Expand, Gather, GatherElements, GatherNd, Reverse, Tile, Trilu, Resize,
-                                      Rope, Pool, MaxPoolIndices, TopK, ArgReduce});
+  set(PrecisionClass::Movement, 0b1,
+      {Reshape, Transpose, Narrow, Slice, Expand, Gather, GatherElements, GatherNd, Reverse, Tile, Trilu, Resize, Rope, Pool,
+       MaxPoolIndices, TopK, ArgReduce});
   set(PrecisionClass::Movement, 0b11, {Pad});
   set(PrecisionClass::Movement, 0b101, {ScatterElements, ScatterNd});
   set(PrecisionClass::Movement, 0b10, {OneHot});

@@ -30,21 +30,24 @@ TensorData vector_of(DType t, const std::vector<double>& numbers, bool scalar) {
 std::string misfit(const Graph& g, ValueId v, const CalibrationEntry& e) {
   const Type& t = g.type(v);
   if (t.kind != TypeKind::Tensor || !is_float(t.dtype)) return "is not a tensor of floats";
-  if (e.scales.empty() || (!e.zero_points.empty() && e.zero_points.size() != e.scales.size())) return "needs as many zero points as scales";
+  if (e.scales.empty() || (!e.zero_points.empty() && e.zero_points.size() != e.scales.size()))
+    return "needs as many zero points as scales";
   if (!e.axis) {
     if (e.scales.size() != 1) return "has " + std::to_string(e.scales.size()) + " scales, but no axis";
   } else {
-    if (*e.axis < 0 || *e.axis >= t.rank()) return "has rank " + std::to_string(t.rank()) + ", the axis of the entry is " + std::to_string(*e.axis);
+    if (*e.axis < 0 || *e.axis >= t.rank())
+      return "has rank " + std::to_string(t.rank()) + ", the axis of the entry is " + std::to_string(*e.axis);
     const auto n = g.module().dims.constant_value(t.dims[static_cast<size_t>(*e.axis)]);
     if (!n || *n != static_cast<int64_t>(e.scales.size()))
-      return "has " + (n ? std::to_string(*n) : "a symbolic number of") + " coordinates on axis " + std::to_string(*e.axis) + ", the entry has " +
-             std::to_string(e.scales.size()) + " scales";
+      return "has " + (n ? std::to_string(*n) : "a symbolic number of") + " coordinates on axis " + std::to_string(*e.axis) +
+             ", the entry has " + std::to_string(e.scales.size()) + " scales";
   }
   const TensorData scales = vector_of(t.dtype, e.scales, false);
   for (size_t i = 0; i < e.scales.size(); ++i)
     if (const double s = element_as_double(scales, static_cast<int64_t>(i)); !(s > 0) || !std::isfinite(s))
       return "has a scale that is not positive and finite as " + std::string(name(t.dtype)) + ": " + std::to_string(e.scales[i]);
-  if (!std::ranges::all_of(e.zero_points, [](int64_t z) { return z >= -128 && z <= 127; })) return "has a zero point outside -128..127";
+  if (!std::ranges::all_of(e.zero_points, [](int64_t z) { return z >= -128 && z <= 127; }))
+    return "has a zero point outside -128..127";
   return {};
 }
 
@@ -76,7 +79,9 @@ void insert(Module& m, const Tap& tap, std::vector<PrecisionNote>& notes) {
     if (u.user != g.terminator() && u.user != g.def(q)) readers.push_back(u);
   for (Graph::Use u : readers) g.set_operand(u.user, u.index, back);
   notes.push_back({*tap.name, std::string(name(t)), "i8",
-                   e.axis ? "calibration record, " + std::to_string(e.scales.size()) + " scales on axis " + std::to_string(*e.axis) : "calibration record"});
+                   e.axis
+                       ? "calibration record, " + std::to_string(e.scales.size()) + " scales on axis " + std::to_string(*e.axis)
+                       : "calibration record"});
 }
 
 }  // namespace
@@ -105,12 +110,14 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
   });
   for (size_t i = 0; i < entries.size(); ++i)
     if (!found[i] && !m.strings.find(entries[i].first).valid())
-      context.diagnostics.error(Code::BadCalibration, "the model has no tensor of this name", "tensor \"" + entries[i].first + "\"");
+      context.diagnostics.error(Code::BadCalibration, "the model has no tensor of this name",
+                                "tensor \"" + entries[i].first + "\"");
   if (context.diagnostics.errors() > errors) return result;
   std::string absent;
   for (size_t i = 0; i < entries.size(); ++i)
     if (!found[i]) absent += (absent.empty() ? "\"" : ", \"") + entries[i].first + "\"";
-  if (!absent.empty()) context.diagnostics.warning(Code::BadCalibration, "not quantised, for they became part of other operations: " + absent);
+  if (!absent.empty())
+    context.diagnostics.warning(Code::BadCalibration, "not quantised, for they became part of other operations: " + absent);
   for (const Tap& t : taps) insert(m, t, context.precision);
   result.changed = !taps.empty();
   result.counts[0].second = static_cast<int64_t>(taps.size());

@@ -16,7 +16,8 @@ struct Mlp {
   PassRun run;
   explicit Mlp(DType t = DType::F32, bool tap_output = false) {
     const Dim batch = m.dims.symbol("batch");
-    const ValueId x = b.input("x", tensor_type(t, {batch, 8})), w1 = b.param("w1", tensor_type(t, {8, 6})), w2 = b.param("w2", tensor_type(t, {6, 4}));
+    const ValueId x = b.input("x", tensor_type(t, {batch, 8})), w1 = b.param("w1", tensor_type(t, {8, 6})),
+                  w2 = b.param("w2", tensor_type(t, {6, 4}));
     const ValueId h = b.unary(OpKind::Relu, b.matmul(x, w1)), y = b.matmul(h, w2);
     g.set_value_name(h, m.symbol("h"));
     g.set_value_name(y, m.symbol("y"));
@@ -48,7 +49,10 @@ const std::vector<double> kColumns{0.01, 0.02, 0.015, 0.0157, 0.016, 0.012};
 
 TEST_CASE("tensors of the record are quantised per tensor and per channel; the result stays close") {
   Mlp before, after;
-  after.tap("x", {2.0 / 127}).tap("w1", {0.0158, 0.0158, 0.0158, 0.0158, 0.0158, 0.0158}, 1).tap("h", {16.0 / 255}, {}, {-128}).tap("w2", {2.0 / 127});
+  after.tap("x", {2.0 / 127})
+      .tap("w1", {0.0158, 0.0158, 0.0158, 0.0158, 0.0158, 0.0158}, 1)
+      .tap("h", {16.0 / 255}, {}, {-128})
+      .tap("w2", {2.0 / 127});
   const PassResult r = after();
   CHECK(count(r, "pairs_inserted") == 4);
   CHECK(after.run.diagnostics.items().empty());

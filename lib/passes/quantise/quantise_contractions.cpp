@@ -34,7 +34,8 @@ std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
   const auto& a = g.attrs<QuantAttrs>(n);
   Dequantised d{n, g.operand(n, 0), g.operand(n, 1), unless_zero(g, g.operand(n, 2)), a.axis, false};
   const DType t = g.dtype(d.q);
-  if (a.block != 0 || (t != DType::I8 && t != DType::U8) || (d.zero.valid() && !same_dims(g, d.scale, d.zero))) return std::nullopt;
+  if (a.block != 0 || (t != DType::I8 && t != DType::U8) || (d.zero.valid() && !same_dims(g, d.scale, d.zero)))
+    return std::nullopt;
   d.per_tensor = std::ranges::all_of(g.dims(d.scale), [](Dim n) { return n == Dim(1); });
   return d;
 }
@@ -99,7 +100,8 @@ class Quantiser {
 
   ValueId cancel(NodeId n) {
     const auto d = dequantised(graph_, graph_.operand(n, 0));
-    const bool same = d && graph_.dtype(d->q) == graph_.dtype(graph_.result(n)) && equal(graph_.operand(n, 1), d->scale) && equal(unless_zero(graph_, graph_.operand(n, 2)), d->zero) &&
+    const bool same = d && graph_.dtype(d->q) == graph_.dtype(graph_.result(n)) && equal(graph_.operand(n, 1), d->scale) &&
+                      equal(unless_zero(graph_, graph_.operand(n, 2)), d->zero) &&
                       (d->per_tensor || d->axis == graph_.attrs<QuantAttrs>(n).axis);
     return same && graph_.attrs<QuantAttrs>(n).block == 0 ? d->q : ValueId();
   }
@@ -114,12 +116,14 @@ class Quantiser {
     const auto a = dequantised(graph_, graph_.operand(n, 0)), b = dequantised(graph_, graph_.operand(n, 1));
     if (!a && !b) return std::nullopt;
     const auto decline = [&](std::string_view reason, std::string detail) {
-      decisions_.push_back(declined(graph_, kPattern, n, reason, std::move(detail), "give the operand one scale per tensor, a weight one per output channel"));
+      decisions_.push_back(declined(graph_, kPattern, n, reason, std::move(detail),
+                                    "give the operand one scale per tensor, a weight one per output channel"));
       return std::nullopt;
     };
     if (!a || !b) return decline("operand_not_quantised", std::string(a ? "second" : "first") + " operand");
     if (!a->per_tensor) return decline("scale_per_axis", "first operand");
-    if (!b->per_tensor && b->axis != axis) return decline("scale_per_contracted_axis", "axis " + std::to_string(b->axis) + " of the second operand");
+    if (!b->per_tensor && b->axis != axis)
+      return decline("scale_per_contracted_axis", "axis " + std::to_string(b->axis) + " of the second operand");
     return std::array{*a, *b};
   }
 
@@ -127,7 +131,9 @@ class Quantiser {
   int64_t reach(const Dequantised& d) const { return d.zero.valid() || graph_.dtype(d.q) == DType::U8 ? 255 : 128; }
   bool fits(NodeId n, const std::array<Dequantised, 2>& ab, std::optional<int64_t> terms) {
     if (terms && *terms <= INT32_MAX / (reach(ab[0]) * reach(ab[1]))) return true;
-    decisions_.push_back(declined(graph_, kPattern, n, "accumulator_may_overflow", terms ? std::to_string(*terms) + " products are added" : "a symbolic number of products is added"));
+    decisions_.push_back(
+        declined(graph_, kPattern, n, "accumulator_may_overflow",
+                 terms ? std::to_string(*terms) + " products are added" : "a symbolic number of products is added"));
     return false;
   }
 
@@ -175,7 +181,8 @@ class Quantiser {
     }
     if (!fits(n, *ab, terms)) return {};
     const int rank = graph_.rank(graph_.operand(n, 0));
-    const ValueId sum = builder_.create(OpKind::QConv, {(*ab)[0].q, (*ab)[1].q, zero_point((*ab)[0]), zero_point((*ab)[1])}, graph_.attrs<ConvAttrs>(n));
+    const ValueId sum = builder_.create(OpKind::QConv, {(*ab)[0].q, (*ab)[1].q, zero_point((*ab)[0]), zero_point((*ab)[1])},
+                                        graph_.attrs<ConvAttrs>(n));
     made(n, *ab);
     const ValueId s = along_channels(scale(*ab), rank), float_sum = builder_.cast(sum, DType::F32);
     ValueId y = builder_.cast(builder_.mul(float_sum, s), graph_.dtype(graph_.result(n)));
@@ -205,7 +212,8 @@ PassResult quantise_contractions(Module& m, PassContext& context) {
       q.run();
       products += q.products, moved += q.moved, cancelled += q.cancelled;
     }
-  return {products + moved + cancelled > 0, {{"products", products}, {"dequantize_moved", moved}, {"pairs_cancelled", cancelled}}};
+  return {products + moved + cancelled > 0,
+          {{"products", products}, {"dequantize_moved", moved}, {"pairs_cancelled", cancelled}}};
 }
 
 }  // namespace rlxc

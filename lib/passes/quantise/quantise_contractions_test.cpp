@@ -11,14 +11,17 @@ namespace {
 constexpr std::string_view kPass = "quantise_contractions";
 
 // The integers are an input, scale and zero point constants; per axis when `axis` is given.
-ValueId dequantised(Builder& b, std::string_view name, std::vector<Dim> dims, bool zero, std::optional<int64_t> axis = {}, DType q = DType::I8) {
+ValueId dequantised(Builder& b, std::string_view name, std::vector<Dim> dims, bool zero, std::optional<int64_t> axis = {},
+                    DType q = DType::I8) {
   const int64_t n = axis ? dims[static_cast<size_t>(*axis)].size() : 1;
   const ValueId x = b.input(name, tensor_type(q, std::move(dims)));
   std::vector<float> scales;
   std::vector<int8_t> zeros;
-  for (int64_t i = 0; i < n; ++i) scales.push_back(0.05F + 0.01F * static_cast<float>(i)), zeros.push_back(static_cast<int8_t>(1 + i));
+  for (int64_t i = 0; i < n; ++i)
+    scales.push_back(0.05F + 0.01F * static_cast<float>(i)), zeros.push_back(static_cast<int8_t>(1 + i));
   const std::vector<int64_t> shape = axis ? std::vector<int64_t>{n} : std::vector<int64_t>{};
-  const ValueId s = b.constant(make_data(DType::F32, shape, scales)), z = zero ? b.constant(make_data(q, shape, zeros)) : ValueId();
+  const ValueId s = b.constant(make_data(DType::F32, shape, scales)),
+                z = zero ? b.constant(make_data(q, shape, zeros)) : ValueId();
   return b.create(OpKind::Dequantize, {x, s, z}, QuantAttrs{axis.value_or(0), 0, DType::F32, true});
 }
 
@@ -36,7 +39,8 @@ TEST_CASE("a product of dequantised operands runs on integers: zero points, colu
         const Rewrite r(kPass, [&](Builder& b) -> std::vector<ValueId> {
           std::optional<int64_t> axis;
           if (columns) axis.emplace(trans ? 0 : 1);
-          const ValueId x = dequantised(b, "x", {2, 3, 4}, zero), w = dequantised(b, "w", trans ? std::vector<Dim>{5, 4} : std::vector<Dim>{4, 5}, zero, axis);
+          const ValueId x = dequantised(b, "x", {2, 3, 4}, zero),
+                        w = dequantised(b, "w", trans ? std::vector<Dim>{5, 4} : std::vector<Dim>{4, 5}, zero, axis);
           return {b.matmul(x, w, false, trans)};
         });
         check(r, trans ? "transpose q_matmul mul cast mul" : "q_matmul mul cast mul");
@@ -72,10 +76,14 @@ TEST_CASE("dequantising sinks below movement, and the same quantisation again gi
 }
 
 TEST_CASE("a per-axis scale follows a transpose, and stops a reshape") {
-  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> { return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})}; });
+  const Rewrite r(kPass, [](Builder& b) -> std::vector<ValueId> {
+    return {b.transpose(dequantised(b, "w", {4, 5}, true, 0), {1, 0})};
+  });
   check(r, "transpose dequantize");
   CHECK(r.after->main().attrs<QuantAttrs>(r.find(OpKind::Dequantize)).axis == 1);
-  const Rewrite s(kPass, [](Builder& b) -> std::vector<ValueId> { return {b.reshape(dequantised(b, "w", {4, 5}, true, 0), {20})}; });
+  const Rewrite s(kPass, [](Builder& b) -> std::vector<ValueId> {
+    return {b.reshape(dequantised(b, "w", {4, 5}, true, 0), {20})};
+  });
   CHECK_FALSE(s.result.changed);
 }
 
@@ -85,13 +93,22 @@ TEST_CASE("what is declined, and why") {
     CHECK_FALSE(r.result.changed);
     return r.first_decline();
   };
-  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, false), f32_input(b, "w", {4, 5}))}; }) == "operand_not_quantised");
-  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, false, 0), dequantised(b, "w", {4, 5}, false))}; }) == "scale_per_axis");
-  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, false), dequantised(b, "w", {4, 5}, false, 0))}; }) ==
-        "scale_per_contracted_axis");
-  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 40000}, true), dequantised(b, "w", {40000, 5}, true))}; }) ==
-        "accumulator_may_overflow");
-  CHECK(reason([](Builder& b) -> std::vector<ValueId> { return {b.matmul(dequantised(b, "x", {3, 4}, true), dequantised(b, "w", {4, 5}, true))}; },
-               [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QMatMul)); })
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> {
+          return {b.matmul(dequantised(b, "x", {3, 4}, false), f32_input(b, "w", {4, 5}))};
+        }) == "operand_not_quantised");
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> {
+          return {b.matmul(dequantised(b, "x", {3, 4}, false, 0), dequantised(b, "w", {4, 5}, false))};
+        }) == "scale_per_axis");
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> {
+          return {b.matmul(dequantised(b, "x", {3, 4}, false), dequantised(b, "w", {4, 5}, false, 0))};
+        }) == "scale_per_contracted_axis");
+  CHECK(reason([](Builder& b) -> std::vector<ValueId> {
+          return {b.matmul(dequantised(b, "x", {3, 40000}, true), dequantised(b, "w", {40000, 5}, true))};
+        }) == "accumulator_may_overflow");
+  CHECK(reason(
+            [](Builder& b) -> std::vector<ValueId> {
+              return {b.matmul(dequantised(b, "x", {3, 4}, true), dequantised(b, "w", {4, 5}, true))};
+            },
+            [](PassRun& run) { run.target.native.reset(static_cast<size_t>(OpKind::QMatMul)); })
             .empty());
 }

@@ -55,7 +55,9 @@ double ValueRange::cost(const Ends& e, RangeMethod method) const {
   std::array<double, kLevels> level_sum{};
   std::array<int, kLevels> level_bins{};
   const auto bin_of = [&](double x) { return std::clamp(static_cast<int>((x - low_) / (high_ - low_) * kBins), 0, kBins - 1); };
-  const auto level_of = [&](int b) { return std::clamp(static_cast<int>((value(b) - e.low) / (e.high - e.low) * kLevels), 0, kLevels - 1); };
+  const auto level_of = [&](int b) {
+    return std::clamp(static_cast<int>((value(b) - e.low) / (e.high - e.low) * kLevels), 0, kLevels - 1);
+  };
   for (int b = 0; b < kBins; ++b) {
     const double n = bins_[static_cast<size_t>(b)], x = value(b);
     p[static_cast<size_t>(bin_of(std::clamp(x, e.low, e.high)))] += n;
@@ -105,7 +107,8 @@ CalibrationEntry entry_of(ValueRange::Ends e) {
   return {{}, {scale}, {zero}};
 }
 
-CalibrationEntry symmetric_entry(const std::vector<double>& values, const std::vector<int64_t>& dims, std::optional<int64_t> axis) {
+CalibrationEntry symmetric_entry(const std::vector<double>& values, const std::vector<int64_t>& dims,
+                                 std::optional<int64_t> axis) {
   const auto n = axis ? static_cast<size_t>(dims[static_cast<size_t>(*axis)]) : 1;
   size_t inner = 1;
   if (axis)

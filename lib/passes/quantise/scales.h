@@ -44,6 +44,7 @@ class ValueRange {
 // i8: -128 stands for low, 127 for high, and 0 is exact.
 CalibrationEntry entry_of(ValueRange::Ends);
 // i8 with zero point 0, one scale for each coordinate of `axis` (one for all without): 127 stands for the largest magnitude.
-CalibrationEntry symmetric_entry(const std::vector<double>& values, const std::vector<int64_t>& dims, std::optional<int64_t> axis);
+CalibrationEntry symmetric_entry(const std::vector<double>& values, const std::vector<int64_t>& dims,
+                                 std::optional<int64_t> axis);
 
 }  // namespace rlxc

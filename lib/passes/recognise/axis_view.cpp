@@ -16,7 +16,8 @@ struct Factor {
 
 class Walk {
  public:
-  Walk(const Graph& g, ValueId operand, std::span<const Role> axes, const HeadSizes& s, bool heads_in_batch) : g_(g), dims_(g.module().dims), value_(operand) {
+  Walk(const Graph& g, ValueId operand, std::span<const Role> axes, const HeadSizes& s, bool heads_in_batch)
+      : g_(g), dims_(g.module().dims), value_(operand) {
     const Dim sizes[] = {s.batch, s.heads, s.rows, s.width};
     axes_.resize(axes.size());
     const auto put = [&](size_t axis, Role r) {
@@ -166,7 +167,7 @@ class Walk {
   DimTable& dims_;
   ValueId value_;
   double scale_ = 1;
-  std::optional<uint32_t> part_factor_;      // of equal parts that lie side by side, of which the operand is number part_
+  std::optional<uint32_t> part_factor_;  // of equal parts that lie side by side, of which the operand is number part_
   int64_t part_ = 0;
   std::vector<Factor> factors_;
   std::vector<uint32_t> sequence_;           // all factors, grouped by axis of the operand, major first
@@ -175,8 +176,8 @@ class Walk {
 
 }  // namespace
 
-std::vector<HeadSource> head_sources(const Graph& g, ValueId operand, std::span<const Role> axes, const HeadSizes& sizes, bool through_scale,
-                                     bool heads_in_batch) {
+std::vector<HeadSource> head_sources(const Graph& g, ValueId operand, std::span<const Role> axes, const HeadSizes& sizes,
+                                     bool through_scale, bool heads_in_batch) {
   std::vector<HeadSource> out;
   Walk walk(g, operand, axes, sizes, heads_in_batch);
   for (int i = 0; i < kMaxChain; ++i) {
@@ -190,7 +191,8 @@ ValueId as_layout(Builder& b, const HeadSource& source, const HeadSizes& z, Atte
   HeadSource s = source;
   if (s.parts > 1) {
     const Dim row = b.dims().mul(s.heads, z.width);
-    s.value = b.narrow(b.reshape(s.value, {z.batch, z.rows, b.dims().mul(row, Dim(s.parts))}), 2, b.dims().mul(row, Dim(s.part)), row);
+    s.value =
+        b.narrow(b.reshape(s.value, {z.batch, z.rows, b.dims().mul(row, Dim(s.parts))}), 2, b.dims().mul(row, Dim(s.part)), row);
   }
   switch (layout) {
     case AttentionLayout::Packed: return b.reshape(s.value, {z.batch, z.rows, b.dims().mul(s.heads, z.width)});

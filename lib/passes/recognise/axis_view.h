@@ -16,8 +16,8 @@ enum HeadOrder : uint8_t { kOrderBSHD = 1, kOrderBHSD = 2, kOrderBHDS = 4 };
 struct HeadSource {
   ValueId value;
   uint8_t orders = 0;
-  Dim heads;        // distinct heads in the value; the operand repeats each of them
-  double scale = 1; // scalar factors between the value and the operand
+  Dim heads;         // distinct heads in the value; the operand repeats each of them
+  double scale = 1;  // scalar factors between the value and the operand
   // The operand is part number `part` of `parts` equal ones, which lie side by side in each row (order BSHD only).
   int64_t part = 0, parts = 1;
 };
@@ -30,8 +30,8 @@ struct HeadSizes {
 // The usable sources of `operand`, nearest first (the operand itself, if its order is one of the three). `axes` names the role
 // of each of its axes; with `heads_in_batch` the first one is batch and heads in one. `sizes` are those of the operand. Scalar
 // factors are passed through only when `through_scale`. O(length of the chain), bounded.
-std::vector<HeadSource> head_sources(const Graph&, ValueId operand, std::span<const Role> axes, const HeadSizes&, bool through_scale,
-                                     bool heads_in_batch = false);
+std::vector<HeadSource> head_sources(const Graph&, ValueId operand, std::span<const Role> axes, const HeadSizes&,
+                                     bool through_scale, bool heads_in_batch = false);
 
 // The source as [B,S,H*D], [B,S,H,D] or [B,H,S,D] ([B,H,D,S] if `transposed`): reshaped if necessary, before b's insertion point.
 ValueId as_layout(Builder& b, const HeadSource&, const HeadSizes&, AttentionLayout, bool transposed = false);

@@ -32,7 +32,8 @@ PassResult fold_batch_norm(Module& m, PassContext& ctx) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::BatchNormInference || !is_float(g, g.result(n))) continue;
       bool known = true;
-      for (size_t i = 1; i < 5; ++i) known = known && is_weight(g, g.operand(n, i)) && g.dtype(g.operand(n, i)) == g.dtype(g.result(n));
+      for (size_t i = 1; i < 5; ++i)
+        known = known && is_weight(g, g.operand(n, i)) && g.dtype(g.operand(n, i)) == g.dtype(g.result(n));
       if (!known) continue;
       const NodeId conv = convolution(g, n, ctx);
       const auto& a = g.attrs<NormAttrs>(n);
@@ -46,7 +47,8 @@ PassResult fold_batch_norm(Module& m, PassContext& ctx) {
         std::vector<Dim> along(g.dims(w).size(), Dim(1));
         along[g.op(conv) == OpKind::Conv ? 0 : 1] = g.dims(scale)[0];
         const ValueId shifted = bias.valid() ? b.sub(bias, mean) : b.unary(OpKind::Neg, mean);
-        y = b.create(g.op(conv), {g.operand(conv, 0), b.mul(w, b.reshape(scale, along)), b.add(b.mul(shifted, scale), beta)}, g.attrs<ConvAttrs>(conv));
+        y = b.create(g.op(conv), {g.operand(conv, 0), b.mul(w, b.reshape(scale, along)), b.add(b.mul(shifted, scale), beta)},
+                     g.attrs<ConvAttrs>(conv));
       } else {
         std::vector<Dim> along(g.dims(x).size() - static_cast<size_t>(a.axis), Dim(1));
         along[0] = g.dims(scale)[0];

@@ -9,19 +9,22 @@ constexpr std::string_view kPass = "fold_batch_norm";
 
 ValueId batch_norm(Builder& b, ValueId x, int64_t channels, int64_t axis = 1) {
   const ValueId variance = b.unary(OpKind::Abs, f32_param(b, "variance", {channels}));
-  return b.create(OpKind::BatchNormInference,
-                  {x, f32_param(b, "gamma", {channels}), f32_param(b, "beta", {channels}), f32_param(b, "mu", {channels}), variance},
-                  NormAttrs{axis, 1e-3});
+  return b.create(
+      OpKind::BatchNormInference,
+      {x, f32_param(b, "gamma", {channels}), f32_param(b, "beta", {channels}), f32_param(b, "mu", {channels}), variance},
+      NormAttrs{axis, 1e-3});
 }
 
 ConvAttrs unit(int64_t groups = 1) {
-  return {.strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}, .dilations = {1, 1}, .output_padding = {}, .groups = groups};
+  return {
+      .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}, .dilations = {1, 1}, .output_padding = {}, .groups = groups};
 }
 
 // Is a convolution all that depends on the input?
 bool only_convolution(const Rewrite& r, OpKind conv) {
   const Graph& g = r.after->main();
-  return g.op(g.def(g.outputs()[0])) == conv && !r.find(OpKind::BatchNormInference).valid() && g.op(g.def(g.operand(r.find(conv), 0))) == OpKind::Input;
+  return g.op(g.def(g.outputs()[0])) == conv && !r.find(OpKind::BatchNormInference).valid() &&
+         g.op(g.def(g.operand(r.find(conv), 0))) == OpKind::Input;
 }
 
 }  // namespace
@@ -30,7 +33,10 @@ TEST_CASE("fold_batch_norm: goes into convolutions with and without bias, groupe
   for (const bool bias : {false, true})
     for (const int64_t groups : {1, 2}) {
       const Rewrite r(kPass, [&](Builder& b) {
-        const ValueId y = b.create(OpKind::Conv, {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 4 / groups, 3, 3}), bias ? f32_param(b, "bias", {6}) : ValueId()}, unit(groups));
+        const ValueId y = b.create(OpKind::Conv,
+                                   {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 4 / groups, 3, 3}),
+                                    bias ? f32_param(b, "bias", {6}) : ValueId()},
+                                   unit(groups));
         return std::vector{batch_norm(b, y, 6)};
       });
       CHECK(only_convolution(r, OpKind::Conv));
@@ -39,7 +45,8 @@ TEST_CASE("fold_batch_norm: goes into convolutions with and without bias, groupe
   const Rewrite up(kPass, [&](Builder& b) {
     ConvAttrs a = unit();
     a.output_padding = {0, 0};
-    return std::vector{batch_norm(b, b.create(OpKind::ConvTranspose, {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {4, 6, 3, 3})}, a), 6)};
+    return std::vector{
+        batch_norm(b, b.create(OpKind::ConvTranspose, {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {4, 6, 3, 3})}, a), 6)};
   });
   CHECK(only_convolution(up, OpKind::ConvTranspose));
 }
@@ -55,7 +62,9 @@ TEST_CASE("fold_batch_norm: a convolution that others read keeps its value") {
 
 TEST_CASE("fold_batch_norm: alone it becomes a scale and a shift, on any axis") {
   for (const int64_t axis : {1, 3}) {
-    const Rewrite r(kPass, [&](Builder& b) { return std::vector{batch_norm(b, f32_input(b, "x", {2, 4, b.dims().symbol("h"), 4}), 4, axis)}; });
+    const Rewrite r(kPass, [&](Builder& b) {
+      return std::vector{batch_norm(b, f32_input(b, "x", {2, 4, b.dims().symbol("h"), 4}), 4, axis)};
+    });
     CHECK(count(r.result, "scale_shift") == 1);
     CHECK_FALSE(r.find(OpKind::BatchNormInference).valid());
   }
@@ -64,7 +73,9 @@ TEST_CASE("fold_batch_norm: alone it becomes a scale and a shift, on any axis") 
 TEST_CASE("fold_batch_norm: statistics known only at run time stay") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId v = f32_param(b, "v", {4});
-    return std::vector{b.create(OpKind::BatchNormInference, {f32_input(b, "x", {2, 4}), f32_input(b, "gamma", {4}), v, v, b.unary(OpKind::Abs, v)}, NormAttrs{1, 1e-3})};
+    return std::vector{b.create(OpKind::BatchNormInference,
+                                {f32_input(b, "x", {2, 4}), f32_input(b, "gamma", {4}), v, v, b.unary(OpKind::Abs, v)},
+                                NormAttrs{1, 1e-3})};
   });
   CHECK_FALSE(r.result.changed);
 }

@@ -16,7 +16,9 @@ bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
   DimTable& t = g.module().dims;
   for (size_t i = 0; i < a.before.size(); ++i) {
     const auto before = t.constant_value(a.before[i]), after = t.constant_value(a.after[i]);
-    if (!before || !after || *before < 0 || *after < 0 || *before > kMaxPad || *after > kMaxPad || (i < 2 && *before + *after > 0)) return false;
+    if (!before || !after || *before < 0 || *after < 0 || *before > kMaxPad || *after > kMaxPad ||
+        (i < 2 && *before + *after > 0))
+      return false;
     if (i < 2) continue;
     conv->pads_begin[i - 2] += *before;
     conv->pads_end[i - 2] += *after;
@@ -44,7 +46,8 @@ PassResult fold_conv_bias(Module& m, PassContext& ctx) {
         for (size_t i = 0; i < 2; ++i) {
           const ValueId y = g.operand(n, i), v = g.operand(n, 1 - i);
           const NodeId conv = g.def(y);
-          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || !g.has_one_use(y) || !per_channel(g, v, y)) continue;
+          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || !g.has_one_use(y) || !per_channel(g, v, y))
+            continue;
           const ValueId first = g.operand(conv, 2);
           if (first.valid() && !is_weight(g, first)) continue;
           const NodeId members[] = {conv, n};

@@ -1,4 +1,5 @@
-// A constant padding of the spatial axes becomes padding of the convolution, and a per-channel weight added to a convolution its bias.
+// A constant padding of the spatial axes becomes padding of the convolution, and a per-channel weight added to a convolution its
+// bias.
 #pragma once
 #include "passes/pass.h"
 

@@ -19,7 +19,10 @@ Rewrite::Build padded(std::vector<Dim> before, std::vector<Dim> after, double va
 
 Rewrite::Build biased(std::vector<int64_t> dims, bool has_bias = false) {
   return [=](Builder& b) {
-    const ValueId y = b.create(OpKind::Conv, {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 4, 3, 3}), has_bias ? f32_param(b, "first", {6}) : ValueId()}, kUnit);
+    const ValueId y = b.create(
+        OpKind::Conv,
+        {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 4, 3, 3}), has_bias ? f32_param(b, "first", {6}) : ValueId()},
+        kUnit);
     return std::vector{b.add(f32_param(b, "bias", dims), y)};
   };
 }

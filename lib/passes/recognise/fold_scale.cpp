@@ -9,10 +9,10 @@ using namespace match;
 
 // (product + bias) * scale.
 struct Scaled {
-  NodeId product;        // MatMul or Conv
-  NodeId sum;            // of the product and a bias, if there is one
+  NodeId product;  // MatMul or Conv
+  NodeId sum;      // of the product and a bias, if there is one
   ValueId bias, scale;
-  bool channels = false; // of a convolution: factors lie along axis 1
+  bool channels = false;  // of a convolution: factors lie along axis 1
 };
 
 // A weight that may change when it is packed: no codes of a quantised value.
@@ -27,7 +27,8 @@ std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
     if (g.op(s.product) == OpKind::Add) {
       s.sum = s.product;
       for (size_t k = 0; k < 2; ++k)
-        if (const NodeId m = made_by(g, g.operand(s.sum, k), OpKind::MatMul); m.valid()) s.product = m, s.bias = g.operand(s.sum, 1 - k);
+        if (const NodeId m = made_by(g, g.operand(s.sum, k), OpKind::MatMul); m.valid())
+          s.product = m, s.bias = g.operand(s.sum, 1 - k);
       const ValueId p = g.result(s.product);
       if (!s.bias.valid() || !g.has_one_use(p) || !same_type(g, p, y) || !is_row(g, s.bias, y) || !foldable(g, s.bias)) continue;
     }
@@ -54,7 +55,8 @@ bool rewrite(Graph& g, NodeId mul, const Scaled& m, PassContext& ctx) {
   ValueId r;
   if (m.channels) {
     const ValueId s = b.reshape(m.scale, {g.dims(y)[1]}), bias = g.operand(p, 2);
-    r = b.create(OpKind::Conv, {g.operand(p, 0), scale_along(b, w, s, 0), bias.valid() ? b.mul(bias, s) : ValueId()}, g.attrs<ConvAttrs>(p));
+    r = b.create(OpKind::Conv, {g.operand(p, 0), scale_along(b, w, s, 0), bias.valid() ? b.mul(bias, s) : ValueId()},
+                 g.attrs<ConvAttrs>(p));
   } else {
     const auto a = g.attrs<MatMulAttrs>(p);
     const ValueId s = as_row(b, m.scale, y);

@@ -25,7 +25,9 @@ Rewrite::Build scaled(Form f) {
 }
 
 // No multiplication depends on the input any more.
-bool folded(const Rewrite& r) { return count(r.result, "scale") == 1 && r.after->main().op(r.after->main().def(r.after->main().outputs()[0])) != OpKind::Mul; }
+bool folded(const Rewrite& r) {
+  return count(r.result, "scale") == 1 && r.after->main().op(r.after->main().def(r.after->main().outputs()[0])) != OpKind::Mul;
+}
 
 }  // namespace
 
@@ -45,8 +47,11 @@ TEST_CASE("fold_scale: factors a row, known at run time, or of a sum that others
 TEST_CASE("fold_scale: channels of a convolution") {
   for (const bool bias : {false, true}) {
     const Rewrite r(kPass, [&](Builder& b) {
-      const ConvAttrs a{.strides = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .dilations = {1, 1}, .output_padding = {}, .groups = 2};
-      const ValueId y = b.create(OpKind::Conv, {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 2, 3, 3}), bias ? f32_param(b, "bias", {6}) : ValueId()}, a);
+      const ConvAttrs a{
+          .strides = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .dilations = {1, 1}, .output_padding = {}, .groups = 2};
+      const ValueId y = b.create(
+          OpKind::Conv,
+          {f32_input(b, "x", {2, 4, 5, 5}), f32_param(b, "w", {6, 2, 3, 3}), bias ? f32_param(b, "bias", {6}) : ValueId()}, a);
       return std::vector{b.mul(y, f32_param(b, "scale", {1, 6, 1, 1}))};
     });
     CHECK(folded(r));

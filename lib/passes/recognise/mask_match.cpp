@@ -17,7 +17,8 @@ struct Index {
 };
 
 std::optional<Dim> integer(const Graph& g, ValueId v) {
-  if (const auto c = scalar(g, v); c && *c == std::floor(*c) && std::abs(*c) < 1e15) return g.module().dims.constant(static_cast<int64_t>(*c));
+  if (const auto c = scalar(g, v); c && *c == std::floor(*c) && std::abs(*c) < 1e15)
+    return g.module().dims.constant(static_cast<int64_t>(*c));
   for (int i = 0; i < 4; ++i) {
     const NodeId n = g.def(v);
     if (g.op(n) == OpKind::DimValue && g.attrs<DimsAttrs>(n).dims.size() == 1) return g.attrs<DimsAttrs>(n).dims[0];
@@ -112,7 +113,6 @@ std::optional<Index> index_of(const Graph& g, ValueId v) {
   }
   return at;
 }
-
 
 class Matcher {
  public:
@@ -229,7 +229,8 @@ class Matcher {
   bool constant(ValueId v, bool negated, Visible& out) {
     const TensorData& d = g_.module().data[g_.attrs<DataAttrs>(g_.def(v)).data];
     if (d.dtype != DType::Bool || d.elements() > kConstantLimit) return false;
-    return pattern(g_, v, [&](int64_t i) { return (d.bytes[static_cast<size_t>(d.splat ? 0 : i)] != std::byte{0}) != negated; }, out);
+    return pattern(
+        g_, v, [&](int64_t i) { return (d.bytes[static_cast<size_t>(d.splat ? 0 : i)] != std::byte{0}) != negated; }, out);
   }
 
  public:
@@ -263,7 +264,7 @@ class Matcher {
     const auto& a = g_.attrs<TriluAttrs>(n);
     if (g_.operand(n, 1).valid() || scalar(g_, g_.operand(n, 0)) != 1) return false;
     const Dim diagonal = t_.constant(a.diagonal);
-    if (!a.upper && !negated) return square(n) && upper(diagonal, out);             // key <= query + diagonal
+    if (!a.upper && !negated) return square(n) && upper(diagonal, out);                // key <= query + diagonal
     if (a.upper && negated) return square(n) && upper(t_.sub(diagonal, Dim(1)), out);  // key < query + diagonal
     return false;
   }
@@ -323,7 +324,9 @@ std::optional<Visible> match_additive_constant(const Graph& g, ValueId mask, con
   }
   Visible out;
   Matcher matcher(g, s);
-  if (!matcher.pattern(g, mask, [&](int64_t i) { return element_as_double(d, d.splat ? 0 : i) == 0; }, out)) return std::nullopt;
+  if (!matcher.pattern(
+          g, mask, [&](int64_t i) { return element_as_double(d, d.splat ? 0 : i) == 0; }, out))
+    return std::nullopt;
   return out;
 }
 

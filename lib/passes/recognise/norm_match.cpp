@@ -122,7 +122,9 @@ std::optional<Expanded> match_expanded_layer_norm(const Graph& g, NodeId n) {
       const auto m = match_trailing_mean(g, mean);
       if (!s.valid() || !m || m->x != x || !match_mean_square(g, s, {}, e.core) || m->axis != e.core.axis) continue;
       const NodeId sub = made_by(g, e.core.x, OpKind::Sub);
-      if (!sub.valid() || !((g.operand(sub, 0) == x && g.operand(sub, 1) == mean) || (g.operand(sub, 0) == mean && g.operand(sub, 1) == x))) continue;
+      if (!sub.valid() ||
+          !((g.operand(sub, 0) == x && g.operand(sub, 1) == mean) || (g.operand(sub, 0) == mean && g.operand(sub, 1) == x)))
+        continue;
       if (!fits(g, e.beta, x, m->axis) || (e.gamma.valid() && !fits(g, e.gamma, x, m->axis))) continue;
       e.core.x = x;
       e.core.nodes.insert(e.core.nodes.end(), {sub, m->node, scaled, centre, shift, n});
@@ -160,7 +162,8 @@ Affine match_affine(const Graph& g, ValueId core, int64_t axis, DType source, bo
   return a;
 }
 
-void emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, ValueId x, const NormCore& core, const Affine& affine) {
+void emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, ValueId x, const NormCore& core,
+               const Affine& affine) {
   const NodeId root = g.def(affine.value);
   std::vector<NodeId> members = core.nodes;
   members.insert(members.end(), affine.nodes.begin(), affine.nodes.end());

@@ -5,10 +5,10 @@
 namespace rlxc::recognise {
 
 struct NormCore {
-  ValueId x;                   // what is divided by its root mean square
-  int64_t axis = 0;            // the mean is over axis..last
+  ValueId x;         // what is divided by its root mean square
+  int64_t axis = 0;  // the mean is over axis..last
   double eps = 0;
-  std::vector<NodeId> nodes;   // of the pattern, without x's
+  std::vector<NodeId> nodes;  // of the pattern, without x's
 };
 
 // Is `n` the last node (Mul or Div) of such a chain? All orders of commutative operands; Sqrt then Div, Recip or 1/x; Rsqrt;
@@ -23,8 +23,8 @@ struct TrailingMean {
 };
 std::optional<TrailingMean> match_trailing_mean(const Graph&, ValueId v);
 
-// A layer norm multiplied out, as TensorFlow spells it: x*r + (beta - mean(x)*r) with r = [gamma *] 1/sqrt(mean((x-mean(x))^2) + eps).
-// `n` is the outer Add; the core's x is the x that is normalised.
+// A layer norm multiplied out, as TensorFlow spells it: x*r + (beta - mean(x)*r) with r = [gamma *] 1/sqrt(mean((x-mean(x))^2) +
+// eps). `n` is the outer Add; the core's x is the x that is normalised.
 struct Expanded {
   NormCore core;
   ValueId gamma, beta;

@@ -18,7 +18,7 @@ struct Chain {
   NodeId softmax, scores, output;  // scores and output are the two MatMuls
   std::vector<NodeId> nodes;       // all of it, in order from the scores to the output
   double scale = 1, softcap = 0;
-  std::vector<ValueId> added;      // additive masks
+  std::vector<ValueId> added;          // additive masks
   std::optional<AdditiveMask> filled;  // Where(condition, scores, hidden)
   ValueId softmax_in;
 };
@@ -197,7 +197,8 @@ class AttentionPass {
       return decline("rank", "scores of " + std::to_string(rank) + " axes");
     for (int i = 0; i + 2 < rank; ++i)
       for (ValueId x : {q_in, k_in, v_in})
-        if (!dims_.equal(g_.dims(x)[static_cast<size_t>(i)], g_.dims(scores)[static_cast<size_t>(i)])) return decline("broadcast", "q, k and v differ in their leading sizes");
+        if (!dims_.equal(g_.dims(x)[static_cast<size_t>(i)], g_.dims(scores)[static_cast<size_t>(i)]))
+          return decline("broadcast", "q, k and v differ in their leading sizes");
     const auto& sa = g_.attrs<MatMulAttrs>(c.scores);
     HeadSizes qz, kz, vz;
     sizes(c, qz, kz, vz);
@@ -207,7 +208,8 @@ class AttentionPass {
     // One layout for all three: packed if every one can be read so, else heads outside.
     AttentionAttrs a;
     const HeadSource *qs = deepest(q, kOrderBSHD), *ks = deepest(k, kOrderBSHD), *vs = deepest(v, kOrderBSHD);
-    const bool packed = qs && ks && vs && dims_.equal(ks->heads, vs->heads) && dims_.constant_value(qs->heads) && dims_.constant_value(ks->heads);
+    const bool packed =
+        qs && ks && vs && dims_.equal(ks->heads, vs->heads) && dims_.constant_value(qs->heads) && dims_.constant_value(ks->heads);
     if (!packed) {
       qs = deepest(q, kOrderBHSD), ks = deepest(k, kOrderBHSD), vs = deepest(v, kOrderBHSD);
       if (!ks || (vs && !dims_.equal(ks->heads, vs->heads))) {
@@ -220,15 +222,18 @@ class AttentionPass {
         a.k_transposed = ks && !(ks->orders & kOrderBHSD);
       }
     }
-    if (!qs || !ks || !vs || !dims_.equal(ks->heads, vs->heads) || !dims_.equal(qs->heads, qz.heads)) return decline("layout", "the axes of q, k or v are not batch, heads, rows and elements");
+    if (!qs || !ks || !vs || !dims_.equal(ks->heads, vs->heads) || !dims_.equal(qs->heads, qz.heads))
+      return decline("layout", "the axes of q, k or v are not batch, heads, rows and elements");
 
     Mask mask;
-    if (!resolve_mask(c, MaskShape{qz.rows, kz.rows}, mask)) return decline("mask_shape", "the mask does not broadcast to [batch,heads,queries,keys]");
+    if (!resolve_mask(c, MaskShape{qz.rows, kz.rows}, mask))
+      return decline("mask_shape", "the mask does not broadcast to [batch,heads,queries,keys]");
 
     const double scale = c.scale * qs->scale * ks->scale;
     a.scale = scale;
     if (scale == 0) return decline("scale", "the scores are multiplied by 0");
-    if (const auto w = dims_.constant_value(qz.width); w && std::abs(scale * std::sqrt(static_cast<double>(*w)) - 1) < 1e-6) a.scale = 0;
+    if (const auto w = dims_.constant_value(qz.width); w && std::abs(scale * std::sqrt(static_cast<double>(*w)) - 1) < 1e-6)
+      a.scale = 0;
     a.softcap = c.softcap;
     a.mask = mask.kind, a.window = mask.window, a.finite_mask = mask.finite;
     a.layout = packed ? AttentionLayout::Packed : AttentionLayout::BHSD;
@@ -243,14 +248,16 @@ class AttentionPass {
       result = g_.result(user);
       user = g_.only_user(result);
     }
-    if (g_.rank(result) == 4 && user.valid() && g_.op(user) == OpKind::Transpose && g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{0, 2, 1, 3}) {
+    if (g_.rank(result) == 4 && user.valid() && g_.op(user) == OpKind::Transpose &&
+        g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{0, 2, 1, 3}) {
       a.out_layout = AttentionLayout::Packed;
       c.nodes.push_back(user);
       result = g_.result(user);
     }
     const NodeId root = g_.def(result);
     Builder b(g_, nullptr, root);
-    const ValueId qv = as_layout(b, *qs, qz, a.layout), kv = as_layout(b, *ks, kz, a.layout, a.k_transposed), vv = as_layout(b, *vs, vz, a.layout);
+    const ValueId qv = as_layout(b, *qs, qz, a.layout), kv = as_layout(b, *ks, kz, a.layout, a.k_transposed),
+                  vv = as_layout(b, *vs, vz, a.layout);
     const ValueId y = b.create(OpKind::Attention, {qv, kv, vv, mask.operand}, a);
     if (!y.valid()) {
       for (ValueId x : {qv, kv, vv})
@@ -258,7 +265,8 @@ class AttentionPass {
       return decline("type", b.error());
     }
     Decision d = fused(g_, "attention", c.softmax, c.nodes, 4 * bytes(g_, scores));
-    d.detail = std::string(enum_names(a.mask)[static_cast<size_t>(a.mask)]) + " mask, " + std::string(enum_names(a.layout)[static_cast<size_t>(a.layout)]) + " layout";
+    d.detail = std::string(enum_names(a.mask)[static_cast<size_t>(a.mask)]) + " mask, " +
+               std::string(enum_names(a.layout)[static_cast<size_t>(a.layout)]) + " layout";
     ctx_.decisions.push_back(std::move(d));
     place(result, y);
     ++found_;
@@ -337,7 +345,8 @@ class AttentionPass {
   PassContext& ctx_;
   DimTable& dims_;
   int64_t found_ = 0;
-  std::map<std::vector<std::pair<ValueId, bool>>, ValueId> operands_;  // of masks that several attentions share, by the parts they are made of
+  std::map<std::vector<std::pair<ValueId, bool>>, ValueId>
+      operands_;  // of masks that several attentions share, by the parts they are made of
 };
 
 }  // namespace

@@ -10,7 +10,17 @@ namespace {
 constexpr std::string_view kPass = "recognise_attention";
 
 enum class Scale { None, Query, Both, ScoresMul, ScoresDiv };
-enum class MaskForm { None, Additive, Padding, CausalConstant, CausalRange, CausalTrilu, CausalAndPadding, Window, FullRowHidden };
+enum class MaskForm {
+  None,
+  Additive,
+  Padding,
+  CausalConstant,
+  CausalRange,
+  CausalTrilu,
+  CausalAndPadding,
+  Window,
+  FullRowHidden
+};
 
 struct Form {
   Scale scale = Scale::ScoresDiv;
@@ -26,7 +36,8 @@ constexpr int64_t kBatch = 2, kHeads = 2, kRows = 5, kWidth = 4;
 // [B,H,S,D] from [B,S,H*D], or as it is.
 ValueId heads_of(Builder& b, std::string_view name, int64_t heads, bool packed) {
   if (!packed) return f32_input(b, name, {kBatch, heads, kRows, kWidth});
-  return b.transpose(b.reshape(f32_input(b, name, {kBatch, kRows, heads * kWidth}), {kBatch, kRows, heads, kWidth}), {0, 2, 1, 3});
+  return b.transpose(b.reshape(f32_input(b, name, {kBatch, kRows, heads * kWidth}), {kBatch, kRows, heads, kWidth}),
+                     {0, 2, 1, 3});
 }
 ValueId repeated(Builder& b, ValueId v, int64_t heads) {
   if (heads == kHeads) return v;
@@ -45,7 +56,9 @@ ValueId causal(Builder& b, int64_t window) {
 ValueId additive(Builder& b, ValueId visible) {
   return b.create(OpKind::Where, {visible, num(b, 0), num(b, -std::numeric_limits<float>::max())});
 }
-ValueId padding(Builder& b) { return b.reshape(b.cast(b.input("keep", tensor_type(DType::I64, {kBatch, kRows})), DType::Bool), {kBatch, 1, 1, kRows}); }
+ValueId padding(Builder& b) {
+  return b.reshape(b.cast(b.input("keep", tensor_type(DType::I64, {kBatch, kRows})), DType::Bool), {kBatch, 1, 1, kRows});
+}
 
 ValueId masked(Builder& b, ValueId s, MaskForm m) {
   switch (m) {
@@ -63,7 +76,8 @@ ValueId masked(Builder& b, ValueId s, MaskForm m) {
       const ValueId i = b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{kRows}, false});
       return b.add(s, additive(b, b.create(OpKind::Le, {b.reshape(i, {1, kRows}), b.reshape(i, {kRows, 1})})));
     }
-    case MaskForm::FullRowHidden: return b.add(s, additive(b, bools(b, {1, 1, kRows, kRows}, [](int64_t i) { return i >= kRows; })));
+    case MaskForm::FullRowHidden:
+      return b.add(s, additive(b, bools(b, {1, 1, kRows, kRows}, [](int64_t i) { return i >= kRows; })));
   }
   return s;
 }
@@ -71,7 +85,8 @@ ValueId masked(Builder& b, ValueId s, MaskForm m) {
 Rewrite::Build attention(Form f) {
   return [f](Builder& b) {
     const double whole = 1 / std::sqrt(static_cast<double>(kWidth));
-    ValueId q = heads_of(b, "q", kHeads, f.packed), k = repeated(b, heads_of(b, "k", f.kv_heads, f.packed), f.kv_heads), v = repeated(b, heads_of(b, "v", f.kv_heads, f.packed), f.kv_heads);
+    ValueId q = heads_of(b, "q", kHeads, f.packed), k = repeated(b, heads_of(b, "k", f.kv_heads, f.packed), f.kv_heads),
+            v = repeated(b, heads_of(b, "v", f.kv_heads, f.packed), f.kv_heads);
     if (f.scale == Scale::Query) q = b.mul(q, num(b, whole));
     if (f.scale == Scale::Both) q = b.mul(q, num(b, std::sqrt(whole))), k = b.mul(k, num(b, std::sqrt(whole)));
     ValueId s = f.transposed_keys ? b.matmul(q, b.transpose(k, {0, 1, 3, 2})) : b.matmul(q, k, false, true);
@@ -102,7 +117,8 @@ TEST_CASE("recognise_attention: every place of the scale") {
   for (const auto scale : {Scale::None, Scale::Query, Scale::Both, Scale::ScoresMul, Scale::ScoresDiv})
     for (const bool packed : {false, true})
       for (const bool transposed : {false, true}) {
-        const Rewrite r(kPass, attention({.scale = scale, .packed = packed, .transposed_keys = transposed, .moved_back = packed}));
+        const Rewrite r(kPass,
+                        attention({.scale = scale, .packed = packed, .transposed_keys = transposed, .moved_back = packed}));
         CAPTURE(static_cast<int>(scale));
         REQUIRE(found(r));
         CHECK(found(r)->scale == (scale == Scale::None ? 1 : 0));
@@ -118,10 +134,11 @@ TEST_CASE("recognise_attention: masks become kinds, with an operand only where o
     MaskKind kind;
     bool operand;
   };
-  for (const auto& [form, kind, operand] : {Case{MaskForm::Additive, MaskKind::Bias, true}, Case{MaskForm::Padding, MaskKind::Custom, true},
-                                            Case{MaskForm::CausalConstant, MaskKind::Causal, false}, Case{MaskForm::CausalRange, MaskKind::Causal, false},
-                                            Case{MaskForm::CausalTrilu, MaskKind::Causal, false}, Case{MaskForm::CausalAndPadding, MaskKind::Causal, true},
-                                            Case{MaskForm::Window, MaskKind::SlidingWindow, false}, Case{MaskForm::FullRowHidden, MaskKind::Custom, true}})
+  for (const auto& [form, kind, operand] :
+       {Case{MaskForm::Additive, MaskKind::Bias, true}, Case{MaskForm::Padding, MaskKind::Custom, true},
+        Case{MaskForm::CausalConstant, MaskKind::Causal, false}, Case{MaskForm::CausalRange, MaskKind::Causal, false},
+        Case{MaskForm::CausalTrilu, MaskKind::Causal, false}, Case{MaskForm::CausalAndPadding, MaskKind::Causal, true},
+        Case{MaskForm::Window, MaskKind::SlidingWindow, false}, Case{MaskForm::FullRowHidden, MaskKind::Custom, true}})
     for (const bool guard : {false, true}) {
       const Rewrite r(kPass, attention({.mask = form, .guard = guard}));
       CAPTURE(static_cast<int>(form));
@@ -155,7 +172,9 @@ TEST_CASE("recognise_attention: scores or probabilities that are read elsewhere 
 
 TEST_CASE("recognise_attention: a softmax along another axis, or without products, is none") {
   CHECK_FALSE(found(Rewrite(kPass, attention({.axis = 2}))));
-  const Rewrite alone(kPass, [](Builder& b) { return std::vector{b.create(OpKind::Softmax, {f32_input(b, "x", {2, 3, 4, 4})}, AxisAttrs{3})}; });
+  const Rewrite alone(kPass, [](Builder& b) {
+    return std::vector{b.create(OpKind::Softmax, {f32_input(b, "x", {2, 3, 4, 4})}, AxisAttrs{3})};
+  });
   CHECK_FALSE(alone.result.changed);
   CHECK(alone.run.decisions.empty());
 }

@@ -27,7 +27,8 @@ bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
   const auto d = g.dims(x), s = g.dims(g.result(split));
   if (d.size() < 3 || s.size() < 3 || !same_type(g, x, g.result(back)) || d[0] != s[0] || s[1] != Dim(a.groups)) return false;
   const auto channels = size_at(g, x, 1);
-  if (!channels || *channels % a.groups != 0 || !absent_or(g, g.operand(n, 1), 1) || !absent_or(g, g.operand(n, 2), 0)) return false;
+  if (!channels || *channels % a.groups != 0 || !absent_or(g, g.operand(n, 1), 1) || !absent_or(g, g.operand(n, 2), 0))
+    return false;
   std::vector<NodeId> members{n};
   ValueId y = g.result(back), gamma, beta;
   if (const auto [mul, w] = channelwise(g, y, OpKind::Mul); mul.valid()) gamma = w, y = g.result(mul), members.push_back(mul);

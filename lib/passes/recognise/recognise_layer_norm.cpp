@@ -26,8 +26,8 @@ PassResult recognise_layer_norm(Module& m, PassContext& ctx) {
       if (!mean || mean->x != x || mean->axis != core->axis || !same_dims(g, x, core->x)) continue;
       core->nodes.insert(core->nodes.end(), {sub, mean->node});
       DType source = g.dtype(x);
-      if (const NodeId cast = made_by(g, x, OpKind::Cast); cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 &&
-                                                             is_float(g, g.operand(cast, 0))) {
+      if (const NodeId cast = made_by(g, x, OpKind::Cast);
+          cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
         const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), true);
         if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
       }

@@ -67,8 +67,10 @@ TEST_CASE("a layer norm multiplied out becomes one node") {
   for (const bool gamma : {false, true})
     for (const bool swap : {false, true}) {
       const Rewrite r("recognise_layer_norm", [&](Builder& b) {
-        const ValueId x = f32_input(b, "x", {2, 3, 8}), m = b.reduce(ReduceOp::Mean, x, {2}, true), d = swap ? b.sub(m, x) : b.sub(x, m);
-        ValueId inverse = b.unary(OpKind::Recip, b.unary(OpKind::Sqrt, b.add(b.reduce(ReduceOp::Mean, b.mul(d, d), {2}, true), num(b, 1e-3))));
+        const ValueId x = f32_input(b, "x", {2, 3, 8}), m = b.reduce(ReduceOp::Mean, x, {2}, true),
+                      d = swap ? b.sub(m, x) : b.sub(x, m);
+        ValueId inverse =
+            b.unary(OpKind::Recip, b.unary(OpKind::Sqrt, b.add(b.reduce(ReduceOp::Mean, b.mul(d, d), {2}, true), num(b, 1e-3))));
         if (gamma) inverse = swap ? b.mul(f32_param(b, "gamma", {8}), inverse) : b.mul(inverse, f32_param(b, "gamma", {8}));
         const ValueId shift = b.sub(f32_param(b, "beta", {8}), swap ? b.mul(inverse, m) : b.mul(m, inverse));
         return std::vector{swap ? b.add(shift, b.mul(inverse, x)) : b.add(b.mul(x, inverse), shift)};
@@ -76,9 +78,11 @@ TEST_CASE("a layer norm multiplied out becomes one node") {
       CHECK(r.left() == "layer_norm");
     }
   const Rewrite other("recognise_layer_norm", [](Builder& b) {  // another mean is subtracted
-    const ValueId x = f32_input(b, "x", {2, 3, 8}), z = f32_input(b, "z", {2, 3, 8}), m = b.reduce(ReduceOp::Mean, x, {2}, true), d = b.sub(x, m);
+    const ValueId x = f32_input(b, "x", {2, 3, 8}), z = f32_input(b, "z", {2, 3, 8}), m = b.reduce(ReduceOp::Mean, x, {2}, true),
+                  d = b.sub(x, m);
     const ValueId inverse = b.unary(OpKind::Rsqrt, b.add(b.reduce(ReduceOp::Mean, b.mul(d, d), {2}, true), num(b, 1e-3)));
-    return std::vector{b.add(b.mul(x, inverse), b.sub(f32_param(b, "beta", {8}), b.mul(b.reduce(ReduceOp::Mean, z, {2}, true), inverse)))};
+    return std::vector{
+        b.add(b.mul(x, inverse), b.sub(f32_param(b, "beta", {8}), b.mul(b.reduce(ReduceOp::Mean, z, {2}, true), inverse)))};
   });
   CHECK_FALSE(other.result.changed);
 }

@@ -52,7 +52,8 @@ ValueId rotated_pairs(const Graph& g, ValueId v) {
   const NodeId concat = flat.valid() ? made_by(g, g.operand(flat, 0), OpKind::Concat) : NodeId();
   if (!concat.valid() || g.operands(concat).size() != 2) return {};
   const ValueId stacked = g.result(concat);
-  if (g.attrs<AxisAttrs>(concat).axis != g.rank(stacked) - 1 || size_at(g, stacked, -1) != 2 || g.rank(stacked) != g.rank(v) + 1) return {};
+  if (g.attrs<AxisAttrs>(concat).axis != g.rank(stacked) - 1 || size_at(g, stacked, -1) != 2 || g.rank(stacked) != g.rank(v) + 1)
+    return {};
   const ValueId a = column(g, g.operand(concat, 0)), b = column(g, g.operand(concat, 1));
   const NodeId neg = made_by(g, a, OpKind::Neg);
   if (!neg.valid() || !b.valid()) return {};
@@ -81,7 +82,12 @@ std::optional<Match> match_rotated_sum(const Graph& g, NodeId add) {
       if (!x.valid()) continue;
       const ValueId cos = other(g, plain, x);
       if (!cos.valid()) continue;
-      return Match{x, cos, g.operand(turned, 1 - i), g.result(add), pairs ? RopeStyle::GptJ : RopeStyle::NeoX, {plain, g.def(r), turned, add}};
+      return Match{x,
+                   cos,
+                   g.operand(turned, 1 - i),
+                   g.result(add),
+                   pairs ? RopeStyle::GptJ : RopeStyle::NeoX,
+                   {plain, g.def(r), turned, add}};
     }
   return std::nullopt;
 }
@@ -107,7 +113,8 @@ std::optional<Match> match_parts(const Graph& g, NodeId concat) {
   if (pairs) {
     a = column(g, a), b = column(g, b);
     const NodeId flat = g.only_user(y);
-    if (!flat.valid() || g.op(flat) != OpKind::Reshape || size_at(g, y, -1) != 2 || g.rank(g.result(flat)) != g.rank(y) - 1) return std::nullopt;
+    if (!flat.valid() || g.op(flat) != OpKind::Reshape || size_at(g, y, -1) != 2 || g.rank(g.result(flat)) != g.rank(y) - 1)
+      return std::nullopt;
     y = g.result(flat);
   }
   const NodeId sub = made_by(g, a, OpKind::Sub), add = made_by(g, b, OpKind::Add);
@@ -118,10 +125,13 @@ std::optional<Match> match_parts(const Graph& g, NodeId concat) {
   for (size_t i = 0; i < 2; ++i)
     for (size_t k = 0; k < 2; ++k) {
       const ValueId first = g.operand(fc, i), cos = g.operand(fc, 1 - i), second = g.operand(ss, k), sin = g.operand(ss, 1 - k);
-      const auto u = pairs ? part_of_pairs(g, first) : part_of_last(g, first), v = pairs ? part_of_pairs(g, second) : part_of_last(g, second);
-      if (!u || !v || u->x != v->x || u->len != v->len || u->step != v->step || u->step != (pairs ? 2 : 1) || u->start != 0) continue;
+      const auto u = pairs ? part_of_pairs(g, first) : part_of_last(g, first),
+                 v = pairs ? part_of_pairs(g, second) : part_of_last(g, second);
+      if (!u || !v || u->x != v->x || u->len != v->len || u->step != v->step || u->step != (pairs ? 2 : 1) || u->start != 0)
+        continue;
       if (v->start != (pairs ? 1 : u->len) || size_at(g, u->x, -1) != 2 * u->len || !same_dims(g, u->x, y)) continue;
-      const bool straight = other(g, p, second) == cos && other(g, q, first) == sin, crossed = other(g, q, second) == cos && other(g, p, first) == sin;
+      const bool straight = other(g, p, second) == cos && other(g, q, first) == sin,
+                 crossed = other(g, q, second) == cos && other(g, p, first) == sin;
       if (straight || crossed)
         return Match{u->x, cos, sin, y, pairs ? RopeStyle::GptJ : RopeStyle::NeoX, {fc, ss, sub, p, q, add, concat}};
     }
@@ -132,7 +142,9 @@ std::optional<Match> match_parts(const Graph& g, NodeId concat) {
 void include_rest(const Graph& g, Match& m) {
   const auto part = part_of_last(g, m.x);
   const NodeId concat = g.only_user(m.y);
-  if (!part || part->start != 0 || part->step != 1 || !concat.valid() || g.op(concat) != OpKind::Concat || g.operands(concat).size() != 2) return;
+  if (!part || part->start != 0 || part->step != 1 || !concat.valid() || g.op(concat) != OpKind::Concat ||
+      g.operands(concat).size() != 2)
+    return;
   const auto rest = part_of_last(g, g.operand(concat, 1));
   if (!rest || rest->x != part->x || rest->start != part->len || rest->step != 1 || g.operand(concat, 0) != m.y) return;
   if (!same_type(g, part->x, g.result(concat)) || size_at(g, part->x, -1) != part->len + rest->len) return;
@@ -141,7 +153,8 @@ void include_rest(const Graph& g, Match& m) {
   m.nodes.push_back(concat);
 }
 
-// The rows axis of x (from the tables: the only axis besides the last that they cover), and the tables as [batch or 1, rows, width].
+// The rows axis of x (from the tables: the only axis besides the last that they cover), and the tables as [batch or 1, rows,
+// width].
 struct Tables {
   int row_axis = 0;
   std::vector<Dim> dims;
@@ -157,7 +170,8 @@ std::optional<Tables> tables(const Graph& g, const Match& m, int64_t rotated) {
     const auto row = static_cast<size_t>(axis), head = 3 - row;
     if (d[head] == Dim(1) && d[row] == x[row] && d[row] != Dim(1)) return Tables{axis, {d[0], d[row], d[3]}};
   }
-  if (d[1] == Dim(1) && d[2] == Dim(1) && (x[2] == Dim(1) || x[1] == Dim(1))) return Tables{x[2] == Dim(1) ? 2 : 1, {d[0], Dim(1), d[3]}};
+  if (d[1] == Dim(1) && d[2] == Dim(1) && (x[2] == Dim(1) || x[1] == Dim(1)))
+    return Tables{x[2] == Dim(1) ? 2 : 1, {d[0], Dim(1), d[3]}};
   return std::nullopt;
 }
 
@@ -184,7 +198,10 @@ bool rewrite(Graph& g, Match m, PassContext& ctx) {
   const auto sources = head_sources(g, m.x, roles, sizes, false);
   for (const HeadSource& s : sources)
     if ((s.orders & kOrderBSHD) && g.module().dims.equal(s.heads, sizes.heads)) packed = &s;
-  RopeAttrs a{*width, *rotated, m.style, packed ? AttentionLayout::Packed : heads_first ? AttentionLayout::BHSD : AttentionLayout::BSHD};
+  RopeAttrs a{*width, *rotated, m.style,
+              packed        ? AttentionLayout::Packed
+              : heads_first ? AttentionLayout::BHSD
+                            : AttentionLayout::BSHD};
 
   Decision d = fused(g, "rope", m.nodes.back(), m.nodes, 8 * bytes(g, y));
   Builder b(g, nullptr, g.def(y));
@@ -205,7 +222,8 @@ PassResult recognise_rope(Module& m, PassContext& ctx) {
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::Add && g.op(n) != OpKind::Concat) continue;
-      if (const auto match = g.op(n) == OpKind::Add ? match_rotated_sum(g, n) : match_parts(g, n)) found += rewrite(g, *match, ctx);
+      if (const auto match = g.op(n) == OpKind::Add ? match_rotated_sum(g, n) : match_parts(g, n))
+        found += rewrite(g, *match, ctx);
     }
   });
   return {found > 0, {{"rope", found}}};

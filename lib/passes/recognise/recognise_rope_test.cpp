@@ -21,7 +21,9 @@ ValueId column(Builder& b, ValueId v) {
   d.push_back(1);
   return b.reshape(v, d);
 }
-ValueId every_second(Builder& b, ValueId x, int64_t start, int64_t half) { return b.create(OpKind::Slice, {x}, SliceAttrs{3, start, half, 2}); }
+ValueId every_second(Builder& b, ValueId x, int64_t start, int64_t half) {
+  return b.create(OpKind::Slice, {x}, SliceAttrs{3, start, half, 2});
+}
 ValueId in_turns(Builder& b, ValueId even, ValueId odd, std::vector<Dim> dims) {
   const ValueId parts[] = {column(b, even), column(b, odd)};
   return b.reshape(b.concat(parts, 4), std::move(dims));
@@ -39,7 +41,8 @@ ValueId rotate(Builder& b, ValueId x, ValueId cos, ValueId sin, Form f) {
       return sum(product(x, cos), product(b.concat(parts, 3), sin));
     }
     case Spelling::RotatedPairs:
-      return sum(product(x, cos), product(in_turns(b, b.unary(OpKind::Neg, every_second(b, x, 1, n)), every_second(b, x, 0, n), dims), sin));
+      return sum(product(x, cos),
+                 product(in_turns(b, b.unary(OpKind::Neg, every_second(b, x, 1, n)), every_second(b, x, 0, n), dims), sin));
     case Spelling::Halves: first = half(b, x, 0, n), second = half(b, x, n, n); break;
     case Spelling::SlicedPairs: first = every_second(b, x, 0, n), second = every_second(b, x, 1, n); break;
     case Spelling::SplitPairs: {
@@ -72,7 +75,8 @@ ValueId table(Builder& b, std::string_view name, Form f) {
 Rewrite::Build rope(Form f) {
   return [f](Builder& b) {
     const ValueId cos = table(b, "cos", f), sin = table(b, "sin", f);
-    ValueId x = f.split ? b.transpose(b.reshape(f32_input(b, "x", {2, 5, 24}), {2, 5, 3, 8}), {0, 2, 1, 3}) : f32_input(b, "x", {2, 3, 5, 8});
+    ValueId x = f.split ? b.transpose(b.reshape(f32_input(b, "x", {2, 5, 24}), {2, 5, 3, 8}), {0, 2, 1, 3})
+                        : f32_input(b, "x", {2, 3, 5, 8});
     if (!f.rest) return std::vector{rotate(b, x, cos, sin, f)};
     const ValueId parts[] = {rotate(b, half(b, x, 0, 4), cos, sin, f), half(b, x, 4, 4)};
     return std::vector{b.concat(parts, 3)};
@@ -87,14 +91,16 @@ const RopeAttrs* found(const Rewrite& r) {
 }  // namespace
 
 TEST_CASE("recognise_rope: every spelling, with tables of full and of half width") {
-  for (const auto spelling : {Spelling::RotatedHalves, Spelling::RotatedPairs, Spelling::Halves, Spelling::SlicedPairs, Spelling::SplitPairs})
+  for (const auto spelling :
+       {Spelling::RotatedHalves, Spelling::RotatedPairs, Spelling::Halves, Spelling::SlicedPairs, Spelling::SplitPairs})
     for (const bool swap : {false, true})
       for (const bool split : {false, true}) {
         const bool full = spelling == Spelling::RotatedHalves || spelling == Spelling::RotatedPairs;
         const Rewrite r(kPass, rope({.spelling = spelling, .swap = swap, .split = split, .table = {1, 1, 5, full ? 8 : 4}}));
         CAPTURE(static_cast<int>(spelling));
         REQUIRE(found(r));
-        CHECK(found(r)->style == (spelling == Spelling::RotatedHalves || spelling == Spelling::Halves ? RopeStyle::NeoX : RopeStyle::GptJ));
+        CHECK(found(r)->style ==
+              (spelling == Spelling::RotatedHalves || spelling == Spelling::Halves ? RopeStyle::NeoX : RopeStyle::GptJ));
         CHECK(found(r)->layout == (split ? AttentionLayout::Packed : AttentionLayout::BHSD));
       }
 }

@@ -81,13 +81,15 @@ PassResult recognise_silu(Module& m, PassContext& ctx) {
       if ((g.op(n) != OpKind::Mul && g.op(n) != OpKind::Div) || !is_float(g, g.result(n))) continue;
       std::optional<Gate> gate;
       ValueId x;
-      for (size_t i = 0; i < 2 && !gate && g.op(n) == OpKind::Mul; ++i) gate = match_gate(g, x = g.operand(n, i), g.operand(n, 1 - i));
+      for (size_t i = 0; i < 2 && !gate && g.op(n) == OpKind::Mul; ++i)
+        gate = match_gate(g, x = g.operand(n, i), g.operand(n, 1 - i));
       if (!gate) gate = match_relu6(g, n, &x);
       if (!gate) continue;
       gate->nodes.push_back(n);
       ctx.decisions.push_back(fused(g, name(gate->op), n, gate->nodes));
       Builder b(g, nullptr, n);
-      const ValueId y = gate->op == OpKind::Swish ? b.create(OpKind::Swish, {x}, AlphaBetaAttrs{gate->alpha, 0}) : b.unary(gate->op, x);
+      const ValueId y =
+          gate->op == OpKind::Swish ? b.create(OpKind::Swish, {x}, AlphaBetaAttrs{gate->alpha, 0}) : b.unary(gate->op, x);
       replace(g, g.result(n), y);
       ++found;
     }

@@ -15,7 +15,9 @@ TEST_CASE("gated activations become one node") {
   CHECK(left([](Builder& b, ValueId x) { return b.mul(x, b.unary(OpKind::Sigmoid, x)); }) == "silu");
   CHECK(left([](Builder& b, ValueId x) { return b.mul(b.unary(OpKind::Sigmoid, x), x); }) == "silu");
   CHECK(left([](Builder& b, ValueId x) { return b.mul(x, b.unary(OpKind::Sigmoid, b.mul(x, num(b, 1.702)))); }) == "swish");
-  CHECK(left([](Builder& b, ValueId x) { return b.mul(x, b.create(OpKind::HardSigmoid, {x}, AlphaBetaAttrs{1.0 / 6, 0.5})); }) == "hard_swish");
+  CHECK(left([](Builder& b, ValueId x) {
+          return b.mul(x, b.create(OpKind::HardSigmoid, {x}, AlphaBetaAttrs{1.0 / 6, 0.5}));
+        }) == "hard_swish");
   CHECK(left([](Builder& b, ValueId x) {
           return b.div(b.mul(x, b.create(OpKind::Clamp, {b.add(x, num(b, 3))}, ClampAttrs{0, 6})), num(b, 6));
         }) == "hard_swish");
@@ -27,8 +29,12 @@ TEST_CASE("gated activations become one node") {
 }
 
 TEST_CASE("a gate of another value stays") {
-  CHECK(left([](Builder& b, ValueId x) { return b.mul(x, b.unary(OpKind::Sigmoid, f32_input(b, "g", {4, 8}))); }) == "sigmoid mul");
-  CHECK(left([](Builder& b, ValueId x) { return b.mul(x, b.create(OpKind::HardSigmoid, {x}, AlphaBetaAttrs{0.2, 0.5})); }) == "hard_sigmoid mul");
+  CHECK(left([](Builder& b, ValueId x) {
+          return b.mul(x, b.unary(OpKind::Sigmoid, f32_input(b, "g", {4, 8})));
+        }) == "sigmoid mul");
+  CHECK(left([](Builder& b, ValueId x) {
+          return b.mul(x, b.create(OpKind::HardSigmoid, {x}, AlphaBetaAttrs{0.2, 0.5}));
+        }) == "hard_sigmoid mul");
   CHECK(left([](Builder& b, ValueId x) {
           return b.div(b.mul(x, b.create(OpKind::Clamp, {b.add(x, num(b, 3))}, ClampAttrs{0, 6})), num(b, 5));
         }) == "add clamp mul div");

@@ -13,7 +13,8 @@ namespace {
 constexpr uint64_t kMaxCompared = 1 << 16;  // bytes of a constant that are read to find equal ones
 
 bool same_content(const TensorData& a, const TensorData& b) {
-  if (a.dtype != b.dtype || a.dims != b.dims || a.splat != b.splat || a.bytes.size() != b.bytes.size() || a.strings != b.strings) return false;
+  if (a.dtype != b.dtype || a.dims != b.dims || a.splat != b.splat || a.bytes.size() != b.bytes.size() || a.strings != b.strings)
+    return false;
   return a.bytes.data() == b.bytes.data() || a.bytes.empty() || std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
 }
 

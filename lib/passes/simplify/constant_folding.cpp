@@ -8,7 +8,7 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kOperandsPerResult = 16;    // bytes of operands that may be read, per byte of fold_max_bytes
+constexpr uint64_t kOperandsPerResult = 16;        // bytes of operands that may be read, per byte of fold_max_bytes
 constexpr uint64_t kMaxSteps = uint64_t{1} << 24;  // element operations of one node
 
 class Folder {
@@ -37,7 +37,8 @@ class Folder {
       read += data(v).bytes.size();
     }
     if (read > kOperandsPerResult * options_.fold_max_bytes) return false;
-    if (op == OpKind::Expand && data(graph_.operand(n, 0)).elements() == 1) return byte_size(graph_.type(graph_.result(n))).has_value();
+    if (op == OpKind::Expand && data(graph_.operand(n, 0)).elements() == 1)
+      return byte_size(graph_.type(graph_.result(n))).has_value();
     uint64_t written = 0;
     for (size_t r = 0; r < graph_.result_count(n); ++r) {
       const Type& t = graph_.type(graph_.result(n, r));
@@ -65,7 +66,8 @@ class Folder {
     if (results.size() != graph_.result_count(n)) return false;
     for (size_t r = 0; r < results.size(); ++r) {
       const Type& t = graph_.type(graph_.result(n, r));
-      if (results[r].tensor.dtype != t.dtype || !std::ranges::equal(results[r].tensor.dims, t.dims, [](int64_t a, Dim b) { return b == a; }))
+      if (results[r].tensor.dtype != t.dtype ||
+          !std::ranges::equal(results[r].tensor.dims, t.dims, [](int64_t a, Dim b) { return b == a; }))
         return false;
     }
     for (size_t r = 0; r < results.size(); ++r) put(n, r, compact(std::move(results[r].tensor)));
@@ -85,7 +87,9 @@ class Folder {
 
   static TensorData compact(TensorData d) {
     const auto element = static_cast<size_t>(bits(d.dtype)) / 8;
-    return !d.splat && element > 0 && d.bytes.size() > element && is_uniform(d) ? make_splat(d.dtype, d.dims, d.bytes.first(element)) : d;
+    return !d.splat && element > 0 && d.bytes.size() > element && is_uniform(d)
+               ? make_splat(d.dtype, d.dims, d.bytes.first(element))
+               : d;
   }
 
   void put(NodeId n, size_t r, TensorData d) {

@@ -70,7 +70,8 @@ TEST_CASE("folding and simplifying random graphs keeps their results") {
     const RandomGraphOptions options{.seed = seed, .symbolic = seed % 2 == 0, .control_flow = eval::has_evaluator(OpKind::If)};
     const auto before = random_graph(options), after = random_graph(options);
     PassRun run;
-    for (const char* pass : {"sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}) {
+    for (const char* pass :
+         {"sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}) {
       const PassResult r = run(*after, pass);
       if (std::string_view(pass) == "constant_folding") folded += r.counts[0].second;
     }

@@ -22,7 +22,8 @@ int64_t drop_unread_captures(Graph& g, NodeId n) {
   int64_t dropped = 0;
   for (size_t i = kept.size(); i-- > c.first;) {
     const size_t input = i - c.input_offset;
-    const bool read = std::ranges::any_of(g.bodies(n), [&](GraphId b) { return has_uses(m.graph(b), m.graph(b).inputs()[input]); });
+    const bool read =
+        std::ranges::any_of(g.bodies(n), [&](GraphId b) { return has_uses(m.graph(b), m.graph(b).inputs()[input]); });
     if (read) continue;
     for (GraphId b : g.bodies(n)) {
       Graph& body = m.graph(b);

@@ -75,11 +75,15 @@ bool div_constant(Simplifier& s, NodeId n, bool exact) {
 bool div_power_of_two(Simplifier& s, NodeId n) { return div_constant(s, n, true); }
 bool div_to_mul(Simplifier& s, NodeId n) { return div_constant(s, n, false); }
 
-bool pow_two(Simplifier& s, NodeId n) { return s.uniform(arg(s, n, 1)) == 2.0 && s.replace(n, s.at(n).mul(arg(s, n), arg(s, n))); }
+bool pow_two(Simplifier& s, NodeId n) {
+  return s.uniform(arg(s, n, 1)) == 2.0 && s.replace(n, s.at(n).mul(arg(s, n), arg(s, n)));
+}
 bool pow_three(Simplifier& s, NodeId n) {
   return s.uniform(arg(s, n, 1)) == 3.0 && s.replace(n, s.at(n).mul(s.at(n).mul(arg(s, n), arg(s, n)), arg(s, n)));
 }
-bool pow_zero(Simplifier& s, NodeId n) { return s.uniform(arg(s, n, 1)) == 0.0 && s.replace(n, s.filled(n, s.graph().result(n), 1)); }
+bool pow_zero(Simplifier& s, NodeId n) {
+  return s.uniform(arg(s, n, 1)) == 0.0 && s.replace(n, s.filled(n, s.graph().result(n), 1));
+}
 bool pow_minus_one(Simplifier& s, NodeId n) {
   return s.uniform(arg(s, n, 1)) == -1.0 && is_float(dtype(s, n)) && s.replace(n, s.at(n).unary(Recip, arg(s, n)));
 }
@@ -104,9 +108,12 @@ bool constant_chain(Simplifier& s, NodeId n) {
       if (!c1) continue;
       const double c = g.op(n) == Add ? *c1 + *c2 : *c1 * *c2;
       if (!std::isfinite(c)) continue;
-      if (is_integer(t) && (std::fabs(*c1) > 1e6 || std::fabs(*c2) > 1e6 || (bits(t) < 64 && std::fabs(c) >= std::ldexp(1, bits(t) - 1)))) continue;
+      if (is_integer(t) &&
+          (std::fabs(*c1) > 1e6 || std::fabs(*c2) > 1e6 || (bits(t) < 64 && std::fabs(c) >= std::ldexp(1, bits(t) - 1))))
+        continue;
       if (is_integer(t) && c < 0 && !is_signed(t)) continue;
-      const ValueId folded = s.filled(n, g.rank(arg(s, n, 1 - i)) > g.rank(arg(s, inner, 1 - k)) ? arg(s, n, 1 - i) : arg(s, inner, 1 - k), c);
+      const ValueId folded =
+          s.filled(n, g.rank(arg(s, n, 1 - i)) > g.rank(arg(s, inner, 1 - k)) ? arg(s, n, 1 - i) : arg(s, inner, 1 - k), c);
       if (s.replace(n, s.at(n).create(g.op(n), {arg(s, inner, k), folded}))) return true;
     }
   }
@@ -181,7 +188,9 @@ bool cast_same(Simplifier& s, NodeId n) { return s.graph().dtype(arg(s, n)) == d
 // Every value of `from` is a value of `to`.
 bool widens(DType from, DType to) {
   if (from == to || from == DType::Bool) return true;
-  auto mantissa = [](DType t) { return t == DType::F64 ? 53 : t == DType::F32 ? 24 : t == DType::F16 ? 11 : t == DType::BF16 ? 8 : 0; };
+  auto mantissa = [](DType t) {
+    return t == DType::F64 ? 53 : t == DType::F32 ? 24 : t == DType::F16 ? 11 : t == DType::BF16 ? 8 : 0;
+  };
   if (is_float(to)) {
     if (is_float(from)) return mantissa(from) > 0 && (to == DType::F64 || (to == DType::F32 && from != DType::F64));
     return is_integer(from) && bits(from) <= (to == DType::F16 ? 11 : mantissa(to));
@@ -208,9 +217,12 @@ bool bare_operand(Simplifier& s, NodeId n) {
     const ValueId bare = g.operand(e, 0);
     if (g.op(e) == Reshape) {
       const auto from = g.dims(bare), to = g.dims(g.result(e));
-      if (to.size() <= from.size() || std::ranges::equal(to, g.dims(g.result(n)))) continue;  // no broadcast: values of one shape stay so
+      if (to.size() <= from.size() || std::ranges::equal(to, g.dims(g.result(n))))
+        continue;  // no broadcast: values of one shape stay so
       const size_t extra = to.size() - from.size();
-      if (!std::ranges::all_of(to.first(extra), [](Dim d) { return d == Dim(1); }) || !std::ranges::equal(to.subspan(extra), from)) continue;
+      if (!std::ranges::all_of(to.first(extra), [](Dim d) { return d == Dim(1); }) ||
+          !std::ranges::equal(to.subspan(extra), from))
+        continue;
     }
     std::vector<std::span<const Dim>> shapes;
     for (size_t k = 0; k < count; ++k) shapes.push_back(g.dims(k == i ? bare : arg(s, n, k)));
@@ -289,7 +301,8 @@ std::span<const Rule> arithmetic_rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> r(std::begin(kRules), std::end(kRules));
     for (int k = 0; k < kOpCount; ++k)
-      if (const auto op = static_cast<OpKind>(k); has_trait(op, kBinary | kCompare) && op != PRelu) r.push_back({op, "bare_operand", false, bare_operand});
+      if (const auto op = static_cast<OpKind>(k); has_trait(op, kBinary | kCompare) && op != PRelu)
+        r.push_back({op, "bare_operand", false, bare_operand});
     return r;
   }();
   return rules;

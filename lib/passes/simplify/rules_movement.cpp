@@ -104,9 +104,11 @@ bool narrow_reshape(Simplifier& s, NodeId n) {
   const Dim before = s.dims().product(to.first(static_cast<size_t>(a.axis)));
   Dim left(1);
   for (size_t k = 0; k < from.size(); ++k, left = s.dims().product(from.first(k))) {
-    if (from[k] == Dim(1) || !s.dims().equal(left, before) || !s.dims().divides(to[static_cast<size_t>(a.axis)], from[k])) continue;
+    if (from[k] == Dim(1) || !s.dims().equal(left, before) || !s.dims().divides(to[static_cast<size_t>(a.axis)], from[k]))
+      continue;
     const Dim inner = s.dims().floor_div(from[k], to[static_cast<size_t>(a.axis)]);
-    const ValueId part = s.at(n).narrow(g.operand(r, 0), static_cast<int64_t>(k), s.dims().mul(a.start, inner), s.dims().mul(a.len, inner));
+    const ValueId part =
+        s.at(n).narrow(g.operand(r, 0), static_cast<int64_t>(k), s.dims().mul(a.start, inner), s.dims().mul(a.len, inner));
     return s.replace(n, s.at(n).reshape(part, sizes(s, g.result(n))));
   }
   return false;
@@ -185,7 +187,8 @@ bool tile_once(Simplifier& s, NodeId n) {
 // A reduction over axes of size 1 moves nothing but sizes.
 bool reduce_nothing(Simplifier& s, NodeId n) {
   const auto& a = s.graph().attrs<ReduceAttrs>(n);
-  if (a.op != ReduceOp::Sum && a.op != ReduceOp::Mean && a.op != ReduceOp::Max && a.op != ReduceOp::Min && a.op != ReduceOp::Prod) return false;
+  if (a.op != ReduceOp::Sum && a.op != ReduceOp::Mean && a.op != ReduceOp::Max && a.op != ReduceOp::Min && a.op != ReduceOp::Prod)
+    return false;
   for (int64_t axis : a.axes)
     if (s.graph().dims(arg(s, n))[static_cast<size_t>(axis)] != Dim(1)) return false;
   return s.replace(n, s.at(n).reshape(arg(s, n), sizes(s, s.graph().result(n))));
@@ -225,7 +228,8 @@ bool matmul_flags(Simplifier& s, NodeId n) {
   return false;
 }
 
-// A product with a matrix of rows that were flattened for it: the product comes first, so that this reshape meets the inverse one.
+// A product with a matrix of rows that were flattened for it: the product comes first, so that this reshape meets the inverse
+// one.
 bool matmul_flattened(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId flat = s.def(arg(s, n), Reshape);

@@ -1,0 +1,24 @@
+#include "driver/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "passes/graphs.h"
+
+namespace rlxc {
+
+Log::Log(bool on) {
+  if (!on) return;
+  logger_ = std::make_shared<spdlog::logger>("rlxc", std::make_shared<spdlog::sinks::stderr_sink_st>());
+  logger_->set_pattern("%n: +%o ms %v");  // milliseconds since the message before
+}
+
+void Log::stage(std::string_view name, bool changed, const Module& m) {
+  if (logger_) logger_->info("{}{}, {} nodes", name, changed ? "" : " (unchanged)", live_nodes(m));
+}
+
+void Log::message(std::string_view text) {
+  if (logger_) logger_->info("{}", text);
+}
+
+}  // namespace rlxc

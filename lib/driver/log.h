@@ -1,0 +1,24 @@
+// What the tool is doing, step by step, on standard error: --verbose. Nothing else is logged; results and errors have their own forms.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace spdlog {
+class logger;
+}
+
+namespace rlxc {
+
+class Log {
+ public:
+  explicit Log(bool on);
+  void stage(std::string_view name, bool changed, const Module&);
+  void message(std::string_view);
+
+ private:
+  std::shared_ptr<spdlog::logger> logger_;  // null: silent
+};
+
+}  // namespace rlxc
