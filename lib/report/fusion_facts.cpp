@@ -121,12 +121,17 @@ std::vector<Decision> settled(std::vector<Decision> decisions) {
     h.update_text(node);
     return h;
   };
-  std::unordered_map<uint64_t, size_t> merged;  // the last decision that merged the node
-  for (size_t i = 0; i < decisions.size(); ++i) {
+  std::unordered_map<uint64_t, size_t> merged;  // node of a declined decision -> the last decision that merged it, plus one
+  for (const Decision& d : decisions)
+    if (!d.fused) merged.try_emplace(key(d, d.node).digest().low);
+  const auto note = [&](const Decision& d, std::string_view node, size_t i) {
+    if (const auto it = merged.find(key(d, node).digest().low); it != merged.end()) it->second = i + 1;
+  };
+  for (size_t i = 0; i < decisions.size() && !merged.empty(); ++i) {
     const Decision& d = decisions[i];
     if (!d.fused) continue;
-    merged[key(d, d.node).digest().low] = i;
-    for (const std::string& m : d.members) merged[key(d, m).digest().low] = i;
+    note(d, d.node, i);
+    for (const std::string& m : d.members) note(d, m, i);
   }
   std::unordered_set<uint64_t> seen;
   std::vector<Decision> out;
@@ -134,10 +139,10 @@ std::vector<Decision> settled(std::vector<Decision> decisions) {
     Decision& d = decisions[i];
     if (!d.fused) {
       Hash128 same = key(d, d.node);
-      const auto it = merged.find(same.digest().low);
+      const size_t last = merged.at(same.digest().low);
       same.update_text(d.reason);
       for (const std::string& m : d.members) same.update_text(m);
-      if ((it != merged.end() && it->second > i) || !seen.insert(same.digest().low).second) continue;
+      if (last > i + 1 || !seen.insert(same.digest().low).second) continue;
     }
     out.push_back(std::move(d));
   }
