@@ -26,7 +26,11 @@ diff -r "$TMPDIR/a" "$TMPDIR/c"
 "$RLXC" compile $model --target cuda --emit fusion -o - | diff - "$TMPDIR/a/cuda/fusion.json"
 
 # The command of the README, and dumps of every stage.
-"$RLXC" compile $model --target metal --precision automixed -q -o "$TMPDIR/d" --dump
+"$RLXC" compile $model --target metal --precision automixed -o "$TMPDIR/d" --dump 2> "$TMPDIR/summary"
+{ sed "s| -> $TMPDIR/d\$| -> out/|" "$TMPDIR/summary"; sed -n '/^Groups formed/,/^Formed/p' "$TMPDIR/d/fusion.txt" | grep -v '^Formed'; } |
+  while read -r line; do
+    grep -qF -- "$line" README.md || { echo "not in README.md: $line"; exit 1; }
+  done
 [ "$(ls "$TMPDIR/d/dump" | wc -l)" -gt 3 ]
 RLX_IR_DUMP="$TMPDIR/ir/" "$RLXC" compile $model --emit lir -q -o "$TMPDIR/e"
 [ -s "$TMPDIR/ir/000-import.txt" ]
