@@ -48,7 +48,9 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
   const auto tensors = j->find("tensors");
   if (tensors == j->end() || !tensors->is_object())
     return d.error(Code::BadCalibration, path + " needs an object \"tensors\""), false;
-  for (const auto& [name, t] : tensors->items()) {
+  for (const auto& item : tensors->items()) {
+    const std::string& name = item.key();
+    const auto& t = item.value();
     CalibrationEntry e;
     const auto bad = [&](const std::string& why) { d.error(Code::BadCalibration, path + ": tensor \"" + name + "\" " + why); };
     if (!t.is_object() || !t.contains("scales") || !t["scales"].is_array() || t["scales"].empty()) {

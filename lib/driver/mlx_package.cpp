@@ -103,7 +103,7 @@ class Keywords {
 
 class MlxModule {
  public:
-  MlxModule(const codegen::Package& p, Diagnostics& d) : p_(p), m_(*p.lir->module), d_(d) {}
+  MlxModule(const codegen::Package& p, Diagnostics& d) : m_(*p.lir->module), d_(d) {}
 
   std::string run() {
     size_t weight = 0;
@@ -215,7 +215,6 @@ class MlxModule {
     return called;
   }
 
-  const codegen::Package& p_;
   const Module& m_;
   Diagnostics& d_;
   std::vector<std::string> names_, known_;

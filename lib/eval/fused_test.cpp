@@ -57,7 +57,8 @@ TEST_CASE("fused matmul, convolution") {
 }
 
 TEST_CASE("fused residual norms, SwiGLU") {
-  for (const auto& [fused, plain] : {std::pair{FusedResidualLN, LayerNorm}, std::pair{FusedResidualRmsNorm, RmsNorm}})
+  for (const auto& kinds : {std::pair{FusedResidualLN, LayerNorm}, std::pair{FusedResidualRmsNorm, RmsNorm}}) {
+    const OpKind fused = kinds.first, plain = kinds.second;
     check_same(
         {{2, 3, 4}, {2, 3, 4}, {4}, {4}, {4}},
         [&](Builder& b, const auto& x) {
@@ -67,6 +68,7 @@ TEST_CASE("fused residual norms, SwiGLU") {
           const ValueId s = b.add(b.add(x[0], x[1]), x[2]);
           return std::vector{b.create(plain, {s, x[3], x[4]}, NormAttrs{2, 1e-3}), s};
         });
+  }
   for (const bool gate_first : {false, true})
     check_same(
         {{2, 6}},

@@ -224,8 +224,7 @@ Cells<T>::Cells(const TensorData& t) {
     own_.assign(n, t.strings.empty() ? std::string() : t.strings[0]);
   } else if (bits(t.dtype) == 4) {
     own_.resize(n);
-    for (size_t i = 0; i < n; ++i)
-      own_[i] = static_cast<T>(static_cast<uint8_t>(nibble_at(t, t.splat ? 0 : static_cast<int64_t>(i))));
+    for (size_t i = 0; i < n; ++i) own_[i] = T{static_cast<uint8_t>(nibble_at(t, t.splat ? 0 : static_cast<int64_t>(i)))};
   } else if (t.splat) {
     T v{};
     if (n > 0) std::memcpy(&v, t.bytes.data(), sizeof v);

@@ -12,7 +12,9 @@ TEST_CASE("attributes of every op print and parse back, and equal ones are inter
     CAPTURE(std::string(name(op)));
     Attrs copy = default_attrs(op);
     std::string message;
-    for (const auto& [field, value] : attr_fields(default_attrs(op), dims, true)) {
+    for (const auto& given : attr_fields(default_attrs(op), dims, true)) {
+      const auto& field = given.first;
+      const auto& value = given.second;
       CAPTURE(field);
       CHECK(set_attr_field(copy, field, value, dims, &message));
     }

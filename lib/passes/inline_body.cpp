@@ -1,7 +1,5 @@
 #include "passes/inline_body.h"
 
-#include <ranges>
-
 namespace rlxc {
 
 std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs,
@@ -31,7 +29,7 @@ std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span
   for (ValueId v : body.outputs()) results.push_back(map[v.raw]);
   body.set_outputs({});
   while (!body.inputs().empty()) body.remove_input(body.inputs().back());
-  for (NodeId n : order | std::views::reverse) body.erase(n);
+  for (auto n = order.rbegin(); n != order.rend(); ++n) body.erase(*n);
   return results;
 }
 

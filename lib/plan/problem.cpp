@@ -31,7 +31,9 @@ void check_fixed(const Problem& p, Diagnostics& diagnostics) {
   std::sort(ends.begin(), ends.end());
   std::map<uint64_t, uint32_t> live;
   size_t next_end = 0;
-  for (const auto& [time, i] : starts) {
+  for (const auto& start : starts) {
+    const int64_t time = start.first;
+    const auto i = start.second;
     for (; next_end < ends.size() && ends[next_end].first <= time; ++next_end) {
       auto it = live.find(p.buffers[ends[next_end].second].fixed);
       if (it != live.end() && it->second == ends[next_end].second) live.erase(it);

@@ -1,7 +1,6 @@
 #include "passes/fuse/mark_elementwise_regions.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "passes/fuse/region_step.h"
 #include "passes/graphs.h"
@@ -35,8 +34,8 @@ class Marker {
                             return v.valid() && load_time_[graph_.def(v).raw];
                           }));
     }
-    for (NodeId n : order | std::views::reverse)
-      if (can_be_step(graph_, n) && graph_.use_count(graph_.result(n)) > 0) place(n);
+    for (auto n = order.rbegin(); n != order.rend(); ++n)
+      if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
     for (const Group& group : groups_)
       if (group.members.size() > 1) emit(group);
   }

@@ -189,7 +189,6 @@ class Matcher {
     OpKind op = g_.op(n);
     if (negated) op = op == OpKind::Lt ? OpKind::Ge : op == OpKind::Le ? OpKind::Gt : op == OpKind::Gt ? OpKind::Le : OpKind::Lt;
     auto a = index_of(g_, g_.operand(n, 0)), b = index_of(g_, g_.operand(n, 1));
-    const Dim one(1);
     if (a && !b && a->axis < 2) return bounded(*a, op, integer(g_, g_.operand(n, 1)));
     if (!a || !b || a->axis + b->axis != 1) return difference(n, op, out);
     if (a->axis == 1) {  // query op key: turn around

@@ -134,18 +134,18 @@ TEST_CASE("recognise_attention: masks become kinds, with an operand only where o
     MaskKind kind;
     bool operand;
   };
-  for (const auto& [form, kind, operand] :
+  for (const Case& c :
        {Case{MaskForm::Additive, MaskKind::Bias, true}, Case{MaskForm::Padding, MaskKind::Custom, true},
         Case{MaskForm::CausalConstant, MaskKind::Causal, false}, Case{MaskForm::CausalRange, MaskKind::Causal, false},
         Case{MaskForm::CausalTrilu, MaskKind::Causal, false}, Case{MaskForm::CausalAndPadding, MaskKind::Causal, true},
         Case{MaskForm::Window, MaskKind::SlidingWindow, false}, Case{MaskForm::FullRowHidden, MaskKind::Custom, true}})
     for (const bool guard : {false, true}) {
-      const Rewrite r(kPass, attention({.mask = form, .guard = guard}));
-      CAPTURE(static_cast<int>(form));
+      const Rewrite r(kPass, attention({.mask = c.form, .guard = guard}));
+      CAPTURE(static_cast<int>(c.form));
       REQUIRE(found(r));
-      CHECK(found(r)->mask == kind);
-      CHECK(r.after->main().operand(r.find(OpKind::Attention), 3).valid() == operand);
-      if (kind == MaskKind::SlidingWindow) CHECK(found(r)->window == 2);
+      CHECK(found(r)->mask == c.kind);
+      CHECK(r.after->main().operand(r.find(OpKind::Attention), 3).valid() == c.operand);
+      if (c.kind == MaskKind::SlidingWindow) CHECK(found(r)->window == 2);
     }
 }
 

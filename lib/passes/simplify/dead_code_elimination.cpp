@@ -1,7 +1,6 @@
 #include "passes/simplify/dead_code_elimination.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "passes/graphs.h"
 
@@ -42,13 +41,15 @@ int64_t drop_unread_captures(Graph& g, NodeId n) {
 
 PassResult dead_code_elimination(Module& m, PassContext&) {
   int64_t nodes = 0, dropped = 0;
-  const std::vector<GraphId> graphs = graphs_in_use(m);
-  for (GraphId id : graphs | std::views::reverse) {  // bodies first: what they do not read dies outside
+  std::vector<GraphId> graphs = graphs_in_use(m);
+  std::ranges::reverse(graphs);
+  for (GraphId id : graphs) {  // bodies first: what they do not read dies outside
     Graph& g = m.graph(id);
     std::vector<NodeId> order;
     order.reserve(g.live_nodes());
     for (NodeId n : g.nodes()) order.push_back(n);
-    for (NodeId n : order | std::views::reverse) {
+    std::ranges::reverse(order);
+    for (NodeId n : order) {
       if (g.op(n) == OpKind::Input) continue;
       if (!has_uses(g, n)) {
         g.erase(n);
