@@ -1,4 +1,4 @@
-// What the tool is doing, step by step, on standard error: --verbose. Nothing else is logged; results and errors have their own forms.
+// What the tool is doing, step by step, on standard error: --verbose. Results and errors have forms of their own.
 #pragma once
 #include <memory>
 #include <string_view>

@@ -9,90 +9,90 @@ namespace rlxc::onnx_import {
 #define HANDLER(name) void name(Op&);
 #define FOLD(name) bool name(Op&);
 
+// clang-format off
 // elementwise.cpp
-HANDLER(unary)
-HANDLER(binary) HANDLER(variadic) HANDLER(mean) HANDLER(clip) HANDLER(cast) HANDLER(cast_like) HANDLER(where) HANDLER(mod)
-    HANDLER(bit_shift) HANDLER(is_inf) HANDLER(gelu) HANDLER(shrink) HANDLER(pow) HANDLER(negated_compare) HANDLER(identity)
-        HANDLER(bit_cast) HANDLER(equal) HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale)
+HANDLER(unary) HANDLER(binary) HANDLER(variadic) HANDLER(mean) HANDLER(clip) HANDLER(cast) HANDLER(cast_like) HANDLER(where)
+HANDLER(mod) HANDLER(bit_shift) HANDLER(is_inf) HANDLER(gelu) HANDLER(shrink) HANDLER(pow) HANDLER(negated_compare)
+HANDLER(identity) HANDLER(bit_cast) HANDLER(equal) HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale)
 
-    // shape.cpp
-    HANDLER(shape) HANDLER(size) HANDLER(constant) HANDLER(reshape) HANDLER(flatten) HANDLER(squeeze) HANDLER(unsqueeze)
-        HANDLER(expand) HANDLER(tile) HANDLER(constant_of_shape) HANDLER(range) HANDLER(eye_like)
+// shape.cpp
+HANDLER(shape) HANDLER(size) HANDLER(constant) HANDLER(reshape) HANDLER(flatten) HANDLER(squeeze) HANDLER(unsqueeze)
+HANDLER(expand) HANDLER(tile) HANDLER(constant_of_shape) HANDLER(range) HANDLER(eye_like)
 
-    // movement.cpp
-    HANDLER(transpose) HANDLER(concat) HANDLER(split) HANDLER(slice) HANDLER(gather) HANDLER(gather_elements) HANDLER(gather_nd)
-        HANDLER(scatter_elements) HANDLER(scatter_nd) HANDLER(pad) HANDLER(depth_to_space) HANDLER(space_to_depth) HANDLER(trilu)
-            HANDLER(one_hot) HANDLER(reverse_sequence) HANDLER(center_crop_pad)
+// movement.cpp
+HANDLER(transpose) HANDLER(concat) HANDLER(split) HANDLER(slice) HANDLER(gather) HANDLER(gather_elements) HANDLER(gather_nd)
+HANDLER(scatter_elements) HANDLER(scatter_nd) HANDLER(pad) HANDLER(depth_to_space) HANDLER(space_to_depth) HANDLER(trilu)
+HANDLER(one_hot) HANDLER(reverse_sequence) HANDLER(center_crop_pad)
 
-    // linear.cpp
-    HANDLER(matmul) HANDLER(gemm) HANDLER(det) HANDLER(einsum)
+// linear.cpp
+HANDLER(matmul) HANDLER(gemm) HANDLER(det) HANDLER(einsum)
 
-    // reduce.cpp
-    HANDLER(reduce) HANDLER(arg_reduce) HANDLER(cumsum) HANDLER(topk) HANDLER(softmax)
+// reduce.cpp
+HANDLER(reduce) HANDLER(arg_reduce) HANDLER(cumsum) HANDLER(topk) HANDLER(softmax)
 
-    // conv_pool.cpp
-    HANDLER(conv) HANDLER(conv_transpose) HANDLER(pool) HANDLER(global_pool)
+// conv_pool.cpp
+HANDLER(conv) HANDLER(conv_transpose) HANDLER(pool) HANDLER(global_pool)
 
-    // norm.cpp
-    HANDLER(batch_norm) HANDLER(layer_norm) HANDLER(group_norm) HANDLER(instance_norm) HANDLER(lp_norm)
-        HANDLER(mean_variance_norm) HANDLER(lrn) HANDLER(rms_norm)
+// norm.cpp
+HANDLER(batch_norm) HANDLER(layer_norm) HANDLER(group_norm) HANDLER(instance_norm) HANDLER(lp_norm) HANDLER(mean_variance_norm)
+HANDLER(lrn) HANDLER(rms_norm)
 
-    // rnn.cpp
-    HANDLER(lstm) HANDLER(gru_rnn)
+// rnn.cpp
+HANDLER(lstm) HANDLER(gru_rnn)
 
-    // quant.cpp
-    HANDLER(quantize) HANDLER(dequantize) HANDLER(matmul_integer) HANDLER(conv_integer) HANDLER(qlinear_matmul)
-        HANDLER(qlinear_conv) HANDLER(dynamic_quantize)
+// quant.cpp
+HANDLER(quantize) HANDLER(dequantize) HANDLER(matmul_integer) HANDLER(conv_integer) HANDLER(qlinear_matmul)
+HANDLER(qlinear_conv) HANDLER(dynamic_quantize)
 
-    // resize.cpp
-    HANDLER(resize) HANDLER(upsample)
+// resize.cpp
+HANDLER(resize) HANDLER(upsample)
 
-    // signal.cpp
-    HANDLER(dft) HANDLER(stft) HANDLER(window) HANDLER(mel_weight_matrix)
+// signal.cpp
+HANDLER(dft) HANDLER(stft) HANDLER(window) HANDLER(mel_weight_matrix)
 
-    // control.cpp
-    HANDLER(if_else) HANDLER(loop) HANDLER(scan)
+// control.cpp
+HANDLER(if_else) HANDLER(loop) HANDLER(scan)
 
-    // sequence.cpp
-    HANDLER(sequence_empty) HANDLER(sequence_construct) HANDLER(sequence_insert) HANDLER(sequence_at) HANDLER(sequence_erase)
-        HANDLER(sequence_length) HANDLER(concat_from_sequence) HANDLER(split_to_sequence) HANDLER(sequence_map)
-            HANDLER(optional_make) HANDLER(optional_has) HANDLER(optional_get)
+// sequence.cpp
+HANDLER(sequence_empty) HANDLER(sequence_construct) HANDLER(sequence_insert) HANDLER(sequence_at) HANDLER(sequence_erase)
+HANDLER(sequence_length) HANDLER(concat_from_sequence) HANDLER(split_to_sequence) HANDLER(sequence_map) HANDLER(optional_make)
+HANDLER(optional_has) HANDLER(optional_get)
 
-    // dynamic.cpp
-    HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression)
+// dynamic.cpp
+HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression)
 
-    // attention.cpp
-    HANDLER(attention) HANDLER(flex_attention) HANDLER(rotary_embedding) HANDLER(tensor_scatter) HANDLER(causal_conv_with_state)
-        HANDLER(linear_attention)
+// attention.cpp
+HANDLER(attention) HANDLER(flex_attention) HANDLER(rotary_embedding) HANDLER(tensor_scatter) HANDLER(causal_conv_with_state)
+HANDLER(linear_attention)
 
-    // microsoft.cpp
-    HANDLER(ms_rotary_embedding) HANDLER(ms_attention) HANDLER(multi_head_attention) HANDLER(group_query_attention)
-        HANDLER(skip_layer_norm) HANDLER(skip_rms_norm) HANDLER(simplified_layer_norm) HANDLER(embed_layer_norm)
-            HANDLER(fused_matmul) HANDLER(fused_gemm) HANDLER(fused_conv) HANDLER(nhwc_conv) HANDLER(bias_unary)
-                HANDLER(quick_gelu) HANDLER(matmul_n_bits) HANDLER(qlinear_elementwise) HANDLER(qlinear_concat)
-                    HANDLER(qlinear_pool) HANDLER(qlinear_softmax) HANDLER(matmul_integer_to_float)
-                        HANDLER(dynamic_quantize_matmul) HANDLER(bias_add)
+// microsoft.cpp
+HANDLER(ms_rotary_embedding) HANDLER(ms_attention) HANDLER(multi_head_attention) HANDLER(group_query_attention)
+HANDLER(skip_layer_norm) HANDLER(skip_rms_norm) HANDLER(simplified_layer_norm) HANDLER(embed_layer_norm) HANDLER(fused_matmul)
+HANDLER(fused_gemm) HANDLER(fused_conv) HANDLER(nhwc_conv) HANDLER(bias_unary) HANDLER(quick_gelu) HANDLER(matmul_n_bits)
+HANDLER(qlinear_elementwise) HANDLER(qlinear_concat) HANDLER(qlinear_pool) HANDLER(qlinear_softmax)
+HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul) HANDLER(bias_add)
 
-    // ml.cpp
-    HANDLER(array_feature_extractor) HANDLER(binarizer) HANDLER(scaler) HANDLER(normalizer) HANDLER(linear_regressor)
-        HANDLER(linear_classifier) HANDLER(imputer) HANDLER(feature_vectorizer) HANDLER(tree_ensemble)
+// ml.cpp
+HANDLER(array_feature_extractor) HANDLER(binarizer) HANDLER(scaler) HANDLER(normalizer) HANDLER(linear_regressor)
+HANDLER(linear_classifier) HANDLER(imputer) HANDLER(feature_vectorizer) HANDLER(tree_ensemble)
 
-    // text.cpp
-    HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(tf_idf_vectorizer)
+// text.cpp
+HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(tf_idf_vectorizer)
 
-    // loss.cpp
-    HANDLER(nll_loss) HANDLER(softmax_cross_entropy) HANDLER(adagrad) HANDLER(adam) HANDLER(momentum)
+// loss.cpp
+HANDLER(nll_loss) HANDLER(softmax_cross_entropy) HANDLER(adagrad) HANDLER(adam) HANDLER(momentum)
 
-    // random.cpp
-    HANDLER(random) HANDLER(random_like) HANDLER(bernoulli) HANDLER(multinomial) HANDLER(dropout)
+// random.cpp
+HANDLER(random) HANDLER(random_like) HANDLER(bernoulli) HANDLER(multinomial) HANDLER(dropout)
 
-    // sampling.cpp
-    HANDLER(grid_sample) HANDLER(roi_align) HANDLER(affine_grid) HANDLER(deform_conv) HANDLER(max_unpool) HANDLER(col2im)
+// sampling.cpp
+HANDLER(grid_sample) HANDLER(roi_align) HANDLER(affine_grid) HANDLER(deform_conv) HANDLER(max_unpool) HANDLER(col2im)
 
-    // fold.cpp
-    FOLD(fold_binary) FOLD(fold_compare) FOLD(fold_logic) FOLD(fold_unary) FOLD(fold_cast) FOLD(fold_where) FOLD(fold_concat)
-        FOLD(fold_gather) FOLD(fold_slice) FOLD(fold_view) FOLD(fold_transpose) FOLD(fold_fill) FOLD(fold_range) FOLD(fold_expand)
-            FOLD(fold_reduce) FOLD(fold_split)
+// fold.cpp
+FOLD(fold_binary) FOLD(fold_compare) FOLD(fold_logic) FOLD(fold_unary) FOLD(fold_cast) FOLD(fold_where) FOLD(fold_concat)
+FOLD(fold_gather) FOLD(fold_slice) FOLD(fold_view) FOLD(fold_transpose) FOLD(fold_fill) FOLD(fold_range) FOLD(fold_expand)
+FOLD(fold_reduce) FOLD(fold_split)
+// clang-format on
 
 #undef HANDLER
 #undef FOLD
