@@ -28,12 +28,7 @@ class ModelFile {
 
   void node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
             std::vector<int64_t> ints = {}, const char* attribute = "perm") {
-    onnx::NodeProto n;
-    n.set_op_type(op);
-    n.set_name("/layers." + std::to_string(count_ / 24) + "/" + op + "_" + std::to_string(count_));
-    ++count_;
-    for (const std::string& i : inputs) n.add_input(i);
-    n.add_output(output);
+    onnx::NodeProto n = start_node(op, inputs, output);
     if (!ints.empty()) {
       auto* a = n.add_attribute();
       a->set_name(attribute);
@@ -43,12 +38,7 @@ class ModelFile {
     append(1, n.SerializeAsString());
   }
   void axis_node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output, int64_t axis) {
-    onnx::NodeProto n;
-    n.set_op_type(op);
-    n.set_name("/layers." + std::to_string(count_ / 24) + "/" + op + "_" + std::to_string(count_));
-    ++count_;
-    for (const std::string& i : inputs) n.add_input(i);
-    n.add_output(output);
+    onnx::NodeProto n = start_node(op, inputs, output);
     auto* a = n.add_attribute();
     a->set_name("axis");
     a->set_type(onnx::AttributeProto::INT);
@@ -100,6 +90,15 @@ class ModelFile {
   }
 
  private:
+  onnx::NodeProto start_node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output) {
+    onnx::NodeProto n;
+    n.set_op_type(op);
+    n.set_name("/layers." + std::to_string(count_ / 24) + "/" + op + "_" + std::to_string(count_));
+    ++count_;
+    for (const std::string& i : inputs) n.add_input(i);
+    n.add_output(output);
+    return n;
+  }
   void append(int field, const std::string& bytes) { parts_.push_back(delimited(field, bytes.size()) + bytes); }
 
   std::ofstream out_;

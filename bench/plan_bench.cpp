@@ -11,21 +11,13 @@
 #include "plan/solve.h"
 #include "plan/validate.h"
 #include "support/diagnostics.h"
+#include "support/random.h"
 
 using namespace rlxc;
 using namespace rlxc::plan;
+using rlxc::test::Random;
 
 namespace {
-
-struct Random {
-  uint64_t state;
-  uint64_t operator()(uint64_t below) {
-    uint64_t z = (state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (z ^ (z >> 31)) % below;
-  }
-};
 
 // One buffer a step. Short: lives of 1 to 40 steps. Layered: most are read within four steps, one in `keep` lives on for up to
 // 400.
@@ -35,8 +27,11 @@ Problem synthetic(size_t n, uint64_t keep) {
   for (size_t i = 0; i < n; ++i) {
     Buffer b;
     b.start = static_cast<int64_t>(i);
-    b.end = b.start + 2 + static_cast<int64_t>(keep == 0 ? random(39) : random(keep) == 0 ? random(400) : random(3));
-    b.size = (1 + random(16)) << (6 + random(9));
+    b.end = b.start + 2 +
+            static_cast<int64_t>(keep == 0                 ? random.below(39)
+                                 : random.below(keep) == 0 ? random.below(400)
+                                                           : random.below(3));
+    b.size = (1 + random.below(16)) << (6 + random.below(9));
     p.buffers.push_back(b);
   }
   return p;

@@ -34,10 +34,10 @@ class EmulatedRunner : public KernelRunner {
       if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, kPacked, d);
     }
     if (!texts) return false;
-    if (options_.folder.empty()) temporary_ = std::make_unique<target::TemporaryFolder>();
-    at_ = options_.folder.empty() ? temporary_->path() : options_.folder;
+    folder_ = std::make_unique<target::WorkFolder>(options_.folder);
+    at_ = folder_->path();
     std::error_code error;
-    fs::create_directories(at_ / "hip", error);
+    if (!at_.empty()) fs::create_directories(at_ / "hip", error);
     if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
     for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
     std::ofstream weights(at_ / weights_file(*package_), std::ios::binary);
@@ -123,7 +123,7 @@ class EmulatedRunner : public KernelRunner {
   std::string target_;
   EmulationOptions options_;
   std::optional<codegen::Package> package_;
-  std::unique_ptr<target::TemporaryFolder> temporary_;
+  std::unique_ptr<target::WorkFolder> folder_;
   fs::path at_;
 };
 

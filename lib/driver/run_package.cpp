@@ -3,18 +3,13 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "driver/cpu_package.h"
 #include "driver/package_call.h"
 #include "target/process.h"
 
 namespace rlxc {
-
-namespace fs = std::filesystem;
 
 struct LoadedPackage::Api {
   void* (*create_from)(const void* const*, int*);
@@ -31,30 +26,6 @@ bool find(void* library, const std::string& name, F* f) {
   return *f != nullptr;
 }
 
-// A folder that goes when it is not wanted any more.
-struct Folder {
-  fs::path path;
-  bool temporary = false;
-  ~Folder() {
-    std::error_code ignored;
-    if (temporary) fs::remove_all(path, ignored);
-  }
-};
-
-bool make_folder(const std::string& wanted, Folder* folder, Diagnostics& diagnostics) {
-  std::error_code error;
-  if (!wanted.empty()) {
-    folder->path = wanted;
-    fs::create_directories(folder->path, error);
-  } else {
-    std::string name = (fs::temp_directory_path(error) / "rlxc-XXXXXX").string();
-    if (!mkdtemp(name.data())) error = std::make_error_code(std::errc::io_error);
-    folder->path = name, folder->temporary = !error;
-  }
-  if (error) diagnostics.error(Code::NotWritable, "can't make a folder for the sources: " + error.message());
-  return !error;
-}
-
 }  // namespace
 
 std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options,
@@ -62,16 +33,19 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   for (const codegen::Weight& w : p.weights)
     if (!w.data.valid())
       diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter \"" + w.name + "\"");
-  Folder folder;
-  if (!diagnostics.ok() || !make_folder(options.folder, &folder, diagnostics)) return nullptr;
-  const std::string library = (folder.path / "package.so").string(), log = (folder.path / "log").string();
+  if (!diagnostics.ok()) return nullptr;
+  const target::WorkFolder folder(options.folder);
+  if (folder.path().empty()) {
+    diagnostics.error(Code::NotWritable, "can't make a folder for the sources");
+    return nullptr;
+  }
+  const std::string library = folder.path() + "/package.so", log = folder.path() + "/log";
   std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing",
                                       "-fPIC",          "-shared",    "-pthread"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
   for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
-    const fs::path path = folder.path / f.name;
-    std::ofstream(path) << f.content;
-    if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(path.string());
+    folder.write(f.name, f.content);
+    if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(folder.path() + "/" + f.name);
   }
   command.insert(command.end(), {"-lm", "-o", library});
   std::string said;

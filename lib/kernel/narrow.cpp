@@ -63,17 +63,8 @@ class Narrow {
   ExprId wide(ExprId id) { return is_narrow(id) ? cast_to({k_, id}, DType::I64).id : id; }
 
   ExprId rewrite(ExprId root) {
-    if (!root.valid()) return root;
-    std::vector<ExprId> nodes = nodes_below(*k_, {root});
-    std::unordered_map<uint32_t, ExprId> done;
-    for (size_t i = nodes.size(); i-- > 0;) {
-      const ExprNode e = k_->expr(nodes[i]);
-      std::array<ExprId, 3> args = e.args;
-      for (ExprId& a : args)
-        if (a.valid()) a = done[a.raw];
-      done[nodes[i].raw] = node(nodes[i], e, args);
-    }
-    return done[root.raw];
+    return rebuild_bottom_up(*k_, root,
+                             [&](ExprId id, const ExprNode& e, const std::array<ExprId, 3>& args) { return node(id, e, args); });
   }
 
   // e: the node as it was; args: its operands, narrow where they could be.

@@ -38,4 +38,21 @@ void for_each_stmt(Body& body, const F& f) {
 // The operands of an expression below the root, each node once, users before operands.
 std::vector<ExprId> nodes_below(const Kernel&, const std::vector<ExprId>& roots);
 
+// Rebuilds an expression operands first: rebuilt(id, node, args) answers what becomes of a node whose operands became `args`.
+// No recursion; each node once.
+template <class F>
+ExprId rebuild_bottom_up(const Kernel& k, ExprId root, const F& rebuilt) {
+  if (!root.valid()) return root;
+  const std::vector<ExprId> nodes = nodes_below(k, {root});
+  std::unordered_map<uint32_t, ExprId> done;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const ExprNode e = k.expr(nodes[i]);
+    std::array<ExprId, 3> args = e.args;
+    for (ExprId& a : args)
+      if (a.valid()) a = done[a.raw];
+    done[nodes[i].raw] = rebuilt(nodes[i], e, args);
+  }
+  return done[root.raw];
+}
+
 }  // namespace rlxc::kernel

@@ -86,19 +86,11 @@ class Indices {
 
   // Operands first; facts hold for the whole statement, so each node is looked at once.
   ExprId rewrite(ExprId root) {
-    if (!root.valid()) return root;
-    std::vector<ExprId> nodes = nodes_below(*k_, {root});
-    std::unordered_map<uint32_t, ExprId> done;
-    for (size_t i = nodes.size(); i-- > 0;) {
-      const ExprNode e = k_->expr(nodes[i]);
-      std::array<ExprId, 3> args = e.args;
-      for (ExprId& a : args)
-        if (a.valid()) a = done[a.raw];
-      ExprId id = args == e.args ? nodes[i] : with_operands(k_, e, args);
-      done[nodes[i].raw] = improve(id);
-    }
-    if (done[root.raw] != root) ++changes_;
-    return done[root.raw];
+    const ExprId now = rebuild_bottom_up(*k_, root, [&](ExprId id, const ExprNode& e, const std::array<ExprId, 3>& args) {
+      return improve(args == e.args ? id : with_operands(k_, e, args));
+    });
+    if (now != root) ++changes_;
+    return now;
   }
 
   ExprId improve(ExprId id) {

@@ -3,27 +3,19 @@
 #include <doctest/doctest.h>
 
 #include "plan/validate.h"
+#include "support/random.h"
 
 using namespace rlxc::plan;
+using rlxc::test::Random;
 
 namespace {
-
-// Deterministic and independent of the library: splitmix64.
-struct Random {
-  uint64_t state;
-  uint64_t operator()(uint64_t below) {
-    uint64_t z = (state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (z ^ (z >> 31)) % below;
-  }
-};
 
 Problem random_problem(Random& random, size_t n, uint64_t steps, uint64_t longest, uint64_t largest, uint64_t unit) {
   Problem p;
   for (size_t i = 0; i < n; ++i) {
-    const int64_t start = random(steps);
-    p.buffers.push_back({start, start + 1 + static_cast<int64_t>(random(longest)), (1 + random(largest)) * unit, unit});
+    const int64_t start = random.below(steps);
+    p.buffers.push_back(
+        {start, start + 1 + static_cast<int64_t>(random.below(longest)), (1 + random.below(largest)) * unit, unit});
   }
   return p;
 }
@@ -61,13 +53,13 @@ void cut(Random& random, int64_t start, int64_t end, uint64_t size, size_t n, Pr
     p.buffers.push_back({start, end, size, 1});
     return;
   }
-  const size_t left = 1 + random(n - 1);
-  if (wide && (!tall || random(2) == 0)) {
-    const int64_t at = start + 1 + static_cast<int64_t>(random(end - start - 1));
+  const size_t left = 1 + random.below(n - 1);
+  if (wide && (!tall || random.below(2) == 0)) {
+    const int64_t at = start + 1 + static_cast<int64_t>(random.below(end - start - 1));
     cut(random, start, at, size, left, p);
     cut(random, at, end, size, n - left, p);
   } else {
-    const uint64_t at = 1 + random(size - 1);
+    const uint64_t at = 1 + random.below(size - 1);
     cut(random, start, end, at, left, p);
     cut(random, start, end, size - at, n - left, p);
   }
@@ -78,9 +70,9 @@ void cut(Random& random, int64_t start, int64_t end, uint64_t size, size_t n, Pr
 TEST_CASE("tiny problems are solved as well as by trying everything, and proved so") {
   Random random{1};
   for (int round = 0; round < 400; ++round) {
-    Problem p = random_problem(random, 2 + random(5), 6, 4, 4, 1);
+    Problem p = random_problem(random, 2 + random.below(5), 6, 4, 4, 1);
     if (round % 2)
-      for (Buffer& b : p.buffers) b.align = 1 + random(2);
+      for (Buffer& b : p.buffers) b.align = 1 + random.below(2);
     const Solution s = solve(p);
     check_clean(p, s);
     CHECK(s.optimal);
@@ -190,7 +182,7 @@ TEST_CASE("mixed alignments are kept") {
   Random random{3};
   for (int round = 0; round < 50; ++round) {
     Problem p = random_problem(random, 40, 20, 6, 100, 1);
-    for (Buffer& b : p.buffers) b.align = uint64_t{1} << random(7);
+    for (Buffer& b : p.buffers) b.align = uint64_t{1} << random.below(7);
     check_clean(p, solve(p));
   }
 }

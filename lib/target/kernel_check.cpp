@@ -127,7 +127,7 @@ bool fits_wgsl(const Built& b) {
 // On Dawn, where RLXC_WEBGPU names a folder with the npm package `webgpu`.
 void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std::string>* problems) {
   if (!std::getenv("RLXC_WEBGPU")) return;
-  TemporaryFolder folder;
+  WorkFolder folder;
   std::string data, jobs;
   std::vector<std::vector<size_t>> offsets(built.size());
   for (size_t i = 0; i < built.size(); ++i) {

@@ -37,7 +37,7 @@ constexpr DialectRow kDialects[] = {{cpu, "-std=gnu11"}, {cuda, "-std=c++17"}, {
 
 std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel::Kernel*>& kernels, const NativeOptions& options,
                                                   std::string* error) {
-  TemporaryFolder folder;
+  WorkFolder folder;
   if (folder.path().empty()) {
     *error = "can't make a folder for temporary files";
     return nullptr;

@@ -23,22 +23,27 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
+WorkFolder::WorkFolder(const std::string& kept) : path_(kept), temporary_(kept.empty()) {
   std::error_code error;
+  if (!temporary_) {
+    std::filesystem::create_directories(path_, error);
+    if (error) path_.clear();
+    return;
+  }
   path_ = (std::filesystem::temp_directory_path(error) / "rlxc-XXXXXX").string();
   if (error || !mkdtemp(path_.data())) path_.clear();
 }
 
-TemporaryFolder::~TemporaryFolder() {
+WorkFolder::~WorkFolder() {
   std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (temporary_ && !path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-void TemporaryFolder::write(const std::string& file, std::string_view content) const {
+void WorkFolder::write(const std::string& file, std::string_view content) const {
   std::ofstream(path_ + "/" + file, std::ios::binary) << content;
 }
 
-std::string TemporaryFolder::read(const std::string& file) const { return read_file(path_ + "/" + file); }
+std::string WorkFolder::read(const std::string& file) const { return read_file(path_ + "/" + file); }
 
 bool run_command(const std::vector<std::string>& command, const std::string& log, std::string* output) {
   std::vector<char*> argv;

@@ -6,12 +6,13 @@
 
 namespace rlxc::target {
 
-class TemporaryFolder {
+// A folder that is removed afterwards; or, with a name, that folder, made where it is missing and kept.
+class WorkFolder {
  public:
-  TemporaryFolder();  // path() is empty where it can't be made
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  explicit WorkFolder(const std::string& kept = {});  // path() is empty where it can't be made
+  ~WorkFolder();
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
 
   const std::string& path() const { return path_; }
   void write(const std::string& file, std::string_view content) const;
@@ -19,6 +20,7 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  bool temporary_ = false;
 };
 
 // Runs a command (found on PATH) with its output and errors written to the file `log`, and read back into *output. True where

@@ -2,6 +2,7 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include "ir/builder.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
 
@@ -26,6 +27,14 @@ struct PassRun {
     CHECK_MESSAGE(verify(m, found), name << ": " << found.text());
     return r;
   }
+};
+
+// What tests of one pass begin with.
+struct PassFixture {
+  Module m;
+  Graph& g = m.main();
+  Builder b{g};
+  PassRun run;
 };
 
 // "input relu add": the nodes of a graph in order, without the terminator.

@@ -18,6 +18,7 @@ class Random {
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return z ^ z >> 31;
   }
+  uint64_t below(uint64_t n) { return bits() % n; }                         // slightly uneven for huge n
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   double normal() {  // mean 0, variance 1 (Box and Muller 1958)

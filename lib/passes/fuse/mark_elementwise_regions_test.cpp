@@ -11,11 +11,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-struct Fixture {
-  Module m;
-  Graph& g = m.main();
-  Builder b{g};
-  PassRun run;
+struct Fixture : PassFixture {
   Type t = tensor_type(DType::F32, {8, 4});
   ValueId x = b.input("x", t), y = b.input("y", t), row = b.input("row", tensor_type(DType::F32, {4}));
   std::string marked(std::initializer_list<ValueId> outputs) {

@@ -14,11 +14,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-struct Fixture {
-  Module m;
-  Graph& g = m.main();
-  Builder b{g};
-  PassRun run;
+struct Fixture : PassFixture {
   Fixture(PrecisionPolicy p = PrecisionPolicy::AutoMixed) { run.options.precision = p; }
   ValueId in(std::string_view name, std::vector<Dim> dims, DType t = DType::F32) {
     return b.input(name, tensor_type(t, std::move(dims)));

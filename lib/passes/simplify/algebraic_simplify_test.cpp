@@ -11,11 +11,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-struct Fixture {
-  Module m;
-  Graph& g = m.main();
-  Builder b{g};
-  PassRun run;
+struct Fixture : PassFixture {
   ValueId x = b.input("x", tensor_type(DType::F32, {m.dims.symbol("batch"), 4}));
   ValueId n = b.input("n", tensor_type(DType::I64, {3, 4}));
   ValueId f(double v) { return b.scalar(DType::F32, v); }

@@ -8,11 +8,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-struct Fixture {
-  Module m;
-  Graph& g = m.main();
-  Builder b{g};
-  PassRun run;
+struct Fixture : PassFixture {
   ValueId x = b.input("x", tensor_type(DType::F32, {2, 2})), y = b.input("y", tensor_type(DType::F32, {2, 2}));
   void out(ValueId v) { g.add_output(v, {}); }
   int64_t merged() { return count(run(m, "common_subexpression_elimination"), "nodes_merged"); }

@@ -10,11 +10,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-struct Fixture {
-  Module m;
-  Graph& g = m.main();
-  Builder b{g};
-  PassRun run;
+struct Fixture : PassFixture {
   std::string folded(ValueId v) {
     g.add_output(v, {});
     run(m, "constant_folding");

@@ -10,11 +10,7 @@ using namespace rlxc::testing;
 namespace {
 
 // If(condition) { neg(x) } else { If(flag) { exp(x) } else { tanh(x) } }, where `flag` is captured.
-struct Fixture {
-  Module m;
-  Graph& g = m.main();
-  Builder b{g};
-  PassRun run;
+struct Fixture : PassFixture {
   Type t = tensor_type(DType::F32, {4}), flag_type = tensor_type(DType::Bool, {});
   ValueId x = b.input("x", t);
 
