@@ -12,6 +12,8 @@ namespace rlxc {
 // The weights and ports of a module, without kernels: what weight_files.h needs.
 codegen::Package graph_only_package(const LirModule&, Diagnostics&);
 
+bool has_mlx_function(OpKind);  // in rlxc_mlx.py, or control flow
+
 // model.py, rlxc_mlx.py, model.json, README.md. Errors: Code::UnsupportedOnTarget, for all nodes that rlxc_mlx.py has no
 // function for or whose types MLX lacks.
 std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package&, const CpuPackageOptions&, Diagnostics&);
