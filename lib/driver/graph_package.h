@@ -21,6 +21,9 @@ std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package&, 
 // model.mlir, model.json, README.md. Errors: Code::UnsupportedOnTarget, for all nodes without a translation.
 std::optional<std::vector<TextFile>> write_tpu_package(const codegen::Package&, const CpuPackageOptions&, Diagnostics&);
 
+// Programs of this target are for one set of sizes.
+inline bool needs_static_sizes(std::string_view target) { return target == "tpu"; }
+
 // model.json: names and types of inputs, outputs and weights, and where the bytes of each weight are.
 std::string model_json(const codegen::Package&, std::string_view target, const CpuPackageOptions&);
 
