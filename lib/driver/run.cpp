@@ -7,6 +7,7 @@
 #include "driver/data_set.h"
 #include "driver/emulate_package.h"
 #include "driver/graph_package.h"
+#include "driver/interpret_package.h"
 #include "driver/package_call.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
@@ -66,8 +67,10 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   } else {
     compiled = compile(std::move(*model), run.target, o, {}, d);
     if (!compiled) return d.exit();
-    if (run.engine == Engine::Kernels) {
-      kernels = run.target == "cpu" ? make_kernel_runner(compiled->lir, d) : make_emulated_runner(compiled->lir, run.target, d);
+    if (run.engine != Engine::Reference) {
+      kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(compiled->lir, run.target, d)
+                : run.target == "cpu"             ? make_kernel_runner(compiled->lir, d)
+                                                  : make_emulated_runner(compiled->lir, run.target, d);
       if (!kernels) return d.exit();
       execute = [&](const std::vector<eval::HostValue>& inputs) { return kernels->run(inputs, d); };
     } else {
