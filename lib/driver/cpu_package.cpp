@@ -405,7 +405,7 @@ std::string makefile(const Package& p, size_t files) {
   std::string objects = p.name + ".o parallel.o";
   for (size_t i = 0; i < files; ++i) objects += " kernels_" + std::to_string(i) + ".o";
   return "# make builds lib" + p.name +
-         ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing "
+         ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing -Wno-psabi "
          "-fPIC -pthread -Wno-psabi\nOBJECTS = " +
          objects + "\n\nrun: main.o lib" + p.name + ".a\n\t$(CC) $(CFLAGS) -o $@ $^ -pthread -lm\n\nlib" + p.name +
          ".a: $(OBJECTS)\n\t$(AR) rcs $@ $^\n\n%.o: %.c\n\t$(CC) $(CFLAGS) $(OWN) -c -o $@ $<\n\nclean:\n\trm -f *.o lib" +

@@ -8,6 +8,7 @@
 #include "driver/package_call.h"
 #include "driver/weight_files.h"
 #include "kernel/interpret.h"
+#include "kernel/verify.h"
 #include "support/json_writer.h"
 #include "target/process.h"
 
@@ -35,7 +36,10 @@ class InterpretedDevice : public Device {
   void copy(Address to, Address from, size_t bytes) override {
     if (bytes) std::memmove(at(to, bytes), at(from, bytes), bytes);
   }
-  void load(const std::vector<Kernel>&, const std::string&) override {}
+  void load(const std::vector<Kernel>&, const std::string&) override {
+    for (const kernel::Kernel& k : package_.kernels)
+      if (const auto problems = kernel::verify(k); !problems.empty()) fail("kernel " + k.name + ": " + problems[0]);
+  }
   void launch(int number, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t*) override {
     const kernel::Kernel& k = package_.kernels[static_cast<size_t>(number)];
     std::vector<void*> arguments;
