@@ -96,7 +96,9 @@ std::vector<Finding> run_engine(const std::vector<Legal>& legal, DType t, const 
         const auto [i, r] = from[k];
         const Legal& l = legal[i];
         const DType out = l.expected[r].tensor.dtype;
-        Tolerance limit = is_float(out) ? tolerance(is_float(t) ? t : out) : Tolerance();
+        // Integers are exact; a result is as exact as the coarser of its type and that of the operands.
+        const Tolerance own = tolerance(out), given = is_float(out) ? tolerance(t) : Tolerance();
+        const Tolerance limit{std::max(own.rtol, given.rtol), std::max(own.atol, given.atol)};
         const double terms = std::sqrt(static_cast<double>(std::max<int64_t>(l.sample->terms, 1)));
         const auto c = eval::compare((*results)[k], l.expected[r], limit.rtol * terms, limit.atol * terms);
         if (!c.pass) findings[i] = {Verdict::Failed, c.message};

@@ -74,7 +74,6 @@ class InterpretingRunner : public KernelRunner {
       return false;
     }
     package_ = codegen::make_package(lir, c_identifier(lir.module->name), *row, d);
-    if (package_ && is_device_target(target_)) package_ = adapt_package(*package_, target_, d);
     if (!package_) return false;
     std::string text;
     JsonWriter j(text);
