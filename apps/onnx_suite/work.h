@@ -10,7 +10,7 @@
 namespace rlxc::suite {
 
 struct Settings {
-  RunRequest run;         // tolerances, engine and target
+  RunRequest run;  // tolerances, engine and target
   bool verify_each = false;
   unsigned seconds = 60;  // for one case
   size_t jobs = 1;        // cases at a time

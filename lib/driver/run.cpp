@@ -33,8 +33,7 @@ double resolution(DType t) {
 // One line an output; false if it is out of tolerance.
 bool compare_output(std::ostream& out, const std::string& label, const eval::HostValue& actual, const eval::HostValue& expected,
                     const RunRequest& run) {
-  const eval::Comparison c = 
-      eval::compare(actual, expected, std::max(run.rtol, resolution(expected.tensor.dtype)), run.atol);
+  const eval::Comparison c = eval::compare(actual, expected, std::max(run.rtol, resolution(expected.tensor.dtype)), run.atol);
   const bool judged_by_cosine = run.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
   const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
   const bool pass = judged_by_cosine ? comparable && c.cosine >= run.min_cosine : c.pass;

@@ -4,6 +4,9 @@
 #include <map>
 #include <string>
 
+#include "codegen/lower.h"
+#include "passes/legalise/decompositions.h"
+
 namespace rlxc {
 namespace {
 
@@ -46,6 +49,7 @@ TargetTraits make(const Row& row) {
     // StableHLO has no fused kinds: XLA forms its own groups from primitive operations.
     if (!row.kernels && row.name == "tpu" && has_trait(op, kFused)) t.native.reset(k);
     if (!has_trait(op, kActivation)) t.epilogues.reset(k);
+    if (!codegen::has_lowering(op) && legalise::decomposition(op)) t.native.reset(k);
   }
   for (OpKind op : {OpKind::DotGeneral, OpKind::BatchNormInference})
     if (row.kernels) t.native.reset(static_cast<size_t>(op));
