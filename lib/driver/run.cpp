@@ -21,10 +21,23 @@ std::string output_label(const Module& m, size_t i) {
   return s.valid() ? std::string(m.text(s)) : "output " + std::to_string(i);
 }
 
+// The least relative tolerance that makes sense: one unit in the last place.
+double resolution(DType t) {
+  switch (t) {
+    case DType::F16: return 0x1p-10;
+    case DType::BF16: return 0x1p-7;
+    case DType::F8E4M3FN:
+    case DType::F8E4M3FNUZ: return 0x1p-3;
+    case DType::F8E5M2:
+    case DType::F8E5M2FNUZ: return 0x1p-2;
+    default: return 0;
+  }
+}
+
 // One line an output; false if it is out of tolerance.
 bool compare_output(std::ostream& out, const std::string& label, const eval::HostValue& actual, const eval::HostValue& expected,
                     const RunRequest& run) {
-  const eval::Comparison c = eval::compare(actual, expected, run.rtol, run.atol);
+  const eval::Comparison c = eval::compare(actual, expected, std::max(run.rtol, resolution(expected.tensor.dtype)), run.atol);
   const bool judged_by_cosine = run.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
   const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
   const bool pass = judged_by_cosine ? comparable && c.cosine >= run.min_cosine : c.pass;
