@@ -68,11 +68,12 @@ class InterpretingRunner : public KernelRunner {
   explicit InterpretingRunner(std::string target) : target_(std::move(target)) {}
 
   bool build(const LirModule& lir, Diagnostics& d) {
-    const auto row = capability(target_);
+    auto row = capability(target_);
     if (!row) {
       d.error(Code::UnsupportedOnTarget, "no kernels are written for " + target_);
       return false;
     }
+    row->run_time_extents = false;  // the host does not read them
     package_ = codegen::make_package(lir, c_identifier(lir.module->name), *row, d);
     if (!package_) return false;
     std::string text;

@@ -8,6 +8,7 @@
 #include "driver/emulate_package.h"
 #include "driver/graph_package.h"
 #include "driver/interpret_package.h"
+#include "driver/observed_bounds.h"
 #include "driver/package_call.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
@@ -81,6 +82,13 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
     compiled = compile(std::move(*model), run.target, o, {}, d);
     if (!compiled) return d.exit();
     if (run.engine != Engine::Reference) {
+      if (DimBindings bounds = observed_bounds(compiled->lir, *sets, d); !bounds.empty()) {
+        bounds.insert(o.bounds.begin(), o.bounds.end());
+        with_data.bounds = std::move(bounds);
+        auto lir = plan_for(run.target, std::move(compiled->lir.module), with_data, d);
+        if (!lir) return d.exit();
+        compiled->lir = std::move(*lir);
+      }
       kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(compiled->lir, run.target, d)
                 : run.target == "cpu"             ? make_kernel_runner(compiled->lir, d)
                                                   : make_emulated_runner(compiled->lir, run.target, d);
