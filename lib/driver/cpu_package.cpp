@@ -340,7 +340,8 @@ std::string launcher(const Package& p, const Storage& storage) {
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }
 
-constexpr std::string_view kMain = R"(// Runs $N on raw files and writes output_<i>.bin; with --repeat N it runs N times more and prints how long that took.
+constexpr std::string_view kMain =
+    R"(// Runs $N on raw files and writes output_<i>.bin; with --repeat N it runs N times more and prints how long that took.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

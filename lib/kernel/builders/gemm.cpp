@@ -7,17 +7,18 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kRows = 6;            // of the register tile
-constexpr int64_t kRowBlock = 192;  // rows for which one piece of work walks a panel
+constexpr int64_t kRowBlock = 192;  // least rows for which one piece of work walks a panel
 constexpr int64_t kPackedChunk = 1024;
 
+// The register tile: all registers but one row of b and one value of a hold sums.
 struct Shape {
-  int lanes, vectors;
+  int lanes, vectors, rows;
   int64_t panel() const { return int64_t{lanes} * vectors; }
 };
 
 Shape tile_shape(const Mapping& m, DType accumulate) {
-  return {m.vector_lanes(rlxc::bits(accumulate) / 8), m.vector_registers >= 32 ? 4 : 2};
+  const int vectors = m.vector_registers >= 32 ? 4 : 2;
+  return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
 }
 
 bool is_constant(const Index& i, int64_t want) {
@@ -92,8 +93,9 @@ class Gemm {
     return broadcast(cast_to(s_.epilogue ? s_.epilogue(sum, extra) : sum, s_.c.dtype), sum.lanes());
   }
 
-  // Columns column .. column + panel of rows k0 .. k0 + count of b, zero beyond n.
+  // Columns column .. column + panel of rows k0 .. k0 + count of b; beyond n zero, or anything finite.
   void pack_panel(Buf to, Expr base_to, Expr column, Expr k0, Expr count) {
+    if (s_.fill) return s_.fill({&b_, bb_, to, batch_, column, k0, count, t_.panel(), t_.lanes});
     const int64_t w = t_.panel();
     auto whole = [&] {
       if (is_constant(s_.b.strides.back(), 1) &&
@@ -121,144 +123,142 @@ class Gemm {
     b_.when(column + w <= N_, whole, part);
   }
 
+  // A piece of work is a panel of columns and a block of rows; blocks are large where panels are many, since each packs again.
   void tiled() {
     const int64_t w = t_.panel();
-    const Expr panels = ceil_div(N_, w), blocks = ceil_div(M_, kRowBlock);
-    int64_t k = 64, m = kRowBlock;
+    const Expr panels = ceil_div(N_, w);
+    int64_t k = 64, m = kRowBlock, count = 0;
     constant(K_, &k), constant(M_, &m);
-    const int64_t bytes = std::min(m, kRowBlock) * k * w / 8;  // a multiplication takes less time than moving a byte
+    row_block_ = constant(product(b_.kernel(), s_.batch) * panels, &count) && count >= 16 ? 3 * kRowBlock : kRowBlock;
+    const Expr blocks = ceil_div(M_, row_block_);
+    const int64_t bytes = std::min(m, row_block_) * k * w / 8;  // a multiplication takes less time than moving a byte
     for_each(b_, m_, "work", product(b_.kernel(), s_.batch) * panels * blocks, bytes, [&](Expr work) {
       const Expr block = b_.let("block", work % blocks), panel = b_.let("panel", work / blocks % panels);
       const Expr batch = b_.let("batch", work / (blocks * panels));
       batch_ = split_index(batch, s_.batch);
-      const Expr row = b_.let("row0", block * kRowBlock), column = b_.let("column0", panel * w);
-      const Expr rows = b_.let("rows", min(M_ - row, kRowBlock));
-      chunks(batch * panels + panel, row, rows, column);
+      row0_ = b_.let("row0", block * row_block_), column0_ = b_.let("column0", panel * w);
+      rows_ = b_.let("rows", min(M_ - row0_, row_block_));
+      chunks(batch * panels + panel);
     });
   }
 
-  // The sum over k in chunks, so that a chunk of the panel stays in the cache; sums wait in c between chunks.
-  void chunks(Expr panel, Expr row, Expr rows, Expr column) {
-    const int64_t w = t_.panel(), limit = s_.packed ? 2 * kPackedChunk : kGemmChunk, size = s_.packed ? kPackedChunk : kGemmChunk;
-    int64_t k = 0;
+  // The sum over k in chunks, so that a chunk of the panel stays in the cache; between them the sums wait in a buffer.
+  void chunks(Expr panel) {
+    const int64_t w = t_.panel(), size = s_.packed ? kPackedChunk : std::max<int64_t>(kGemmChunk / s_.k_step, 1) * s_.k_step;
+    int64_t k = 0, m = 0;
     const bool known = constant(K_, &k);
-    const bool once = known ? k <= limit : s_.packed;
-    if (s_.packed && (once || s_.c.dtype != s_.accumulate))
-      return columns(bb_, panel * (K_ * w), row, rows, column, b_.i64(0), K_, true, true);
-    Buf local;
-    if (!s_.packed) local = b_.registers("panel_b", s_.accumulate, (once ? std::max<int64_t>(k, 1) : size) * w);
-    auto chunk = [&](Expr k0, Expr count, bool first, bool last) {
-      if (s_.packed) return columns(bb_, panel * (K_ * w) + k0 * w, row, rows, column, k0, count, first, last);
-      pack_panel(local, b_.i64(0), column, k0, count);
-      columns(local, b_.i64(0), row, rows, column, k0, count, first, last);
-    };
-    if (once) return chunk(b_.i64(0), K_, true, true);
-    if (!known) {
-      b_.when(
-          K_ <= size, [&] { chunk(b_.i64(0), K_, true, true); }, [&] { several(chunk, size); });
+    if (!s_.packed)
+      local_ = b_.registers("panel_b", s_.accumulate, (known ? std::min(std::max<int64_t>(k, 1), size) : size) * w + t_.lanes);
+    if (known && k <= size) return chunk(panel, b_.i64(0), K_, true);
+    sums_ = b_.registers("sums", s_.accumulate, (constant(M_, &m) ? std::min(m, row_block_) : row_block_) * w);
+    const Expr zero = broadcast(constant_int(b_.kernel(), s_.accumulate, 0), t_.lanes);
+    b_.loop("i", rows_ * t_.vectors, [&](Expr i) { sums_.store(i * t_.lanes, zero); });
+    b_.loop("chunk", ceil_div(K_, size), [&](Expr c) {
+      const Expr k0 = b_.let("k0", c * size);
+      chunk(panel, k0, b_.let("count", min(K_ - k0, size)), false);
+    });
+    b_.loop("r", rows_, [&](Expr r) { write_row(row0_ + r, sums_, r * w, t_.vectors, t_.lanes); });
+  }
+
+  void chunk(Expr panel, Expr k0, Expr count, bool once) {
+    const int64_t w = t_.panel();
+    if (!s_.packed) pack_panel(local_, b_.i64(0), column0_, k0, count);
+    const Expr at = s_.packed ? panel * (K_ * w) + k0 * w : b_.i64(0);
+    int64_t m = 0, n = 0;
+    const bool known = constant(M_, &m) && m <= row_block_;
+    int vectors = t_.vectors, lanes = t_.lanes;
+    if (constant(N_, &n) && n < w) {
+      while (lanes > 1 && lanes / 2 >= n) lanes /= 2;
+      vectors = static_cast<int>((n + lanes - 1) / lanes);
+    }
+    auto tile_rows = [&](Expr r, int rows) { tile(at, r, rows, k0, count, vectors, lanes, once); };
+    const int high = t_.rows;
+    if (!known || m >= high) b_.loop("tile", rows_ / high, [&](Expr i) { tile_rows(b_.let("row", i * high), high); });
+    const Expr done = rows_ / high * high, rest = rows_ - done;
+    if (known) {
+      if (m % high) tile_rows(done, static_cast<int>(m % high));
       return;
     }
-    several(chunk, size);
+    Expr next = done;
+    for (int rows : {4, 2, 1}) {
+      const Expr bit = b_.let("odd", rest / rows % 2);
+      b_.when(bit != 0, [&] { tile_rows(next, rows); });
+      next = next + bit * rows;
+    }
   }
 
-  template <class F>
-  void several(const F& chunk, int64_t size) {
-    chunk(b_.i64(0), b_.i64(size), true, false);
-    const Expr last = b_.let("last_chunk", (K_ - 1) / size);
-    b_.loop("chunk", last - 1, [&](Expr c) { chunk(b_.let("k0", (c + 1) * size), b_.i64(size), false, false); });
-    chunk(b_.let("k0", last * size), b_.let("rest_k", K_ - last * size), false, true);
-  }
-
-  void columns(Buf panel, Expr at, Expr row, Expr rows, Expr column, Expr k0, Expr count, bool first, bool last) {
-    const int64_t w = t_.panel();
-    auto run = [&](int vectors, int lanes, bool whole) {
-      auto tile_rows = [&](Expr r, int n) { tile(panel, at, r, n, column, k0, count, vectors, lanes, first, last, whole); };
-      int64_t m = 0;
-      const bool known = constant(M_, &m) && m <= kRowBlock;
-      if (!known || m >= kRows) b_.loop("tile", rows / kRows, [&](Expr i) { tile_rows(b_.let("row", row + i * kRows), kRows); });
-      const Expr done = rows / kRows * kRows, rest = rows - done;
-      if (known) {
-        if (m % kRows) tile_rows(row + done, static_cast<int>(m % kRows));
-        return;
-      }
-      Expr next = row + done;
-      for (int n : {4, 2, 1}) {
-        const Expr bit = b_.let("odd", rest / n % 2);
-        b_.when(bit != 0, [&] { tile_rows(next, n); });
-        next = next + bit * n;
-      }
-    };
-    const bool vectors_fit =
-        is_constant(s_.c.strides.back(), 1) && std::all_of(s_.extras.begin(), s_.extras.end(), [](const Operand& o) {
-          return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0);
-        });
-    int64_t n = 0;
-    const bool known = constant(N_, &n);
-    auto part = [&] {
-      const int64_t rest = known ? n % w : w;
-      int lanes = t_.lanes;
-      while (lanes > 1 && lanes / 2 >= rest) lanes /= 2;
-      run(static_cast<int>((rest + lanes - 1) / lanes), lanes, false);
-    };
-    if (!vectors_fit) return run(t_.vectors, t_.lanes, false);
-    if (known && n % w == 0) return run(t_.vectors, t_.lanes, true);
-    if (known && n < w) return part();
-    b_.when(
-        column + w <= N_, [&] { run(t_.vectors, t_.lanes, true); }, part);
-  }
-
-  void tile(Buf panel, Expr panel_at, Expr row, int rows, Expr column, Expr k0, Expr count, int vectors, int lanes, bool first,
-            bool last, bool whole) {
+  // Rows row0 + r .. of the panel: vectors of sums in registers over the whole chunk, then to the result or back to the buffer.
+  void tile(Expr at, Expr r, int rows, Expr k0, Expr count, int vectors, int lanes, bool once) {
     const int64_t w = t_.panel();
     std::vector<Buf> acc;
     const Expr zero = broadcast(constant_int(b_.kernel(), s_.accumulate, 0), lanes);
-    Buf line;
-    if (!whole) line = b_.registers("line", s_.accumulate, int64_t{vectors} * lanes);
-    const Expr columns = whole ? b_.i64(0) : b_.let("columns", min(N_ - column, int64_t{vectors} * lanes));
-    for (int r = 0; r < rows; ++r) {
-      if (!first && !whole) {
-        for (int v = 0; v < vectors; ++v) line.store(b_.i64(v * lanes), zero);
-        b_.loop("j", columns, [&](Expr j) { line.store(j, c_.load(at(s_.c, row + r, column + j))); });
-      }
-      for (int v = 0; v < vectors; ++v) {
-        const Expr start = first   ? zero
-                           : whole ? c_.load(at(s_.c, row + r, column + v * lanes), lanes)
-                                   : line.load(v * lanes, lanes);
-        acc.push_back(b_.variable("sum", start));
-      }
-    }
+    for (int i = 0; i < rows; ++i)
+      for (int v = 0; v < vectors; ++v)
+        acc.push_back(b_.variable("sum", once ? zero : sums_.load((r + i) * w + v * lanes, lanes)));
+    const Buf& panel = s_.packed ? bb_ : local_;
     b_.loop("p", count, [&](Expr p) {
       std::vector<Expr> column_values;
-      for (int v = 0; v < vectors; ++v) column_values.push_back(b_.let("b", panel.load(panel_at + p * w + v * lanes, lanes)));
-      for (int r = 0; r < rows; ++r) {
-        const Expr a = b_.let("a", load_a(row + r, k0 + p));
+      for (int v = 0; v < vectors; ++v) column_values.push_back(b_.let("b", panel.load(at + p * w + v * lanes, lanes)));
+      for (int i = 0; i < rows; ++i) {
+        const Expr a = b_.let("a", load_a(row0_ + r + i, k0 + p));
         for (int v = 0; v < vectors; ++v) {
-          Buf& sum = acc[static_cast<size_t>(r * vectors + v)];
+          Buf& sum = acc[static_cast<size_t>(i * vectors + v)];
           sum.set(multiply_add(broadcast(a, lanes), column_values[static_cast<size_t>(v)], sum.get()));
         }
       }
     });
-    for (int r = 0; r < rows; ++r) {
-      for (int v = 0; v < vectors; ++v) {
-        const Expr sum = acc[static_cast<size_t>(r * vectors + v)].get();
-        if (whole) c_.store(at(s_.c, row + r, column + v * lanes), last ? finish(sum, row + r, column + v * lanes) : sum);
-        else line.store(b_.i64(v * lanes), sum);
-      }
-      if (whole) continue;
-      b_.loop("j", columns, [&](Expr j) {
-        const Expr sum = line.load(j);
-        c_.store(at(s_.c, row + r, column + j), last ? finish(sum, row + r, column + j) : sum);
-      });
+    auto keep = [&](const Buf& to) {
+      for (int i = 0; i < rows; ++i)
+        for (int v = 0; v < vectors; ++v)
+          to.store((once ? b_.i64(i * w) : (r + i) * w) + v * lanes, acc[static_cast<size_t>(i * vectors + v)].get());
+    };
+    if (!once) return keep(sums_);
+    auto whole = [&] {
+      for (int i = 0; i < rows; ++i)
+        for (int v = 0; v < vectors; ++v)
+          write(row0_ + r + i, column0_ + v * lanes, acc[static_cast<size_t>(i * vectors + v)].get());
+    };
+    auto part = [&] {
+      Buf line = b_.registers("line", s_.accumulate, rows * w);
+      keep(line);
+      b_.loop("i", b_.i64(rows), [&](Expr i) { write_row(row0_ + r + i, line, i * w, vectors, lanes); });
+    };
+    if (!vectors_fit()) return part();
+    int64_t n = 0;
+    const bool known = constant(N_, &n);
+    if (known && n % (vectors * lanes) == 0) return whole();
+    if (known && n < w) return part();
+    b_.when(column0_ + w <= N_, whole, part);
+  }
+
+  // Sums of a row of the panel as they lie in a buffer.
+  void write_row(Expr row, const Buf& from, Expr at, int vectors, int lanes) {
+    const int64_t w = int64_t{vectors} * lanes;
+    const bool wide = vectors_fit() && lanes > 1;
+    if (wide && is_constant(N_ % w, 0)) {
+      for (int v = 0; v < vectors; ++v) write(row, column0_ + v * lanes, from.load(at + v * lanes, lanes));
+      return;
     }
+    const Expr columns = b_.let("columns", min(N_ - column0_, w)), done = wide ? columns / lanes : b_.i64(0);
+    if (wide) b_.loop("v", done, [&](Expr v) { write(row, column0_ + v * lanes, from.load(at + v * lanes, lanes)); });
+    b_.loop("j", columns - done * lanes, [&](Expr j) {
+      const Expr i = done * lanes + j;
+      write(row, column0_ + i, from.load(at + i));
+    });
+  }
+
+  void write(Expr row, Expr column, Expr sum) { c_.store(at(s_.c, row, column), finish(sum, row, column)); }
+
+  bool vectors_fit() const {
+    return is_constant(s_.c.strides.back(), 1) && std::all_of(s_.extras.begin(), s_.extras.end(), [](const Operand& o) {
+             return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0);
+           });
   }
 
   // One vector of neighbouring results (or one result, its sum by vectors along k) at a time.
   void simple() {
-    const bool along_n =
-        is_constant(s_.b.strides.back(), 1) && is_constant(s_.c.strides.back(), 1) && !m_.lanes &&
-        std::all_of(s_.extras.begin(), s_.extras.end(),
-                    [](const Operand& o) { return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0); }) &&
-        (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0));
+    const bool along_n = is_constant(s_.b.strides.back(), 1) && vectors_fit() && !m_.lanes &&
+                         (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0));
     const bool along_k = !along_n && !m_.lanes && is_constant(s_.a.strides.back(), 1) && is_constant(stride(s_.b, 2), 1);
     int64_t n = 0, k = 64;
     int lanes = t_.lanes;
@@ -306,9 +306,11 @@ class Gemm {
   const Mapping& m_;
   Shape t_;
   Expr M_, N_, K_;
-  Buf a_, bb_, c_, a_zero_, b_zero_;
+  Buf a_, bb_, c_, a_zero_, b_zero_, local_, sums_;
   std::vector<Buf> extras_;
   std::vector<Expr> batch_;
+  Expr row0_, rows_, column0_;  // of the piece of work
+  int64_t row_block_ = kRowBlock;
 };
 
 }  // namespace

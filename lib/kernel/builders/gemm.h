@@ -12,20 +12,32 @@
 
 namespace rlxc::kernel {
 
+// Rows k0 .. k0 + count of b, `width` columns from `column` on, as they are wanted: element (p, j) at to[p * width + j]. Columns
+// beyond n may hold anything finite. Stores of up to `lanes` elements may reach beyond the end of a row, in order of rows.
+struct Panel {
+  Builder* builder;
+  Buf from, to;
+  std::vector<Expr> batch;
+  Expr column, k0, count;
+  int64_t width;
+  int lanes;
+};
+
 // Strides of operands run over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero [n].
 struct GemmSpec {
   Dims batch;
   Index m = 1, n = 1, k = 1;
   Operand a, b, c;
   DType accumulate = DType::F32;
-  bool packed = false;                    // b is the result of build_pack (only its name, dtype and extent are used)
-  std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
-  std::vector<Operand> extras;            // operands of the epilogue
+  std::function<void(const Panel&)> fill;  // where b is no matrix in memory: its strides are not used then
+  int64_t k_step = 1;                      // fill is called for multiples of so many rows
+  bool packed = false;                     // b is the result of build_pack (only its name, dtype and extent are used)
+  std::optional<Operand> a_zero, b_zero;   // subtracted from the elements of a and b; b_zero not with `packed`
+  std::vector<Operand> extras;             // operands of the epilogue
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
 };
 
-// Adds arguments a, b, [a_zero], [b_zero], extras, c and the body. Where b is not packed, c must have the dtype of the sums
-// or k be a constant of at most kGemmChunk.
+// Adds arguments a, b, [a_zero], [b_zero], extras, c and the body.
 inline constexpr int64_t kGemmChunk = 256;
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
