@@ -61,11 +61,13 @@ void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
   const Expr width = s.out_size.back().in(k), columns = product(k, s.out_size);
   const Expr first = b.let("first_row", p.column / width), end = b.let("end", min(p.column + p.width, columns));
   const Expr runs = b.let("runs", (end - 1) / width - first + 1);
-  Buf from = b.registers("run_from", DType::I64, p.width), to = b.registers("run_to", DType::I64, p.width);
+  Buf from = b.registers("run_from", DType::I64, p.width), to = b.registers("run_to", DType::I64, p.width),
+      length = b.registers("run_length", DType::I64, p.width);
   b.loop("run", runs, [&](Expr i) {
     const Expr row = first + i, begin = b.let("begin", max(row * width, p.column));
     from.store(i, image.row(row) + begin - row * width);
     to.store(i, begin - p.column);
+    length.store(i, min(row * width + width, end) - begin);
   });
   const Expr zero = broadcast(constant_int(k, p.to.type().dtype, 0), p.lanes);
   b.when(end < p.column + p.width,
@@ -80,12 +82,11 @@ void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
       }
       const Expr source = b.let("source", channel + offset), row = b.let("row", (c * taps + tap) * p.width);
       b.loop("run", runs, [&](Expr i) {
-        const Expr at = b.let("at", to.load(i)), next = select(i + 1 < runs, to.load(min(i + 1, runs - 1)), end - p.column);
-        const Expr start = b.let("start", source + from.load(i));
-        b.loop("v", ceil_div(next - at, int64_t{p.lanes}), [&](Expr v) {
-          const Expr j = v * p.lanes;
-          p.to.store(row + at + j, cast_to(p.from.load(start + j, p.lanes), p.to.type().dtype));
-        });
+        const Expr start = b.let("start", source + from.load(i)), at = b.let("at", row + to.load(i));
+        for (int64_t j = 0; j < p.width; j += p.lanes) {
+          auto copy = [&] { p.to.store(at + j, cast_to(p.from.load(start + j, p.lanes), p.to.type().dtype)); };
+          j == 0 ? copy() : b.when(length.load(i) > j, copy);
+        }
       });
     };
     axis(0, b.i64(0), b.i64(0));

@@ -164,13 +164,22 @@ class Gemm {
     const int64_t w = t_.panel();
     if (!s_.packed) pack_panel(local_, b_.i64(0), column0_, k0, count);
     const Expr at = s_.packed ? panel * (K_ * w) + k0 * w : b_.i64(0);
-    int64_t m = 0, n = 0;
+    int64_t n = 0;
+    if (!constant(N_, &n) || n % w == 0) return tiles(at, k0, count, t_.vectors, t_.lanes, once);
+    auto last = [&] {
+      int lanes = t_.lanes;
+      while (lanes > 1 && lanes / 2 >= n % w) lanes /= 2;
+      tiles(at, k0, count, static_cast<int>((n % w + lanes - 1) / lanes), lanes, once);
+    };
+    if (n < w) return last();
+    b_.when(
+        column0_ + w <= N_, [&] { tiles(at, k0, count, t_.vectors, t_.lanes, once); }, last);
+  }
+
+  // All rows of the piece of work, a tile at a time; what is left over in one tile where their number is known.
+  void tiles(Expr at, Expr k0, Expr count, int vectors, int lanes, bool once) {
+    int64_t m = 0;
     const bool known = constant(M_, &m) && m <= row_block_;
-    int vectors = t_.vectors, lanes = t_.lanes;
-    if (constant(N_, &n) && n < w) {
-      while (lanes > 1 && lanes / 2 >= n) lanes /= 2;
-      vectors = static_cast<int>((n + lanes - 1) / lanes);
-    }
     auto tile_rows = [&](Expr r, int rows) { tile(at, r, rows, k0, count, vectors, lanes, once); };
     const int high = t_.rows;
     if (!known || m >= high) b_.loop("tile", rows_ / high, [&](Expr i) { tile_rows(b_.let("row", i * high), high); });
@@ -225,10 +234,8 @@ class Gemm {
     };
     if (!vectors_fit()) return part();
     int64_t n = 0;
-    const bool known = constant(N_, &n);
-    if (known && n % (vectors * lanes) == 0) return whole();
-    if (known && n < w) return part();
-    b_.when(column0_ + w <= N_, whole, part);
+    if (!constant(N_, &n)) return b_.when(column0_ + w <= N_, whole, part);
+    vectors * lanes == w || n % w == vectors * lanes ? whole() : part();
   }
 
   // Sums of a row of the panel as they lie in a buffer.
