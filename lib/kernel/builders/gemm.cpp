@@ -264,9 +264,10 @@ class Gemm {
 
   // One vector of neighbouring results (or one result, its sum by vectors along k) at a time.
   void simple() {
-    const bool along_n = is_constant(s_.b.strides.back(), 1) && vectors_fit() && !m_.lanes &&
+    const bool k_fits = !m_.lanes && is_constant(s_.a.strides.back(), 1) && is_constant(stride(s_.b, 2), 1);
+    const bool along_n = is_constant(s_.b.strides.back(), 1) && vectors_fit() && !m_.lanes && !(k_fits && is_constant(N_, 1)) &&
                          (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0));
-    const bool along_k = !along_n && !m_.lanes && is_constant(s_.a.strides.back(), 1) && is_constant(stride(s_.b, 2), 1);
+    const bool along_k = !along_n && k_fits;
     int64_t n = 0, k = 64;
     int lanes = t_.lanes;
     const bool known = constant(along_n ? N_ : K_, &n);
@@ -281,16 +282,28 @@ class Gemm {
       c_.store(at(s_.c, row, column), finish(sum.get(), row, column));
     };
     auto dot = [&](Expr row, Expr column) {
-      Buf sum = b_.variable("sum", zero), rest = b_.variable("rest", lane_of(zero));
-      b_.loop("p", K_ / lanes, [&](Expr p) {
-        const Expr a = load_a(row, p * lanes, lanes), v = finish_b(bb_.load(at(s_.b, p * lanes, column), lanes), column);
-        sum.set(multiply_add(a, v, sum.get()));
+      // Several sums hide the latency of an addition.
+      const int sums = known && n < 4 * lanes ? 1 : 4;
+      const int64_t step = int64_t{sums} * lanes;
+      std::vector<Buf> sum;
+      for (int i = 0; i < sums; ++i) sum.push_back(b_.variable("sum", zero));
+      auto add = [&](Buf& to, Expr p) {
+        const Expr a = load_a(row, p, lanes), v = finish_b(bb_.load(at(s_.b, p, column), lanes), column);
+        to.set(multiply_add(a, v, to.get()));
+      };
+      const Expr done = K_ / step * step, vectors = K_ / lanes * lanes;
+      b_.loop("p", K_ / step, [&](Expr p) {
+        for (int i = 0; i < sums; ++i) add(sum[static_cast<size_t>(i)], p * step + i * lanes);
       });
-      b_.loop("p", K_ % lanes, [&](Expr p) {
-        const Expr q = K_ / lanes * lanes + p;
+      if (sums > 1) b_.loop("p", (vectors - done) / lanes, [&](Expr p) { add(sum[0], done + p * lanes); });
+      Expr all = sum[0].get();
+      for (int i = 1; i < sums; ++i) all = all + sum[static_cast<size_t>(i)].get();
+      Buf rest = b_.variable("rest", reduce_add(all));
+      b_.loop("p", K_ - vectors, [&](Expr p) {
+        const Expr q = vectors + p;
         rest.set(multiply_add(load_a(row, q), load_b(q, column), rest.get()));
       });
-      c_.store(at(s_.c, row, column), finish(reduce_add(sum.get()) + rest.get(), row, column));
+      c_.store(at(s_.c, row, column), finish(rest.get(), row, column));
     };
     const Expr groups = along_n ? ceil_div(N_, lanes) : N_;
     for_each(b_, m_, "work", product(b_.kernel(), s_.batch) * M_ * groups, k * lanes, [&](Expr work) {
