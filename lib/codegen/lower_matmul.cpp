@@ -78,14 +78,14 @@ Operand zero_point(const Node& node, Scope& s, size_t i, size_t batch) {
 
 bool emit(const Node& node, const Product& p) {
   const bool has_a_zero = p.zero_points && node.has(2), has_b_zero = p.zero_points && node.has(3);
-  bool pack = node.constant(1) && (!has_b_zero || node.constant(3));  // ahead, when weights are loaded
+  bool pack = !node.mapping().lanes && node.constant(1) && (!has_b_zero || node.constant(3));  // ahead, when weights are loaded
   if (pack) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
     int64_t n = 0, k = 0;
     // Also a single row reads packed weights in order.
     const bool large = kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
-    pack = kernel::gemm_is_tiled(g, node.mapping()) || (large && !node.mapping().lanes);
+    pack = kernel::gemm_is_tiled(g) || large;
   }
   uint32_t packed = 0;
   if (pack) {

@@ -122,6 +122,12 @@ void conv_product(Builder& b, const WindowSpec& s, int64_t group_channels, const
   g.b = spread_operand(k, s);
   g.b.strides = {s.in_channels.in(k)*image.plane(), group_channels * image.plane(), image.plane(), 1};
   if (taps > 1) {
+    g.b_at = [&](const std::vector<Expr>& batch, Expr at, Expr column) {
+      Expr tap = at % taps, offset = (batch[0] * s.in_channels.in(k) + batch[1] * group_channels + at / taps) * image.plane();
+      for (size_t d = s.kernel.size(); d-- > 0; tap = tap / s.kernel[d]) offset = offset + image.tap(d, tap % s.kernel[d]);
+      const Expr width = s.out_size.back().in(k);
+      return offset + image.row(column / width) + column % width;
+    };
     g.fill = [&](const Panel& p) { fill_windows(s, group_channels, p); };
     g.k_step = taps;
   }
