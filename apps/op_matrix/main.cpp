@@ -175,7 +175,7 @@ int run(const std::vector<std::string>& engines, const std::vector<std::string>&
   int failed = 0;
   for (const auto& [engine, c] : totals) failed += c.failed;
   std::cout
-      << "\n\nSamples that agree with the reference evaluator; !N disagree, (N) are refused by the target with a message.\n";
+      << "Samples that agree with the reference evaluator; !N disagree, (N) are refused by the target with a message.\n";
   return failed ? 1 : 0;
 }
 
