@@ -16,6 +16,11 @@ bool is_read(const codegen::Package& p, const codegen::Port& input) {
 
 }  // namespace
 
+void add_sizes(const DimTable& dims, const Type& t, std::span<const int64_t> actual, DimBindings* bindings) {
+  for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k)
+    if (!t.dims[k].is_static() && dims.has_symbol(dims.text(t.dims[k]))) bindings->try_emplace(dims.text(t.dims[k]), actual[k]);
+}
+
 std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,
                               Diagnostics& diagnostics) {
   const Module& m = *package.lir->module;
@@ -33,9 +38,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
       diagnostics.error(Code::BadType, "expected " + text(t, m.dims), "input \"" + package.inputs[i].name + "\"");
       return std::nullopt;
     }
-    for (size_t k = 0; k < t.dims.size(); ++k)
-      if (!t.dims[k].is_static() && m.dims.has_symbol(m.dims.text(t.dims[k])))
-        bindings.try_emplace(m.dims.text(t.dims[k]), d.dims[k]);
+    add_sizes(m.dims, t, d.dims, &bindings);
   }
   Call call;
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -17,6 +17,9 @@ struct Call {
   std::vector<std::vector<std::byte>> expanded;  // inputs given as one repeated element
 };
 
+// The symbols that are sizes of an input, from its actual sizes; those that are bound already stay.
+void add_sizes(const DimTable&, const Type&, std::span<const int64_t> actual, DimBindings*);
+
 // Inputs in the order of the graph. Errors: Code::BadShape, BadType where they do not fit, UnboundDim. The inputs must outlive
 // it.
 std::optional<Call> bind_call(const codegen::Package&, std::span<const eval::HostValue> inputs, Diagnostics&);

@@ -6,8 +6,11 @@
 #include "driver/compile.h"
 #include "driver/data_set.h"
 #include "driver/emulate_package.h"
+#include "driver/graph_package.h"
+#include "driver/package_call.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
+#include "ir/bind_dims.h"
 
 namespace rlxc {
 namespace {
@@ -55,6 +58,13 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   if (!model) return d.exit();
   const auto sets = read_data_sets(*model->module, run.data, d);
   if (!sets) return d.exit();
+  if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !sets->empty()) {
+    const Graph& g = model->module->main();
+    DimBindings sizes;
+    for (size_t i = 0; i < std::min(g.inputs().size(), sets->front().inputs.size()); ++i)
+      add_sizes(model->module->dims, g.type(g.result(g.inputs()[i])), sets->front().inputs[i].tensor.dims, &sizes);
+    bind_dims(*model->module, sizes);
+  }
   std::vector<std::string> labels;
   for (size_t i = 0; i < model->module->main().outputs().size(); ++i) labels.push_back(output_label(*model->module, i));
 
