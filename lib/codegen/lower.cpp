@@ -1,5 +1,6 @@
 #include "codegen/lower.h"
 
+#include <algorithm>
 #include <array>
 
 #include "analysis/narrow.h"
@@ -43,6 +44,10 @@ constexpr Row kTable[] = {
     {OpKind::Range, lower_range},
     {OpKind::OneHot, lower_one_hot},
     {OpKind::DimValue, lower_dim_value},
+    {OpKind::Iota, lower_iota},
+    {OpKind::NonZero, lower_non_zero},
+    {OpKind::Unique, lower_unique},
+    {OpKind::NonMaxSuppression, lower_non_max_suppression},
     {OpKind::Resize, lower_resize},
     {OpKind::Reduce, lower_reduce},
     {OpKind::ArgReduce, lower_arg_reduce},
@@ -87,6 +92,9 @@ LowerFn find(OpKind op) {
   return functions[static_cast<size_t>(op)];
 }
 
+// Sizes of their results are known when they have run.
+constexpr OpKind kGiveExtents[] = {OpKind::Iota, OpKind::NonZero, OpKind::Unique, OpKind::NonMaxSuppression};
+
 bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* why) {
   const Type& t = g.type(v);
   const bool by_codes = op == OpKind::Cast || op == OpKind::BitCast;  // of types that kernels do not hold
@@ -103,6 +111,10 @@ bool has_lowering(OpKind op) { return find(op) != nullptr; }
 bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* why) {
   if (!find(g.op(n))) {
     *why = "no kernel for " + std::string(kind_name(g.op(n)));
+    return false;
+  }
+  if (!row.run_time_extents && std::ranges::find(kGiveExtents, g.op(n)) != std::end(kGiveExtents)) {
+    *why = "the size of its result is known only when it has run";
     return false;
   }
   for (ValueId v : g.operands(n))

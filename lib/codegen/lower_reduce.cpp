@@ -17,6 +17,7 @@ struct Rule {
   ExprOp combine;
   Expr (*prepare)(Expr);
   Expr (*finish)(Expr, Expr);
+  bool real = false;  // finish is of a real number
 };
 Expr square(Expr x) { return x * x; }
 Expr magnitude(Expr x) { return abs(x); }
@@ -27,7 +28,7 @@ constexpr Rule kRules[] = {
     {ReduceOp::Sum, ExprOp::Add, nullptr, nullptr},     {ReduceOp::Mean, ExprOp::Add, nullptr, mean},
     {ReduceOp::Max, ExprOp::Max, nullptr, nullptr},     {ReduceOp::Min, ExprOp::Min, nullptr, nullptr},
     {ReduceOp::Prod, ExprOp::Mul, nullptr, nullptr},    {ReduceOp::L1, ExprOp::Add, magnitude, nullptr},
-    {ReduceOp::L2, ExprOp::Add, square, root},          {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm},
+    {ReduceOp::L2, ExprOp::Add, square, root, true},    {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm, true},
     {ReduceOp::SumSquare, ExprOp::Add, square, nullptr}};
 
 kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) {
@@ -35,7 +36,9 @@ kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) 
   spec.shape = s.shape(node.dims(0));
   spec.reduced.assign(spec.shape.size(), false);
   for (int64_t axis : node.attrs<ReduceAttrs>().axes) spec.reduced[static_cast<size_t>(axis)] = true;
-  spec.input = in, spec.output = out, spec.accumulate = kernel::compute_dtype(in);
+  spec.input = in, spec.output = out;
+  // Counts and sums of narrow integers need more bits than they have, and bools are not ordered.
+  spec.accumulate = !is_float(in) && rlxc::bits(in) < 32 ? DType::I32 : kernel::compute_dtype(in);
   return spec;
 }
 
@@ -90,7 +93,9 @@ bool lower_reduce(const Node& node) {
     kernel::ReduceSpec spec = reduce_spec(node, s, node.dtype(0), node.result_dtype());
     spec.combine = r.combine;
     if (r.prepare) spec.prepare = r.prepare;
-    if (r.finish) spec.finish = r.finish;
+    if (r.finish && r.real && !is_float(spec.accumulate))
+      spec.finish = [f = r.finish, t = node.wide()](Expr x, Expr n) { return cast_to(f(cast_to(x, t), n), x.dtype()); };
+    else if (r.finish) spec.finish = r.finish;
     s.in(0), s.out();
     kernel::build_reduce(s.builder(), spec, node.mapping());
     return s.finish(), true;

@@ -41,6 +41,12 @@ bool lower_trilu(const Node&);
 bool lower_range(const Node&);
 bool lower_one_hot(const Node&);
 bool lower_dim_value(const Node&);
+
+bool lower_iota(const Node&);
+bool lower_non_zero(const Node&);
+bool lower_unique(const Node&);
+bool lower_non_max_suppression(const Node&);
+
 bool lower_resize(const Node&);
 
 bool lower_reduce(const Node&);

@@ -73,6 +73,11 @@ Operand Scope::scratch(uint32_t i) {
   return {"s" + std::to_string(i), s.dtype, {}, size(s.elements), 0};
 }
 
+Operand Scope::extent() {
+  bind({Binding::Kind::Extent, 0});
+  return {"extent", DType::I64, {}, 1, 0};
+}
+
 Buf Scope::in_buf(size_t i) {
   const Operand o = in(i);
   return builder_->input(o.name, o.dtype, o.extent);

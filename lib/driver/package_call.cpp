@@ -79,7 +79,8 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     TensorData d;
     d.dtype = t.dtype;
     for (Dim dim : t.dims) d.dims.push_back(m.dims.evaluate(dim, bindings).value_or(0));
-    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(d.size_bytes()) + 64);
+    const Dim room = package.lir->plans[port.graph.raw].slot[port.value.raw].size;
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(m.dims.evaluate(room, bindings).value_or(0)) + 64);
     d.bytes = std::span<const std::byte>(bytes->data(), bytes->size() - 64);
     call.out.push_back(bytes->data());
     d.owner = std::move(bytes);

@@ -8,7 +8,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
     parts.push_back({name, std::move(passes), repeat});
   };
   // HIR blocks become tensor operations.
-  add("lower", {"lower_hir", "lower_sequence_loops"});
+  add("lower", {"lower_hir", "lower_sequence_loops", "lower_scan_axes"});
   // One spelling per meaning: no dead nodes, no constant subexpressions, no identities, no duplicates.
   add("clean",
       {"dead_code_elimination", "sccp", "constant_folding", "lower_sequences", "algebraic_simplify",

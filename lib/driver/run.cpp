@@ -7,6 +7,8 @@
 #include "driver/data_set.h"
 #include "driver/emulate_package.h"
 #include "driver/graph_package.h"
+#include "driver/interpret_package.h"
+#include "driver/observed_bounds.h"
 #include "driver/package_call.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
@@ -79,8 +81,17 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   } else {
     compiled = compile(std::move(*model), run.target, o, {}, d);
     if (!compiled) return d.exit();
-    if (run.engine == Engine::Kernels) {
-      kernels = run.target == "cpu" ? make_kernel_runner(compiled->lir, d) : make_emulated_runner(compiled->lir, run.target, d);
+    if (run.engine != Engine::Reference) {
+      if (DimBindings bounds = observed_bounds(compiled->lir, *sets, d); !bounds.empty()) {
+        bounds.insert(o.bounds.begin(), o.bounds.end());
+        with_data.bounds = std::move(bounds);
+        auto lir = plan_for(run.target, std::move(compiled->lir.module), with_data, d);
+        if (!lir) return d.exit();
+        compiled->lir = std::move(*lir);
+      }
+      kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(compiled->lir, run.target, d)
+                : run.target == "cpu"             ? make_kernel_runner(compiled->lir, d)
+                                                  : make_emulated_runner(compiled->lir, run.target, d);
       if (!kernels) return d.exit();
       execute = [&](const std::vector<eval::HostValue>& inputs) { return kernels->run(inputs, d); };
     } else {
