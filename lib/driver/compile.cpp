@@ -126,6 +126,11 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   return d.ok();
 }
 
+std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const Options& o, Diagnostics& d) {
+  const uint64_t alignment = o.alignment ? o.alignment : arena_alignment(target);
+  return plan_lir(std::move(m), {alignment, o.in_place, o.verify, o.bounds}, d);
+}
+
 std::optional<Compiled> compile(LoadedModel model, const std::string& target, const Options& o, const StageSink& sink,
                                 Diagnostics& d) {
   const TargetTraits* traits = find_target(target);
@@ -148,7 +153,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
-  auto lir = plan_lir(std::move(model.module), {o.alignment ? o.alignment : arena_alignment(target), o.in_place, o.verify}, d);
+  auto lir = plan_for(target, std::move(model.module), o, d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
   out.lir.fingerprint = report::fingerprint(out.lir);

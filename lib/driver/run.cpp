@@ -6,8 +6,13 @@
 #include "driver/compile.h"
 #include "driver/data_set.h"
 #include "driver/emulate_package.h"
+#include "driver/graph_package.h"
+#include "driver/interpret_package.h"
+#include "driver/observed_bounds.h"
+#include "driver/package_call.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
+#include "ir/bind_dims.h"
 
 namespace rlxc {
 namespace {
@@ -17,10 +22,23 @@ std::string output_label(const Module& m, size_t i) {
   return s.valid() ? std::string(m.text(s)) : "output " + std::to_string(i);
 }
 
+// The least relative tolerance that makes sense: one unit in the last place.
+double resolution(DType t) {
+  switch (t) {
+    case DType::F16: return 0x1p-10;
+    case DType::BF16: return 0x1p-7;
+    case DType::F8E4M3FN:
+    case DType::F8E4M3FNUZ: return 0x1p-3;
+    case DType::F8E5M2:
+    case DType::F8E5M2FNUZ: return 0x1p-2;
+    default: return 0;
+  }
+}
+
 // One line an output; false if it is out of tolerance.
 bool compare_output(std::ostream& out, const std::string& label, const eval::HostValue& actual, const eval::HostValue& expected,
                     const RunRequest& run) {
-  const eval::Comparison c = eval::compare(actual, expected, run.rtol, run.atol);
+  const eval::Comparison c = eval::compare(actual, expected, std::max(run.rtol, resolution(expected.tensor.dtype)), run.atol);
   const bool judged_by_cosine = run.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
   const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
   const bool pass = judged_by_cosine ? comparable && c.cosine >= run.min_cosine : c.pass;
@@ -42,6 +60,13 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   if (!model) return d.exit();
   const auto sets = read_data_sets(*model->module, run.data, d);
   if (!sets) return d.exit();
+  if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !sets->empty()) {
+    const Graph& g = model->module->main();
+    DimBindings sizes;
+    for (size_t i = 0; i < std::min(g.inputs().size(), sets->front().inputs.size()); ++i)
+      add_sizes(model->module->dims, g.type(g.result(g.inputs()[i])), sets->front().inputs[i].tensor.dims, &sizes);
+    bind_dims(*model->module, sizes);
+  }
   std::vector<std::string> labels;
   for (size_t i = 0; i < model->module->main().outputs().size(); ++i) labels.push_back(output_label(*model->module, i));
 
@@ -56,8 +81,17 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   } else {
     compiled = compile(std::move(*model), run.target, o, {}, d);
     if (!compiled) return d.exit();
-    if (run.engine == Engine::Kernels) {
-      kernels = run.target == "cpu" ? make_kernel_runner(compiled->lir, d) : make_emulated_runner(compiled->lir, run.target, d);
+    if (run.engine != Engine::Reference) {
+      if (DimBindings bounds = observed_bounds(compiled->lir, *sets, d); !bounds.empty()) {
+        bounds.insert(o.bounds.begin(), o.bounds.end());
+        with_data.bounds = std::move(bounds);
+        auto lir = plan_for(run.target, std::move(compiled->lir.module), with_data, d);
+        if (!lir) return d.exit();
+        compiled->lir = std::move(*lir);
+      }
+      kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(compiled->lir, run.target, d)
+                : run.target == "cpu"             ? make_kernel_runner(compiled->lir, d)
+                                                  : make_emulated_runner(compiled->lir, run.target, d);
       if (!kernels) return d.exit();
       execute = [&](const std::vector<eval::HostValue>& inputs) { return kernels->run(inputs, d); };
     } else {
