@@ -126,6 +126,40 @@ TEST_CASE("DeformConv reads its taps at moved positions") {
   check_close(m.run()[0], y);
 }
 
+TEST_CASE("RoiAlign with as many samples as regions are large") {
+  const int64_t h = 8, w = 9, oh = 2, ow = 3;
+  const auto x = some(static_cast<size_t>(2 * h * w), 12);
+  const std::vector<double> rois{1, 0.5, 8, 6.5, 0, 0, 2.5, 1.25, 3, 4, 3.5, 7.75};
+  OnnxModel m(16);
+  m.input("x", DType::F32, {1, 2, h, w}, x);
+  m.input("rois", DType::F32, {3, 4}, rois);
+  m.input("batch", DType::I64, {3}, {0, 0, 0});
+  m.add(node("RoiAlign", {"x", "rois", "batch"}, {"y"}, {attribute("output_height", oh), attribute("output_width", ow)}));
+  m.output("y");
+  std::vector<double> y;
+  for (size_t r = 0; r < 3; ++r)
+    for (int64_t c = 0; c < 2; ++c)
+      for (int64_t i = 0; i < oh; ++i)
+        for (int64_t j = 0; j < ow; ++j) {
+          const double left = rois[4 * r] - 0.5, top = rois[4 * r + 1] - 0.5,
+                       bin_w = (rois[4 * r + 2] - 0.5 - left) / static_cast<double>(ow),
+                       bin_h = (rois[4 * r + 3] - 0.5 - top) / static_cast<double>(oh), across = std::ceil(bin_w),
+                       down = std::ceil(bin_h);
+          double sum = 0;
+          for (double a = 0; a < down; ++a)
+            for (double b = 0; b < across; ++b) {
+              const double at_y = top + (static_cast<double>(i) + (a + 0.5) / down) * bin_h,
+                           at_x = left + (static_cast<double>(j) + (b + 0.5) / across) * bin_w;
+              const double y0 = std::clamp(at_y, 0.0, static_cast<double>(h - 1)),
+                           x0 = std::clamp(at_x, 0.0, static_cast<double>(w - 1));
+              if (at_y >= -1 && at_y <= static_cast<double>(h) && at_x >= -1 && at_x <= static_cast<double>(w))
+                sum += bilinear(x.data() + c * h * w, h, w, y0, x0);
+            }
+          y.push_back(sum / (across * down));
+        }
+  check_close(m.run()[0], y);
+}
+
 TEST_CASE("MaxRoiPool takes the largest of each cell") {
   const int64_t h = 8, w = 9, ph = 3, pw = 2;
   const auto x = some(static_cast<size_t>(2 * 2 * h * w), 9);
