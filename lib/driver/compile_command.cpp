@@ -161,17 +161,4 @@ ExitCode calibrate_command(const Options& o, const CalibrateRequest& request, Te
   return print_diagnostics(d, t);
 }
 
-ExitCode check_command(const Options& o, Terminal t) {
-  Diagnostics d(o.input);
-  std::vector<std::string> targets = o.targets;
-  if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
-  for (const std::string& target : targets) {
-    auto model = load_model(o, d);
-    if (!model) return print_diagnostics(d, t);
-    if (!compile(std::move(*model), target, o, {}, d)) return print_diagnostics(d, t);
-    std::cout << target << ": ok\n";
-  }
-  return print_diagnostics(d, t);
-}
-
 }  // namespace rlxc
