@@ -1,5 +1,7 @@
 // Operations that tell the size of their result when they have run: first kernels that find it, then kernels that write what has
 // that size. In between the host reads it.
+#include <limits>
+
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 
@@ -46,6 +48,46 @@ bool lower_iota(const Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   kernel::build_generate(s.builder(), shape, s.outputs(), 8, node.mapping(), [](const Exprs& at) -> Exprs { return {at[0]}; });
+  return s.finish(), true;
+}
+
+// The sizes; where they do not fit the elements, ones that no bound allows.
+bool lower_reshape_to(const Node& node) {
+  const auto from = node.dims(0);
+  const size_t rank = node.result_dims().size();
+  const Dim total = node.table().product(from);
+  {
+    Scope s(node, "size");
+    auto& b = s.builder();
+    const Expr n = s.size(total).in(s.kernel());
+    Exprs own;
+    for (Dim d : from) own.push_back(s.size(d).in(s.kernel()));
+    Buf sizes = s.in_buf(1);
+    std::vector<Buf> extents;
+    for (uint32_t i = 0; i < rank; ++i) extents.push_back(writable(s, s.extent(i)));
+    kernel::for_each(b, node.mapping(), "once", 1, 8, [&](Expr) {
+      Exprs to;
+      Expr rest = b.i64(1), open = b.i64(0), fits = kernel::constant_int(s.kernel(), DType::Bool, 1);
+      for (size_t i = 0; i < rank; ++i) {
+        const Expr given = cast_to(sizes[static_cast<int64_t>(i)], DType::I64);
+        const bool keeps = !node.attrs<ReshapeToAttrs>().allow_zero && i < own.size();
+        to.push_back(b.let("size", keeps ? select(given == 0, own[i], given) : given));
+        const Expr is_open = to[i] == -1;
+        rest = b.let("rest", rest * select(is_open, b.i64(1), to[i]));
+        open = b.let("open", open + cast_to(is_open, DType::I64));
+        fits = fits && to[i] >= -1;
+      }
+      const Expr left = b.let("left", select(rest > 0, n / max(rest, 1), 0));
+      fits = b.let("fits", fits && open <= 1 && rest * select(open > 0, left, b.i64(1)) == n);
+      for (size_t i = 0; i < rank; ++i)
+        extents[i].store(0, select(fits, select(to[i] == -1, left, to[i]), std::numeric_limits<int64_t>::max()));
+    });
+    s.finish();
+  }
+  Scope s(node);
+  Buf x = s.in_buf(0);
+  kernel::build_generate(s.builder(), {s.size(total)}, s.outputs(), 8, node.mapping(),
+                         [&](const Exprs& at) -> Exprs { return {x[at[0]]}; });
   return s.finish(), true;
 }
 

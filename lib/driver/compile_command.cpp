@@ -6,6 +6,7 @@
 
 #include "driver/artefacts.h"
 #include "driver/commands.h"
+#include "driver/kernel_folder.h"
 #include "driver/log.h"
 #include "driver/target_traits.h"
 #include "ir/text.h"
@@ -165,11 +166,15 @@ ExitCode check_command(const Options& o, Terminal t) {
   Diagnostics d(o.input);
   std::vector<std::string> targets = o.targets;
   if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
+  const MakeFile nothing_is_written = [](const std::string&, const std::function<void(OutputFile&)>&) {};
   for (const std::string& target : targets) {
-    auto model = load_model(o, d);
-    if (!model) return print_diagnostics(d, t);
-    if (!compile(std::move(*model), target, o, {}, d)) return print_diagnostics(d, t);
-    std::cout << target << ": ok\n";
+    Diagnostics found(o.input);
+    auto model = load_model(o, found);
+    const auto compiled = model ? compile(std::move(*model), target, o, {}, found) : std::nullopt;
+    if (compiled) write_kernel_folder(compiled->lir, target, nothing_is_written, found);
+    if (model) std::cout << target << (found.ok() ? ": ok\n" : ": not supported\n");
+    for (const Diagnostic& said : found.items()) d.add(said);
+    if (!model) break;
   }
   return print_diagnostics(d, t);
 }
