@@ -258,7 +258,7 @@ class Launcher {
     line("  for (; i < trips && go; ++i) {");
     for (size_t k = 0; k < carries; ++k)
       line("    " + at("bo", k + 1) + " = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
-    if (!stacks.empty()) line("    if (i >= " + rows(s, carries) + ") return RLXC_DYNAMIC_SIZE;");
+    for (size_t k = carries; k < results; ++k) line("    if (i >= " + rows(s, k) + ") return RLXC_DYNAMIC_SIZE;");
     before_body(stacks);
     line("    const int failed = " + call_body(body.id(), s) + ";");
     line("    if (failed) return failed;");
@@ -269,19 +269,20 @@ class Launcher {
     for (const Carried& c : carried)
       line("    " + at("x", c.extent) + " = next_" + std::to_string(c.extent) + ";"), check_extent(c.extent);
     line("  }");
-    for (const auto& [axis, e] :
-         stacks.empty() ? std::vector<std::pair<size_t, size_t>>() : own_extents(s, g.dims(g.result(s.node, carries)).first(1)))
-      line("  " + at("x", e) + " = i;");
-    if (!stacks.empty()) line("  if (i != " + n_(g.dims(g.result(s.node, carries))[0]) + ") return RLXC_DYNAMIC_SIZE;");
+    for (size_t k = carries; k < results; ++k) {
+      const Dim length = g.dims(g.result(s.node, k))[0];
+      const auto own = own_extents(s, std::span(&length, 1));
+      line(own.empty() ? "  if (i != " + n_(length) + ") return RLXC_DYNAMIC_SIZE;" : "  " + at("x", own[0].second) + " = i;");
+    }
     for (size_t k = 0; k < carries; ++k)
       line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k + 2) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
            ");");
     line("}");
   }
 
-  // The iterations that the stacked results of a loop have room for.
-  std::string rows(const Step& s, size_t first_stacked) {
-    const Dim length = m_.graph(s.graph).dims(m_.graph(s.graph).result(s.node, first_stacked))[0];
+  // The iterations that a stacked result of a loop has room for.
+  std::string rows(const Step& s, size_t result) {
+    const Dim length = m_.graph(s.graph).dims(m_.graph(s.graph).result(s.node, result))[0];
     for (const auto& [axis, e] : own_extents(s, std::span(&length, 1)))
       if (p_.lir->extents[e].bound) return n_(*p_.lir->extents[e].bound);
     return n_(length);

@@ -109,14 +109,34 @@ graph @main {
   %10 = non_zero(%0) : i64[2,all]
   %11 = dim_value {dims = ["all"], scalar = true} : i64[]
   %12 = concat(%5, %0) {axis = 0} : f32[rows+n,7]
-  return %5, %9, %8, %10, %11, %12
+  %13 = matmul(%5, %6) {trans_a = true, trans_b = false} : f32[7,5]
+  %14, %15 = scan(%2, %6) [@step] {states = 1, scan_inputs = 1, input_axes = [0], input_reverse = [0], output_axes = [0], output_reverse = [1]} : f32[7,5], f32[rows,5]
+  %16 = dim_value {dims = ["rows"], scalar = true} : i64[]
+  %17 = constant {data = dense [1]} : bool[]
+  %18, %19 = loop(%16, %17, %2) [@turn] {carries = 1} : f32[7,5], f32[turns,7,5]
+  return %5, %9, %8, %10, %11, %12, %13, %14, %15, %18, %19
+}
+graph @step {
+  %0 = input "state" : f32[7,5]
+  %1 = input "row" : f32[5]
+  %2 = add(%0, %1) : f32[7,5]
+  %3 = tanh(%1) : f32[5]
+  return %2, %3
+}
+graph @turn {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "state" : f32[7,5]
+  %3 = tanh(%2) : f32[7,5]
+  return %1, %3, %2
 }
 }
 )");
   CHECK(m.bound("rows") == "n");
+  CHECK(m.bound("turns") == "n");
   CHECK(m.bound("all") == "7*n");
   Random r(1);
-  for (int64_t n : {1, 3, 64, 1500})
+  for (int64_t n : {1, 3, 64, 700})
     for (auto [low, high] : {std::pair{0, 0}, std::pair{0, 1}, std::pair{1, 1}})
       m.check({r.of(DType::F32, {n, 7}, low * 3, high * 3), r.of(DType::Bool, {n}, low, high), r.real({7, 5})},
               "n = " + std::to_string(n) + ", " + std::to_string(low) + ".." + std::to_string(high));
