@@ -73,9 +73,9 @@ Operand Scope::scratch(uint32_t i) {
   return {"s" + std::to_string(i), s.dtype, {}, size(s.elements), 0};
 }
 
-Operand Scope::extent() {
-  bind({Binding::Kind::Extent, 0});
-  return {"extent", DType::I64, {}, 1, 0};
+Operand Scope::extent(uint32_t i) {
+  bind({Binding::Kind::Extent, i});
+  return {"extent" + std::to_string(i), DType::I64, {}, 1, 0};
 }
 
 Buf Scope::in_buf(size_t i) {

@@ -5,6 +5,7 @@
 
 #include "driver/commands.h"
 #include "driver/compile.h"
+#include "driver/kernel_folder.h"
 #include "driver/target_traits.h"
 #include "support/json_writer.h"
 #include "support/text.h"
@@ -102,6 +103,7 @@ void write_json(const std::string& model, const std::vector<Findings>& all) {
 ExitCode check_command(const Options& o, bool json, Terminal t) {
   std::vector<std::string> targets = o.targets;
   if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
+  const MakeFile nothing_is_written = [](const std::string&, const std::function<void(OutputFile&)>&) {};
   std::vector<Findings> all;
   ExitCode code = ExitCode::Ok;
   for (const std::string& target : targets) {
@@ -109,7 +111,8 @@ ExitCode check_command(const Options& o, bool json, Terminal t) {
     auto model = load_model(o, d);
     // A file that cannot be read, or a flag that does not fit, is no finding about the model.
     if (!model && (d.exit() == ExitCode::Unreadable || d.exit() == ExitCode::Usage)) return print_diagnostics(d, t);
-    if (model) compile(std::move(*model), target, o, {}, d);
+    const auto compiled = model ? compile(std::move(*model), target, o, {}, d) : std::nullopt;
+    if (compiled) write_kernel_folder(compiled->lir, target, nothing_is_written, d);
     all.push_back(grouped(target, d));
     if (code == ExitCode::Ok) code = d.exit();
   }

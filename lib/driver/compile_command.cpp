@@ -6,6 +6,7 @@
 
 #include "driver/artefacts.h"
 #include "driver/commands.h"
+#include "driver/kernel_folder.h"
 #include "driver/log.h"
 #include "driver/target_traits.h"
 #include "ir/text.h"

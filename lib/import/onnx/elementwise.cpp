@@ -156,7 +156,7 @@ void swiglu(Op& op) {
   op.set(0, op.b.mul(op.b.create(OpKind::Swish, {op.in(0)}, AlphaBetaAttrs{op.f("alpha", 1), 0}), op.in(1)));
 }
 
-void shrink(Op& op) {  // MIR: alpha is the threshold, beta the bias
+void shrink(Op& op) {                            // MIR: alpha is the threshold, beta the bias
   const DType t = op.b.graph().dtype(op.in(0));  // the parameters are real numbers
   const ValueId x = is_float(t) ? op.in(0) : op.b.cast(op.in(0), DType::F64);
   op.set(0, op.b.cast(op.b.create(OpKind::Shrink, {x}, AlphaBetaAttrs{op.f("lambd", 0.5), op.f("bias", 0)}), t));
