@@ -16,8 +16,8 @@ struct Case {
 // Below the folders, sorted by path. A folder may be a case itself.
 std::vector<Case> find_cases(const std::vector<std::string>& folders);
 
-// Lines `NAME ENGINE REASON`: what is known not to pass, with ENGINE reference, kernels or any. `reason` is null where the case
-// must pass.
+// Lines `NAME ENGINE REASON`: what is known not to pass, with ENGINE reference, kernels, verify-each or any. `reason` is null
+// where the case must pass.
 class ExpectedFailures {
  public:
   void read(const std::string& file);

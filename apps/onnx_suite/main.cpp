@@ -97,6 +97,7 @@ int main(int argc, char** argv) {
       if (w != Outcome::Failed && v.outcome != Outcome::Passed) w = v.outcome;
       const bool passed = v.outcome == Outcome::Passed;
       const std::string* known = expected.reason(c.name, engine_name);
+      if (!known && settings.verify_each) known = expected.reason(c.name, "verify-each");
       surprises += expected_file.empty() ? v.outcome == Outcome::Failed : !passed && !known;
       if (passed && !known && !verbose) return;
       std::cout << kOutcomes[static_cast<size_t>(v.outcome)] << ' ' << c.name << " (" << engine_name << ")";

@@ -40,7 +40,11 @@ Verdict run_case(const Case& c, const Settings& s) {
   run.data = c.folder.string();
   Diagnostics d;
   std::ostringstream said;
-  if (run_model(o, run, said, d) == ExitCode::Ok) return {};
+  if (run_model(o, run, said, d) == ExitCode::Ok) {
+    for (const Diagnostic& i : d.items())
+      if (i.code == Code::PassChangedResult) return {Outcome::Skipped, one_line(i.message)};  // nothing was compared
+    return {};
+  }
   if (!d.ok()) return refused(d);
   std::istringstream lines(said.str());
   for (std::string line; std::getline(lines, line);)

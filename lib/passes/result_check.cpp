@@ -35,12 +35,21 @@ bool computes_narrow(const Module& m) {
 }  // namespace
 
 ResultCheck::ResultCheck(const Module& m, uint64_t seed) : seed_(seed) {
-  if (auto results = evaluate(m, &why_not_)) last_ = std::move(*results);
+  auto results = evaluate(m, &why_not_);
+  if (!results) {
+    largest_int_ = 0;
+    std::string ignored;
+    results = evaluate(m, &ignored);
+  }
+  if (!results) return;
+  last_ = std::move(*results);
+  why_not_.clear();
 }
 
 std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& m, std::string* why) const {
   eval::EquivalenceOptions options;
   options.seed = seed_;
+  options.range.int_high = largest_int_;
   const eval::NamedValues params = eval::random_params(m, options);
   options.evaluation.params = &params;
   Diagnostics d;

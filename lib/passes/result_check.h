@@ -11,7 +11,8 @@ namespace rlxc {
 
 class ResultCheck {
  public:
-  // Evaluates the module as it is before the first pass. Costs what the reference evaluator costs.
+  // Evaluates the module as it is before the first pass. Costs what the reference evaluator costs. Integers are 0 to 3, or all 0
+  // where these do not fit (indices into a short axis).
   ResultCheck(const Module&, uint64_t seed);
 
   // Why the module cannot be evaluated (then nothing is compared), or empty.
@@ -26,6 +27,7 @@ class ResultCheck {
   std::optional<std::vector<eval::HostValue>> evaluate(const Module&, std::string* why) const;
 
   uint64_t seed_;
+  int64_t largest_int_ = 3;
   std::vector<eval::HostValue> last_;
   std::string why_not_;
 };

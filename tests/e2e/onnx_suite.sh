@@ -1,12 +1,16 @@
 #!/bin/bash
-# ONNX's own backend cases: all of them with the reference engine; with kernels those that are not functions written out again.
-# What is known not to pass is listed with its reason.
+# ONNX's own backend cases: all of them with the reference engine, and with every pass checked by evaluation; with kernels those
+# that are not functions written out again. What is known not to pass is listed with its reason. Then, with kernels, the models
+# of the importer's tests.
 set -euo pipefail
 data=/usr/include/onnx/backend/test/data
 [ -d "$data/node" ] || { echo "needs Debian's libonnx-testdata"; exit 77; }
-suite=${RLXC_BUILD:-build}/onnx_suite
-[ -x "$suite" ] || suite=$(dirname "$RLXC")/onnx_suite
-[ -x "$suite" ] || { echo "onnx_suite is not built"; exit 77; }
-RLXC_BUILD=$(dirname "$suite") scripts/onnx-suite --engine=reference
+build=${RLXC_BUILD:-build}
+[ -x "$build/onnx_suite" ] || build=$(dirname "$RLXC")
+[ -x "$build/onnx_suite" ] || { echo "onnx_suite is not built"; exit 77; }
+RLXC_BUILD=$build scripts/onnx-suite --engine=reference
+RLXC_BUILD=$build scripts/onnx-suite --engine=reference --verify-each
 mapfile -t cases < <(find "$data/node" "$data/pytorch-operator" "$data/simple" -mindepth 1 -maxdepth 1 -not -name '*_expanded')
-"$suite" --engine=kernels --expected-failures tests/onnx/expected.txt "${cases[@]}"
+"$build/onnx_suite" --engine=kernels --expected-failures tests/onnx/expected.txt "${cases[@]}"
+RLXC_KEEP_CASES=$TMPDIR/cases "$build/rlxc_tests" -sf='*lib/import*' > "$TMPDIR/log"
+"$build/onnx_suite" --engine=kernels --rtol 1e-3 --atol 1e-5 "$TMPDIR/cases"

@@ -1,6 +1,8 @@
 #include "passes/simplify/dead_code_elimination.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "passes/graphs.h"
 
@@ -37,12 +39,63 @@ int64_t drop_unread_captures(Graph& g, NodeId n) {
   return dropped;
 }
 
+// The sizes that nodes are told by name, not by an operand: those of DimValue, Reshape, Expand, ...
+class NamedSizes {
+ public:
+  explicit NamedSizes(const Module& m) : m_(m) {}
+
+  // Does the node define such a size? Results of NonZero, SequenceAt, ... have sizes that none of their operands has.
+  bool defined_by(const Graph& g, NodeId n) {
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      for (Dim d : g.dims(g.result(n, r)))
+        if (!d.is_static() && !is_operand_size(g, n, d) && names_part_of(g, n, d)) return true;
+    return false;
+  }
+
+ private:
+  static bool is_operand_size(const Graph& g, NodeId n, Dim d) {
+    return std::ranges::any_of(g.operands(n), [&](ValueId v) { return v.valid() && std::ranges::count(g.dims(v), d) > 0; });
+  }
+
+  bool names_part_of(const Graph& g, NodeId n, Dim d) {
+    if (!named_) collect();
+    if (named_->empty()) return false;
+    std::set<std::string> known;
+    for (ValueId v : g.operands(n))
+      if (v.valid())
+        for (Dim own : g.dims(v)) known.merge(symbols(own));
+    const std::set<std::string> own = symbols(d);
+    return std::ranges::any_of(own, [&](const std::string& s) { return named_->contains(s) && !known.contains(s); });
+  }
+
+  std::set<std::string> symbols(Dim d) const {
+    const auto list = m_.dims.symbols_of(d);
+    return {list.begin(), list.end()};
+  }
+
+  void collect() {
+    named_.emplace();
+    std::set<int64_t> seen;
+    for (GraphId id : graphs_in_use(m_)) {
+      const Graph& g = m_.graph(id);
+      for (NodeId n : g.nodes())
+        if (const auto* a = std::get_if<DimsAttrs>(&m_.attrs[g.attr_id(n)]))
+          for (Dim d : a->dims)
+            if (!d.is_static() && seen.insert(d.raw()).second) named_->merge(symbols(d));
+    }
+  }
+
+  const Module& m_;
+  std::optional<std::set<std::string>> named_;
+};
+
 }  // namespace
 
 PassResult dead_code_elimination(Module& m, PassContext&) {
   int64_t nodes = 0, dropped = 0;
   std::vector<GraphId> graphs = graphs_in_use(m);
   std::ranges::reverse(graphs);
+  NamedSizes named(m);
   for (GraphId id : graphs) {  // bodies first: what they do not read dies outside
     Graph& g = m.graph(id);
     std::vector<NodeId> order;
@@ -52,6 +105,7 @@ PassResult dead_code_elimination(Module& m, PassContext&) {
     for (NodeId n : order) {
       if (g.op(n) == OpKind::Input) continue;
       if (!has_uses(g, n)) {
+        if (named.defined_by(g, n)) continue;
         g.erase(n);
         ++nodes;
       } else if (has_trait(g.op(n), kBody)) {

@@ -54,6 +54,20 @@ TEST_CASE("captured values that no body reads are dropped, and what computed the
   CHECK(ops(m.graph(bodies[1])) == "input neg");
 }
 
+TEST_CASE("what defines a size stays as long as a node names it") {
+  Module m;
+  Graph& g = m.main();
+  Builder b(g);
+  const ValueId x = b.input("x", tensor_type(DType::F32, {4})), found = b.unary(OpKind::NonZero, x);
+  const ValueId count_of = b.create(OpKind::DimValue, {}, DimsAttrs{{g.dims(found)[1]}, true});
+  g.add_output(count_of, m.symbol("count"));
+  PassRun run;
+  CHECK_FALSE(run(m, "dead_code_elimination").changed);
+  g.replace_all_uses(count_of, b.ints({3}));
+  CHECK(count(run(m, "dead_code_elimination"), "nodes_removed") == 2);
+  CHECK(ops(g) == "input constant");
+}
+
 TEST_CASE("dead code elimination of a long chain") {
   Module m;
   Builder b(m.main());
