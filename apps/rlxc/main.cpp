@@ -161,8 +161,10 @@ int main(int argc, char** argv) {
   run_app->add_option("--data", run.data, "folder with input_i.pb and output_i.pb, or with several test_data_set_*")
       ->required()
       ->type_name("DIR");
-  run_app->add_option("--engine", engine, "the reference evaluator, or generated C kernels")
-      ->check(CLI::IsMember({"reference", "kernels"}))
+  run_app
+      ->add_option("--engine", engine,
+                   "the reference evaluator, generated kernels, or those kernels interpreted with checks (slow)")
+      ->check(CLI::IsMember({"reference", "interpreter", "kernels"}))
       ->capture_default_str();
   run_app
       ->add_option("--target,-t", run.target,
@@ -232,7 +234,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(ExitCode::Usage);
   o.disabled_passes.insert(disabled.begin(), disabled.end());
   if (dump) o.dump = o.output + "/dump/";
-  run.engine = engine == "reference" ? Engine::Reference : Engine::Kernels;
+  run.engine = engine == "reference" ? Engine::Reference : engine == "interpreter" ? Engine::Interpreter : Engine::Kernels;
   run.cosine = run_app->count("--min-cosine") > 0;
 
   ExitCode code = ExitCode::Ok;

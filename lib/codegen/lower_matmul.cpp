@@ -78,25 +78,21 @@ Operand zero_point(const Node& node, Scope& s, size_t i, size_t batch) {
 
 bool emit(const Node& node, const Product& p) {
   const bool has_a_zero = p.zero_points && node.has(2), has_b_zero = p.zero_points && node.has(3);
-  bool pack = false;
-  {
+  bool pack = !node.mapping().lanes && node.constant(1) && (!has_b_zero || node.constant(3));  // ahead, when weights are loaded
+  if (pack) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
-    int64_t k = 0;
-    const bool fits = node.result_dtype() == p.accumulate || (kernel::constant(g.k, &k) && k <= kernel::kGemmChunk);
-    pack = kernel::gemm_is_tiled(g, node.mapping()) && (!fits || (node.constant(1) && (!has_b_zero || node.constant(3))));
-    int64_t n = 0;
-    const bool weight_row =
-        node.constant(1) && !node.mapping().lanes && kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
-    pack = pack || (weight_row && (!has_b_zero || node.constant(3)));  // also a single row reads packed weights in order
+    int64_t n = 0, k = 0;
+    // Also a single row reads packed weights in order.
+    const bool large = kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
+    pack = kernel::gemm_is_tiled(g) || large;
   }
   uint32_t packed = 0;
-  const bool on_load = node.constant(1) && (!has_b_zero || node.constant(3));
   if (pack) {
     DimTable& t = node.table();
     const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate));
     const Dim panels = t.mul(t.ceil_div(p.n, w), t.mul(w, p.k));
-    packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
+    packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), true);
     Scope s(node, "pack");
     Product of_b = p;
     of_b.m = Dim(1);
@@ -105,7 +101,7 @@ bool emit(const Node& node, const Product& p) {
     if (has_b_zero) g.b_zero = zero_point(node, s, 3, p.batch.size());
     s.bind({Binding::Kind::Scratch, packed});
     kernel::build_pack(s.builder(), g, "panels", node.mapping());
-    s.finish(on_load);
+    s.finish(true);
   }
   Scope s(node);
   GemmSpec g = spec_of(s, p);
@@ -246,11 +242,7 @@ bool lower_dot_general(const Node& node) {
   c.push_back(fa ? y[nb + fa - 1] : Index(0));
   c.push_back(side[1].free.empty() ? Index(0) : y.back());
   g.c.strides = c;
-  int64_t constant_k = 0;
-  kernel::Mapping mapping = node.mapping();
-  if (node.result_dtype() != g.accumulate && !(kernel::constant(g.k, &constant_k) && constant_k <= kernel::kGemmChunk))
-    mapping.vector_bytes = 1, g.k = g.k;
-  kernel::build_gemm(s.builder(), g, mapping);
+  kernel::build_gemm(s.builder(), g, node.mapping());
   return s.finish(), true;
 }
 

@@ -54,6 +54,12 @@ class Packager {
       if (name.empty()) name = std::string(m_.text(main.value_name(main.outputs()[i])));
       p_.outputs.push_back({std::move(name), main.id(), main.outputs()[i]});
     }
+    for (const auto* ports : {&p_.inputs, &p_.outputs})
+      for (const Port& port : *ports)
+        if (main.type(port.value).kind != TypeKind::Tensor || main.dtype(port.value) == DType::String)
+          diagnostics_.error(Code::UnsupportedOnTarget,
+                             "the " + row_.name + " target has no values of type " + text(main.type(port.value), dims_),
+                             "\"" + port.name + "\"");
     p_.packed_bytes = packed_, p_.load_scratch_bytes = load_scratch_;
     p_.arena_bytes = aligned(lir_.plans[0].arena_size), p_.held_bytes = held_, p_.scratch_bytes = scratch_;
     collect_symbols();

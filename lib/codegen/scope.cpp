@@ -45,7 +45,10 @@ Dims Scope::shape(std::span<const Dim> dims) {
 }
 
 Operand Scope::dense(std::string name, ValueId v) {
-  return kernel::dense(kernel(), std::move(name), node_.graph.dtype(v), shape(node_.graph.dims(v)));
+  const DType t = node_.graph.dtype(v);
+  Dims own = shape(node_.graph.dims(v));
+  if (rlxc::bits(t) < 8) own = {(kernel::product(kernel(), own) + 1) / 2};
+  return kernel::dense(kernel(), std::move(name), storage_dtype(t), own);
 }
 
 Operand Scope::in(size_t i) {
@@ -89,7 +92,7 @@ std::vector<std::pair<std::string, DType>> Scope::outputs() {
   std::vector<std::pair<std::string, DType>> names;
   for (size_t i = 0; i < node_.graph.result_count(node_.id); ++i) {
     bind({Binding::Kind::Result, static_cast<uint32_t>(i)});
-    names.push_back({"y" + std::to_string(i), node_.result_dtype(i)});
+    names.push_back({"y" + std::to_string(i), storage_dtype(node_.result_dtype(i))});
   }
   return names;
 }

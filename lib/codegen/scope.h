@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/narrow.h"
 #include "codegen/lower.h"
 #include "kernel/builders/common.h"
 

@@ -372,10 +372,12 @@ std::string launcher(const Package& p, const Storage& storage) {
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }
 
-constexpr std::string_view kMain = R"(// Runs $N on raw files and writes output_<i>.bin.
+constexpr std::string_view kMain =
+    R"(// Runs $N on raw files and writes output_<i>.bin; with --repeat N it runs N times more and prints how long that took.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "$N.h"
 
@@ -384,11 +386,41 @@ static const struct {
   int rank, element_bytes;
 } kOutputs[$U_OUTPUTS + 1] = {$SHAPES{0, 0}};
 
+static double milliseconds(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static int ascending(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+// Wall time and processor time (of all threads) of a run.
+static int time_runs($N_ctx* c, const void* const* inputs, void* const* outputs, int count) {
+  double* wall = malloc(2 * sizeof(double) * (size_t)count);
+  double* busy = wall + count;
+  int error = wall ? 0 : $U_NO_MEMORY;
+  for (int i = 0; !error && i < count; ++i) {
+    const double start = milliseconds(CLOCK_MONOTONIC), start_busy = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
+    error = $N_run(c, inputs, outputs);
+    wall[i] = milliseconds(CLOCK_MONOTONIC) - start, busy[i] = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - start_busy;
+  }
+  if (!error) {
+    qsort(wall, (size_t)count, sizeof *wall, ascending), qsort(busy, (size_t)count, sizeof *busy, ascending);
+    printf("ms of %d runs: wall min %.4f median %.4f, processor min %.4f median %.4f\n", count, wall[0], wall[count / 2], busy[0],
+           busy[count / 2]);
+  }
+  free(wall);
+  return error;
+}
+
 int main(int argc, char** argv) {
   int64_t sizes[$U_SIZES + 1] = {0};
   const char* files[$U_INPUTS + 1] = {0};
   const char *folder = ".", *model_folder = ".";
-  int given = 0, error = 0;
+  int given = 0, error = 0, repeat = 0;
   for (int i = 1; i < argc; ++i) {
     int is_size = 0;
     for (int s = 0; s < $U_SIZES; ++s) {
@@ -398,10 +430,12 @@ int main(int argc, char** argv) {
     if (is_size) continue;
     if (strcmp(argv[i], "-w") == 0 && i + 1 < argc) folder = argv[++i];
     else if (strcmp(argv[i], "-m") == 0 && i + 1 < argc) model_folder = argv[++i];
+    else if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc) repeat = atoi(argv[++i]);
+    else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) setenv("RLXC_THREADS", argv[++i], 1);
     else if (given++ < $U_INPUTS) files[given - 1] = argv[i];
   }
   if (given != $U_INPUTS) {
-    fprintf(stderr, "usage: %s [-w FOLDER] [-m MODEL_FOLDER] [SIZE=VALUE...] INPUT...\n", argv[0]);
+    fprintf(stderr, "usage: %s [-w FOLDER] [-m MODEL_FOLDER] [--threads N] [--repeat N] [SIZE=VALUE...] INPUT...\n", argv[0]);
     return 2;
   }
   $N_ctx* c = $N_create(folder, model_folder, &error);
@@ -423,6 +457,7 @@ int main(int argc, char** argv) {
     if (!outputs[i]) return 3;
   }
   if (!error) error = $N_run(c, (const void* const*)inputs, outputs);
+  if (!error && repeat > 0) error = time_runs(c, (const void* const*)inputs, outputs, repeat);
   for (int i = 0; !error && i < $U_OUTPUTS; ++i) {
     char name[64];
     snprintf(name, sizeof name, "output_%d.bin", i);
@@ -442,7 +477,7 @@ std::string makefile(const Package& p, size_t files) {
   std::string objects = p.name + ".o parallel.o";
   for (size_t i = 0; i < files; ++i) objects += " kernels_" + std::to_string(i) + ".o";
   return "# make builds lib" + p.name +
-         ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing "
+         ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O3 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing "
          "-fPIC -pthread -Wno-psabi\nOBJECTS = " +
          objects + "\n\nrun: main.o lib" + p.name + ".a\n\t$(CC) $(CFLAGS) -o $@ $^ -pthread -lm\n\nlib" + p.name +
          ".a: $(OBJECTS)\n\t$(AR) rcs $@ $^\n\n%.o: %.c\n\t$(CC) $(CFLAGS) $(OWN) -c -o $@ $<\n\nclean:\n\trm -f *.o lib" +

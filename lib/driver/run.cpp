@@ -7,6 +7,7 @@
 #include "driver/data_set.h"
 #include "driver/emulate_package.h"
 #include "driver/graph_package.h"
+#include "driver/interpret_package.h"
 #include "driver/observed_bounds.h"
 #include "driver/package_call.h"
 #include "driver/run_kernels.h"
@@ -21,10 +22,23 @@ std::string output_label(const Module& m, size_t i) {
   return s.valid() ? std::string(m.text(s)) : "output " + std::to_string(i);
 }
 
+// The least relative tolerance that makes sense: one unit in the last place.
+double resolution(DType t) {
+  switch (t) {
+    case DType::F16: return 0x1p-10;
+    case DType::BF16: return 0x1p-7;
+    case DType::F8E4M3FN:
+    case DType::F8E4M3FNUZ: return 0x1p-3;
+    case DType::F8E5M2:
+    case DType::F8E5M2FNUZ: return 0x1p-2;
+    default: return 0;
+  }
+}
+
 // One line an output; false if it is out of tolerance.
 bool compare_output(std::ostream& out, const std::string& label, const eval::HostValue& actual, const eval::HostValue& expected,
                     const RunRequest& run) {
-  const eval::Comparison c = eval::compare(actual, expected, run.rtol, run.atol);
+  const eval::Comparison c = eval::compare(actual, expected, std::max(run.rtol, resolution(expected.tensor.dtype)), run.atol);
   const bool judged_by_cosine = run.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
   const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
   const bool pass = judged_by_cosine ? comparable && c.cosine >= run.min_cosine : c.pass;
@@ -51,6 +65,8 @@ struct Prepared {
   }
 };
 
+bool runs_as_c(const RunRequest& run) { return run.engine == Engine::Kernels && run.target == "cpu"; }
+
 bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
   p->model = load_model(o, d);
   if (!p->model) return false;
@@ -73,18 +89,17 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   if (!p->compiled) return false;
   if (run.engine == Engine::Reference) return true;
   LirModule& lir = p->compiled->lir;
-  if (run.target != "cpu") {
-    p->kernels = make_emulated_runner(lir, run.target, d);
-    return p->kernels != nullptr;
-  }
-  if (DimBindings bounds = observed_bounds(lir, p->sets, d); !bounds.empty()) {
+  DimBindings bounds = runs_as_c(run) ? observed_bounds(lir, p->sets, d) : DimBindings();
+  if (!bounds.empty()) {
     Options bounded = o;
     bounded.bounds.merge(bounds);
     auto planned = plan_for(run.target, std::move(lir.module), bounded, d);
     if (!planned) return false;
     lir = std::move(*planned);
   }
-  p->kernels = make_kernel_runner(lir, d);
+  p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d)
+               : runs_as_c(run)                  ? make_kernel_runner(lir, d)
+                                                 : make_emulated_runner(lir, run.target, d);
   return p->kernels != nullptr;
 }
 
@@ -96,7 +111,7 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   // Kernels for any contents of the inputs, if that can be; else for these.
   std::optional<Prepared> p;
   Diagnostics general(d.file());
-  const bool is_general = run.engine == Engine::Kernels && run.target == "cpu" && prepare(o, run, &p.emplace(), general);
+  const bool is_general = runs_as_c(run) && prepare(o, run, &p.emplace(), general);
   if (is_general)
     for (const Diagnostic& said : general.items()) d.add(said);
   else if (!prepare(with_data, run, &p.emplace(), d)) return d.exit();

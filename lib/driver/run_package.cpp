@@ -41,8 +41,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   const std::string library = folder.path() + "/package.so", log = folder.path() + "/log";
-  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing",
-                                      "-fPIC",          "-shared",    "-pthread"};
+  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
+                                      "-fPIC",          "-shared",    "-pthread", "-Wno-psabi"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
   for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
     folder.write(f.name, f.content);

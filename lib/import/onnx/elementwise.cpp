@@ -153,7 +153,9 @@ void gelu(Op& op) {
 }
 
 void shrink(Op& op) {  // MIR: alpha is the threshold, beta the bias
-  op.set(0, op.b.create(OpKind::Shrink, {op.in(0)}, AlphaBetaAttrs{op.f("lambd", 0.5), op.f("bias", 0)}));
+  const DType t = op.b.graph().dtype(op.in(0));  // the parameters are real numbers
+  const ValueId x = is_float(t) ? op.in(0) : op.b.cast(op.in(0), DType::F64);
+  op.set(0, op.b.cast(op.b.create(OpKind::Shrink, {x}, AlphaBetaAttrs{op.f("lambd", 0.5), op.f("bias", 0)}), t));
 }
 
 void identity(Op& op) { op.set_ref(0, op.ref(0)); }
