@@ -162,21 +162,4 @@ ExitCode calibrate_command(const Options& o, const CalibrateRequest& request, Te
   return print_diagnostics(d, t);
 }
 
-ExitCode check_command(const Options& o, Terminal t) {
-  Diagnostics d(o.input);
-  std::vector<std::string> targets = o.targets;
-  if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
-  const MakeFile nothing_is_written = [](const std::string&, const std::function<void(OutputFile&)>&) {};
-  for (const std::string& target : targets) {
-    Diagnostics found(o.input);
-    auto model = load_model(o, found);
-    const auto compiled = model ? compile(std::move(*model), target, o, {}, found) : std::nullopt;
-    if (compiled) write_kernel_folder(compiled->lir, target, nothing_is_written, found);
-    if (model) std::cout << target << (found.ok() ? ": ok\n" : ": not supported\n");
-    for (const Diagnostic& said : found.items()) d.add(said);
-    if (!model) break;
-  }
-  return print_diagnostics(d, t);
-}
-
 }  // namespace rlxc

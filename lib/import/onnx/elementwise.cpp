@@ -152,6 +152,10 @@ void gelu(Op& op) {
   op.set(0, op.b.unary(mode == "none" ? OpKind::Gelu : OpKind::GeluApprox, op.in(0)));
 }
 
+void swiglu(Op& op) {
+  op.set(0, op.b.mul(op.b.create(OpKind::Swish, {op.in(0)}, AlphaBetaAttrs{op.f("alpha", 1), 0}), op.in(1)));
+}
+
 void shrink(Op& op) {  // MIR: alpha is the threshold, beta the bias
   const DType t = op.b.graph().dtype(op.in(0));  // the parameters are real numbers
   const ValueId x = is_float(t) ? op.in(0) : op.b.cast(op.in(0), DType::F64);
