@@ -174,8 +174,7 @@ int run(const std::vector<std::string>& engines, const std::vector<std::string>&
   print("operands", by_type);
   int failed = 0;
   for (const auto& [engine, c] : totals) failed += c.failed;
-  std::cout
-      << "Samples that agree with the reference evaluator; !N disagree, (N) are refused by the target with a message.\n";
+  std::cout << "Samples that agree with the reference evaluator; !N disagree, (N) are refused by the target with a message.\n";
   return failed ? 1 : 0;
 }
 

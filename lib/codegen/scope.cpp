@@ -47,7 +47,8 @@ Dims Scope::shape(std::span<const Dim> dims) {
 Operand Scope::dense(std::string name, ValueId v) {
   const DType t = node_.graph.dtype(v);
   Dims own = shape(node_.graph.dims(v));
-  if (const int width = rlxc::bits(t); width < 8) own = {(kernel::product(kernel(), own) + (8 / width - 1)) / (8 / width)};
+  if (const int width = rlxc::bits(t); width > 0 && width < 8)
+    own = {(kernel::product(kernel(), own) + (8 / width - 1)) / (8 / width)};
   return kernel::dense(kernel(), std::move(name), storage_dtype(t), own);
 }
 

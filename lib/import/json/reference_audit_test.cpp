@@ -107,5 +107,8 @@ constexpr std::string_view kKinds[] = {"Input",
 
 TEST_CASE("every kind of the reference vocabulary is read, or refused by name") {
   CHECK(std::size(kKinds) == 92);
-  for (std::string_view k : kKinds) CHECK_MESSAGE(import_json::find_reference_op(k) != nullptr, std::string(k));
+  for (std::string_view k : kKinds) {
+    const bool found = import_json::find_reference_op(k) != nullptr;
+    CHECK_MESSAGE(found, std::string(k));
+  }
 }

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t kChunk = 256;      // steps of k for which panel and rows stay in the cache
 constexpr int64_t kRowBlock = 192;   // least rows for which one piece of work walks a panel
-constexpr int64_t kSetBytes = 1024;  // rows at a distance of a multiple of this compete for few sets of the cache
+constexpr int64_t kManyPieces = 12;  // pieces of work that keep threads busy
+constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
 // The register tile: all registers but a row of b and one value of a hold sums.
 struct Shape {
@@ -43,7 +44,7 @@ class Tiles {
     int64_t k = 64, m = kRowBlock, count = 0;
     constant(o_.k, &k), constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
-    if (known && copied_) group_ = std::clamp<int64_t>(count / 4, 1, 4);
+    if (known && copied_) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
     if (known && !copied_ && count >= 16) row_block_ = 3 * kRowBlock;
     const Expr groups = ceil_div(panels, group_), blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
