@@ -43,6 +43,8 @@ def load_weights(package, folder):
         rows = json.load(f)["weights"]
     weights, files = [], {}
     for row in rows:
+        if row["file"] is None:
+            raise ValueError(f'the model carries no data for "{row["name"]}": put its file and place into model.json')
         path = os.path.join(folder, row["file"])
         if row["bytes"] and path not in files:
             files[path] = np.memmap(path, np.uint8, "r")

@@ -13,20 +13,9 @@ constexpr int64_t kRowBlock = 192;   // least rows for which one piece of work w
 constexpr int64_t kManyPieces = 12;  // pieces of work that keep threads busy
 constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
-// The register tile: all registers but a row of b and one value of a hold sums.
-struct Shape {
-  int lanes, vectors, rows;
-  int64_t panel() const { return int64_t{lanes} * vectors; }
-};
-
-Shape tile_shape(const Mapping& m, DType accumulate) {
-  const int vectors = m.vector_registers >= 32 ? 4 : 2;
-  return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
-}
-
 class Tiles {
  public:
-  Tiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), t_(tile_shape(m, o.spec.accumulate)), w_(t_.panel()) {}
+  Tiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()) {}
 
   void pack(const std::string& out) {
     const Expr panels = ceil_div(o_.n, w_);
@@ -239,7 +228,7 @@ class Tiles {
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  const Shape t_;
+  const RegisterTile t_;
   const int64_t w_;                // columns of a panel
   bool copied_ = false;            // rows of a
   int64_t pitch_ = 0;              // of the copy
@@ -251,7 +240,12 @@ class Tiles {
 
 }  // namespace
 
-int64_t gemm_panel(const Mapping& m, DType accumulate) { return tile_shape(m, accumulate).panel(); }
+RegisterTile register_tile(const Mapping& m, DType accumulate) {
+  const int vectors = m.vector_registers >= 32 ? 4 : 2;
+  return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
+}
+
+int64_t gemm_panel(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).panel(); }
 
 void gemm_on_tiles(GemmOperands& o, const Mapping& m) { Tiles(o, m).run(); }
 

@@ -13,6 +13,7 @@ bool is_constant(const Index& i, int64_t want) {
   return constant(i, &v) && v == want;
 }
 
+constexpr int64_t kRowsBeside = 8;
 constexpr int kSums = 4;  // vectors accumulated beside each other, to hide the latency of an addition
 
 // body(i, lanes, slot) for i = 0, lanes, 2*lanes ... and then one by one up to n, neighbours in different slots below `slots`. In
@@ -93,26 +94,55 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
   if (is_constant(inner, 1)) {
     const int lanes = vector_for(m, n, t);
     const Expr rows = product(k, s.shape, 0, s.axis);
-    per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
-      const Expr base = b.let("base", row * n);
-      auto value = [&](Expr i, int w) { return cast_to(x.load(base + i, w), t); };
-      Accumulator top(b, ExprOp::Max, t, lanes), sum(b, ExprOp::Add, t, lanes);
-      across(b, n, lanes, lane, m.group_lanes, top.slots(), [&](Expr i, int w, int slot) { top.add(value(i, w), slot); });
-      const Expr most = b.let("most", finite_or_zero(top.result(m, lane, m.group_lanes)));
-      const bool keep = !s.log && s.dtype == t;
-      across(b, n, lanes, lane, m.group_lanes, sum.slots(), [&](Expr i, int w, int slot) {
-        const Expr e = b.let("e", exp(value(i, w) - broadcast(most, w)));
+    const bool keep = !s.log && s.dtype == t;  // exponentials wait in y
+    auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
+    auto walk = [&](std::optional<Expr> lane, int slots, const std::function<void(Expr, int, int)>& body) {
+      across(b, n, lanes, lane, m.group_lanes, slots, body);
+    };
+    auto top_of = [&](Expr base, std::optional<Expr> lane) {
+      Accumulator top(b, ExprOp::Max, t, lanes);
+      walk(lane, top.slots(), [&](Expr i, int w, int slot) { top.add(value(base + i, w), slot); });
+      return b.let("most", finite_or_zero(top.result(m, lane, m.group_lanes)));
+    };
+    auto scale_of = [&](Expr base, Expr most, std::optional<Expr> lane) {
+      Accumulator sum(b, ExprOp::Add, t, lanes);
+      walk(lane, sum.slots(), [&](Expr i, int w, int slot) {
+        const Expr e = b.let("e", exp(value(base + i, w) - broadcast(most, w)));
         if (keep) y.store(base + i, e);
         sum.add(e, slot);
       });
       const Expr total = sum.result(m, lane, m.group_lanes);
-      const Expr shift = s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
-      across(b, n, lanes, lane, m.group_lanes, 1, [&](Expr i, int w, int) {
-        const Expr factor = broadcast(shift, w);
-        const Expr v =
-            s.log ? value(i, w) - factor : (keep ? y.load(base + i, w) : exp(value(i, w) - broadcast(most, w))) * factor;
+      return s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
+    };
+    auto write = [&](Expr base, Expr most, Expr scale, std::optional<Expr> lane) {
+      walk(lane, 1, [&](Expr i, int w, int) {
+        const Expr factor = broadcast(scale, w);
+        const Expr v = s.log  ? value(base + i, w) - factor
+                       : keep ? y.load(base + i, w) * factor
+                              : exp(value(base + i, w) - broadcast(most, w)) * factor;
         y.store(base + i, cast_to(v, s.dtype));
       });
+    };
+    int64_t length = kRowsBeside * 4096;
+    constant(n, &length);
+    const int64_t beside = std::clamp<int64_t>(4096 / std::max<int64_t>(length, 1), 1, kRowsBeside);
+    if (m.lanes || beside == 1) {
+      per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
+        const Expr base = b.let("base", row * n), most = top_of(base, lane);
+        write(base, most, scale_of(base, most, lane), lane);
+      });
+      return;
+    }
+    // Each step for several short rows, for within a row each waits for the one before.
+    for_each(b, m, "block", ceil_div(rows, beside), beside * length * rlxc::bits(t) / 4, [&](Expr block) {
+      const Expr first = b.let("first", block * beside), count = b.let("count", min(rows - first, beside));
+      Buf tops = b.registers("tops", t, beside), scales = b.registers("scales", t, beside);
+      auto each = [&](const std::function<void(Expr, Expr)>& body) {
+        b.loop("r", count, [&](Expr r) { body(r, b.let("base", (first + r) * n)); });
+      };
+      each([&](Expr r, Expr base) { tops.store(r, top_of(base, {})); });
+      each([&](Expr r, Expr base) { scales.store(r, scale_of(base, tops.load(r), {})); });
+      each([&](Expr r, Expr base) { write(base, tops.load(r), scales.load(r), {}); });
     });
     return;
   }

@@ -20,22 +20,68 @@ struct dim_type {
 };
 extern const __device__ dim_type blockIdx, threadIdx, blockDim, gridDim;
 
-#define DECLARE1(name)            \
-  extern "C" __device__ float name##f(float); \
-  extern "C" __device__ double name(double);
-#define DECLARE2(name)                   \
-  extern "C" __device__ float name##f(float, float); \
-  extern "C" __device__ double name(double, double);
-#define DECLARE3(name)                          \
-  extern "C" __device__ float name##f(float, float, float); \
-  extern "C" __device__ double name(double, double, double);
-DECLARE1(exp) DECLARE1(expm1) DECLARE1(log) DECLARE1(log1p) DECLARE1(sqrt) DECLARE1(rsqrt) DECLARE1(sin) DECLARE1(cos) DECLARE1(tan)
-DECLARE1(asin) DECLARE1(acos) DECLARE1(atan) DECLARE1(sinh) DECLARE1(cosh) DECLARE1(tanh) DECLARE1(asinh) DECLARE1(acosh)
-DECLARE1(atanh) DECLARE1(erf) DECLARE1(floor) DECLARE1(ceil) DECLARE1(trunc) DECLARE1(rint) DECLARE1(fabs) DECLARE2(pow)
-DECLARE2(fmod) DECLARE2(atan2) DECLARE2(fmin) DECLARE2(fmax) DECLARE3(fma)
-#undef DECLARE1
-#undef DECLARE2
-#undef DECLARE3
+extern "C" {
+__device__ float expf(float);
+__device__ double exp(double);
+__device__ float expm1f(float);
+__device__ double expm1(double);
+__device__ float logf(float);
+__device__ double log(double);
+__device__ float log1pf(float);
+__device__ double log1p(double);
+__device__ float sqrtf(float);
+__device__ double sqrt(double);
+__device__ float rsqrtf(float);
+__device__ double rsqrt(double);
+__device__ float sinf(float);
+__device__ double sin(double);
+__device__ float cosf(float);
+__device__ double cos(double);
+__device__ float tanf(float);
+__device__ double tan(double);
+__device__ float asinf(float);
+__device__ double asin(double);
+__device__ float acosf(float);
+__device__ double acos(double);
+__device__ float atanf(float);
+__device__ double atan(double);
+__device__ float sinhf(float);
+__device__ double sinh(double);
+__device__ float coshf(float);
+__device__ double cosh(double);
+__device__ float tanhf(float);
+__device__ double tanh(double);
+__device__ float asinhf(float);
+__device__ double asinh(double);
+__device__ float acoshf(float);
+__device__ double acosh(double);
+__device__ float atanhf(float);
+__device__ double atanh(double);
+__device__ float erff(float);
+__device__ double erf(double);
+__device__ float floorf(float);
+__device__ double floor(double);
+__device__ float ceilf(float);
+__device__ double ceil(double);
+__device__ float truncf(float);
+__device__ double trunc(double);
+__device__ float rintf(float);
+__device__ double rint(double);
+__device__ float fabsf(float);
+__device__ double fabs(double);
+__device__ float powf(float, float);
+__device__ double pow(double, double);
+__device__ float fmodf(float, float);
+__device__ double fmod(double, double);
+__device__ float atan2f(float, float);
+__device__ double atan2(double, double);
+__device__ float fminf(float, float);
+__device__ double fmin(double, double);
+__device__ float fmaxf(float, float);
+__device__ double fmax(double, double);
+__device__ float fmaf(float, float, float);
+__device__ double fma(double, double, double);
+}
 __device__ bool isnan(float);
 __device__ bool isnan(double);
 __device__ bool isinf(float);
