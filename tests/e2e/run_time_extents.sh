@@ -39,10 +39,11 @@ graph @main {
 }
 }
 IR
-if "$RLXC" check free.rlx --target cpu 2>said; then echo "a size without a bound passed"; exit 1; fi
-grep -q 'node "count" (Iota).*"length"' said
+if "$RLXC" check free.rlx --target cpu >said; then echo "a size without a bound passed"; exit 1; fi
+grep -q 'Iota: .*"length"' said
+grep -q 'at count' said
 grep -q -- '--bound length=SIZE' said
-if "$RLXC" check free.rlx --target cpu --bound lenght=4 2>said; then echo "a bound of nothing passed"; exit 1; fi
+if "$RLXC" check free.rlx --target cpu --bound lenght=4 >said; then echo "a bound of nothing passed"; exit 1; fi
 grep -q 'did you mean length?' said
 "$RLXC" compile free.rlx --bound length=4 --emit=kernels -o free
 make -s -C free/kernels/cpu CFLAGS="$flags" LDFLAGS="$flags"
