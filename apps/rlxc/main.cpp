@@ -25,9 +25,19 @@ constexpr char kExamples[] = R"(Examples:
 Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
 7 resource limit, 70 internal error.)";
 
-void add_model_flags(CLI::App* app, Options& o, std::vector<std::string>& bind) {
+// NAME=SIZE pairs of flags.
+struct Sizes {
+  std::vector<std::string> bind, bound;
+};
+
+void add_model_flags(CLI::App* app, Options& o, Sizes& sizes) {
   app->add_option("model", o.input, "an ONNX model, a JSON graph, or IR text")->required()->type_name("MODEL");
-  app->add_option("--bind", bind, "sizes of symbolic dimensions, as batch=1,seq=128")->type_name("NAME=SIZE")->delimiter(',');
+  app->add_option("--bind", sizes.bind, "sizes of symbolic dimensions, as batch=1,seq=128")
+      ->type_name("NAME=SIZE")
+      ->delimiter(',');
+  app->add_option("--bound", sizes.bound, "how large sizes that only a run tells can get, where that is not known")
+      ->type_name("NAME=SIZE")
+      ->delimiter(',');
   app->add_option("--max-nodes", o.max_nodes, "refuse larger models")->capture_default_str();
 }
 
@@ -55,13 +65,13 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
 }
 
 // NAME=SIZE pairs into the bindings. False with a message on malformed ones.
-bool parse_bindings(const std::vector<std::string>& pairs, DimBindings& out) {
+bool parse_bindings(const std::string& flag, const std::vector<std::string>& pairs, DimBindings& out) {
   for (const std::string& p : pairs) {
     const size_t eq = p.rfind('=');
     int64_t size = 0;
     const bool number = eq != p.npos && eq > 0 && CLI::detail::lexical_cast(p.substr(eq + 1), size);
     if (!number || size < 0 || size > Dim::kMax) {
-      std::cerr << "rlxc: error[RLX0110]: --bind takes NAME=SIZE with a size >= 0, got \"" << p << "\"\n";
+      std::cerr << "rlxc: error[RLX0110]: " << flag << " takes NAME=SIZE with a size >= 0, got \"" << p << "\"\n";
       return false;
     }
     out[p.substr(0, eq)] = size;
@@ -107,7 +117,8 @@ int main(int argc, char** argv) {
   apply_environment(o, [](const char* name) -> const char* { return std::getenv(name); });
   RunRequest run;
   CalibrateRequest calibration;
-  std::vector<std::string> bind, emit, disabled;
+  Sizes sizes;
+  std::vector<std::string> emit, disabled;
   std::string engine = "kernels", topic, name, stage = "lir", csv;
   uint64_t capacity = 0;
   bool dump = false, after_each = false, json = false, matrix = false;
@@ -123,7 +134,7 @@ int main(int argc, char** argv) {
 
   CLI::App* compile =
       app.add_subcommand("compile", "compile a model for one or more targets and write everything the compiler knows about it");
-  add_model_flags(compile, o, bind);
+  add_model_flags(compile, o, sizes);
   compile->add_flag("--allow-missing-weights", o.allow_missing_weights,
                     "compile without the files of the weights; their tensors are known by shape only");
   add_pass_flags(compile, o, disabled);
@@ -145,13 +156,15 @@ int main(int argc, char** argv) {
   compile->footer("Example: rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/");
 
   CLI::App* run_app = app.add_subcommand("run", "execute a model on test data and compare with the expected outputs");
-  add_model_flags(run_app, o, bind);
+  add_model_flags(run_app, o, sizes);
   add_pass_flags(run_app, o, disabled);
   run_app->add_option("--data", run.data, "folder with input_i.pb and output_i.pb, or with several test_data_set_*")
       ->required()
       ->type_name("DIR");
-  run_app->add_option("--engine", engine, "the reference evaluator, or generated C kernels")
-      ->check(CLI::IsMember({"reference", "kernels"}))
+  run_app
+      ->add_option("--engine", engine,
+                   "the reference evaluator, generated kernels, or those kernels interpreted with checks (slow)")
+      ->check(CLI::IsMember({"reference", "interpreter", "kernels"}))
       ->capture_default_str();
   run_app
       ->add_option("--target,-t", run.target,
@@ -165,7 +178,7 @@ int main(int argc, char** argv) {
 
   CLI::App* calibrate =
       app.add_subcommand("calibrate", "evaluate a model on sample data and write the record of scales for --calibration");
-  add_model_flags(calibrate, o, bind);
+  add_model_flags(calibrate, o, sizes);
   calibrate->add_option("--data", calibration.data, "folders of samples, as of rlxc run")->required()->type_name("DIR");
   calibrate->add_option("--output,-o", o.output, "file to write, or - for standard output")->required()->type_name("FILE");
   calibrate
@@ -179,11 +192,13 @@ int main(int argc, char** argv) {
       "out/");
 
   CLI::App* check = app.add_subcommand("check", "list everything in a model that a target cannot run");
-  add_model_flags(check, o, bind);
+  add_model_flags(check, o, sizes);
   check->add_option("--target,-t", o.targets, "targets, or all")->delimiter(',');
+  check->add_flag("--json", json, "the findings as JSON");
+  check->footer("Example: rlxc check model.onnx --target all");
 
   CLI::App* inspect = app.add_subcommand("inspect", "print what a stage made of a model");
-  add_model_flags(inspect, o, bind);
+  add_model_flags(inspect, o, sizes);
   add_pass_flags(inspect, o, disabled);
   inspect->add_option("--target,-t", o.targets, "target whose pipeline runs");
   inspect->add_option("--stage", stage, "hir (as read), mir (before the passes), lir (after them)")
@@ -216,17 +231,19 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return usage_error(app, e, arguments);
   }
-  if (!parse_bindings(bind, o.bind) || !parse_emit(emit, o.emit)) return static_cast<int>(ExitCode::Usage);
+  if (!parse_bindings("--bind", sizes.bind, o.bind) || !parse_bindings("--bound", sizes.bound, o.bounds) ||
+      !parse_emit(emit, o.emit))
+    return static_cast<int>(ExitCode::Usage);
   o.disabled_passes.insert(disabled.begin(), disabled.end());
   if (dump) o.dump = o.output + "/dump/";
-  run.engine = engine == "reference" ? Engine::Reference : Engine::Kernels;
+  run.engine = engine == "reference" ? Engine::Reference : engine == "interpreter" ? Engine::Interpreter : Engine::Kernels;
   run.cosine = run_app->count("--min-cosine") > 0;
 
   ExitCode code = ExitCode::Ok;
   if (*compile) code = compile_command(o, terminal);
   else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
   else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
-  else if (*check) code = check_command(o, terminal);
+  else if (*check) code = check_command(o, json, terminal);
   else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);
   else if (*plan) code = plan_command(csv, capacity, terminal);
   else if (*list) code = list_command(topic, json, matrix);

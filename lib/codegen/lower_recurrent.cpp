@@ -1,47 +1,20 @@
 // ONNX LSTM, GRU and RNN. The products with the input are one matrix product for all steps; what is left is a chain of steps,
 // each row of the batch on its own, with its state in registers.
-#include <algorithm>
-#include <string_view>
-
 #include "codegen/lowerings.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/generate.h"
+#include "ops/recurrent.h"
 
 namespace rlxc::codegen {
 namespace {
 
 constexpr int64_t kMaxHidden = 8192;
 
-struct Activation {
-  std::string_view name;
-  int parameters;
-  double alpha, beta;  // defaults
-  Expr (*function)(Expr x, double a, double b);
-};
-
-template <OpKind op>
-Expr by_op(Expr x, double a, double b) {
-  return activation({true, op, a, b}, x);
-}
-
-constexpr Activation kActivations[] = {
-    {"relu", 0, 0, 0, by_op<OpKind::Relu>},
-    {"tanh", 0, 0, 0, by_op<OpKind::Tanh>},
-    {"sigmoid", 0, 0, 0, by_op<OpKind::Sigmoid>},
-    {"affine", 2, 1, 0, [](Expr x, double a, double b) { return a * x + b; }},
-    {"leakyrelu", 1, 0.01, 0, by_op<OpKind::LeakyRelu>},
-    {"thresholdedrelu", 1, 1, 0, by_op<OpKind::ThresholdedRelu>},
-    {"scaledtanh", 2, 1, 1, [](Expr x, double a, double b) { return a * tanh(b * x); }},
-    {"hardsigmoid", 2, 0.2, 0.5, by_op<OpKind::HardSigmoid>},
-    {"elu", 1, 1, 0, by_op<OpKind::Elu>},
-    {"softsign", 0, 0, 0, by_op<OpKind::Softsign>},
-    {"softplus", 0, 0, 0, by_op<OpKind::Softplus>},
-};
-
 struct Function {
-  const Activation* row = nullptr;
-  double a = 0, b = 0;
-  Expr operator()(Expr x) const { return row->function(x, a, b); }
+  ops::CellActivation activation_;
+  Expr operator()(Expr x) const {
+    return activation_(x, [](OpKind op, double alpha, double beta, Expr v) { return activation({true, op, alpha, beta}, v); });
+  }
 };
 
 struct Cell {
@@ -49,29 +22,6 @@ struct Cell {
   Dim length, batch, inputs;
   DType type;  // to compute in
 };
-
-// The functions of all directions in order. Parameters are taken from the lists by those that have some.
-bool find_functions(const Node& node, const Cell& cell, size_t per_direction, std::vector<Function>* out) {
-  const auto& a = node.attrs<RnnAttrs>();
-  const size_t count = per_direction * static_cast<size_t>(cell.directions);
-  std::vector<std::string> names = a.activations;
-  for (size_t i = 0; a.activations.empty() && i < count; ++i)
-    names.push_back(per_direction > 1 && i % per_direction == 0 ? "sigmoid" : "tanh");
-  if (names.size() != count) return node.fail("needs " + std::to_string(per_direction) + " activations per direction");
-  size_t next_alpha = 0, next_beta = 0;
-  for (std::string& name : names) {
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
-    const auto row =
-        std::find_if(std::begin(kActivations), std::end(kActivations), [&](const Activation& r) { return r.name == name; });
-    if (row == std::end(kActivations)) return node.fail("unknown activation \"" + name + "\"");
-    Function f{row, row->alpha, row->beta};
-    if (row->parameters > 0 && next_alpha < a.activation_alpha.size()) f.a = a.activation_alpha[next_alpha++];
-    if (row->parameters > 1 && next_beta < a.activation_beta.size()) f.b = a.activation_beta[next_beta++];
-    out->push_back(f);
-  }
-  return true;
-}
 
 // x * w^T + bias of the input for all steps: [length * batch (in the order of x), gates * hidden].
 void project(const Node& node, const Cell& cell, int64_t direction, uint32_t to) {
@@ -222,26 +172,26 @@ class Steps {
 bool lower_recurrent(const Node& node) {
   const auto& a = node.attrs<RnnAttrs>();
   const auto x = node.dims(0);
-  const bool lstm = node.op() == OpKind::Lstm, gru = node.op() == OpKind::Gru;
-  Cell cell{lstm  ? 4
-            : gru ? 3
-                  : 1,
+  const ops::Recurrence r = ops::recurrence(node.op(), a);
+  Cell cell{r.gates,
             a.hidden,
-            a.direction == RnnDirection::Bidirectional ? 2 : 1,
+            r.directions,
             x[a.batch_first ? 1 : 0],
             x[a.batch_first ? 0 : 1],
             x[2],
             kernel::compute_dtype(node.dtype(0))};
   if (cell.hidden < 1 || cell.hidden > kMaxHidden)
     return node.fail("the size of the state must be 1 to " + std::to_string(kMaxHidden));
-  const size_t per_direction = lstm ? 3 : gru ? 2 : 1;
+  std::string why;
+  const auto activations = ops::cell_activations(node.op(), a, &why);
+  if (!activations) return node.fail(why);
   std::vector<Function> functions;
-  if (!find_functions(node, cell, per_direction, &functions)) return false;
+  for (const ops::CellActivation& f : *activations) functions.push_back({f});
   DimTable& t = node.table();
   for (int64_t direction = 0; direction < cell.directions; ++direction) {
     const uint32_t projected = node.scratch(cell.type, t.mul(t.mul(cell.length, cell.batch), Dim(cell.gates * cell.hidden)));
     project(node, cell, direction, projected);
-    Steps(node, cell, direction, &functions[per_direction * static_cast<size_t>(direction)], projected).run();
+    Steps(node, cell, direction, &functions[r.activations * static_cast<size_t>(direction)], projected).run();
   }
   return true;
 }

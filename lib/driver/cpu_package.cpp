@@ -70,7 +70,8 @@ std::string header(const Package& p, bool files) {
   s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u +
        "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
        "_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model\n  " + u +
-       "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
+       "_DYNAMIC_SIZE = 4,    // a size that only a run tells is larger than there is room for, or differs between "
+       "iterations\n};\n\n";
   s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u +
        "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " + std::to_string(p.symbols.size()) + ", " + u +
        "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
@@ -85,9 +86,14 @@ std::string header(const Package& p, bool files) {
   s += "// Gives the sizes above their values and makes room for them. Not needed where there are none.\n";
   s += "int " + n + "_set_sizes(" + n + "_ctx*, const int64_t* sizes);\n";
   s += "size_t " + n + "_arena_size(const " + n + "_ctx*);              // bytes of activations, and of scratch memory\n";
-  s += "size_t " + n + "_input_bytes(const " + n + "_ctx*, int i);\nsize_t " + n + "_output_bytes(const " + n +
-       "_ctx*, int i);\n\n";
-  s += "// One run. Not to be called for one context from two threads at a time.\n";
+  s +=
+      "size_t " + n + "_input_bytes(const " + n + "_ctx*, int i);\nsize_t " + n + "_output_bytes(const " + n + "_ctx*, int i);\n";
+  s += "// The size of an axis of an output";
+  s += p.lir->extents.empty()
+           ? ".\n"
+           : " in the last run. Where it depends on what the inputs hold, output_bytes is room for the\n// largest.\n";
+  s += "int64_t " + n + "_output_dim(const " + n +
+       "_ctx*, int i, int axis);\n\n// One run. Not to be called for one context from two threads at a time.\n";
   s += "int " + n + "_run(" + n + "_ctx*, const void* const* inputs, void* const* outputs);\n";
   s += "void " + n + "_destroy(" + n + "_ctx*);\n\n#ifdef __cplusplus\n}\n#endif\n";
   return s;
@@ -159,7 +165,7 @@ $TABLEstruct $N_ctx {
   size_t map_bytes[FILES];
   unsigned char *packed, *arena, *held, *scratch;
   int64_t n[$COUNT + 1];  // sizes
-  int sized;
+$EXTENTS  int sized;
 };
 
 #define W(i, offset) ((const void*)((const unsigned char*)c->weights[i] + (offset)))
@@ -170,15 +176,16 @@ $TABLEstruct $N_ctx {
 #define IN(i, offset) ((const void*)((const unsigned char*)in[i] + (offset)))
 #define OUT(i, offset) ((void*)((unsigned char*)out[i] + (offset)))
 
-)";
-
-constexpr std::string_view kLauncherTail = R"($FUNCTIONS#define UNUSED __attribute__((unused))
+#define UNUSED __attribute__((unused))
 static UNUSED int64_t rlxc_floordiv(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 static UNUSED int64_t rlxc_mod(int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(a, b) * b; }
 static UNUSED int64_t rlxc_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static UNUSED int64_t rlxc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
+)";
+
+constexpr std::string_view kLauncherTail =
+    R"($FUNCTIONSstatic unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
 
 int $N_set_sizes($N_ctx* c, const int64_t* s) {
   int64_t* n = c->n;
@@ -216,7 +223,7 @@ $OUTPUTS    default: return 0;
   }
 }
 
-const char* $N_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : ""; }
+$OUTPUT_DIMconst char* $N_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : ""; }
 
 // Weights of which one element is stored are written out, misaligned ones are moved.
 static int place_weight($N_ctx* c, int i) {
@@ -301,8 +308,30 @@ void $N_destroy($N_ctx* c) {
 }
 )";
 
+std::string extents_member(const Package& p) {
+  if (p.lir->extents.empty()) return {};
+  std::string names;
+  for (const Extent& e : p.lir->extents) names += (names.empty() ? "" : ", ") + quote(e.symbol);
+  return "  int64_t x[" + std::to_string(p.lir->extents.size()) + "];  // extents of the last run: " + names + "\n";
+}
+
+// The function <name>_output_dim.
+std::string output_dims(const Package& p, CSizes& sizes) {
+  std::string s =
+      "int64_t " + p.name + "_output_dim(const " + p.name + "_ctx* c, int i, int axis) {\n  const int64_t* n = c->n;\n";
+  if (!p.lir->extents.empty()) s += "  const int64_t* x = c->x;\n  (void)x;\n";
+  s += "  (void)n, (void)axis;\n  switch (i) {\n";
+  for (size_t i = 0; i < p.outputs.size(); ++i) {
+    std::string list;
+    for (Dim d : p.lir->module->main().dims(p.outputs[i].value)) list += (list.empty() ? "" : ", ") + sizes(d);
+    if (list.empty()) continue;
+    s += "    case " + std::to_string(i) + ": return (const int64_t[]){" + list + "}[axis];\n";
+  }
+  return s + "    default: return 0;\n  }\n}\n\n";
+}
+
 std::string launcher(const Package& p, const Storage& storage) {
-  CSizes sizes(p.lir->module->dims, p.symbols);
+  CSizes sizes(p.lir->module->dims, p.symbols, p.lir->extents);
   const std::string functions = launcher_functions(p, &sizes);
   auto ports = [&](const std::vector<codegen::Port>& list) {
     std::string s;
@@ -312,6 +341,7 @@ std::string launcher(const Package& p, const Storage& storage) {
     return s;
   };
   const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
+  const std::string output_dim = output_dims(p, sizes);
   // What the model needs to be equal.
   std::string conditions;
   const DimTable& dims = p.lir->module->dims;
@@ -325,6 +355,8 @@ std::string launcher(const Package& p, const Storage& storage) {
   const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
   const std::vector<std::pair<std::string_view, std::string>> values = {{"TABLE", weight_table(p, storage)},
                                                                         {"COUNT", std::to_string(sizes.count())},
+                                                                        {"EXTENTS", extents_member(p)},
+                                                                        {"OUTPUT_DIM", output_dim},
                                                                         {"FUNCTIONS", functions},
                                                                         {"SIZES", sizes.table()},
                                                                         {"CONDITIONS", conditions},
@@ -350,6 +382,9 @@ constexpr std::string_view kMain =
 #include "$N.h"
 
 static const char* const kSizes[$U_SIZES + 1] = {$NAMES0};
+static const struct {
+  int rank, element_bytes;
+} kOutputs[$U_OUTPUTS + 1] = {$SHAPES{0, 0}};
 
 static double milliseconds(clockid_t clock) {
   struct timespec t;
@@ -426,8 +461,10 @@ int main(int argc, char** argv) {
   for (int i = 0; !error && i < $U_OUTPUTS; ++i) {
     char name[64];
     snprintf(name, sizeof name, "output_%d.bin", i);
+    size_t bytes = (size_t)kOutputs[i].element_bytes;
+    for (int axis = 0; axis < kOutputs[i].rank; ++axis) bytes *= (size_t)$N_output_dim(c, i, axis);
     FILE* f = fopen(name, "wb");
-    if (!f || fwrite(outputs[i], 1, $N_output_bytes(c, i), f) != $N_output_bytes(c, i)) error = 6;
+    if (!f || fwrite(outputs[i], 1, bytes, f) != bytes) error = 6;
     if (f) fclose(f);
   }
   if (error) fprintf(stderr, "$N: error %d (see $N.h)\n", error);
@@ -500,7 +537,12 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   files.push_back({"parallel.c", std::string(target::parallel_runtime(o.threads))});
   std::string names;
   for (const std::string& s : p.symbols) names += quote(s) + ", ";
-  files.push_back({"main.c", replaced(kMain, {{"NAMES", names}, {"N", p.name}, {"U", upper(p.name)}})});
+  std::string shapes;
+  for (const codegen::Port& out : p.outputs) {
+    const Type& t = p.lir->module->main().type(out.value);
+    shapes += "{" + std::to_string(t.rank()) + ", " + std::to_string(rlxc::bits(t.dtype) / 8) + "}, ";
+  }
+  files.push_back({"main.c", replaced(kMain, {{"NAMES", names}, {"SHAPES", shapes}, {"N", p.name}, {"U", upper(p.name)}})});
   files.push_back({"Makefile", makefile(p, count)});
   files.push_back({"README.md", readme(p, storage)});
   return files;

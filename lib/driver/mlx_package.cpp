@@ -143,7 +143,7 @@ class MlxModule {
     if (op == OpKind::ElementwiseRegion) {
       for (const RegionStep& s : g.attrs<RegionAttrs>(n).steps)
         if (!functions().contains(function(s.op))) why = "no " + std::string(kind_name(s.op)) + " on MLX";
-    } else if (!has_trait(op, kBody) && !functions().contains(function(op))) {
+    } else if (!has_mlx_function(op)) {
       why = "no " + std::string(kind_name(op)) + " on MLX";
     }
     for (size_t r = 0; r < g.result_count(n); ++r) {
@@ -264,6 +264,8 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
 }
 
 }  // namespace
+
+bool has_mlx_function(OpKind op) { return has_trait(op, kBody) || functions().contains(function(op)); }
 
 std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p, const CpuPackageOptions& options,
                                                        Diagnostics& d) {

@@ -22,6 +22,7 @@ struct Options {
   std::string output = "out";  // a folder, or "-" for standard output with a single artefact
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
+  DimBindings bounds;         // of sizes that only a run tells
   std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
   bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
   bool allow_missing_weights = false;  // it never is; without either flag, only when none of the model's files is there

@@ -12,10 +12,13 @@ namespace rlxc {
 struct Call {
   std::vector<int64_t> sizes;  // of the package's symbols
   std::vector<const void*> in;
-  std::vector<void*> out;  // the bytes of `results`, with 64 more behind
-  std::vector<eval::HostValue> results;
+  std::vector<void*> out;                        // the bytes of `results`, with 64 more behind
+  std::vector<eval::HostValue> results;          // what only a run tells of their sizes is 0; the bytes have room for the largest
   std::vector<std::vector<std::byte>> expanded;  // inputs given as one repeated element
 };
+
+// The symbols that are sizes of an input, from its actual sizes; those that are bound already stay.
+void add_sizes(const DimTable&, const Type&, std::span<const int64_t> actual, DimBindings*);
 
 // Inputs in the order of the graph. Errors: Code::BadShape, BadType where they do not fit, UnboundDim. The inputs must outlive
 // it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "plan/solve.h"
@@ -22,8 +23,9 @@ struct Job {
 
 class GraphPlanner {
  public:
-  GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const PlanOptions& options, Diagnostics& diagnostics)
-      : g_(g), dims_(g.module().dims), plans_(plans), options_(options), diagnostics_(diagnostics) {}
+  GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
+               Diagnostics& diagnostics)
+      : g_(g), dims_(g.module().dims), plans_(plans), extents_(extents), options_(options), diagnostics_(diagnostics) {}
 
   bool run(uint64_t* weights_size) {
     index_nodes();
@@ -41,13 +43,7 @@ class GraphPlanner {
   GraphPlan take() { return std::move(plan_); }
 
  private:
-  Dim bytes(ValueId v) {
-    const Type& t = g_.type(v);
-    const int width = bits(t.dtype);
-    if (t.kind != TypeKind::Tensor || width == 0) return Dim(0);
-    const Dim n = dims_.product(t.dims);
-    return width % 8 == 0 ? dims_.mul(n, Dim(width / 8)) : dims_.ceil_div(dims_.mul(n, Dim(width)), Dim(8));
-  }
+  Dim bytes(ValueId v) { return largest(dims_, dense_bytes(dims_, g_.type(v)), extents_); }
 
   Dim aligned(Dim size) {
     const Dim unit(static_cast<int64_t>(options_.alignment));
@@ -304,6 +300,7 @@ class GraphPlanner {
   Graph& g_;
   DimTable& dims_;
   const std::vector<GraphPlan>& plans_;
+  const SymbolRanges& extents_;
   const PlanOptions& options_;
   Diagnostics& diagnostics_;
   GraphPlan plan_;
@@ -333,9 +330,12 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   lir.alignment = options.alignment;
   lir.plans.resize(module->graph_count());
   uint64_t weights_size = 0;
-  for (GraphId id : bodies_first(*module)) {
-    module->graph(id).compact();
-    GraphPlanner planner(module->graph(id), lir.plans, options, diagnostics);
+  const std::vector<GraphId> order = bodies_first(*module);
+  for (GraphId id : order) module->graph(id).compact();
+  lir.extents = find_extents(*module, options.bounds);
+  const SymbolRanges extents = extent_ranges(lir.extents);
+  for (GraphId id : order) {
+    GraphPlanner planner(module->graph(id), lir.plans, extents, options, diagnostics);
     if (!planner.run(&weights_size)) return std::nullopt;
     lir.plans[id.raw] = planner.take();
   }

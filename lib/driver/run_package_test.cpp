@@ -228,7 +228,10 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
   for (bool largest : {true, false})
     for (bool last : {true, false}) c.add(ArgReduce, ArgAttrs{1, largest, false, last}, {i64({4, 9}, 0, 3)});
   for (bool exclusive : {true, false})
-    for (bool reverse : {true, false}) c.add(Cumsum, CumAttrs{1, exclusive, reverse}, {f32({3, 6, 2})});
+    for (bool reverse : {true, false})
+      for (OpKind op : {Cumsum, Cumprod}) c.add(op, CumAttrs{1, exclusive, reverse}, {f32({3, 6, 2})});
+  c.add(Det, {f32({2, 3, 4, 4})});
+  c.add(Det, {weight(f32({7, 7}, 0, 1))});
   c.add(TopK, TopKAttrs{3, 1, true, true}, {f32({4, 9})});
   c.add(TopK, TopKAttrs{2, 0, false, true}, {i64({5, 3}, 0, 3)});
   c.add(Softmax, AxisAttrs{1}, {f32({3, 50}, -9, 9)});

@@ -4,6 +4,11 @@
 #include <map>
 #include <string>
 
+#include "codegen/lower.h"
+#include "codegen/stablehlo/translate.h"
+#include "driver/graph_package.h"
+#include "passes/legalise/decompositions.h"
+
 namespace rlxc {
 namespace {
 
@@ -12,18 +17,20 @@ struct Row {
   uint32_t region_steps, region_inputs;
   double launch_ns, memory_gbps, peak_gflops;
   uint64_t alignment;
-  bool
-      kernels;  // kernels are generated for it; else it takes a graph, and fused kinds that the graph language lacks are expanded
+  bool (*native)(OpKind);  // kinds that some form of it can be written for
 };
 
+// These expand to products that have the better kernels.
+bool has_kernels(OpKind op) { return op != OpKind::DotGeneral && op != OpKind::BatchNormInference && codegen::has_lowering(op); }
+
 constexpr std::array<Row, 7> kRows = {{
-    {"cpu", 64, 16, 50, 50, 200, 64, true},
-    {"metal", 32, 16, 500, 200, 4000, 256, true},
-    {"mlx", 32, 16, 500, 200, 4000, 64, false},
-    {"wgpu", 32, 8, 3000, 100, 2000, 256, true},
-    {"cuda", 32, 16, 2000, 800, 20000, 256, true},
-    {"rocm", 32, 16, 2000, 800, 20000, 256, true},
-    {"tpu", 32, 16, 3000, 800, 100000, 128, false},
+    {"cpu", 64, 16, 50, 50, 200, 64, has_kernels},
+    {"metal", 32, 16, 500, 200, 4000, 256, has_kernels},
+    {"mlx", 32, 16, 500, 200, 4000, 64, has_mlx_function},
+    {"wgpu", 32, 8, 3000, 100, 2000, 256, has_kernels},
+    {"cuda", 32, 16, 2000, 800, 20000, 256, has_kernels},
+    {"rocm", 32, 16, 2000, 800, 20000, 256, has_kernels},
+    {"tpu", 32, 16, 3000, 800, 100000, 128, stablehlo::has_translation},
 }};
 
 constexpr std::array<std::string_view, kRows.size()> kNames = [] {
@@ -42,13 +49,11 @@ TargetTraits make(const Row& row) {
   t.peak_gflops = row.peak_gflops;
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
-    if (has_trait(op, kHir)) t.native.reset(k);
-    // StableHLO has no fused kinds: XLA forms its own groups from primitive operations.
-    if (!row.kernels && row.name == "tpu" && has_trait(op, kFused)) t.native.reset(k);
+    // What has no expansion stays: the writer of kernels names such nodes. Fused kinds are formed for targets that have them.
+    const bool avoidable = has_trait(op, kHir | kFused) || legalise::decomposition(op);
+    if (avoidable && !row.native(op)) t.native.reset(k);
     if (!has_trait(op, kActivation)) t.epilogues.reset(k);
   }
-  for (OpKind op : {OpKind::DotGeneral, OpKind::BatchNormInference})
-    if (row.kernels) t.native.reset(static_cast<size_t>(op));
   return t;
 }
 

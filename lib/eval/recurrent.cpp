@@ -1,4 +1,6 @@
 // Recurrences: ONNX LSTM, GRU and RNN with all their options, and the state-space scan.
+#include "ops/recurrent.h"
+
 #include <algorithm>
 
 #include "eval/context.h"
@@ -7,45 +9,19 @@
 namespace rlxc::eval {
 namespace {
 
-using Activation = std::function<double(double)>;
-
-// An activation by its ONNX name. `alpha` and `beta` are consumed from the front of the lists by the functions that use them.
-bool activation(Context& c, std::string name, std::span<const double>* alphas, std::span<const double>* betas, Activation* out) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char ch) { return static_cast<char>(ch >= 'A' && ch <= 'Z' ? ch + 32 : ch); });
-  auto next = [](std::span<const double>* list, double otherwise) {
-    if (list->empty()) return otherwise;
-    const double v = list->front();
-    *list = list->subspan(1);
-    return v;
-  };
-  struct Row {
-    std::string_view name;
-    int parameters;
-    double alpha, beta;
-    double (*f)(double x, double a, double b);
-  };
-  static constexpr Row kRows[] = {
-      {"relu", 0, 0, 0, [](double x, double, double) { return ops::max(x, 0.0); }},
-      {"tanh", 0, 0, 0, [](double x, double, double) { return std::tanh(x); }},
-      {"sigmoid", 0, 0, 0, [](double x, double, double) { return 1 / (1 + std::exp(-x)); }},
-      {"affine", 2, 1, 0, [](double x, double a, double b) { return a * x + b; }},
-      {"leakyrelu", 1, 0.01, 0, [](double x, double a, double) { return x < 0 ? a * x : x; }},
-      {"thresholdedrelu", 1, 1, 0, [](double x, double a, double) { return x > a ? x : 0; }},
-      {"scaledtanh", 2, 1, 1, [](double x, double a, double b) { return a * std::tanh(b * x); }},
-      {"hardsigmoid", 2, 0.2, 0.5, [](double x, double a, double b) { return std::min(1.0, std::max(0.0, a * x + b)); }},
-      {"elu", 1, 1, 0, [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }},
-      {"softsign", 0, 0, 0, [](double x, double, double) { return x / (1 + std::fabs(x)); }},
-      {"softplus", 0, 0, 0, [](double x, double, double) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }},
-  };
-  for (const Row& r : kRows)
-    if (r.name == name) {
-      const double a = r.parameters > 0 ? next(alphas, r.alpha) : 0, b = r.parameters > 1 ? next(betas, r.beta) : 0;
-      *out = [f = r.f, a, b](double x) { return f(x, a, b); };
-      return true;
-    }
-  return c.unsupported("unknown activation \"" + name + "\"");
-}
+struct Activation {
+  ops::CellActivation activation;
+  double operator()(double x) const {
+    return activation(x, [](OpKind op, double alpha, double beta, double v) {
+      double y = v;
+      ops::visit(op, [&](auto meaning) {
+        if constexpr (decltype(meaning)::arity == 1 && (decltype(meaning)::domain & ops::kFloats) != 0)
+          y = meaning(ops::Params{alpha, beta}, v);
+      });
+      return y;
+    });
+  }
+};
 
 // One direction of a recurrence on one row of the batch.
 struct Cell {
@@ -116,13 +92,10 @@ bool operand_is(Context& c, size_t i, const std::vector<int64_t>& dims) {
 
 bool eval_recurrence(Context& c) {
   const auto& a = c.a<RnnAttrs>();
-  const bool lstm = c.op == OpKind::Lstm, gru = c.op == OpKind::Gru;
   const auto& d = c.dims(0);
-  const int64_t directions = a.direction == RnnDirection::Bidirectional ? 2 : 1,
-                gates = lstm  ? 4
-                        : gru ? 3
-                              : 1,
-                hidden = a.hidden;
+  const bool lstm = c.op == OpKind::Lstm, gru = c.op == OpKind::Gru;
+  const ops::Recurrence kind = ops::recurrence(c.op, a);
+  const int64_t directions = kind.directions, gates = kind.gates, hidden = a.hidden;
   const int64_t length = d[a.batch_first ? 1 : 0], batch = d[a.batch_first ? 0 : 1], inputs = d[2];
   const std::vector<int64_t> state =
       a.batch_first ? std::vector<int64_t>{batch, directions, hidden} : std::vector<int64_t>{directions, batch, hidden};
@@ -140,17 +113,9 @@ bool eval_recurrence(Context& c) {
   for (int64_t n : lengths)
     if (n < 0 || n > length) return c.fail("sequence length " + std::to_string(n) + " exceeds " + std::to_string(length));
 
-  std::vector<std::string> names = a.activations;
-  if (names.empty())
-    for (int64_t k = 0; k < directions; ++k) {
-      if (lstm) names.insert(names.end(), {"Sigmoid", "Tanh", "Tanh"});
-      else if (gru) names.insert(names.end(), {"Sigmoid", "Tanh"});
-      else names.push_back("Tanh");
-    }
-  const size_t per_direction = lstm ? 3 : gru ? 2 : 1;
-  if (names.size() != per_direction * static_cast<size_t>(directions))
-    return c.fail("needs " + std::to_string(per_direction) + " activations per direction");
-  std::span<const double> alphas = a.activation_alpha, betas = a.activation_beta;
+  std::string why;
+  const auto activations = ops::cell_activations(c.op, a, &why);
+  if (!activations) return c.fail(why);
 
   auto state_at = [&](int64_t dir, int64_t b) {
     return static_cast<size_t>((a.batch_first ? b * directions + dir : dir * batch + b) * hidden);
@@ -172,8 +137,8 @@ bool eval_recurrence(Context& c) {
               a.input_forget,
               a.linear_before_reset};
     Activation* targets[] = {&cell.f, &cell.g, &cell.h};
-    for (size_t k = 0; k < per_direction; ++k)
-      if (!activation(c, names[static_cast<size_t>(dir) * per_direction + k], &alphas, &betas, targets[k])) return false;
+    for (size_t k = 0; k < kind.activations; ++k)
+      targets[k]->activation = (*activations)[static_cast<size_t>(dir) * kind.activations + k];
     const bool reverse = a.direction == RnnDirection::Reverse || dir == 1;
     for (int64_t b = 0; b < batch; ++b) {
       const size_t at = state_at(dir, b);

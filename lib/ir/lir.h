@@ -2,6 +2,8 @@
 // Sizes and offsets are bytes; in a dynamic module they are expressions of its symbols.
 #pragma once
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/graph.h"
@@ -27,7 +29,8 @@ struct Slot {
   Region region = Region::None;
   uint32_t index = 0;  // of the input or output
   ValueId root;        // the value that owns the bytes: itself, what it is a view of, or what it overwrites in place
-  Dim offset, size;    // in the region (packed, activations), or in the input or output buffer
+  Dim offset;          // in the region (packed, activations), or in the input or output buffer
+  Dim size;            // room for the value: where only a run tells its sizes, what they are at most
   uint32_t first_step = 0, last_step = 0;  // life of this value: made in the first, last read in the last
   bool view = false, in_place = false;
 };
@@ -49,9 +52,18 @@ struct GraphPlan {
   uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_reuse = 0;
 };
 
+// A size that only a run tells: a symbol that a node defines each time it runs, for all that is computed after it.
+struct Extent {
+  std::string symbol;
+  GraphId graph;
+  NodeId node;
+  std::optional<Dim> bound;  // over symbols of the inputs: it is never larger. Absent: nothing is known
+};
+
 struct LirModule {
   std::unique_ptr<Module> module;
   std::vector<GraphPlan> plans;  // by graph id
+  std::vector<Extent> extents;
   uint64_t alignment = 64;
   Digest128 fingerprint;
 };

@@ -4,15 +4,17 @@
 
 #include "plan/improve.h"
 #include "plan/portfolio.h"
+#include "plan/windows.h"
 
 namespace rlxc::plan {
 namespace {
 
 constexpr double kTightness[] = {0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};  // of the bound: load from which an item is core
 constexpr size_t kCoreItems = 1500;
+constexpr int64_t kEasyItems = 256;  // cores up to this size are hardly ever hard
 constexpr uint64_t kSearchWorkPerItem = 50'000;
 constexpr uint64_t kGreedyWork = 1'000'000, kGreedyWorkPerItem = 200;
-constexpr uint32_t kRepairRounds = 8;
+constexpr size_t kOrders = 1;
 
 // Fixes the core items of `part` where the search puts them; false if it finds no placement within `enough`.
 bool fix_core(Instance& part, int64_t tight, const SearchOptions& options, int64_t enough, Effort& effort) {
@@ -42,19 +44,29 @@ bool fix_core(Instance& part, int64_t tight, const SearchOptions& options, int64
 
 }  // namespace
 
-void place_core(const Instance& part, const SearchOptions& options, int64_t enough, Effort& effort, Placement& best) {
-  int64_t last_count = 0;
+void place_core(const Instance& part, const SearchOptions& options, int64_t enough, uint64_t* work, Effort& effort,
+                Placement& best) {
+  struct Core {
+    int64_t tight, count;
+  };
+  std::vector<Core> cores;
   for (double share : kTightness) {
     const int64_t tight = static_cast<int64_t>(share * static_cast<double>(part.bound));
     const int64_t count = std::count_if(part.items.begin(), part.items.end(), [&](const Item& i) { return i.load >= tight; });
-    if (count > static_cast<int64_t>(std::min(kCoreItems, part.items.size() - 1)) || effort.work == 0) return;
-    if (count == last_count) continue;
-    last_count = count;
+    if (count > static_cast<int64_t>(std::min(kCoreItems, part.items.size() - 1))) break;
+    if (!cores.empty() && count <= kEasyItems) cores.pop_back();
+    if (cores.empty() || cores.back().count < count) cores.push_back({tight, count});
+  }
+  for (const auto& [tight, count] : cores) {
+    if (effort.work == 0 || *work == 0) return;
     Instance with_core = part;
     if (!fix_core(with_core, tight, options, enough, effort)) return;
     Placement around;
-    around.height = best.height;
-    place_greedily(with_core, enough, kRepairRounds, kGreedyWork + kGreedyWorkPerItem * part.items.size(), around);
+    uint64_t share = std::min(*work, kGreedyWork + kGreedyWorkPerItem * part.items.size());
+    *work -= share;
+    place_greedily(with_core, enough, {.orders = kOrders}, &share, around);
+    if (!around.offsets.empty()) repair_windows(with_core, enough, &share, around);
+    *work += share;
     if (around.height < best.height) {
       best.height = around.height;
       best.offsets = around.offsets;

@@ -8,6 +8,7 @@
 
 namespace rlxc::plan {
 
-void place_core(const Instance&, const SearchOptions&, int64_t enough, Effort&, Placement& best);
+// `work` is that of the greedy placements around cores, see Placer.
+void place_core(const Instance&, const SearchOptions&, int64_t enough, uint64_t* work, Effort&, Placement& best);
 
 }  // namespace rlxc::plan

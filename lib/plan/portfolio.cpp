@@ -7,13 +7,13 @@
 
 namespace rlxc::plan {
 
-void place_greedily(const Instance& part, int64_t enough, uint32_t repair_rounds, uint64_t work, Placement& best) {
+void place_greedily(const Instance& part, int64_t enough, GreedyRounds rounds, uint64_t* work, Placement& best) {
   Placer placer(part);
   std::vector<uint32_t> best_order;
   std::vector<int64_t> offsets;
   Fit best_fit = Fit::First;
   auto attempt = [&](const std::vector<uint32_t>& order, Fit fit, int64_t limit, const char* name) {
-    const int64_t height = placer.place(order, fit, limit, &work, &offsets);
+    const int64_t height = placer.place(order, fit, limit, work, &offsets);
     if (height >= best.height) return;
     best.height = height;
     best.offsets = offsets;
@@ -21,10 +21,10 @@ void place_greedily(const Instance& part, int64_t enough, uint32_t repair_rounds
     best_order = order;
     best_fit = fit;
   };
-  for (const OrderKey& key : order_keys()) {
+  for (const OrderKey& key : order_keys().first(std::min(rounds.orders, order_keys().size()))) {
     const std::vector<uint32_t> order = order_by(part, key);
     for (Fit fit : {Fit::First, Fit::Best}) {
-      if (best.height <= enough || work == 0) return;
+      if (best.height <= enough || *work == 0) return;
       attempt(order, fit, best.height, key.name);
     }
   }
@@ -32,7 +32,7 @@ void place_greedily(const Instance& part, int64_t enough, uint32_t repair_rounds
   std::vector<uint32_t> order = best_order, late;
   offsets = best.offsets;
   uint32_t last_gain = 0;
-  for (uint32_t round = 0; round < last_gain + repair_rounds && best.height > enough && work > 0; ++round) {
+  for (uint32_t round = 0; round < last_gain + rounds.repairs && best.height > enough && *work > 0; ++round) {
     const int64_t before = best.height;
     late.clear();
     auto sticks_out = [&](uint32_t k) { return offsets[k] + part.items[k].size > enough; };

@@ -7,7 +7,13 @@
 
 namespace rlxc::plan {
 
-// Lowers `best` until it is at most `enough` or `work` (see Placer) is used up. Leaves it without offsets if no order ended.
-void place_greedily(const Instance&, int64_t enough, uint32_t repair_rounds, uint64_t work, Placement& best);
+struct GreedyRounds {
+  size_t orders = SIZE_MAX;  // at most so many of the orders, the best first
+  uint32_t repairs = 0;      // so many rounds without a gain
+};
+
+// Lowers `best` until it is at most `enough` or `work` (see Placer) is used up, which it reduces. Leaves it without offsets if
+// no order ended.
+void place_greedily(const Instance&, int64_t enough, GreedyRounds, uint64_t* work, Placement& best);
 
 }  // namespace rlxc::plan

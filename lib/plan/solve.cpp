@@ -7,7 +7,9 @@
 #include "plan/improve.h"
 #include "plan/instance.h"
 #include "plan/portfolio.h"
+#include "plan/skyline.h"
 #include "plan/sweep.h"
+#include "plan/windows.h"
 #include "support/diagnostics.h"
 
 namespace rlxc::plan {
@@ -15,25 +17,48 @@ namespace {
 
 constexpr size_t kCoreFrom = 400;  // smaller parts are searched whole
 
+// Parts that are too large to search: one budget for the core, greedy orders and windows.
+void solve_large(const Instance& part, int64_t enough, const SolveOptions& options, Effort& effort, Placement& best) {
+  uint64_t work = options.greedy_work + options.greedy_work_per_item * part.items.size();
+  if (options.core && options.search) place_core(part, options.pruning, enough, &work, effort, best);
+  if (options.windows && !best.offsets.empty()) repair_windows(part, enough, &work, best);
+  if (options.greedy) place_greedily(part, enough, {.repairs = options.repair ? options.repair_rounds : 0}, &work, best);
+  if (best.offsets.empty()) {
+    best.height = place_by_sweep(part, &best.offsets);
+    best.method = "best fit in time order";
+  }
+}
+
 Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const SolveOptions& options, Effort& effort) {
   Placement best;
   best.proved = part.bound;
   const bool can_sweep = options.sweep && !part.any_fixed;
+  if (can_sweep && part.items.size() > options.search_items) {
+    solve_large(part, enough, options, effort, best);
+    return best;
+  }
   if (options.greedy || !can_sweep) {
-    const uint64_t work = options.greedy_work + options.greedy_work_per_item * part.items.size();
-    place_greedily(part, enough, options.repair ? options.repair_rounds : 0, can_sweep ? work : UINT64_MAX, best);
+    uint64_t work = can_sweep ? options.greedy_work + options.greedy_work_per_item * part.items.size() : UINT64_MAX;
+    place_greedily(part, enough, {.repairs = options.repair ? options.repair_rounds : 0}, &work, best);
   }
   if (best.offsets.empty()) {
     best.height = place_by_sweep(part, &best.offsets);
     best.method = "best fit in time order";
   }
-  if (!options.search || part.any_fixed || best.height <= enough) return best;
+  if (part.any_fixed) return best;
+  if (options.skyline && best.height > enough) place_on_skyline(part, enough, options.skyline_rounds, options.skyline_work, best);
+  if (options.windows && best.height > enough) {
+    uint64_t work = options.greedy_work + options.window_work_per_item * part.items.size();
+    repair_windows(part, enough, &work, best);
+  }
+  if (!options.search || best.height <= enough) return best;
   const uint64_t n = part.items.size();
   const uint64_t share =
       must_fit ? effort.work : std::min(effort.work, options.search_work_base + options.search_work_per_pair * n * n);
   Effort own{share, 0};
-  if (options.core && part.items.size() > kCoreFrom) place_core(part, options.pruning, enough, own, best);
-  if (part.items.size() <= options.search_items) improve(part, options.pruning, enough, must_fit, own, best);
+  uint64_t work = UINT64_MAX;
+  if (options.core && part.items.size() > kCoreFrom) place_core(part, options.pruning, enough, &work, own, best);
+  improve(part, options.pruning, enough, must_fit, own, best);
   effort.work -= share - own.work;
   effort.nodes += own.nodes;
   return best;

@@ -11,7 +11,9 @@ namespace rlxc::plan {
 struct SolveOptions {
   bool greedy = true;     // Place in the order of size, area, load, ..., into the lowest or the tightest gap.
   bool repair = true;     // Move items that stuck out of the best greedy order to its front, and place again.
+  bool skyline = true;    // Place on the skyline of what is placed, lowest first; then repair that order.
   bool sweep = true;      // Where no greedy order ends within its budget, place in time order: O(n log n) whatever the overlaps.
+  bool windows = true;    // Place what sticks out anew together with its neighbours in time.
   bool core = true;       // In large parts, search the items where the load is tight and place the rest around them.
   bool search = true;     // Look for lower placements with the exact search.
   bool minimise = false;  // With a capacity: go on below it instead of stopping at the first placement that fits.
@@ -20,6 +22,9 @@ struct SolveOptions {
   uint64_t greedy_work = 2'000'000;             // visits of placed items in greedy orders, about 2 * 10^8 a second, in each part,
   uint64_t greedy_work_per_item = 100;          // and as many again for each of its items
   uint32_t repair_rounds = 12;                  // without a gain
+  uint32_t skyline_rounds = 24;                 // without a gain
+  uint64_t skyline_work = 150'000'000;          // item visits in each part
+  uint64_t window_work_per_item = 100;          // likewise, of windows
   uint64_t search_work = 400'000'000;           // of the exact search as in SearchBudget, all parts together,
   uint64_t search_work_base = 1'000'000;        // and in one part this much,
   uint64_t search_work_per_pair = 500;          // and as much again for each pair of its items

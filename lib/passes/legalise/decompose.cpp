@@ -12,8 +12,9 @@ PassResult decompose(Module& m, PassContext& context) {
   std::array<int64_t, kOpCount> expanded{};
   std::array<std::vector<std::string>, kOpCount> unsupported;
   std::vector<NodeId> work;
-  for (GraphId id : graphs_in_use(m)) {
-    Graph& g = m.graph(id);
+  std::vector<GraphId> graphs = graphs_in_use(m);
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    Graph& g = m.graph(graphs[i]);
     auto foreign = [&](NodeId n) {
       return !has_trait(g.op(n), kLeaf | kTerminator) && !target.native[static_cast<size_t>(g.op(n))];
     };
@@ -30,8 +31,12 @@ PassResult decompose(Module& m, PassContext& context) {
         continue;
       }
       ++expanded[kind];
-      for (size_t i = before; i < g.node_capacity(); ++i)
-        if (const NodeId made(i); g.alive(made) && foreign(made)) work.push_back(made);
+      for (size_t k = before; k < g.node_capacity(); ++k) {
+        const NodeId made(k);
+        if (!g.alive(made)) continue;
+        if (foreign(made)) work.push_back(made);
+        graphs.insert(graphs.end(), g.bodies(made).begin(), g.bodies(made).end());
+      }
     }
     work.clear();
   }

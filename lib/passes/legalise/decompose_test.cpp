@@ -245,6 +245,68 @@ TEST_CASE("movement: tiles, strided slices, flips, triangles, one-hot and paddin
   });
 }
 
+TEST_CASE("resizing: modes, coordinate rules, antialiasing") {
+  for (ResizeMode mode : {ResizeMode::Nearest, ResizeMode::Linear, ResizeMode::Cubic})
+    for (CoordMode coord : {CoordMode::HalfPixel, CoordMode::AlignCorners, CoordMode::Asymmetric, CoordMode::TfCropAndResize})
+      for (bool shrink : {false, true})
+        check([&](Fixture& f) {
+          ResizeAttrs a;
+          a.sizes = {f.batch, Dim(shrink ? 3 : 9), Dim(shrink ? 2 : 7)}, a.mode = mode, a.coord = coord;
+          a.antialias = shrink && mode != ResizeMode::Nearest, a.exclude_outside = shrink, a.extrapolation = 2;
+          if (coord == CoordMode::TfCropAndResize) a.roi = {0, -0.2, 0.1, 1, 0.8, 1.3}, a.sizes[0] = Dim(2);
+          return f.b.create(OpKind::Resize, {f.in("x", {a.sizes[0], 5, 4})}, a);
+        });
+}
+
+TEST_CASE("recurrences are scans, with all their options") {
+  for (OpKind op : {OpKind::Lstm, OpKind::Gru, OpKind::Rnn})
+    for (int variant = 0; variant < 5; ++variant)
+      for (size_t result = 0; result < (op == OpKind::Lstm ? 3u : 2u); ++result)
+        check([&](Fixture& f) {
+          const bool bidirectional = variant == 2 || variant == 4, full = variant >= 3;
+          const int64_t gates = op == OpKind::Lstm ? 4 : op == OpKind::Gru ? 3 : 1, hidden = 3, d = bidirectional ? 2 : 1;
+          RnnAttrs a;
+          a.hidden = hidden;
+          a.direction = bidirectional  ? RnnDirection::Bidirectional
+                        : variant == 1 ? RnnDirection::Reverse
+                                       : RnnDirection::Forward;
+          a.batch_first = variant == 4, a.linear_before_reset = variant == 1, a.input_forget = variant == 3;
+          if (variant == 3) a.clip = 0.4;
+          if (variant == 1) {
+            a.activations = {"HardSigmoid", "ScaledTanh", "Affine"}, a.activation_alpha = {0.3, 0.9, 0.5},
+            a.activation_beta = {0.4, 1.1, 0.2};
+            a.activations.resize(op == OpKind::Lstm ? 3 : op == OpKind::Gru ? 2 : 1);
+          }
+          const std::vector<Dim> state = a.batch_first ? std::vector<Dim>{2, d, hidden} : std::vector<Dim>{d, 2, hidden};
+          std::vector<ValueId> in = {f.in("x", a.batch_first ? std::vector<Dim>{2, f.seq, 4} : std::vector<Dim>{f.seq, 2, 4}),
+                                     f.in("w", {d, gates * hidden, 4}), f.in("r", {d, gates * hidden, hidden})};
+          if (full) {
+            in.push_back(f.in("b", {d, 2 * gates * hidden}));
+            in.push_back(f.b.constant(make_data(DType::I32, {2}, std::vector<int32_t>{1, 2})));
+            in.push_back(f.in("h0", state));
+            if (op == OpKind::Lstm) in.push_back(f.in("c0", state)), in.push_back(f.in("p", {d, 3 * hidden}));
+          }
+          return f.g.result(f.b.create_node(op, in, a), result);
+        });
+}
+
+TEST_CASE("n-grams are compared with the pool; the draws of a generator are known") {
+  NgramAttrs a;
+  a.counts = {0, 3, 7}, a.indexes = {1, 0, 6, 3, 4}, a.pool_ints = {0, 2, 3, 1, 0, 2, 2}, a.weights = {1, 2, 0.5, 3, 0.25};
+  for (NgramWeight mode : {NgramWeight::Tf, NgramWeight::Idf, NgramWeight::TfIdf})
+    for (int64_t skip : {0, 2})
+      for (int64_t longest : {1, 2})
+        check([&](Fixture& f) {
+          a.mode = mode, a.max_skip = skip, a.max_length = longest;
+          return f.b.create(OpKind::Ngram, {f.in("x", {f.batch, 7}, DType::I32)}, a);
+        });
+  for (bool normal : {true, false}) {
+    RandomAttrs r;
+    r.dims = {Dim(3), Dim(5)}, r.normal = normal, r.seed = 7;
+    check([&](Fixture& f) { return f.b.create(OpKind::Random, {}, r); });
+  }
+}
+
 TEST_CASE("quantised operations, per tensor and per axis") {
   for (DType t : {DType::I8, DType::U8})
     for (bool per_axis : {false, true}) {

@@ -46,9 +46,15 @@ struct small_ctx {
 #define IN(i, offset) ((const void*)((const unsigned char*)in[i] + (offset)))
 #define OUT(i, offset) ((void*)((unsigned char*)out[i] + (offset)))
 
-static int graph_0(const small_ctx* c, unsigned char* a, const void* const* in, void* const* out);
+#define UNUSED __attribute__((unused))
+static UNUSED int64_t rlxc_floordiv(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static UNUSED int64_t rlxc_mod(int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(a, b) * b; }
+static UNUSED int64_t rlxc_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static UNUSED int64_t rlxc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static int load_0(const small_ctx* c, unsigned char* scratch) {
+static int graph_0(small_ctx* c, unsigned char* a, const void* const* in, void* const* out);
+
+static int load_0(small_ctx* c, unsigned char* scratch) {
   (void)scratch;
   const int64_t* n = c->n;
   (void)n;
@@ -57,14 +63,14 @@ static int load_0(const small_ctx* c, unsigned char* scratch) {
   return 0;
 }
 
-static int load(const small_ctx* c, unsigned char* scratch) {
+static int load(small_ctx* c, unsigned char* scratch) {
   int status = 0;
   (void)c, (void)scratch;
   if ((status = load_0(c, scratch))) return status;
   return status;
 }
 
-static int graph_0_0(const small_ctx* c, unsigned char* a, const void* const* in, void* const* out) {
+static int graph_0_0(small_ctx* c, unsigned char* a, const void* const* in, void* const* out) {
   unsigned char* scratch = c->scratch;
   (void)scratch, (void)a, (void)in, (void)out;
   const int64_t* n = c->n;
@@ -75,18 +81,12 @@ static int graph_0_0(const small_ctx* c, unsigned char* a, const void* const* in
   return 0;
 }
 
-static int graph_0(const small_ctx* c, unsigned char* a, const void* const* in, void* const* out) {
+static int graph_0(small_ctx* c, unsigned char* a, const void* const* in, void* const* out) {
   int status = 0;
   (void)c, (void)a, (void)in, (void)out;
   if ((status = graph_0_0(c, a, in, out))) return status;
   return status;
 }
-
-#define UNUSED __attribute__((unused))
-static UNUSED int64_t rlxc_floordiv(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-static UNUSED int64_t rlxc_mod(int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(a, b) * b; }
-static UNUSED int64_t rlxc_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static UNUSED int64_t rlxc_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
 
@@ -128,6 +128,15 @@ size_t small_output_bytes(const small_ctx* c, int i) {
   (void)n;
   switch (i) {
     case 0: return (size_t)n[2];
+    default: return 0;
+  }
+}
+
+int64_t small_output_dim(const small_ctx* c, int i, int axis) {
+  const int64_t* n = c->n;
+  (void)n, (void)axis;
+  switch (i) {
+    case 0: return (const int64_t[]){n[0], 20}[axis];
     default: return 0;
   }
 }

@@ -10,7 +10,10 @@ import sys
 import numpy as np
 
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-         "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64, "i1": np.bool_}
+         "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64, "i1": np.bool_,
+         "complex<f32>": np.complex64, "complex<f64>": np.complex128}
+TYPES["bf16"] = np.float32  # NumPy has no bfloat16: values of f32, rounded after each operation
+TENSOR = r"tensor<(?:\d+x)*(?:complex<f\d+>|\w+)>"
 NAMES = {"bool": "i1", "u8": "ui8", "u16": "ui16", "u32": "ui32", "u64": "ui64"}
 erf = np.vectorize(__import__("math").erf, otypes=[np.float64])
 
@@ -20,12 +23,18 @@ def fail(line, why):
 
 
 def parse_type(text):
-    *dims, element = re.fullmatch(r"tensor<(.*)>", text.strip())[1].split("x")
-    return [int(d) for d in dims], TYPES[element]
+    dims, element = re.fullmatch(r"tensor<((?:\d+x)*)(.*)>", text.strip()).groups()
+    return [int(d) for d in dims.split("x")[:-1]], TYPES[element], element == "bf16"
+
+
+def to_bf16(x):
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32).view(np.float32).reshape(np.shape(x))
+    return np.where(np.isnan(x), np.float32(np.nan), rounded)
 
 
 def types(text):
-    return [parse_type(t) for t in re.findall(r"tensor<[^>]*>", text)]
+    return [parse_type(t) for t in re.findall(TENSOR, text)]
 
 
 def ints(attributes, key):
@@ -54,7 +63,7 @@ def literal(text, dtype, dims):
             return s == "true"
         if s.startswith("0x"):
             width = np.dtype(dtype).itemsize
-            return np.array([int(s, 16)], f"u{width}").view(dtype)[0]
+            return np.array([int(s, 16) << 8 * width - 4 * len(s[2:])], f"u{width}").view(dtype)[0]  # of bf16 the upper half
         return float(s) if "." in s else int(s)
     if text.startswith("["):
         return np.array([value(s) for s in text[1:-1].split(",") if s.strip()], dtype).reshape(dims)
@@ -126,6 +135,26 @@ def gather(x, index, a):
     return y
 
 
+def scatter(x, index, updates, a, region):
+    if (listed(a, "inserted_window_dims") != [0] or listed(a, "scatter_dims_to_operand_dims") != [0] or scalar(a, "index_vector_dim") != 1
+            or listed(a, "update_window_dims") != list(range(1, x.ndim)) or index.ndim != 1):
+        sys.exit("scatter: other dimension numbers")
+    y = x.copy()
+    for i, row in zip(index, updates, strict=True):
+        if 0 <= i < y.shape[0]:
+            y[i] = row if region is None else BINARY[region](y[i], row)
+    return y
+
+
+def fft(x, a):
+    assert ints(a, "fft_length") == [x.shape[-1]]
+    return {"FFT": np.fft.fft, "IFFT": np.fft.ifft}[re.search(r"fft_type (\w+)>", a)[1]](x)
+
+
+def starts(x, sizes, operands):
+    return tuple(slice(int(s), int(s) + n) for s, n in zip(np.clip(operands, 0, np.array(x.shape) - sizes), sizes))
+
+
 def compute(op, x, a, dims, dtype, region):
     if op == "constant":
         return literal(re.match(r"value = dense<(.*)> : tensor", a)[1], dtype, dims)
@@ -182,54 +211,134 @@ def compute(op, x, a, dims, dtype, region):
         return convolution(x[0], x[1], a)
     if op == "gather":
         return gather(x[0], x[1], a)
+    if op == "scatter":
+        return scatter(*x, a, region)
+    if op == "complex":
+        return (x[0] + 1j * x[1]).astype(dtype)
+    if op in ("real", "imag"):
+        return getattr(x[0], op)
+    if op == "fft":
+        return fft(x[0], a)
+    if op == "dynamic_slice":
+        return x[0][starts(x[0], ints(a, "slice_sizes"), x[1:])]
+    if op == "dynamic_update_slice":
+        y = x[0].copy()
+        y[starts(y, x[1].shape, x[2:])] = x[1]
+        return y
     sys.exit(f"model.mlir: unknown operation {op}")
+
+
+OPERATION = re.compile(r'\s*(?:(%\d+)(?::(\d+))? = )?"(?:stablehlo|func)\.(\w+)"\(([^)]*)\)( \(\{)?(.*)$')
+TAIL = re.compile(r" ?(?:\{(.*)\} )?: \((.*)\) -> \(?(.*?)\)?$")
+
+
+class Region:
+    """Block arguments and operations (op, operands, attributes, operand types, results, result types, regions, line)."""
+
+    def __init__(self, lines):
+        self.arguments, self.operations = [], []
+        while True:
+            line = next(lines)
+            if re.match(r"\s*(//.*)?$", line):
+                continue
+            if re.match(r"\s*\}", line):
+                self.end = line.strip()
+                return
+            if head := re.match(r"\s*\^bb0\((.*)\):$", line):
+                self.arguments = re.findall(rf"(%\w+): ({TENSOR})", head[1])
+                continue
+            m = OPERATION.match(line) or fail(line, "not understood")
+            name, count, op, operands, opens, tail = m.groups()
+            regions = []
+            while opens or (regions and regions[-1].end == "}, {"):
+                regions.append(Region(lines))
+                opens, tail = None, regions[-1].end[2:]
+            t = TAIL.match(tail) or fail(line, "not understood")
+            names = [f"{name}#{r}" for r in range(int(count))] if count else [name] if name else []
+            self.operations.append((op, [n.strip() for n in operands.split(",") if n.strip()], t[1] or "", types(t[2]), names,
+                                    types(t[3]), regions, line))
+
+    def combiner(self):
+        """The operation of a region that combines two scalars, or None when it gives its second argument."""
+        (a, _), (b, _) = self.arguments
+        if len(self.operations) == 1 and self.operations[0][1] == [b]:
+            return None
+        (op, operands, *_), (last, *_) = self.operations
+        assert operands == [a, b] and last == "return"
+        return op
+
+    def run(self, outside, arguments):
+        values = {**outside, **{name: x for (name, _), x in zip(self.arguments, arguments, strict=True)}}
+        for name, kind in self.arguments:
+            check(values[name], parse_type(kind), name, "an argument")
+        for op, operands, a, operand_types, names, result_types, regions, line in self.operations:
+            x = [values[n] for n in operands]
+            for v, t in zip(x, operand_types, strict=True):
+                check(v, t, line, "an operand")
+            if op == "return":
+                return x
+            try:
+                results = execute(op, x, a, result_types, regions, values)
+            except (AssertionError, TypeError, ValueError, IndexError, KeyError) as e:
+                fail(line, f"{type(e).__name__} {e}")
+            for name, y, kind in zip(names, results, result_types, strict=True):
+                dims, dtype, narrow = kind
+                y = np.asarray(y)
+                if y.dtype != dtype and op not in ("compare", "convert", "select", "concatenate", "reshape", "while", "if", "sort"):
+                    y = y.astype(dtype)
+                check(y, kind, line, "the result")
+                values[name] = to_bf16(y) if narrow else y
+
+
+def check(x, kind, line, what):
+    dims, dtype, _ = kind
+    if list(x.shape) != dims or x.dtype != dtype:
+        fail(line, f"{what} is {x.dtype} {list(x.shape)}")
+
+
+def execute(op, x, a, result_types, regions, values):
+    if op == "while":
+        while regions[0].run(values, x)[0]:
+            x = regions[1].run(values, x)
+        return x
+    if op == "if":
+        return regions[0 if x[0] else 1].run(values, [])
+    if op == "sort":
+        axis, (compare, *_) = scalar(a, "dimension"), regions[0].operations
+        assert "is_stable = true" in a and compare[0] == "compare" and compare[1] == [n for n, _ in regions[0].arguments[:2]]
+        key = x[0] if "LT" in compare[2] else -x[0] if x[0].dtype.kind == "f" else -x[0].astype(np.int64)
+        order = np.argsort(key, axis=axis, kind="stable")
+        return [np.take_along_axis(v, order, axis) for v in x]
+    (dims, dtype, _), = result_types
+    return [compute(op, x, a, dims, dtype, regions[0].combiner() if regions else None)]
+
+
+def read(path, name, offset=0, size=None):
+    if name == "bf16":
+        return (read(path, "u16", offset, size).astype(np.uint32) << 16).view(np.float32)
+    dtype = TYPES[NAMES.get(name, name)]
+    count = -1 if size is None else size // np.dtype(dtype).itemsize
+    return np.fromfile(path, dtype, count, offset=offset) if count else np.zeros(0, dtype)
 
 
 def main(folder, inputs):
     model = json.load(open("model.json"))
     values = {}
     for i, (path, port) in enumerate(zip(inputs, model["inputs"])):
-        values[f"%i{i}"] = np.fromfile(path, TYPES[NAMES.get(port["dtype"], port["dtype"])]).reshape(port["shape"])
+        values[f"%i{i}"] = read(path, port["dtype"]).reshape(port["shape"])
     for i, w in enumerate(model["weights"]):
-        dtype = TYPES[NAMES.get(w["dtype"], w["dtype"])]
-        count = w["stored"] // np.dtype(dtype).itemsize
-        data = np.fromfile(f"{folder}/{w['file']}", dtype, count, offset=w["offset"]) if count else np.zeros(0, dtype)
+        data = read(f"{folder}/{w['file']}", w["dtype"], w["offset"], w["stored"])
         values[f"%w{i}"] = np.broadcast_to(data, w["shape"]) if w["stored"] < w["bytes"] else data.reshape(w["shape"])
     text = open("model.mlir").read()
-    head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{", text)
-    for name, kind in re.findall(r"(%\w+): (tensor<[^>]*>)", head[1]):
-        dims, dtype = parse_type(kind)
-        if list(values[name].shape) != dims or values[name].dtype != dtype:
-            fail(head[0], f"{name} has another type")
-    body = re.sub(r"\(\{\n\s*\^bb0\([^\n]*\n\s*%\w+ = \"stablehlo\.(\w+)\"[^\n]*\n[^\n]*\n\s*\}\)", r"<<\1>>", text[head.end():])
+    head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{\n", text)
+    for name, kind in re.findall(rf"(%\w+): ({TENSOR})", head[1]):
+        check(values[name], parse_type(kind), head[0], name)
     np.seterr(all="ignore")
-    for line in body.split("\n"):
-        line = re.sub(r"^\s*//.*", "", line)
-        m = re.match(r'\s*(%\d+) = "stablehlo\.(\w+)"\(([^)]*)\)(?: <<(\w+)>>)?(?: \{(.*)\})? : \((.*)\) -> (tensor<[^>]*>)$', line)
-        if m:
-            operands = [values[n.strip()] for n in m[3].split(",") if n.strip()]
-            for x, (dims, dtype) in zip(operands, types(m[6]), strict=True):
-                if list(x.shape) != dims or x.dtype != dtype:
-                    fail(line, f"an operand is {x.dtype} {list(x.shape)}")
-            dims, dtype = parse_type(m[7])
-            try:
-                y = np.asarray(compute(m[2], operands, m[5] or "", dims, dtype, m[4]))
-            except (AssertionError, TypeError, ValueError, IndexError, KeyError) as e:
-                fail(line, f"{type(e).__name__} {e}")
-            if list(y.shape) != dims:
-                fail(line, f"the result has the shape {list(y.shape)}")
-            if y.dtype != dtype:
-                if m[2] in ("compare", "convert", "select", "concatenate", "reshape"):
-                    fail(line, f"the result is {y.dtype}")
-                y = y.astype(dtype)
-            values[m[1]] = y
-            continue
-        m = re.match(r'\s*"func\.return"\((.*?)\) :', line)
-        if m:
-            for i, (name, port) in enumerate(zip(m[1].split(","), model["outputs"])):
-                np.ascontiguousarray(values[name.strip()]).tofile(f"output_{i}.bin")
-        elif line.strip() not in ("", "}"):
-            fail(line, "not understood")
+    results = Region(iter(text[head.end():].split("\n"))).run(values, [])
+    for i, (y, kind) in enumerate(zip(results, types(head[2]), strict=True)):
+        check(y, kind, head[0], f"output {i}")
+        y = np.ascontiguousarray(y)
+        ((y.view(np.uint32) >> 16).astype(np.uint16) if kind[2] else y).tofile(f"output_{i}.bin")
 
 
 main(sys.argv[1], sys.argv[2:])

@@ -1,4 +1,4 @@
-#include "driver/stablehlo.h"
+#include "codegen/stablehlo/builder.h"
 
 #include <cmath>
 #include <map>
@@ -6,7 +6,7 @@
 #include "kernel/math.h"
 #include "support/number.h"
 
-namespace rlxc {
+namespace rlxc::stablehlo {
 namespace {
 
 using kernel::ExprOp;
@@ -16,6 +16,8 @@ std::string element(DType t) {
     case DType::Bool: return "i1";
     case DType::F8E4M3FN: return "f8E4M3FN";
     case DType::F8E5M2: return "f8E5M2";
+    case DType::C64: return "complex<f32>";
+    case DType::C128: return "complex<f64>";
     default: {
       const std::string s(name(t));
       return s[0] == 'u' ? "ui" + s.substr(1) : s;
@@ -64,7 +66,7 @@ std::string HloBuilder::pairs(const std::vector<int64_t>& low, const std::vector
 }
 
 std::vector<Hlo> HloBuilder::ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results,
-                                 const std::string& attributes, const std::string& region) {
+                                 const std::string& attributes, const std::string& regions) {
   std::vector<Hlo> out = results;
   const std::string base = "%" + std::to_string(next_++);
   std::string names, in, to;
@@ -73,17 +75,17 @@ std::vector<Hlo> HloBuilder::ops(std::string_view op, const std::vector<Hlo>& op
     to += (r ? ", " : "") + type(out[r]);
   }
   for (const Hlo& v : operands) names += (names.empty() ? "" : ", ") + v.name, in += (in.empty() ? "" : ", ") + type(v);
-  text_ += "    " + base + (out.size() > 1 ? ":" + std::to_string(out.size()) : "") + " = \"stablehlo." + std::string(op) +
+  text_ += indent_ + base + (out.size() > 1 ? ":" + std::to_string(out.size()) : "") + " = \"stablehlo." + std::string(op) +
            "\"(" + names + ")";
-  if (!region.empty()) text_ += " ({" + region + "})";
+  if (!regions.empty()) text_ += " ({" + regions + "})";
   if (!attributes.empty()) text_ += " {" + attributes + "}";
   text_ += " : (" + in + ") -> " + (out.size() > 1 ? "(" + to + ")" : to) + "\n";
   return out;
 }
 
 Hlo HloBuilder::op(std::string_view o, const std::vector<Hlo>& operands, DType t, std::vector<int64_t> dims,
-                   const std::string& attributes, const std::string& region) {
-  return ops(o, operands, {{"", t, std::move(dims)}}, attributes, region)[0];
+                   const std::string& attributes, const std::string& regions) {
+  return ops(o, operands, {{"", t, std::move(dims)}}, attributes, regions)[0];
 }
 
 Hlo HloBuilder::dense(DType t, std::vector<int64_t> dims, const std::string& literal) {
@@ -97,6 +99,9 @@ Hlo HloBuilder::constant(DType t, double v, std::vector<int64_t> dims) {
 Hlo HloBuilder::constant_int(DType t, int64_t v, std::vector<int64_t> dims) {
   if (is_float(t)) return constant(t, static_cast<double>(v), std::move(dims));
   return dense(t, std::move(dims), t == DType::Bool ? (v ? "true" : "false") : std::to_string(v));
+}
+Hlo HloBuilder::dense_ints(const std::vector<int64_t>& values) {
+  return dense(DType::I64, {static_cast<int64_t>(values.size())}, list(values));
 }
 
 Hlo HloBuilder::broadcast(const Hlo& v, const std::vector<int64_t>& dims, const std::vector<int64_t>& axes) {
@@ -139,11 +144,28 @@ Hlo HloBuilder::pad(const Hlo& v, const Hlo& fill, const std::vector<int64_t>& l
                 ", interior_padding = " + ints(std::vector<int64_t>(low.size(), 0)));
 }
 
-std::string HloBuilder::region(std::string_view combine, DType t) {
-  const std::string id = std::to_string(next_++), s = type(t, {}), binary = " : (" + s + ", " + s + ") -> " + s;
-  return "\n    ^bb0(%a" + id + ": " + s + ", %b" + id + ": " + s + "):\n      %c" + id + " = \"stablehlo." +
-         std::string(combine) + "\"(%a" + id + ", %b" + id + ")" + binary + "\n      \"stablehlo.return\"(%c" + id + ") : (" + s +
-         ") -> ()\n    ";
+std::string HloBuilder::open_region(std::vector<Hlo>& arguments) {
+  std::string head;
+  for (Hlo& a : arguments) {
+    a.name = "%b" + std::to_string(next_++);
+    head += (head.empty() ? "" : ", ") + a.name + ": " + type(a);
+  }
+  std::string inside = "\n";
+  if (!arguments.empty()) inside += indent_ + "^bb0(" + head + "):\n";
+  indent_ += "  ";
+  return std::exchange(text_, std::move(inside));
+}
+
+std::string HloBuilder::close_region(std::string outside, const std::vector<Hlo>& results) {
+  std::string names, types;
+  for (const Hlo& v : results) names += (names.empty() ? "" : ", ") + v.name, types += (types.empty() ? "" : ", ") + type(v);
+  text_ += indent_ + "\"stablehlo.return\"(" + names + ") : (" + types + ") -> ()\n";
+  indent_.resize(indent_.size() - 2);
+  return std::exchange(text_, std::move(outside)) + indent_;
+}
+
+std::string HloBuilder::combiner(std::string_view combine, DType t) {
+  return region({{"", t, {}}, {"", t, {}}}, [&](const std::vector<Hlo>& x) { return std::vector{op(combine, x, t, {})}; });
 }
 
 Hlo HloBuilder::reduce(std::string_view combine, const Hlo& v, const Hlo& start, const std::vector<int64_t>& axes, bool keep) {
@@ -151,12 +173,12 @@ Hlo HloBuilder::reduce(std::string_view combine, const Hlo& v, const Hlo& start,
   for (int64_t a : axes) kept[static_cast<size_t>(a)] = 1;
   for (size_t i = 0; i < v.dims.size(); ++i)
     if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) dims.push_back(v.dims[i]);
-  const Hlo r = op("reduce", {v, start}, v.dtype, std::move(dims), "dimensions = " + ints(axes), region(combine, v.dtype));
+  const Hlo r = op("reduce", {v, start}, v.dtype, std::move(dims), "dimensions = " + ints(axes), combiner(combine, v.dtype));
   return keep ? reshape(r, kept) : r;
 }
 Hlo HloBuilder::window(std::string_view combine, const Hlo& v, const Hlo& start, const std::string& attributes,
                        std::vector<int64_t> dims) {
-  return op("reduce_window", {v, start}, v.dtype, std::move(dims), attributes, region(combine, v.dtype));
+  return op("reduce_window", {v, start}, v.dtype, std::move(dims), attributes, combiner(combine, v.dtype));
 }
 Hlo HloBuilder::dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batch_a, const std::vector<int64_t>& batch_b,
                     const std::vector<int64_t>& contract_a, const std::vector<int64_t>& contract_b, std::vector<int64_t> dims) {
@@ -171,7 +193,7 @@ Hlo HloBuilder::dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batc
 }
 
 void HloBuilder::comment(const std::string& s) {
-  text_ += "    // ";
+  text_ += indent_ + "// ";
   for (char c : s) text_ += static_cast<unsigned char>(c) < 32 ? ' ' : c;
   text_ += '\n';
 }
@@ -287,4 +309,4 @@ Hlo HloBuilder::expression(const kernel::Kernel& k, kernel::ExprId root, const s
   return done.at(root.raw);
 }
 
-}  // namespace rlxc
+}  // namespace rlxc::stablehlo

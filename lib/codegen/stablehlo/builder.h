@@ -2,12 +2,13 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernel/expr.h"
 #include "support/dtype.h"
 
-namespace rlxc {
+namespace rlxc::stablehlo {
 
 struct Hlo {
   std::string name;
@@ -24,16 +25,25 @@ class HloBuilder {
   static std::string pairs(const std::vector<int64_t>& low,
                            const std::vector<int64_t>& high);  // dense<[[1, 2], [0, 0]]> : tensor<2x2xi64>
 
-  // "stablehlo.<op>"(operands) region {attributes} : types
+  // "stablehlo.<op>"(operands) ({regions}) {attributes} : types
   Hlo op(std::string_view op, const std::vector<Hlo>& operands, DType, std::vector<int64_t> dims,
-         const std::string& attributes = "", const std::string& region = "");
+         const std::string& attributes = "", const std::string& regions = "");
   std::vector<Hlo> ops(std::string_view op, const std::vector<Hlo>& operands, const std::vector<Hlo>& results,
-                       const std::string& attributes, const std::string& region);
+                       const std::string& attributes = "", const std::string& regions = "");
+  // The text of a region: what `body` writes on block arguments of these types, and the return of what it gives. Two regions of
+  // an operation are joined by kNextRegion.
+  template <class Body>
+  std::string region(std::vector<Hlo> arguments, Body body) {
+    const std::string outside = open_region(arguments);
+    return close_region(outside, body(arguments));
+  }
+  static constexpr std::string_view kNextRegion = "}, {";
   Hlo same(std::string_view o, const std::vector<Hlo>& operands) { return op(o, operands, operands[0].dtype, operands[0].dims); }
 
   Hlo constant(DType, double value, std::vector<int64_t> dims = {});
   Hlo constant_int(DType, int64_t value, std::vector<int64_t> dims = {});
   Hlo dense(DType, std::vector<int64_t> dims, const std::string& literal);
+  Hlo dense_ints(const std::vector<int64_t>& values);  // an i64 vector
   Hlo broadcast(const Hlo&, const std::vector<int64_t>& dims, const std::vector<int64_t>& axes);
   Hlo broadcast(const Hlo&, const std::vector<int64_t>& dims);  // NumPy's rule
   Hlo reshape(const Hlo&, std::vector<int64_t> dims);
@@ -56,9 +66,11 @@ class HloBuilder {
 
  private:
   Hlo function(kernel::ExprOp, const std::vector<Hlo>& operands);
-  std::string region(std::string_view combine, DType);
-  std::string text_;
+  std::string combiner(std::string_view combine, DType);
+  std::string open_region(std::vector<Hlo>& arguments);  // names them; what was written before is kept by the caller
+  std::string close_region(std::string outside, const std::vector<Hlo>& results);
+  std::string text_, indent_ = "    ";
   uint64_t next_ = 0;
 };
 
-}  // namespace rlxc
+}  // namespace rlxc::stablehlo
