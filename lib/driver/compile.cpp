@@ -148,7 +148,13 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
-  auto lir = plan_lir(std::move(model.module), {o.alignment ? o.alignment : arena_alignment(target), o.in_place, o.verify}, d);
+  PlanOptions planning;
+  planning.alignment = o.alignment ? o.alignment : arena_alignment(target);
+  planning.in_place = o.in_place, planning.reorder = o.reorder;
+  planning.max_arena = o.max_arena;
+  planning.ranges = o.ranges;
+  planning.verify = o.verify;
+  auto lir = plan_lir(std::move(model.module), planning, d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
   out.lir.fingerprint = report::fingerprint(out.lir);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/dim_postfix.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -22,7 +23,7 @@ std::string comment(std::string s) {
 
 class Launcher {
  public:
-  Launcher(const Package& p, CSizes* sizes) : p_(p), m_(*p.lir->module), n_(*sizes) {}
+  Launcher(const Package& p, bool guard, CSizes* sizes) : p_(p), m_(*p.lir->module), guard_(guard), n_(*sizes) {}
 
   std::string run() {
     for (size_t g = 0; g < p_.graphs.size(); ++g) declare(g);
@@ -57,7 +58,10 @@ class Launcher {
     for (size_t first = 0; first < steps.size(); first += kStepsInFunction) {
       const std::string part = name + "_" + std::to_string(first / kStepsInFunction);
       body_.clear();
-      for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) step(*steps[i]);
+      for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) {
+        if (guard_ && !load) guard(*steps[i]);
+        step(*steps[i]);
+      }
       out_ += "static int " + part + "(" + parameters + ") {\n";
       if (load) out_ += "  (void)scratch;\n";
       else out_ += "  unsigned char* scratch = c->scratch;\n  (void)scratch, (void)a, (void)in, (void)out;\n";
@@ -66,7 +70,7 @@ class Launcher {
     }
     out_ += "static int " + name + "(" + parameters + ") {\n  int status = 0;\n";
     out_ += load ? "  (void)c, (void)scratch;\n" : "  (void)c, (void)a, (void)in, (void)out;\n";
-    out_ += calls + "  return status;\n}\n\n";
+    out_ += calls + (guard_ && !load ? "  rlxc_open_all(c);\n" : "") + "  return status;\n}\n\n";
   }
 
   std::string plus(const std::string& base, Dim offset) { return offset == Dim(0) ? base : base + " + " + n_(offset); }
@@ -85,6 +89,17 @@ class Launcher {
   }
 
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
+
+  // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
+  void guard(const Step& s) {
+    if (s.kind != Step::Kind::Launch && s.kind != Step::Kind::Copy) return line("rlxc_open_all(c);");
+    line("rlxc_close_all(c);");
+    for (const Place& p : s.places) {
+      const bool caller = p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
+      if (caller ? s.graph.raw == 0 : p.memory != Place::Memory::Arena && p.memory != Place::Memory::Scratch) continue;
+      line("rlxc_open(" + pointer({p.memory, p.index, p.slot}) + ", " + n_(p.slot_bytes) + ");");
+    }
+  }
 
   void step(const Step& s) {
     if (s.node.valid() && s.node != last_) line("// " + comment(m_.graph(s.graph).label(s.node)));
@@ -215,6 +230,7 @@ class Launcher {
 
   const Package& p_;
   Module& m_;
+  const bool guard_;
   CSizes& n_;
   std::string out_, body_;
   NodeId last_;
@@ -229,36 +245,22 @@ std::string CSizes::operator()(Dim d) {
   return "n[" + std::to_string(it->second) + "]";
 }
 
-// The text of a size with symbols as s[i] and its functions as rlxc_*.
+// Calls of the checked functions rlxc_*, with symbols as s[i].
 std::string CSizes::expression(Dim d) const {
-  const std::string text = dims_.text(d);
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    std::string name;
-    bool quoted = false;
-    if (c == '"') {
-      quoted = true;
-      for (++i; i < text.size() && text[i] != '"'; ++i) {
-        if (text[i] == '\\') ++i;
-        name += text[i];
-      }
-      ++i;
-    } else if (std::string_view("+-*(),").find(c) != std::string_view::npos || (c >= '0' && c <= '9')) {
-      out += c, ++i;
-      while (c >= '0' && c <= '9' && i < text.size() && text[i] >= '0' && text[i] <= '9') out += text[i++];
-      continue;
+  std::vector<std::string> stack;
+  for (const std::string& item : dim_postfix(dims_, d)) {
+    if (item[0] == '$') {
+      const auto it = std::find(symbols_.begin(), symbols_.end(), item.substr(1));
+      stack.push_back("s[" + std::to_string(it - symbols_.begin()) + "]");
+    } else if (item[0] == '-' || (item[0] >= '0' && item[0] <= '9')) {
+      stack.push_back(item);
     } else {
-      while (i < text.size() && std::string_view("+-*(),").find(text[i]) == std::string_view::npos) name += text[i++];
+      const std::string b = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = "rlxc_" + (item == "+" ? "add" : item == "*" ? "mul" : item) + "(&bad, " + stack.back() + ", " + b + ")";
     }
-    if (!quoted && i < text.size() && text[i] == '(') {
-      out += "rlxc_" + name;
-      continue;
-    }
-    const auto it = std::find(symbols_.begin(), symbols_.end(), name);
-    out += "s[" + std::to_string(it - symbols_.begin()) + "]";
   }
-  return out;
+  return stack.back();
 }
 
 std::string CSizes::table() const {
@@ -268,6 +270,6 @@ std::string CSizes::table() const {
   return out;
 }
 
-std::string launcher_functions(const Package& p, CSizes* sizes) { return Launcher(p, sizes).run(); }
+std::string launcher_functions(const Package& p, bool guard, CSizes* sizes) { return Launcher(p, guard, sizes).run(); }
 
 }  // namespace rlxc

@@ -10,6 +10,7 @@
 #include "driver/package_call.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
+#include "eval/random.h"
 #include "ir/bind_dims.h"
 
 namespace rlxc {
@@ -36,6 +37,25 @@ bool compare_output(std::ostream& out, const std::string& label, const eval::Hos
   return pass;
 }
 
+// Random inputs of the sizes, and what the module makes of them before any pass. Integers are 0 or 1: flags, and indices into
+// whatever has two entries.
+std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vector<DimBindings>& sizes, Diagnostics& d) {
+  std::vector<DataSet> sets;
+  for (const DimBindings& bind : sizes.empty() ? std::vector<DimBindings>(1) : sizes) {
+    DataSet& set = sets.emplace_back();
+    for (const auto& [symbol, size] : bind) set.name += (set.name.empty() ? "" : ", ") + symbol + "=" + std::to_string(size);
+    if (set.name.empty()) set.name = "random inputs";
+    for (size_t i = 0; i < m.main().inputs().size(); ++i) {
+      const ValueId v = m.main().result(m.main().inputs()[i]);
+      set.inputs.push_back(eval::random_value(m, m.main().type(v), bind, i + 1, {.int_high = 1}));
+    }
+    auto expected = eval::evaluate(m, set.inputs, d);
+    if (!expected) return std::nullopt;
+    set.expected = std::move(*expected);
+  }
+  return sets;
+}
+
 }  // namespace
 
 ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
@@ -43,7 +63,7 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   with_data.input_data = run.data;
   auto model = load_model(with_data, d);
   if (!model) return d.exit();
-  const auto sets = read_data_sets(*model->module, run.data, d);
+  const auto sets = run.data.empty() ? random_sets(*model->module, run.sizes, d) : read_data_sets(*model->module, run.data, d);
   if (!sets) return d.exit();
   if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !sets->empty()) {
     const Graph& g = model->module->main();
@@ -67,7 +87,8 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
     compiled = compile(std::move(*model), run.target, o, {}, d);
     if (!compiled) return d.exit();
     if (run.engine == Engine::Kernels) {
-      kernels = run.target == "cpu" ? make_kernel_runner(compiled->lir, d) : make_emulated_runner(compiled->lir, run.target, d);
+      kernels = run.target == "cpu" && !run.sanitize ? make_kernel_runner(compiled->lir, d)
+                                                     : make_emulated_runner(compiled->lir, run.target, d);
       if (!kernels) return d.exit();
       execute = [&](const std::vector<eval::HostValue>& inputs) { return kernels->run(inputs, d); };
     } else {

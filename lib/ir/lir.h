@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "ir/dim_bounds.h"
 #include "ir/graph.h"
 #include "support/hash.h"
 
@@ -30,6 +31,7 @@ struct Slot {
   Dim offset, size;    // in the region (packed, activations), or in the input or output buffer
   uint32_t first_step = 0, last_step = 0;  // life of this value: made in the first, last read in the last
   bool view = false, in_place = false;
+  bool part = false;  // made where the concatenation that reads it needs it: `root` is its result
 };
 
 struct GraphPlan {
@@ -46,13 +48,17 @@ struct GraphPlan {
   std::vector<ValueId> peak_values;
   std::string method;  // how the offsets were found
   // Bytes that activations would take without any sharing, and what each kind of sharing saves.
-  uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_reuse = 0;
+  uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_parts = 0, saved_by_reuse = 0;
+  bool reordered = false;
+  uint32_t computed_again = 0;  // nodes that were copied to lower the arena
+  Dim given_arena;  // what the arena takes in the given order
 };
 
 struct LirModule {
   std::unique_ptr<Module> module;
   std::vector<GraphPlan> plans;  // by graph id
   uint64_t alignment = 64;
+  DimRanges ranges;  // the plan holds for sizes of symbols in these; empty: for all
   Digest128 fingerprint;
 };
 
