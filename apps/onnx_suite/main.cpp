@@ -1,203 +1,116 @@
-// Runs trees of ONNX-layout cases (DIR/**/CASE/model.onnx with test_data_set_*/input_N.pb and output_N.pb) with the reference
-// engine and compares the results. Each case runs in a process of its own, so that a crash or a hang is one failed case.
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
+// Runs trees of ONNX-layout test cases with the reference engine, with kernels, or both, and compares the results with the
+// expected ones: every case that does not pass with its reason, a table by operator, and the counts.
+#include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <map>
-#include <sstream>
+#include <thread>
 
-#include "eval/eval.h"
-#include "import/onnx/import.h"
-#include "import/onnx/tensor_file.h"
-#include "ir/verify.h"
+#include "report/table.h"
+#include "target/process.h"
+#include "work.h"
 
-namespace fs = std::filesystem;
 using namespace rlxc;
+using namespace rlxc::suite;
 
 namespace {
 
-struct Settings {
-  double rtol = 1e-3, atol = 1e-7;
-  int seconds = 30;
-  bool import_only = false;
+constexpr const char* kOutcomes[] = {"passed", "FAILED", "skipped"};
+constexpr std::pair<Engine, const char*> kEngines[] = {
+    {Engine::Reference, "reference"}, {Engine::Interpreter, "interpreter"}, {Engine::Kernels, "kernels"}};
+
+const char* name(Engine e) {
+  for (const auto& [engine, text] : kEngines)
+    if (engine == e) return text;
+  return "";
+}
+
+struct Counts {
+  size_t of[3] = {};
+  size_t& operator[](Outcome o) { return of[static_cast<size_t>(o)]; }
 };
 
-enum class Outcome { Pass, Fail, Unsupported, Crash };
-constexpr const char* kOutcomes[] = {"pass", "FAIL", "unsupported", "CRASH"};
-
-struct Verdict {
-  Outcome outcome = Outcome::Pass;
-  std::string message;
-};
-
-// Older suites keep bfloat16 as uint16.
-eval::HostValue host_value(onnx_import::FileValue v, const Type& type) {
-  if (v.tensor.dtype == DType::U16 && type.dtype == DType::BF16) v.tensor.dtype = DType::BF16;
-  eval::HostValue out{v.kind, std::move(v.tensor), {}};
-  for (auto& item : v.items) out.items.push_back(host_value(std::move(item), type));
-  return out;
+std::string text(const Counts& c) {
+  return std::to_string(c.of[0]) + " passed, " + std::to_string(c.of[1]) + " failed, " + std::to_string(c.of[2]) + " skipped";
 }
 
-std::string first_line(const Diagnostics& d) {
-  for (const Diagnostic& i : d.items())
-    if (i.severity == Severity::Error) return i.where + ": " + i.message;
-  return {};
-}
+using Rows = std::map<std::string, std::map<Engine, Counts>>;
 
-Verdict refused(const Diagnostics& d) {
-  const ExitCode e = d.exit();
-  return {e == ExitCode::Unsupported || e == ExitCode::Limit ? Outcome::Unsupported : Outcome::Fail, first_line(d)};
-}
-
-std::string file_of(const fs::path& data, const char* what, size_t i) {
-  return (data / (std::string(what) + std::to_string(i) + ".pb")).string();
-}
-
-Verdict run_data_set(const fs::path& model, const fs::path& data, const Settings& settings) {
-  Diagnostics d;
-  onnx_import::ImportOptions options;
-  options.contents = [&](size_t i, TypeKind kind) -> std::optional<TensorData> {
-    Diagnostics quiet;
-    if (auto v = onnx_import::read_value_file(file_of(data, "input_", i), kind, quiet)) return v->tensor;
-    return std::nullopt;
-  };
-  if (settings.import_only) options.missing_weights = onnx_import::MissingWeights::Allow;
-  const auto module = onnx_import::import_onnx(model.string(), options, d);
-  if (!module) return refused(d);
-  if (!verify(*module, d)) return {Outcome::Fail, "verify: " + first_line(d)};
-  if (settings.import_only) return {};
-  const Graph& g = module->main();
-  std::vector<eval::HostValue> inputs, expected;
-  for (size_t i = 0; i < g.inputs().size(); ++i) {
-    const Type& type = g.type(g.result(g.inputs()[i]));
-    auto v = onnx_import::read_value_file(file_of(data, "input_", i), type.kind, d);
-    if (!v) return refused(d);
-    inputs.push_back(host_value(std::move(*v), type));
+void print(const std::string& head, Rows& rows, const std::vector<Engine>& engines) {
+  std::vector<std::string> titles = {head};
+  for (Engine e : engines)
+    for (const char* o : kOutcomes) titles.push_back(std::string(name(e)) + " " + o);
+  report::Table table(titles);
+  for (auto& [name, by_engine] : rows) {
+    std::vector<std::string> row = {name};
+    for (Engine e : engines)
+      for (size_t n : by_engine[e].of) row.push_back(n ? std::to_string(n) : "-");
+    table.add(row);
   }
-  for (size_t i = 0; i < g.outputs().size(); ++i) {
-    const Type& type = g.type(g.outputs()[i]);
-    auto v = onnx_import::read_value_file(file_of(data, "output_", i), type.kind, d);
-    if (!v) return refused(d);
-    expected.push_back(host_value(std::move(*v), type));
-  }
-  const auto results = eval::evaluate(*module, inputs, d);
-  if (!results) return refused(d);
-  for (size_t i = 0; i < results->size(); ++i) {
-    const double resolution = expected[i].tensor.dtype == DType::BF16 ? 1.0 / 128 : 0;  // one unit in the last place
-    const auto c = eval::compare((*results)[i], expected[i], std::max(settings.rtol, resolution), settings.atol);
-    if (c.pass) continue;
-    std::ostringstream s;
-    s << "output " << i << ": " << c.message << ", max abs " << c.max_abs << ", max rel " << c.max_rel;
-    return {Outcome::Fail, s.str()};
-  }
-  return {};
-}
-
-Verdict run_case(const fs::path& folder, const Settings& settings) {
-  std::vector<fs::path> sets;
-  for (const auto& e : fs::directory_iterator(folder))
-    if (e.is_directory() && e.path().filename().string().starts_with("test_data_set")) sets.push_back(e.path());
-  std::sort(sets.begin(), sets.end());
-  if (sets.empty() && !settings.import_only) return {Outcome::Unsupported, "has no data"};
-  if (sets.empty()) sets.emplace_back();
-  for (const auto& set : sets)
-    if (Verdict v = run_data_set(folder / "model.onnx", set, settings); v.outcome != Outcome::Pass) return v;
-  return {};
-}
-
-// In a child process: its verdict comes back through a pipe.
-Verdict isolated(const fs::path& folder, const Settings& settings) {
-  int ends[2];
-  if (pipe(ends) != 0) return {Outcome::Crash, "no pipe"};
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    alarm(static_cast<unsigned>(settings.seconds));
-    const Verdict v = run_case(folder, settings);
-    std::string text(1, static_cast<char>('0' + static_cast<int>(v.outcome)));
-    text += v.message.substr(0, 2000);
-    const bool written = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    _exit(written ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFSIGNALED(status))
-    return {Outcome::Crash, WTERMSIG(status) == SIGALRM ? "took more than " + std::to_string(settings.seconds) + " s"
-                                                        : strsignal(WTERMSIG(status))};
-  if (text.empty()) return {Outcome::Crash, "no answer"};
-  return {static_cast<Outcome>(text[0] - '0'), text.substr(1)};
-}
-
-std::map<std::string, std::string> read_expected(const std::string& path) {
-  std::map<std::string, std::string> out;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    const size_t space = line.find(' ');
-    out[line.substr(0, space)] = space == line.npos ? "" : line.substr(space + 1);
-  }
-  return out;
+  std::string out;
+  table.print(&out);
+  std::cout << '\n' << out;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Settings settings;
-  std::map<std::string, std::string> expected;
-  std::vector<fs::path> cases;
+  settings.run.atol = 1e-7;
+  settings.jobs = std::max(1u, std::thread::hardware_concurrency());
+  std::string engine = "both", expected_file;
+  std::vector<std::string> folders;
   bool verbose = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    const auto value = [&]() -> std::string { return i + 1 < argc ? argv[++i] : ""; };
-    if (a == "--rtol") settings.rtol = std::atof(value().c_str());
-    else if (a == "--atol") settings.atol = std::atof(value().c_str());
-    else if (a == "--seconds") settings.seconds = std::atoi(value().c_str());
-    else if (a == "--expected-failures") expected = read_expected(value());
-    else if (a == "--import-only") settings.import_only = true;
-    else if (a == "-v") verbose = true;
-    else if (std::error_code error; fs::exists(fs::path(a) / "model.onnx", error)) cases.emplace_back(a);
-    else
-      for (const auto& e : fs::recursive_directory_iterator(a, error))
-        if (e.path().filename() == "model.onnx") cases.push_back(e.path().parent_path());
+  CLI::App app("Runs ONNX-layout test cases and compares the results with the expected ones.");
+  app.add_option("--engine", engine, "which engine computes; both: reference and kernels")
+      ->check(CLI::IsMember({"reference", "interpreter", "kernels", "both"}))
+      ->capture_default_str();
+  app.add_option("--target,-t", settings.run.target, "whose kernels, as of rlxc run")->capture_default_str();
+  app.add_option("--rtol", settings.run.rtol, "relative tolerance")->capture_default_str();
+  app.add_option("--atol", settings.run.atol, "absolute tolerance")->capture_default_str();
+  app.add_flag("--verify-each", settings.verify_each, "evaluate before and after every pass, and compare");
+  app.add_option("--seconds", settings.seconds, "time for one case")->capture_default_str();
+  app.add_option("--jobs,-j", settings.jobs, "cases at a time")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--expected-failures", expected_file, "lines NAME ENGINE REASON; then fails where anything else does not pass")
+      ->check(CLI::ExistingFile);
+  app.add_flag("-v,--verbose", verbose, "print the cases that pass, too");
+  app.add_option("DIR", folders, "folders of cases, at any depth")->required()->check(CLI::ExistingDirectory);
+  CLI11_PARSE(app, argc, argv);
+
+  std::vector<Engine> engines;
+  for (const auto& [e, text] : kEngines)
+    if (engine == text || (engine == "both" && e != Engine::Interpreter)) engines.push_back(e);
+  ExpectedFailures expected;
+  if (!expected_file.empty()) expected.read(expected_file);
+  const target::WorkFolder scratch;  // of all processes, also those that crash
+  if (!scratch.path().empty()) setenv("TMPDIR", scratch.path().c_str(), 1);
+
+  const std::vector<Case> cases = find_cases(folders);
+  Rows by_op, by_group, all;
+  std::vector<Outcome> worst(cases.size(), Outcome::Passed);
+  size_t surprises = 0;
+  for (Engine e : engines) {
+    const std::string engine_name = name(e);
+    settings.run.engine = e;
+    run_cases(cases, settings, [&](const Case& c, const Verdict& v) {
+      for (Counts* counts : {&by_op[c.op][e], &by_group[c.group][e], &all["all"][e]}) ++(*counts)[v.outcome];
+      Outcome& w = worst[static_cast<size_t>(&c - cases.data())];
+      if (w != Outcome::Failed && v.outcome != Outcome::Passed) w = v.outcome;
+      const bool passed = v.outcome == Outcome::Passed;
+      const std::string* known = expected.reason(c.name, engine_name);
+      surprises += expected_file.empty() ? v.outcome == Outcome::Failed : !passed && !known;
+      if (passed && !known && !verbose) return;
+      std::cout << kOutcomes[static_cast<size_t>(v.outcome)] << ' ' << c.name << " (" << engine_name << ")";
+      if (!passed) std::cout << ": " << v.message;
+      if (known) std::cout << (passed ? ": take it off the list of expected failures" : "  [expected: " + *known + "]");
+      std::cout << std::endl;
+    });
   }
-  if (cases.empty()) {
-    std::cerr << "usage: onnx_suite [--rtol R] [--atol A] [--seconds N] [--expected-failures FILE] [--import-only] [-v] DIR...\n";
-    return 2;
-  }
-  std::sort(cases.begin(), cases.end());
-  std::map<std::string, std::pair<int, int>> groups;  // passed, total
-  int counts[4] = {}, regressions = 0;
-  for (const auto& c : cases) {
-    const Verdict v = isolated(c, settings);
-    ++counts[static_cast<int>(v.outcome)];
-    auto& group = groups[c.parent_path().filename().string()];
-    group.first += v.outcome == Outcome::Pass;
-    ++group.second;
-    const std::string name = c.filename().string();
-    const auto known = expected.find(name);
-    const bool passed = v.outcome == Outcome::Pass;
-    if (!passed && known == expected.end()) ++regressions;
-    if (!passed)
-      std::cout << kOutcomes[static_cast<int>(v.outcome)] << ' ' << name << ": " << v.message
-                << (known != expected.end() ? "  [expected: " + known->second + "]" : "") << std::endl;
-    else if (known != expected.end()) std::cout << "pass " << name << ": listed as a failure, take it off the list\n";
-    else if (verbose) std::cout << "pass " << name << '\n';
-  }
-  for (const auto& [name, n] : groups) std::cout << name << ": " << n.first << " of " << n.second << " passed\n";
-  std::cout << counts[0] << " passed, " << counts[1] + counts[3] << " failed, " << counts[2] << " skipped\n";
-  return expected.empty() ? counts[1] + counts[3] > 0 : regressions > 0;
+  print("operator", by_op, engines);
+  print("folder", by_group, engines);
+  std::cout << '\n';
+  for (Engine e : engines) std::cout << name(e) << ": " << text(all["all"][e]) << '\n';
+  Counts total;  // of cases: one has passed if it did with every engine
+  for (Outcome o : worst) ++total[o];
+  std::cout << text(total) << '\n';
+  return cases.empty() || surprises > 0;
 }

@@ -25,17 +25,21 @@ constexpr char kExamples[] = R"(Examples:
 Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
 7 resource limit, 70 internal error.)";
 
-struct SizeFlags {
-  std::vector<std::string> bind, range;
+// NAME=SIZE pairs of flags, and NAME=LOW..HIGH.
+struct Sizes {
+  std::vector<std::string> bind, bound, range;
 };
 
-void add_model_flags(CLI::App* app, Options& o, SizeFlags& sizes) {
+void add_model_flags(CLI::App* app, Options& o, Sizes& sizes) {
   app->add_option("model", o.input, "an ONNX model, a JSON graph, or IR text")->required()->type_name("MODEL");
   app->add_option("--bind", sizes.bind, "sizes of symbolic dimensions, as batch=1,seq=128")
       ->type_name("NAME=SIZE")
       ->delimiter(',');
   app->add_option("--range", sizes.range, "ranges of symbolic dimensions, as seq=1..2048: memory is planned once for all in them")
       ->type_name("NAME=LOW..HIGH")
+      ->delimiter(',');
+  app->add_option("--bound", sizes.bound, "how large sizes that only a run tells can get, where that is not known")
+      ->type_name("NAME=SIZE")
       ->delimiter(',');
   app->add_option("--max-nodes", o.max_nodes, "refuse larger models")->capture_default_str();
 }
@@ -68,13 +72,13 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
 }
 
 // NAME=SIZE pairs into the bindings. False with a message on malformed ones.
-bool parse_bindings(const std::vector<std::string>& pairs, DimBindings& out) {
+bool parse_bindings(const std::string& flag, const std::vector<std::string>& pairs, DimBindings& out) {
   for (const std::string& p : pairs) {
     const size_t eq = p.rfind('=');
     int64_t size = 0;
     const bool number = eq != p.npos && eq > 0 && CLI::detail::lexical_cast(p.substr(eq + 1), size);
     if (!number || size < 0 || size > Dim::kMax) {
-      std::cerr << "rlxc: error[RLX0110]: a size is given as NAME=SIZE with a size >= 0, got \"" << p << "\"\n";
+      std::cerr << "rlxc: error[RLX0110]: " << flag << " takes NAME=SIZE with a size >= 0, got \"" << p << "\"\n";
       return false;
     }
     out[p.substr(0, eq)] = size;
@@ -82,7 +86,7 @@ bool parse_bindings(const std::vector<std::string>& pairs, DimBindings& out) {
   return true;
 }
 
-bool parse_ranges(const std::vector<std::string>& ranges, DimRanges& out) {
+bool parse_ranges(const std::vector<std::string>& ranges, SymbolRanges& out) {
   for (const std::string& r : ranges) {
     const size_t eq = r.rfind('='), dots = r.find("..", eq == r.npos ? 0 : eq);
     int64_t low = 0, high = 0;
@@ -93,7 +97,7 @@ bool parse_ranges(const std::vector<std::string>& ranges, DimRanges& out) {
       std::cerr << "rlxc: error[RLX0110]: --range takes NAME=LOW..HIGH with 0 <= LOW <= HIGH, got \"" << r << "\"\n";
       return false;
     }
-    out[r.substr(0, eq)] = {low, high};
+    out[r.substr(0, eq)] = {Dim(low), Dim(high)};
   }
   return true;
 }
@@ -136,7 +140,7 @@ int main(int argc, char** argv) {
   apply_environment(o, [](const char* name) -> const char* { return std::getenv(name); });
   RunRequest run;
   CalibrateRequest calibration;
-  SizeFlags sizes;
+  Sizes sizes;
   std::vector<std::string> emit, disabled;
   std::string engine = "kernels", topic, name, target, stage = "lir", csv;
   uint64_t capacity = 0;
@@ -200,8 +204,10 @@ int main(int argc, char** argv) {
       ->add_option("--size", run_sizes,
                    "with --random: sizes of symbolic dimensions, as batch=2,seq=7 (repeatable: one package runs all)")
       ->type_name("NAME=SIZE,...");
-  run_app->add_option("--engine", engine, "the reference evaluator, or generated C kernels")
-      ->check(CLI::IsMember({"reference", "kernels"}))
+  run_app
+      ->add_option("--engine", engine,
+                   "the reference evaluator, generated kernels, or those kernels interpreted with checks (slow)")
+      ->check(CLI::IsMember({"reference", "interpreter", "kernels"}))
       ->capture_default_str();
   run_app
       ->add_option("--target,-t", run.target,
@@ -233,6 +239,8 @@ int main(int argc, char** argv) {
   CLI::App* check = app.add_subcommand("check", "list everything in a model that a target cannot run");
   add_model_flags(check, o, sizes);
   check->add_option("--target,-t", o.targets, "targets, or all")->delimiter(',');
+  check->add_flag("--json", json, "the findings as JSON");
+  check->footer("Example: rlxc check model.onnx --target all");
 
   CLI::App* inspect = app.add_subcommand("inspect", "print what a stage made of a model");
   add_model_flags(inspect, o, sizes);
@@ -268,11 +276,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return usage_error(app, e, arguments);
   }
-  if (!parse_bindings(sizes.bind, o.bind) || !parse_ranges(sizes.range, o.ranges) || !parse_emit(emit, o.emit))
+  if (!parse_bindings("--bind", sizes.bind, o.bind) || !parse_bindings("--bound", sizes.bound, o.bounds) ||
+      !parse_ranges(sizes.range, o.ranges) || !parse_emit(emit, o.emit))
     return static_cast<int>(ExitCode::Usage);
   for (const std::string& s : run_sizes) {
     const auto pairs = split(s, ',');
-    if (!parse_bindings({pairs.begin(), pairs.end()}, run.sizes.emplace_back())) return static_cast<int>(ExitCode::Usage);
+    if (!parse_bindings("--size", {pairs.begin(), pairs.end()}, run.sizes.emplace_back()))
+      return static_cast<int>(ExitCode::Usage);
   }
   if (*run_app && run.data.empty() != random_inputs) {
     std::cerr << "rlxc: error[RLX0110]: run takes either --data or --random\n";
@@ -280,7 +290,7 @@ int main(int argc, char** argv) {
   }
   o.disabled_passes.insert(disabled.begin(), disabled.end());
   if (dump) o.dump = o.output + "/dump/";
-  run.engine = engine == "reference" ? Engine::Reference : Engine::Kernels;
+  run.engine = engine == "reference" ? Engine::Reference : engine == "interpreter" ? Engine::Interpreter : Engine::Kernels;
   run.cosine = run_app->count("--min-cosine") > 0;
 
   ExitCode code = ExitCode::Ok;
@@ -289,7 +299,7 @@ int main(int argc, char** argv) {
     o.targets = target.empty() ? std::vector<std::string>{} : std::vector{target}, code = specialize_command(o, terminal);
   else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
   else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
-  else if (*check) code = check_command(o, terminal);
+  else if (*check) code = check_command(o, json, terminal);
   else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);
   else if (*plan) code = plan_command(csv, capacity, terminal);
   else if (*list) code = list_command(topic, json, matrix);

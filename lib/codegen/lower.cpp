@@ -1,7 +1,9 @@
 #include "codegen/lower.h"
 
+#include <algorithm>
 #include <array>
 
+#include "analysis/narrow.h"
 #include "codegen/lowerings.h"
 #include "ops/elementwise.h"
 
@@ -27,7 +29,8 @@ constexpr Row kTable[] = {
     {OpKind::Rope, lower_rope},
     {OpKind::ElementwiseRegion, lower_region},
     {OpKind::Where, lower_elementwise},
-    {OpKind::Cast, lower_elementwise},
+    {OpKind::Cast, lower_cast},
+    {OpKind::BitCast, lower_bit_cast},
     {OpKind::BatchNormInference, lower_batch_norm},
     {OpKind::Quantize, lower_quantize},
     {OpKind::Dequantize, lower_dequantize},
@@ -41,10 +44,17 @@ constexpr Row kTable[] = {
     {OpKind::Range, lower_range},
     {OpKind::OneHot, lower_one_hot},
     {OpKind::DimValue, lower_dim_value},
+    {OpKind::Iota, lower_iota},
+    {OpKind::ReshapeTo, lower_reshape_to},
+    {OpKind::NonZero, lower_non_zero},
+    {OpKind::Unique, lower_unique},
+    {OpKind::NonMaxSuppression, lower_non_max_suppression},
     {OpKind::Resize, lower_resize},
     {OpKind::Reduce, lower_reduce},
     {OpKind::ArgReduce, lower_arg_reduce},
-    {OpKind::Cumsum, lower_cumsum},
+    {OpKind::Cumsum, lower_cumulative},
+    {OpKind::Cumprod, lower_cumulative},
+    {OpKind::Det, lower_det},
     {OpKind::TopK, lower_topk},
     {OpKind::Fft, lower_fft},
     {OpKind::Softmax, lower_softmax},
@@ -83,9 +93,14 @@ LowerFn find(OpKind op) {
   return functions[static_cast<size_t>(op)];
 }
 
-bool has_dtype(const Graph& g, ValueId v, const CapabilityRow& row, std::string* why) {
+// Sizes of their results are known when they have run.
+constexpr OpKind kGiveExtents[] = {OpKind::Iota, OpKind::ReshapeTo, OpKind::NonZero, OpKind::Unique, OpKind::NonMaxSuppression};
+
+bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* why) {
   const Type& t = g.type(v);
-  if (t.kind == TypeKind::Tensor && row.dtypes.test(static_cast<size_t>(t.dtype))) return true;
+  const bool by_codes = op == OpKind::Cast || op == OpKind::BitCast;  // of types that kernels do not hold
+  const DType held = by_codes ? storage_dtype(t.dtype) : t.dtype;
+  if (t.kind == TypeKind::Tensor && row.dtypes.test(static_cast<size_t>(held))) return true;
   *why = "no kernels for values of type " + text(t, g.module().dims);
   return false;
 }
@@ -99,10 +114,14 @@ bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* w
     *why = "no kernel for " + std::string(kind_name(g.op(n)));
     return false;
   }
+  if (!row.run_time_extents && std::ranges::find(kGiveExtents, g.op(n)) != std::end(kGiveExtents)) {
+    *why = "the size of its result is known only when it has run";
+    return false;
+  }
   for (ValueId v : g.operands(n))
-    if (v.valid() && !has_dtype(g, v, row, why)) return false;
+    if (v.valid() && !has_dtype(g, g.op(n), v, row, why)) return false;
   for (size_t i = 0; i < g.result_count(n); ++i)
-    if (!has_dtype(g, g.result(n, i), row, why)) return false;
+    if (!has_dtype(g, g.op(n), g.result(n, i), row, why)) return false;
   return true;
 }
 

@@ -3,12 +3,14 @@
 #include <limits>
 
 #include "codegen/lowerings.h"
-#include "kernel/builders/window.h"
+#include "kernel/builders/conv.h"
 
 namespace rlxc::codegen {
 namespace {
 
 using kernel::WindowSpec;
+
+constexpr int64_t kMostTaps = 2048;  // of a window that is part of a panel on the stack
 
 WindowSpec window_of(const Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
                      const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
@@ -29,9 +31,21 @@ WindowSpec window_of(const Node& node, Scope& s, const ConvAttrs& a) {
   return w;
 }
 
-// Binds x, w, bias and residual, and sets the epilogue.
-void bind_conv(const Node& node, Scope& s, WindowSpec* w, const Epilogue& act) {
-  s.in(0), s.in(1);
+struct Conv {
+  const ConvAttrs& attrs;
+  Epilogue act = {};
+  bool zero_points = false;  // operands 2 and 3 are those of x and w; else bias and residual
+};
+
+WindowSpec spec_of(const Node& node, Scope& s, const Conv& c) {
+  WindowSpec w = window_of(node, s, c.attrs);
+  if (c.zero_points) w.accumulate = w.output = DType::I32;
+  return w;
+}
+
+// Binds bias and residual and sets the epilogue.
+void bind_extras(const Node& node, Scope& s, WindowSpec* w, const Conv& c) {
+  if (c.zero_points) return;
   if (node.has(2)) {
     Operand bias = s.in(2);
     bias.strides = {0, 1, 0};
@@ -43,17 +57,71 @@ void bind_conv(const Node& node, Scope& s, WindowSpec* w, const Epilogue& act) {
     residual.strides = {w->out_channels.in(s.kernel()) * plane, plane, 1};
     w->extras.push_back(std::move(residual));
   }
-  if (!w->extras.empty() || act.has)
-    w->epilogue = [act](Expr sum, const std::vector<Expr>& extra) {
+  if (!w->extras.empty() || c.act.has)
+    w->epilogue = [act = c.act](Expr sum, const std::vector<Expr>& extra) {
       for (const Expr& e : extra) sum = sum + e;
       return activation(act, sum);
     };
 }
 
-bool emit_conv(const Node& node, const ConvAttrs& a, const Epilogue& act, bool transposed) {
+void bind_zero(const Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
+  if (!node.has(i)) return;
+  *zero = s.in(i);
+  (*zero)->strides = {num_elements(node.graph.type(node.in(i))) == 1 ? Index(0) : Index(1)};
+}
+
+// On threads: a product of weights and windows, or shifted rows; of a spread copy of the image where it is not yet spread.
+bool emit_spread(const Node& node, const Conv& c) {
+  DimTable& t = node.table();
+  const auto channels = t.constant_value(node.dims(1)[1]);
+  int64_t taps = 1;
+  for (Dim d : node.dims(1).subspan(2)) taps = std::min<int64_t>(taps * t.constant_value(d).value_or(0), kMostTaps + 1);
+  bool empty = !channels || *channels == 0 || taps == 0 || taps > kMostTaps;
+  for (Dim d : node.result_dims()) empty = empty || t.constant_value(d) == 0;
+  if (node.mapping().lanes || empty) return false;
+  const auto y = node.result_dims();
+  uint32_t image = 0;
+  bool plain = false;
+  {
+    Scope probe(node);
+    WindowSpec w = spec_of(node, probe, c);
+    if (c.zero_points && node.has(2)) w.x_zero.emplace();
+    plain = kernel::is_spread(w);
+    Dim elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
+    const auto axes = kernel::spread_axes(w);
+    for (size_t d = 0; d < axes.size(); ++d)
+      elements = t.mul(elements, t.mul(Dim(axes[d].phases), t.add(t.mul(y[d + 2], Dim(axes[d].step)), Dim(axes[d].extra))));
+    if (!plain) image = node.scratch(w.x_zero ? w.accumulate : w.input, t.add(elements, Dim(kernel::kSpreadSlack)));
+  }
+  if (!plain) {
+    Scope s(node, "spread");
+    WindowSpec w = spec_of(node, s, c);
+    s.in(0);
+    if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
+    s.bind({Binding::Kind::Scratch, image});
+    kernel::build_spread(s.builder(), w, node.mapping());
+    s.finish();
+  }
   Scope s(node);
-  WindowSpec w = window_of(node, s, a);
-  bind_conv(node, s, &w, act);
+  WindowSpec w = spec_of(node, s, c);
+  s.in(1);
+  if (plain) s.in(0);
+  else s.bind({Binding::Kind::Scratch, image});
+  if (c.zero_points && node.has(2)) w.x_zero.emplace();
+  if (c.zero_points) bind_zero(node, s, 3, &w.w_zero);
+  bind_extras(node, s, &w, c);
+  s.out();
+  kernel::build_conv(s.builder(), w, *channels, node.mapping());
+  return s.finish(), true;
+}
+
+bool emit_conv(const Node& node, const Conv& c, bool transposed = false) {
+  if (!transposed && emit_spread(node, c)) return true;
+  Scope s(node);
+  WindowSpec w = spec_of(node, s, c);
+  s.in(0), s.in(1);
+  if (c.zero_points) bind_zero(node, s, 2, &w.x_zero), bind_zero(node, s, 3, &w.w_zero);
+  bind_extras(node, s, &w, c);
   s.out();
   (transposed ? kernel::build_window_conv_transpose : kernel::build_window_conv)(s.builder(), w, node.mapping());
   return s.finish(), true;
@@ -61,28 +129,13 @@ bool emit_conv(const Node& node, const ConvAttrs& a, const Epilogue& act, bool t
 
 }  // namespace
 
-bool lower_conv(const Node& node) { return emit_conv(node, node.attrs<ConvAttrs>(), {}, false); }
-bool lower_conv_transpose(const Node& node) { return emit_conv(node, node.attrs<ConvAttrs>(), {}, true); }
+bool lower_conv(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>()}); }
+bool lower_conv_transpose(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>()}, true); }
 bool lower_fused_conv(const Node& node) {
   const auto& a = node.attrs<FusedConvAttrs>();
-  return emit_conv(node, a.conv, a.act, false);
+  return emit_conv(node, {a.conv, a.act});
 }
-
-bool lower_q_conv(const Node& node) {
-  Scope s(node);
-  WindowSpec w = window_of(node, s, node.attrs<ConvAttrs>());
-  w.accumulate = w.output = DType::I32;
-  s.in(0), s.in(1);
-  if (node.has(2)) w.x_zero = s.in(2);
-  if (node.has(3)) {
-    Operand zero = s.in(3);
-    zero.strides = {num_elements(node.graph.type(node.in(3))) == 1 ? Index(0) : Index(1)};
-    w.w_zero = std::move(zero);
-  }
-  s.out();
-  kernel::build_window_conv(s.builder(), w, node.mapping());
-  return s.finish(), true;
-}
+bool lower_q_conv(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>(), {}, true}); }
 
 bool lower_pool(const Node& node) {
   const auto& a = node.attrs<PoolAttrs>();

@@ -93,6 +93,10 @@ bool lower_elementwise(const Node& node) {
              [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {apply(node.op(), p, node.result_dtype(), v)}; });
 }
 
+bool lower_cast(const Node& node) {
+  return is_narrow(node.dtype(0)) || is_narrow(node.result_dtype()) ? lower_narrow_cast(node) : lower_elementwise(node);
+}
+
 bool lower_region(const Node& node) {
   const auto& steps = node.attrs<RegionAttrs>().steps;
   return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {

@@ -8,6 +8,8 @@ namespace {
 
 using kernel::GemmSpec;
 
+constexpr int64_t kManyRows = 384, kMostPacked = 1 << 24;  // rows that make packing worth a pass; elements it may take
+
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
 // The axes of one operand of a product: batch axes of the result, its rows (or columns), the summed axis.
@@ -78,20 +80,19 @@ Operand zero_point(const Node& node, Scope& s, size_t i, size_t batch) {
 
 bool emit(const Node& node, const Product& p) {
   const bool has_a_zero = p.zero_points && node.has(2), has_b_zero = p.zero_points && node.has(3);
+  // Packed ahead: weights when they are loaded (also for a single row, that reads them in order then), other values before they
+  // are read for several blocks of rows.
+  const bool on_load = node.constant(1) && (!has_b_zero || node.constant(3));
   bool pack = false;
-  {
+  if (!node.mapping().lanes) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
-    int64_t k = 0;
-    const bool fits = node.result_dtype() == p.accumulate || (kernel::constant(g.k, &k) && k <= kernel::kGemmChunk);
-    pack = kernel::gemm_is_tiled(g, node.mapping()) && (!fits || (node.constant(1) && (!has_b_zero || node.constant(3))));
-    int64_t n = 0;
-    const bool weight_row =
-        node.constant(1) && !node.mapping().lanes && kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
-    pack = pack || (weight_row && (!has_b_zero || node.constant(3)));  // also a single row reads packed weights in order
+    int64_t m = 0, n = 0, k = 0;
+    const bool large = kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
+    pack = on_load ? kernel::gemm_is_tiled(g) || large
+                   : large && kernel::constant(g.m, &m) && m >= kManyRows && n <= kMostPacked / k && p.b.batch.empty();
   }
   uint32_t packed = 0;
-  const bool on_load = node.constant(1) && (!has_b_zero || node.constant(3));
   if (pack) {
     DimTable& t = node.table();
     const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate));
@@ -246,11 +247,7 @@ bool lower_dot_general(const Node& node) {
   c.push_back(fa ? y[nb + fa - 1] : Index(0));
   c.push_back(side[1].free.empty() ? Index(0) : y.back());
   g.c.strides = c;
-  int64_t constant_k = 0;
-  kernel::Mapping mapping = node.mapping();
-  if (node.result_dtype() != g.accumulate && !(kernel::constant(g.k, &constant_k) && constant_k <= kernel::kGemmChunk))
-    mapping.vector_bytes = 1, g.k = g.k;
-  kernel::build_gemm(s.builder(), g, mapping);
+  kernel::build_gemm(s.builder(), g, node.mapping());
   return s.finish(), true;
 }
 

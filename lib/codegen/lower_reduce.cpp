@@ -17,6 +17,7 @@ struct Rule {
   ExprOp combine;
   Expr (*prepare)(Expr);
   Expr (*finish)(Expr, Expr);
+  bool real = false;  // finish is of a real number
 };
 Expr square(Expr x) { return x * x; }
 Expr magnitude(Expr x) { return abs(x); }
@@ -27,7 +28,7 @@ constexpr Rule kRules[] = {
     {ReduceOp::Sum, ExprOp::Add, nullptr, nullptr},     {ReduceOp::Mean, ExprOp::Add, nullptr, mean},
     {ReduceOp::Max, ExprOp::Max, nullptr, nullptr},     {ReduceOp::Min, ExprOp::Min, nullptr, nullptr},
     {ReduceOp::Prod, ExprOp::Mul, nullptr, nullptr},    {ReduceOp::L1, ExprOp::Add, magnitude, nullptr},
-    {ReduceOp::L2, ExprOp::Add, square, root},          {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm},
+    {ReduceOp::L2, ExprOp::Add, square, root, true},    {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm, true},
     {ReduceOp::SumSquare, ExprOp::Add, square, nullptr}};
 
 kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) {
@@ -35,7 +36,9 @@ kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) 
   spec.shape = s.shape(node.dims(0));
   spec.reduced.assign(spec.shape.size(), false);
   for (int64_t axis : node.attrs<ReduceAttrs>().axes) spec.reduced[static_cast<size_t>(axis)] = true;
-  spec.input = in, spec.output = out, spec.accumulate = kernel::compute_dtype(in);
+  spec.input = in, spec.output = out;
+  // Counts and sums of narrow integers need more bits than they have, and bools are not ordered.
+  spec.accumulate = !is_float(in) && rlxc::bits(in) < 32 ? DType::I32 : kernel::compute_dtype(in);
   return spec;
 }
 
@@ -90,7 +93,9 @@ bool lower_reduce(const Node& node) {
     kernel::ReduceSpec spec = reduce_spec(node, s, node.dtype(0), node.result_dtype());
     spec.combine = r.combine;
     if (r.prepare) spec.prepare = r.prepare;
-    if (r.finish) spec.finish = r.finish;
+    if (r.finish && r.real && !is_float(spec.accumulate))
+      spec.finish = [f = r.finish, t = node.wide()](Expr x, Expr n) { return cast_to(f(cast_to(x, t), n), x.dtype()); };
+    else if (r.finish) spec.finish = r.finish;
     s.in(0), s.out();
     kernel::build_reduce(s.builder(), spec, node.mapping());
     return s.finish(), true;
@@ -118,7 +123,8 @@ bool lower_arg_reduce(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_cumsum(const Node& node) {
+bool lower_cumulative(const Node& node) {
+  const bool product = node.op() == OpKind::Cumprod;
   const auto& a = node.attrs<CumAttrs>();
   Scope s(node);
   const Dims x = s.shape(node.dims(0));
@@ -128,13 +134,56 @@ bool lower_cumsum(const Node& node) {
   kernel::for_each_row(s.builder(), node.mapping(), x, axis, 4096, [&](Expr, Expr base, Expr stride) {
     auto& b = s.builder();
     const Expr n = x[axis].in(s.kernel());
-    Buf sum = b.variable("sum", kernel::constant_int(s.kernel(), t, 0));
+    Buf sum = b.variable("sum", cast_to(b.i64(product ? 1 : 0), t));
     b.loop("i", n, [&](Expr i) {
       const Expr at = b.let("at", base + (a.reverse ? n - 1 - i : i) * stride), v = cast_to(data[at], t);
-      const Expr next = b.let("next", sum.get() + v);
+      const Expr next = b.let("next", product ? sum.get() * v : sum.get() + v);
       y.store(at, cast_to(a.exclusive ? sum.get() : next, node.result_dtype()));
       sum.set(next);
     });
+  });
+  return s.finish(), true;
+}
+
+// LU with partial pivoting, on a copy.
+bool lower_det(const Node& node) {
+  const DType t = node.wide();
+  const uint32_t copies = node.scratch(t, node.table().product(node.dims(0)));
+  Scope s(node);
+  auto& b = s.builder();
+  const Expr n = s.size(node.dims(0).back()).in(s.kernel());
+  Buf data = s.in_buf(0);
+  const Operand own = s.scratch(copies);
+  Buf a = b.inout(own.name, own.dtype, own.extent);
+  Buf y = s.out_buf();
+  kernel::for_each(b, node.mapping(), "matrix", kernel::product(s.kernel(), s.shape(node.result_dims())), 4096, [&](Expr matrix) {
+    const Expr base = b.let("base", matrix * n * n);
+    b.loop("i", n * n, [&](Expr i) { a.store(base + i, cast_to(data[base + i], t)); });
+    Buf det = b.variable("det", b.value(t, 1));
+    b.loop("k", n, [&](Expr k) {
+      const Expr row = b.let("row", base + k * n);
+      Buf pivot = b.variable("pivot", row), best = b.variable("best", abs(a[row + k]));
+      b.loop("i", n - 1 - k, [&](Expr i) {
+        const Expr other = b.let("other", row + (i + 1) * n), size = b.let("size", abs(a[other + k]));
+        b.when(size > best.get(), [&] { best.set(size), pivot.set(other); });
+      });
+      b.when(pivot.get() != row, [&] {
+        det.set(-det.get());
+        b.loop("j", n, [&](Expr j) {
+          const Expr u = b.let("u", a[row + j]), v = b.let("v", a[pivot.get() + j]);
+          a.store(row + j, v), a.store(pivot.get() + j, u);
+        });
+      });
+      const Expr d = b.let("d", a[row + k]);
+      det.set(det.get() * d);
+      b.when(d != kernel::lit(d, 0), [&] {
+        b.loop("i", n - 1 - k, [&](Expr i) {
+          const Expr other = b.let("other", row + (i + 1) * n), f = b.let("f", a[other + k] / d);
+          b.loop("j", n - k, [&](Expr j) { a.add(other + k + j, -f * a[row + k + j]); });
+        });
+      });
+    });
+    y.store(matrix, cast_to(det.get(), node.result_dtype()));
   });
   return s.finish(), true;
 }

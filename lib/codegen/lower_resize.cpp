@@ -125,7 +125,7 @@ class Resizer {
     const Axis axis_k = axis(s, k);
     const Operand source_operand = from ? s.scratch(*from) : s.in(0);
     Buf data = b.input(source_operand.name, source_operand.dtype, source_operand.extent);
-    const DType t = kernel::compute_dtype(node_.dtype(0));
+    const DType t = sum_type();
     std::vector<std::pair<std::string, DType>> outputs;
     if (to) s.scratch(*to), outputs = {{"y", t}};
     else outputs = s.outputs();
@@ -161,14 +161,13 @@ class Resizer {
     for (size_t k = 0; k < node_.dims(0).size(); ++k)
       if (changes(k)) axes.push_back(k);
     if (a_.mode == ResizeMode::Nearest || axes.empty()) return copy_nearest();
-    if (!is_float(node_.dtype(0))) return node_.fail("interpolation of integers");
     std::vector<Dim> now(node_.dims(0).begin(), node_.dims(0).end());
     std::optional<uint32_t> from;
     for (size_t k : axes) {
       std::vector<Dim> then = now;
       then[k] = a_.sizes[k];
       std::optional<uint32_t> to;
-      if (k != axes.back()) to = node_.scratch(kernel::compute_dtype(node_.dtype(0)), node_.table().product(then));
+      if (k != axes.back()) to = node_.scratch(sum_type(), node_.table().product(then));
       if (!interpolate(k, now, from, to)) return false;
       now = then, from = to;
     }
@@ -177,6 +176,7 @@ class Resizer {
 
  private:
   Expr real(Expr i) const { return cast_to(i, real_); }
+  DType sum_type() const { return is_float(node_.dtype(0)) ? kernel::compute_dtype(node_.dtype(0)) : real_; }
 
   const Node& node_;
   const ResizeAttrs& a_;

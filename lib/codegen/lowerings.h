@@ -23,6 +23,9 @@ bool lower_swiglu(const Node&);
 bool lower_rope(const Node&);
 
 bool lower_elementwise(const Node&);
+bool lower_cast(const Node&);
+bool lower_narrow_cast(const Node&);
+bool lower_bit_cast(const Node&);
 bool lower_region(const Node&);
 bool lower_batch_norm(const Node&);
 bool lower_quantize(const Node&);
@@ -38,12 +41,20 @@ bool lower_trilu(const Node&);
 bool lower_range(const Node&);
 bool lower_one_hot(const Node&);
 bool lower_dim_value(const Node&);
+
+bool lower_iota(const Node&);
+bool lower_reshape_to(const Node&);
+bool lower_non_zero(const Node&);
+bool lower_unique(const Node&);
+bool lower_non_max_suppression(const Node&);
+
 bool lower_resize(const Node&);
 
 bool lower_reduce(const Node&);
 bool lower_arg_reduce(const Node&);
-bool lower_cumsum(const Node&);
+bool lower_cumulative(const Node&);
 bool lower_topk(const Node&);
+bool lower_det(const Node&);
 bool lower_fft(const Node&);
 
 bool lower_softmax(const Node&);

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "analysis/extents.h"
+
 namespace rlxc::codegen {
 namespace {
 
@@ -21,9 +23,17 @@ struct Lowered {
 class Packager {
  public:
   Packager(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics)
-      : lir_(lir), m_(*lir.module), dims_(lir.module->dims), row_(row), elementwise_(row), diagnostics_(diagnostics) {
+      : lir_(lir),
+        m_(*lir.module),
+        dims_(lir.module->dims),
+        row_(row),
+        elementwise_(row),
+        diagnostics_(diagnostics),
+        ranges_(extent_ranges(lir.extents)) {
     elementwise_.mapping.load_bytes = elementwise_.mapping.vector_bytes = 1;
     p_.name = std::move(name), p_.lir = &lir;
+    for (size_t i = 0; i < lir.extents.size(); ++i)
+      extent_of_node_.try_emplace({lir.extents[i].graph.raw, lir.extents[i].node.raw}, static_cast<uint32_t>(i));
   }
 
   std::optional<Package> run() {
@@ -44,6 +54,12 @@ class Packager {
       if (name.empty()) name = std::string(m_.text(main.value_name(main.outputs()[i])));
       p_.outputs.push_back({std::move(name), main.id(), main.outputs()[i]});
     }
+    for (const auto* ports : {&p_.inputs, &p_.outputs})
+      for (const Port& port : *ports)
+        if (main.type(port.value).kind != TypeKind::Tensor || main.dtype(port.value) == DType::String)
+          diagnostics_.error(Code::UnsupportedOnTarget,
+                             "the " + row_.name + " target has no values of type " + text(main.type(port.value), dims_),
+                             "\"" + port.name + "\"");
     p_.packed_bytes = packed_, p_.load_scratch_bytes = load_scratch_;
     p_.arena_bytes = aligned(lir_.plans[0].arena_size), p_.held_bytes = held_, p_.scratch_bytes = scratch_;
     collect_symbols();
@@ -132,7 +148,7 @@ class Packager {
       copy.kind = Step::Kind::Copy;
       copy.graph = g.id();
       copy.places = {{Place::Memory::Output, static_cast<uint32_t>(i), Dim(0)}, from};
-      copy.sizes = {pl.slot[v.raw].size};
+      copy.sizes = {dense_bytes(dims_, g.type(v))};
       program.run.push_back(std::move(copy));
     }
   }
@@ -172,7 +188,7 @@ class Packager {
     std::vector<Place> scratch;
     Dim run_bytes(0), load_bytes(0);
     for (const Scratch& s : lowered.scratch) {
-      const Dim bytes = aligned(dims_.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)));
+      const Dim bytes = aligned(largest(dims_, dims_.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)), ranges_));
       if (s.on_load && !prologue) {
         scratch.push_back({Place::Memory::Packed, 0, packed_});
         packed_ = dims_.add(packed_, bytes);
@@ -189,6 +205,7 @@ class Packager {
       s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
       for (const Binding& b : l.buffers) {
         if (b.kind == Binding::Kind::Scratch) s.places.push_back(scratch[b.index]);
+        else if (b.kind == Binding::Kind::Extent) s.places.push_back(extent_of(g, n, b.index));
         else s.places.push_back(place_of(g, b.kind == Binding::Kind::Operand ? g.operand(n, b.index) : g.result(n, b.index)));
       }
       const bool load = prologue || l.on_load;
@@ -208,6 +225,14 @@ class Packager {
     Dim at = whole.offset;
     for (uint32_t i = 0; i < l.buffers[0].index; ++i) at = dims_.add(at, slot[g.operand(n, i).raw].size);
     return at == part.offset;
+  }
+
+  Place extent_of(const Graph& g, NodeId n, uint32_t index) {
+    const auto it = extent_of_node_.find({g.id().raw, n.raw});
+    if (it != extent_of_node_.end()) return {Place::Memory::Extent, it->second + index, Dim(0)};
+    diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the size of its result is given elsewhere",
+                       where(g, n));
+    return {};
   }
 
   Dim larger(Dim a, Dim b) {
@@ -264,9 +289,17 @@ class Packager {
     steps->push_back(std::move(s));
   }
 
-  // Sizes must follow from the sizes of inputs.
+  // Sizes must follow from the sizes of inputs, or have bounds that do where only a run tells them.
   void collect_symbols() {
-    std::set<std::string> known, used;
+    std::set<std::string> known, extents, used;
+    for (const Extent& e : lir_.extents) {
+      if (!row_.run_time_extents) break;
+      extents.insert(e.symbol);
+      if (e.bound) continue;
+      diagnostics_.error(Code::UnsupportedOnTarget,
+                         "the " + row_.name + " target: nothing says how large \"" + e.symbol + "\" of its result can get",
+                         where(m_.graph(e.graph), e.node), "give a bound with --bound " + e.symbol + "=SIZE");
+    }
     for (const Port& in : p_.inputs)
       for (Dim d : m_.main().dims(in.value))
         for (std::string& s : dims_.symbols_of(d)) known.insert(std::move(s));
@@ -274,6 +307,7 @@ class Packager {
     auto use = [&](Dim d, const Step& s) {
       if (d.is_static()) return;
       for (const std::string& name : dims_.symbols_of(d)) {
+        if (extents.contains(name)) continue;
         used.insert(name);
         if (!known.contains(name))
           unknown.try_emplace(name, s.node.valid() ? where(m_.graph(s.graph), s.node) : std::string("the outputs"));
@@ -304,6 +338,8 @@ class Packager {
   const CapabilityRow& row_;
   CapabilityRow elementwise_;  // the same without vectors
   Diagnostics& diagnostics_;
+  SymbolRanges ranges_;                                               // of extents
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> extent_of_node_;  // the first that it defines
   Package p_;
   std::vector<Dim> packed_base_;
   std::vector<std::vector<uint32_t>> weight_of_;  // by graph, by value

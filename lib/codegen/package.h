@@ -20,6 +20,7 @@ struct Place {
     Scratch,  // of one step; in the load-time part a block of its own
     Input,
     Output,  // buffer number `index` of the graph
+    Extent,  // the value of extent number `index` of the LIR, an i64
   };
   Memory memory = Memory::Arena;
   uint32_t index = 0;
@@ -64,7 +65,7 @@ struct Package {
   std::vector<GraphProgram> graphs;     // by graph id
   std::vector<Weight> weights;
   std::vector<Port> inputs, outputs;           // of the main graph
-  std::vector<std::string> symbols;            // that sizes depend on
+  std::vector<std::string> symbols;            // of the inputs, that sizes depend on
   Dim packed_bytes, load_scratch_bytes;        // static
   Dim arena_bytes, held_bytes, scratch_bytes;  // of a run: one block with these parts in order
 };

@@ -45,7 +45,11 @@ Dims Scope::shape(std::span<const Dim> dims) {
 }
 
 Operand Scope::dense(std::string name, ValueId v) {
-  return kernel::dense(kernel(), std::move(name), node_.graph.dtype(v), shape(node_.graph.dims(v)));
+  const DType t = node_.graph.dtype(v);
+  Dims own = shape(node_.graph.dims(v));
+  if (const int width = rlxc::bits(t); width > 0 && width < 8)
+    own = {(kernel::product(kernel(), own) + (8 / width - 1)) / (8 / width)};
+  return kernel::dense(kernel(), std::move(name), storage_dtype(t), own);
 }
 
 Operand Scope::in(size_t i) {
@@ -70,6 +74,11 @@ Operand Scope::scratch(uint32_t i) {
   return {"s" + std::to_string(i), s.dtype, {}, size(s.elements), 0};
 }
 
+Operand Scope::extent(uint32_t i) {
+  bind({Binding::Kind::Extent, i});
+  return {"extent" + std::to_string(i), DType::I64, {}, 1, 0};
+}
+
 Buf Scope::in_buf(size_t i) {
   const Operand o = in(i);
   return builder_->input(o.name, o.dtype, o.extent);
@@ -84,7 +93,7 @@ std::vector<std::pair<std::string, DType>> Scope::outputs() {
   std::vector<std::pair<std::string, DType>> names;
   for (size_t i = 0; i < node_.graph.result_count(node_.id); ++i) {
     bind({Binding::Kind::Result, static_cast<uint32_t>(i)});
-    names.push_back({"y" + std::to_string(i), node_.result_dtype(i)});
+    names.push_back({"y" + std::to_string(i), storage_dtype(node_.result_dtype(i))});
   }
   return names;
 }

@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
   std::vector<std::string> bind, emit, range;
   for (const auto& [symbol, size] : o.bind) bind.push_back(symbol + "=" + std::to_string(size));
   for (const auto& [symbol, r] : o.ranges)
-    range.push_back(symbol + "=" + std::to_string(r.first) + ".." + std::to_string(r.second));
+    range.push_back(symbol + "=" + std::to_string(r.low->size()) + ".." + std::to_string(r.high->size()));
   for (Emit e : o.emit) emit.emplace_back(kEmitNames[static_cast<size_t>(e)]);
   const bool custom = o.precision.starts_with("custom:");
   return {

@@ -22,7 +22,8 @@ ExitCode compile_command(const Options&, Terminal);
 ExitCode specialize_command(Options, Terminal);
 ExitCode run_command(const Options&, const RunRequest&, Terminal);
 ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
-ExitCode check_command(const Options&, Terminal);
+// Everything in a model that the targets cannot run, grouped by reason.
+ExitCode check_command(const Options&, bool json, Terminal);
 // `json`: the graph of the stage in the form that `compile` reads.
 ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, bool json, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal);

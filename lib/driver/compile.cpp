@@ -1,5 +1,6 @@
 #include "driver/compile.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "driver/config_files.h"
@@ -126,6 +127,28 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   return d.ok();
 }
 
+std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const Options& o, Diagnostics& d) {
+  PlanOptions planning;
+  planning.alignment = o.alignment ? o.alignment : arena_alignment(target);
+  planning.in_place = o.in_place, planning.reorder = o.reorder;
+  planning.max_arena = o.max_arena;
+  planning.ranges = o.ranges, planning.bounds = o.bounds;
+  planning.verify = o.verify;
+  auto lir = plan_lir(std::move(m), planning, d);
+  if (!lir) return std::nullopt;
+  std::vector<std::string_view> names;
+  for (const Extent& e : lir->extents) names.push_back(e.symbol);
+  bool known = true;
+  for (const auto& [symbol, size] : o.bounds) {
+    if (std::ranges::find(names, symbol) != names.end()) continue;
+    const auto close = closest(symbol, names);
+    known = false;
+    d.error(Code::BadBinding, "--bound names \"" + symbol + "\", which no node of the model defines when it runs", {},
+            close ? "did you mean " + std::string(*close) + "?" : "");
+  }
+  return known ? std::move(lir) : std::nullopt;
+}
+
 std::optional<Compiled> compile(LoadedModel model, const std::string& target, const Options& o, const StageSink& sink,
                                 Diagnostics& d) {
   const TargetTraits* traits = find_target(target);
@@ -148,13 +171,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
-  PlanOptions planning;
-  planning.alignment = o.alignment ? o.alignment : arena_alignment(target);
-  planning.in_place = o.in_place, planning.reorder = o.reorder;
-  planning.max_arena = o.max_arena;
-  planning.ranges = o.ranges;
-  planning.verify = o.verify;
-  auto lir = plan_lir(std::move(model.module), planning, d);
+  auto lir = plan_for(target, std::move(model.module), o, d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
   out.lir.fingerprint = report::fingerprint(out.lir);

@@ -35,6 +35,9 @@ std::optional<PassOptions> pass_options(const Options&, Diagnostics&);
 // Runs the pipeline on a module in place. False on errors.
 bool optimise(Module&, const TargetTraits&, const Options&, const PassOptions&, const StageSink&, Compiled*, Diagnostics&);
 
+// The last step of a compile, from an optimised module.
+std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const Options&, Diagnostics&);
+
 std::optional<Compiled> compile(LoadedModel, const std::string& target, const Options&, const StageSink&, Diagnostics&);
 
 }  // namespace rlxc

@@ -1,7 +1,9 @@
 #include "driver/cpu_launcher.h"
 
 #include <algorithm>
+#include <set>
 
+#include "analysis/extents.h"
 #include "ir/dim_postfix.h"
 #include "support/text.h"
 
@@ -23,7 +25,10 @@ std::string comment(std::string s) {
 
 class Launcher {
  public:
-  Launcher(const Package& p, bool guard, CSizes* sizes) : p_(p), m_(*p.lir->module), guard_(guard), n_(*sizes) {}
+  Launcher(const Package& p, bool guard, CSizes* sizes) : p_(p), m_(*p.lir->module), guard_(guard), n_(*sizes) {
+    for (size_t i = 0; i < p.lir->extents.size(); ++i)
+      extents_of_[{p.lir->extents[i].graph.raw, p.lir->extents[i].node.raw}].push_back(i);
+  }
 
   std::string run() {
     for (size_t g = 0; g < p_.graphs.size(); ++g) declare(g);
@@ -39,7 +44,7 @@ class Launcher {
 
  private:
   static constexpr std::string_view kParameters = "unsigned char* a, const void* const* in, void* const* out";
-  std::string context() const { return "const " + p_.name + "_ctx* c"; }
+  std::string context() const { return p_.name + "_ctx* c"; }
   void declare(size_t g) {
     out_ += "static int graph_" + std::to_string(g) + "(" + context() + ", " + std::string(kParameters) + ");\n";
   }
@@ -65,7 +70,10 @@ class Launcher {
       out_ += "static int " + part + "(" + parameters + ") {\n";
       if (load) out_ += "  (void)scratch;\n";
       else out_ += "  unsigned char* scratch = c->scratch;\n  (void)scratch, (void)a, (void)in, (void)out;\n";
-      out_ += "  const int64_t* n = c->n;\n  (void)n;\n" + body_ + "  return 0;\n}\n\n";
+      out_ += "  const int64_t* n = c->n;\n  (void)n;\n";
+      if (!load && !p_.lir->extents.empty())
+        out_ += "  int64_t* x = c->x;\n  int bad = 0;  // sizes are within bounds that were checked\n  (void)x, (void)bad;\n";
+      out_ += body_ + "  return 0;\n}\n\n";
       calls += "  if ((status = " + part + "(" + arguments + "))) return status;\n";
     }
     out_ += "static int " + name + "(" + parameters + ") {\n  int status = 0;\n";
@@ -84,6 +92,7 @@ class Launcher {
       case Place::Memory::Scratch: return "S(" + n_(p.offset) + ")";
       case Place::Memory::Input: return "IN(" + i + ", " + n_(p.offset) + ")";
       case Place::Memory::Output: return "OUT(" + i + ", " + n_(p.offset) + ")";
+      case Place::Memory::Extent: return "&x[" + i + "]";
     }
     return "0";
   }
@@ -109,7 +118,10 @@ class Launcher {
         std::string call = p_.kernels[s.kernel].name + "(";
         for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + pointer(s.places[i]);
         for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
-        return line(call + ");");
+        line(call + ");");
+        for (const Place& p : s.places)
+          if (p.memory == Place::Memory::Extent) check_extent(p.index);
+        return;
       }
       case Step::Kind::Copy:
         return line("memcpy(" + pointer(s.places[0]) + ", " + pointer(s.places[1]) + ", (size_t)" + n_(s.sizes[0]) + ");");
@@ -119,16 +131,53 @@ class Launcher {
     }
   }
 
+  // What follows has room for the bound.
+  void check_extent(size_t i, const std::string& indent = {}) {
+    if (const auto& bound = p_.lir->extents[i].bound)
+      line(indent + "if (" + at("x", i) + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
+  }
+
+  // Axis and number of the extents in `dims` that the node itself defines.
+  std::vector<std::pair<size_t, size_t>> own_extents(const Step& s, std::span<const Dim> dims) {
+    std::vector<std::pair<size_t, size_t>> found;
+    const auto defined = extents_of_.find({s.graph.raw, s.node.raw});
+    if (defined == extents_of_.end()) return found;
+    for (size_t k = 0; k < dims.size(); ++k)
+      for (size_t i : defined->second)
+        if (dims[k] == m_.dims.symbol(p_.lir->extents[i].symbol)) found.push_back({k, i});
+    return found;
+  }
+
+  // The extents in `dims` that may change while the loop runs.
+  std::vector<size_t> changing_extents(const Step& s, std::span<const Dim> dims) {
+    std::vector<GraphId> graphs(m_.graph(s.graph).bodies(s.node).begin(), m_.graph(s.graph).bodies(s.node).end());
+    for (size_t i = 0; i < graphs.size(); ++i)
+      for (NodeId n : m_.graph(graphs[i]).nodes())
+        graphs.insert(graphs.end(), m_.graph(graphs[i]).bodies(n).begin(), m_.graph(graphs[i]).bodies(n).end());
+    std::set<std::string> used;
+    for (Dim d : dims)
+      for (std::string& name : m_.dims.symbols_of(d)) used.insert(std::move(name));
+    std::vector<size_t> found;
+    for (size_t i = 0; i < p_.lir->extents.size(); ++i) {
+      const Extent& e = p_.lir->extents[i];
+      const bool inside = std::ranges::find(graphs, e.graph) != graphs.end() || (e.graph == s.graph && e.node == s.node);
+      if (inside && used.contains(e.symbol)) found.push_back(i);
+    }
+    return found;
+  }
+
   std::string list(const std::string& type, const std::string& name, const std::vector<std::string>& items) {
     return type + " " + name + "[] = {" + (items.empty() ? "0" : join(items, ", ")) + "};";
   }
   std::string call_body(GraphId g, const Step& s) {
     return "graph_" + std::to_string(g.raw) + "(c, " + plus("a", s.body_arena) + ", bi, bo)";
   }
-  std::string bytes(const Graph& g, ValueId v) { return n_(p_.lir->plans[g.id().raw].slot[v.raw].size); }
+  std::string bytes(const Graph& g, ValueId v) { return n_(dense_bytes(m_.dims, g.type(v))); }
+  static std::string at(std::string_view array, size_t i) { return std::string(array) + "[" + std::to_string(i) + "]"; }
 
   void if_step(const Step& s) {
     const Graph& g = m_.graph(s.graph);
+    const Graph &then_body = m_.graph(g.bodies(s.node)[0]), &else_body = m_.graph(g.bodies(s.node)[1]);
     const size_t operands = s.present.size();
     std::vector<std::string> in, out;
     for (size_t i = 1; i < operands; ++i) in.push_back(s.present[i] ? pointer(s.places[i]) : "0");
@@ -136,9 +185,13 @@ class Launcher {
     line("{");
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
-    line("  const int failed = *(const uint8_t*)" + pointer(s.places[0]) + " ? " + call_body(g.bodies(s.node)[0], s) + " : " +
-         call_body(g.bodies(s.node)[1], s) + ";");
+    line("  const int taken = *(const uint8_t*)" + pointer(s.places[0]) + ";");
+    line("  const int failed = taken ? " + call_body(then_body.id(), s) + " : " + call_body(else_body.id(), s) + ";");
     line("  if (failed) return failed;");
+    for (size_t r = 0; r < g.result_count(s.node); ++r)
+      for (const auto& [axis, i] : own_extents(s, g.dims(g.result(s.node, r))))
+        line("  " + at("x", i) + " = taken ? " + n_(then_body.dims(then_body.outputs()[r])[axis]) + " : " +
+             n_(else_body.dims(else_body.outputs()[r])[axis]) + ";");
     line("}");
   }
 
@@ -154,15 +207,65 @@ class Launcher {
     return places;
   }
 
+  // An output of a loop's body that is stacked: iteration `i` writes row `row`. What changes its shape while the loop runs is not
+  // known before the body has run: then the row is held and copied.
+  struct Stacked {
+    size_t output;                // of the body
+    std::string to, held, bytes;  // of a row
+    std::string row;
+    std::vector<size_t> changing;  // extents
+  };
+  Stacked stacked(const Step& s, const Graph& body, size_t output, const Place& to, const std::string& held, std::string row) {
+    const ValueId v = body.outputs()[output];
+    return {output, pointer(to), held, bytes(body, v), std::move(row), changing_extents(s, body.dims(v))};
+  }
+  void before_loop(const std::vector<Stacked>& list) {
+    for (const Stacked& k : list)
+      for (size_t e : k.changing)
+        line("  int64_t rows_" + std::to_string(k.output) + "_" + std::to_string(e) + " = " + at("x", e) + " = 0;");
+  }
+  void before_body(const std::vector<Stacked>& list) {
+    for (const Stacked& k : list)
+      line("    " + at("bo", k.output) + " = " +
+           (k.changing.empty() ? "(unsigned char*)" + k.to + " + " + k.row + " * " + k.bytes : k.held) + ";");
+  }
+  void after_body(const std::vector<Stacked>& list) {
+    for (const Stacked& k : list) {
+      for (size_t e : k.changing) {
+        const std::string seen = "rows_" + std::to_string(k.output) + "_" + std::to_string(e);
+        line("    if (i > 0 && " + seen + " != " + at("x", e) + ") return RLXC_DYNAMIC_SIZE;");
+        line("    " + seen + " = " + at("x", e) + ";");
+      }
+      if (!k.changing.empty())
+        line("    memcpy((unsigned char*)" + k.to + " + " + k.row + " * " + k.bytes + ", " + k.held + ", (size_t)" + k.bytes +
+             ");");
+    }
+  }
+
   void loop(const Step& s) {
     const Graph& g = m_.graph(s.graph);
     const Graph& body = m_.graph(g.bodies(s.node)[0]);
     const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(s.node).carries);
-    const size_t operands = s.present.size(), results = s.places.size() - operands, scans = results - carries;
+    const size_t operands = s.present.size(), results = s.places.size() - operands;
     const auto held = carry_buffers(s, body);
     std::vector<std::string> in = {"&i", "&go"}, out = {"&next"};
     for (size_t k = 2; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
     for (size_t k = 0; k < results; ++k) out.push_back("0");
+    std::vector<Stacked> stacks;
+    std::vector<Dim> lengths;  // of the stacked results, each once
+    for (size_t k = carries; k < results; ++k) {
+      const Dim length = g.dims(g.result(s.node, k))[0];
+      if (std::ranges::find(lengths, length) == lengths.end()) lengths.push_back(length);
+      stacks.push_back(stacked(s, body, 1 + k, s.places[operands + k], held[2 * (k + 1)], "i"));
+    }
+    struct Carried {
+      size_t extent;
+      Dim first, next;
+    };
+    std::vector<Carried> carried;
+    for (size_t k = 0; k < carries; ++k)
+      for (const auto& [axis, e] : own_extents(s, body.dims(body.result(body.inputs()[k + 2]))))
+        carried.push_back({e, g.dims(g.operand(s.node, k + 2))[axis], body.dims(body.outputs()[k + 1])[axis]});
     line("{");
     line("  const int64_t trips = " + (s.present[0] ? "*(const int64_t*)" + pointer(s.places[0]) : std::string("INT64_MAX")) +
          ";");
@@ -170,26 +273,37 @@ class Launcher {
     line("  uint8_t go = " + (s.present[1] ? "*(const uint8_t*)" + pointer(s.places[1]) : std::string("1")) + ", next = go;");
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
+    before_loop(stacks);
+    for (const Carried& c : carried) line("  " + at("x", c.extent) + " = " + n_(c.first) + ";"), check_extent(c.extent, "  ");
     line("  for (; i < trips && go; ++i) {");
     for (size_t k = 0; k < carries; ++k)
-      line("    bo[" + std::to_string(k + 1) + "] = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
-    for (size_t k = 0; k < scans; ++k) {
-      const ValueId v = g.result(s.node, carries + k);
-      line("    if (i >= " + n_(g.dims(v)[0]) + ") return RLXC_DYNAMIC_SIZE;");
-      line("    bo[" + std::to_string(1 + carries + k) + "] = (unsigned char*)" + pointer(s.places[operands + carries + k]) +
-           " + i * " + bytes(body, body.outputs()[1 + carries + k]) + ";");
-    }
+      line("    " + at("bo", k + 1) + " = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
+    for (Dim length : lengths) line("    if (i >= " + rows(s, length) + ") return RLXC_DYNAMIC_SIZE;");
+    before_body(stacks);
     line("    const int failed = " + call_body(body.id(), s) + ";");
     line("    if (failed) return failed;");
     line("    go = next;");
-    for (size_t k = 0; k < carries; ++k) line("    bi[" + std::to_string(k + 2) + "] = bo[" + std::to_string(k + 1) + "];");
+    after_body(stacks);
+    for (size_t k = 0; k < carries; ++k) line("    " + at("bi", k + 2) + " = " + at("bo", k + 1) + ";");
+    for (const Carried& c : carried) line("    const int64_t next_" + std::to_string(c.extent) + " = " + n_(c.next) + ";");
+    for (const Carried& c : carried)
+      line("    " + at("x", c.extent) + " = next_" + std::to_string(c.extent) + ";"), check_extent(c.extent, "    ");
     line("  }");
-    for (size_t k = 0; k < scans; ++k)
-      line("  if (i != " + n_(g.dims(g.result(s.node, carries + k))[0]) + ") return RLXC_DYNAMIC_SIZE;");
+    for (Dim length : lengths) {
+      const auto own = own_extents(s, std::span(&length, 1));
+      line(own.empty() ? "  if (i != " + n_(length) + ") return RLXC_DYNAMIC_SIZE;" : "  " + at("x", own[0].second) + " = i;");
+    }
     for (size_t k = 0; k < carries; ++k)
-      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k + 2) + "], (size_t)" +
-           bytes(g, g.result(s.node, k)) + ");");
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k + 2) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
+           ");");
     line("}");
+  }
+
+  // The iterations that a stacked result of this length has room for.
+  std::string rows(const Step& s, Dim length) {
+    for (const auto& [axis, e] : own_extents(s, std::span(&length, 1)))
+      if (p_.lir->extents[e].bound) return n_(*p_.lir->extents[e].bound);
+    return n_(length);
   }
 
   void scan(const Step& s) {
@@ -197,34 +311,36 @@ class Launcher {
     const Graph& body = m_.graph(g.bodies(s.node)[0]);
     const auto& a = g.attrs<ScanAttrs>(s.node);
     const auto states = static_cast<size_t>(a.states), inputs = static_cast<size_t>(a.scan_inputs), operands = s.present.size();
-    const size_t results = s.places.size() - operands, scans = results - states;
+    const size_t results = s.places.size() - operands;
     const auto held = carry_buffers(s, body);
     const std::string length = n_(g.dims(g.operand(s.node, states))[0]);
-    auto turned = [](const std::vector<int64_t>& reverse, size_t k) { return k < reverse.size() && reverse[k] != 0; };
+    const auto row = [&](const std::vector<int64_t>& reverse, size_t k) {
+      return k < reverse.size() && reverse[k] != 0 ? "(" + length + " - 1 - i)" : std::string("i");
+    };
     std::vector<std::string> in, out;
     for (size_t k = 0; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
     for (size_t k = 0; k < results; ++k) out.push_back("0");
+    std::vector<Stacked> stacks;
+    for (size_t k = states; k < results; ++k)
+      stacks.push_back(stacked(s, body, k, s.places[operands + k], held[2 * k], row(a.output_reverse, k - states)));
     line("{");
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
+    before_loop(stacks);
     line("  for (int64_t i = 0; i < " + length + "; ++i) {");
-    for (size_t k = 0; k < states; ++k)
-      line("    bo[" + std::to_string(k) + "] = i % 2 ? " + held[2 * k + 1] + " : " + held[2 * k] + ";");
+    for (size_t k = 0; k < states; ++k) line("    " + at("bo", k) + " = i % 2 ? " + held[2 * k + 1] + " : " + held[2 * k] + ";");
     for (size_t k = 0; k < inputs; ++k)
-      line("    bi[" + std::to_string(states + k) + "] = (const unsigned char*)" + pointer(s.places[states + k]) + " + " +
-           (turned(a.input_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " +
-           bytes(body, body.result(body.inputs()[states + k])) + ";");
-    for (size_t k = 0; k < scans; ++k)
-      line("    bo[" + std::to_string(states + k) + "] = (unsigned char*)" + pointer(s.places[operands + states + k]) + " + " +
-           (turned(a.output_reverse, k) ? "(" + length + " - 1 - i)" : "i") + " * " + bytes(body, body.outputs()[states + k]) +
-           ";");
+      line("    " + at("bi", states + k) + " = (const unsigned char*)" + pointer(s.places[states + k]) + " + " +
+           row(a.input_reverse, k) + " * " + bytes(body, body.result(body.inputs()[states + k])) + ";");
+    before_body(stacks);
     line("    const int failed = " + call_body(body.id(), s) + ";");
     line("    if (failed) return failed;");
-    for (size_t k = 0; k < states; ++k) line("    bi[" + std::to_string(k) + "] = bo[" + std::to_string(k) + "];");
+    after_body(stacks);
+    for (size_t k = 0; k < states; ++k) line("    " + at("bi", k) + " = " + at("bo", k) + ";");
     line("  }");
     for (size_t k = 0; k < states; ++k)
-      line("  memcpy(" + pointer(s.places[operands + k]) + ", bi[" + std::to_string(k) + "], (size_t)" +
-           bytes(g, g.result(s.node, k)) + ");");
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
+           ");");
     line("}");
   }
 
@@ -232,26 +348,42 @@ class Launcher {
   Module& m_;
   const bool guard_;
   CSizes& n_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> extents_of_;  // by graph and node
   std::string out_, body_;
   NodeId last_;
 };
 
 }  // namespace
 
+CSizes::CSizes(DimTable& dims, std::vector<std::string> symbols, const std::vector<Extent>& extents)
+    : dims_(dims), symbols_(std::move(symbols)) {
+  for (size_t i = 0; i < extents.size(); ++i) extents_.emplace(extents[i].symbol, "x[" + std::to_string(i) + "]");
+}
+
 std::string CSizes::operator()(Dim d) {
   if (const auto v = dims_.constant_value(d)) return std::to_string(*v);
+  if (!extents_.empty()) {
+    const auto used = dims_.symbols_of(d);
+    if (std::ranges::any_of(used, [&](const std::string& s) { return extents_.contains(s); }))
+      return "(" +
+             expression(d,
+                        [&](const std::string& s) {
+                          const auto it = extents_.find(s);
+                          return it != extents_.end() ? it->second : (*this)(dims_.symbol(s));
+                        }) +
+             ")";
+  }
   const auto [it, is_new] = index_.try_emplace(d.raw(), entries_.size());
   if (is_new) entries_.push_back(d);
   return "n[" + std::to_string(it->second) + "]";
 }
 
-// Calls of the checked functions rlxc_*, with symbols as s[i].
-std::string CSizes::expression(Dim d) const {
+// Calls of the checked functions rlxc_*.
+std::string CSizes::expression(Dim d, const SymbolText& symbol) const {
   std::vector<std::string> stack;
   for (const std::string& item : dim_postfix(dims_, d)) {
     if (item[0] == '$') {
-      const auto it = std::find(symbols_.begin(), symbols_.end(), item.substr(1));
-      stack.push_back("s[" + std::to_string(it - symbols_.begin()) + "]");
+      stack.push_back(symbol(item.substr(1)));
     } else if (item[0] == '-' || (item[0] >= '0' && item[0] <= '9')) {
       stack.push_back(item);
     } else {
@@ -265,8 +397,12 @@ std::string CSizes::expression(Dim d) const {
 
 std::string CSizes::table() const {
   std::string out;
+  const auto given = [&](const std::string& name) {
+    return "s[" + std::to_string(std::ranges::find(symbols_, name) - symbols_.begin()) + "]";
+  };
   for (size_t i = 0; i < entries_.size(); ++i)
-    out += "  n[" + std::to_string(i) + "] = " + expression(entries_[i]) + ";  // " + comment(dims_.text(entries_[i])) + "\n";
+    out +=
+        "  n[" + std::to_string(i) + "] = " + expression(entries_[i], given) + ";  // " + comment(dims_.text(entries_[i])) + "\n";
   return out;
 }
 

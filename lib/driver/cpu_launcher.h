@@ -1,5 +1,6 @@
 // The host side of a cpu package, in C: how a program of launches, copies and control flow is spelled.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,18 +9,21 @@
 
 namespace rlxc {
 
-// Sizes as C: literals, or entries n[i] of the table that `<name>_set_sizes` fills from the symbols.
+// Sizes as C: literals, entries n[i] of the table that `<name>_set_sizes` fills from the symbols, or expressions over these and
+// over the extents x[i] that kernels and control flow store.
 class CSizes {
  public:
-  CSizes(const DimTable& dims, std::vector<std::string> symbols) : dims_(dims), symbols_(std::move(symbols)) {}
+  CSizes(DimTable& dims, std::vector<std::string> symbols, const std::vector<Extent>& extents);
   std::string operator()(Dim);  // as an operand
   std::string table() const;    // statements that fill n[] from s[], and set `bad` on overflow
   size_t count() const { return entries_.size(); }
 
  private:
-  std::string expression(Dim) const;
-  const DimTable& dims_;
+  using SymbolText = std::function<std::string(const std::string&)>;
+  std::string expression(Dim, const SymbolText&) const;
+  DimTable& dims_;
   std::vector<std::string> symbols_;
+  std::map<std::string, std::string, std::less<>> extents_;  // what stands for them
   std::vector<Dim> entries_;
   std::map<int64_t, size_t> index_;  // by the Dim's representation
 };

@@ -70,7 +70,8 @@ std::string header(const Package& p, bool files) {
   s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u +
        "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
        "_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model\n  " + u +
-       "_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for\n};\n\n";
+       "_DYNAMIC_SIZE = 4,    // a size that only a run tells is larger than there is room for, or differs between "
+       "iterations\n};\n\n";
   s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u +
        "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " + std::to_string(p.symbols.size()) + ", " + u +
        "_WEIGHTS = " + std::to_string(p.weights.size()) + " };\n\n";
@@ -85,9 +86,14 @@ std::string header(const Package& p, bool files) {
   s += "// Gives the sizes above their values and makes room for them. Not needed where there are none.\n";
   s += "int " + n + "_set_sizes(" + n + "_ctx*, const int64_t* sizes);\n";
   s += "size_t " + n + "_arena_size(const " + n + "_ctx*);              // bytes of activations, and of scratch memory\n";
-  s += "size_t " + n + "_input_bytes(const " + n + "_ctx*, int i);\nsize_t " + n + "_output_bytes(const " + n +
-       "_ctx*, int i);\n\n";
-  s += "// One run. Not to be called for one context from two threads at a time.\n";
+  s +=
+      "size_t " + n + "_input_bytes(const " + n + "_ctx*, int i);\nsize_t " + n + "_output_bytes(const " + n + "_ctx*, int i);\n";
+  s += "// The size of an axis of an output";
+  s += p.lir->extents.empty()
+           ? ".\n"
+           : " in the last run. Where it depends on what the inputs hold, output_bytes is room for the\n// largest.\n";
+  s += "int64_t " + n + "_output_dim(const " + n +
+       "_ctx*, int i, int axis);\n\n// One run. Not to be called for one context from two threads at a time.\n";
   s += "int " + n + "_run(" + n + "_ctx*, const void* const* inputs, void* const* outputs);\n";
   s += "void " + n + "_destroy(" + n + "_ctx*);\n\n#ifdef __cplusplus\n}\n#endif\n";
   return s;
@@ -159,7 +165,7 @@ $TABLEstruct $N_ctx {
   size_t map_bytes[FILES];
   unsigned char *packed, *arena, *held, *scratch, *end;
   int64_t n[$COUNT + 1];  // sizes
-  int sized;
+$EXTENTS  int sized;
 };
 
 #define W(i, offset) ((const void*)((const unsigned char*)c->weights[i] + (offset)))
@@ -170,22 +176,8 @@ $TABLEstruct $N_ctx {
 #define IN(i, offset) ((const void*)((const unsigned char*)in[i] + (offset)))
 #define OUT(i, offset) ((void*)((unsigned char*)out[i] + (offset)))
 
-)";
-
-constexpr std::string_view kGuard = R"(#include <sanitizer/asan_interface.h>
-
-// A step may touch the buffers of its node; the rest of the arena is poisoned.
-static void rlxc_open_all(const $N_ctx* c) { __asan_unpoison_memory_region(c->arena, (size_t)(c->end - c->arena)); }
-static void rlxc_close_all(const $N_ctx* c) {
-  __asan_poison_memory_region(c->arena, (size_t)(c->held - c->arena));
-  __asan_poison_memory_region(c->scratch, (size_t)(c->end - c->scratch));
-}
-static void rlxc_open(const void* at, int64_t bytes) { __asan_unpoison_memory_region(at, (size_t)bytes); }
-
-)";
-
-constexpr std::string_view kLauncherTail = R"($GUARD$FUNCTIONS// Arithmetic on sizes sets `bad` where it overflows.
 #define UNUSED __attribute__((unused))
+// Arithmetic on sizes sets `bad` where it overflows.
 static UNUSED int64_t rlxc_add(int* bad, int64_t a, int64_t b) {
   int64_t r = 0;
   *bad |= __builtin_add_overflow(a, b, &r);
@@ -204,7 +196,22 @@ static UNUSED int64_t rlxc_mod(int* bad, int64_t a, int64_t b) { return b == 0 ?
 static UNUSED int64_t rlxc_min(int* bad, int64_t a, int64_t b) { return (void)bad, a < b ? a : b; }
 static UNUSED int64_t rlxc_max(int* bad, int64_t a, int64_t b) { return (void)bad, a > b ? a : b; }
 
-static unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
+)";
+
+constexpr std::string_view kGuard = R"(#include <sanitizer/asan_interface.h>
+
+// A step may touch the buffers of its node; the rest of the arena is poisoned.
+static void rlxc_open_all(const $N_ctx* c) { __asan_unpoison_memory_region(c->arena, (size_t)(c->end - c->arena)); }
+static void rlxc_close_all(const $N_ctx* c) {
+  __asan_poison_memory_region(c->arena, (size_t)(c->held - c->arena));
+  __asan_poison_memory_region(c->scratch, (size_t)(c->end - c->scratch));
+}
+static void rlxc_open(const void* at, int64_t bytes) { __asan_unpoison_memory_region(at, (size_t)bytes); }
+
+)";
+
+constexpr std::string_view kLauncherTail =
+    R"($GUARD$FUNCTIONSstatic unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
 
 int $N_set_sizes($N_ctx* c, const int64_t* s) {
   int64_t* n = c->n;
@@ -247,7 +254,7 @@ $OUTPUTS    default: return 0;
   }
 }
 
-const char* $N_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : ""; }
+$OUTPUT_DIMconst char* $N_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : ""; }
 
 // Weights of which one element is stored are written out, misaligned ones are moved.
 static int place_weight($N_ctx* c, int i) {
@@ -332,8 +339,30 @@ void $N_destroy($N_ctx* c) {
 }
 )";
 
+std::string extents_member(const Package& p) {
+  if (p.lir->extents.empty()) return {};
+  std::string names;
+  for (const Extent& e : p.lir->extents) names += (names.empty() ? "" : ", ") + quote(e.symbol);
+  return "  int64_t x[" + std::to_string(p.lir->extents.size()) + "];  // extents of the last run: " + names + "\n";
+}
+
+// The function <name>_output_dim.
+std::string output_dims(const Package& p, CSizes& sizes) {
+  std::string s =
+      "int64_t " + p.name + "_output_dim(const " + p.name + "_ctx* c, int i, int axis) {\n  const int64_t* n = c->n;\n";
+  if (!p.lir->extents.empty()) s += "  const int64_t* x = c->x;\n  (void)x;\n";
+  s += "  int bad = 0;\n  (void)bad, (void)n, (void)axis;\n  switch (i) {\n";
+  for (size_t i = 0; i < p.outputs.size(); ++i) {
+    std::string list;
+    for (Dim d : p.lir->module->main().dims(p.outputs[i].value)) list += (list.empty() ? "" : ", ") + sizes(d);
+    if (list.empty()) continue;
+    s += "    case " + std::to_string(i) + ": return (const int64_t[]){" + list + "}[axis];\n";
+  }
+  return s + "    default: return 0;\n  }\n}\n\n";
+}
+
 std::string launcher(const Package& p, const Storage& storage, bool guard) {
-  CSizes sizes(p.lir->module->dims, p.symbols);
+  CSizes sizes(p.lir->module->dims, p.symbols, p.lir->extents);
   const std::string functions = launcher_functions(p, guard, &sizes);
   auto ports = [&](const std::vector<codegen::Port>& list) {
     std::string s;
@@ -343,12 +372,14 @@ std::string launcher(const Package& p, const Storage& storage, bool guard) {
     return s;
   };
   const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
+  const std::string output_dim = output_dims(p, sizes);
   // What the plan and the model need of sizes.
   std::string conditions;
   for (size_t i = 0; i < p.symbols.size(); ++i)
     if (const auto range = p.lir->ranges.find(p.symbols[i]); range != p.lir->ranges.end())
-      conditions += "  if (s[" + std::to_string(i) + "] < " + std::to_string(range->second.first) + " || s[" + std::to_string(i) +
-                    "] > " + std::to_string(range->second.second) + ") return " + upper(p.name) + "_NO_SIZES;\n";
+      conditions += "  if (s[" + std::to_string(i) + "] < " + std::to_string(range->second.low->size()) + " || s[" +
+                    std::to_string(i) + "] > " + std::to_string(range->second.high->size()) + ") return " + upper(p.name) +
+                    "_NO_SIZES;\n";
   const DimTable& dims = p.lir->module->dims;
   for (const auto& [a, b] : dims.equalities()) {
     std::vector<std::string> used = dims.symbols_of(a);
@@ -361,6 +392,8 @@ std::string launcher(const Package& p, const Storage& storage, bool guard) {
   const std::vector<std::pair<std::string_view, std::string>> values = {
       {"TABLE", weight_table(p, storage)},
       {"COUNT", std::to_string(sizes.count())},
+      {"EXTENTS", extents_member(p)},
+      {"OUTPUT_DIM", output_dim},
       {"GUARD", guard ? replaced(kGuard, {{"N", p.name}}) : std::string()},
       {"FUNCTIONS", functions},
       {"SIZES", sizes.table()},
@@ -377,20 +410,55 @@ std::string launcher(const Package& p, const Storage& storage, bool guard) {
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }
 
-constexpr std::string_view kMain = R"(// Runs $N on raw files and writes output_<i>.bin.
+constexpr std::string_view kMain =
+    R"(// Runs $N on raw files and writes output_<i>.bin; with --repeat N it runs N times more and prints how long that took.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "$N.h"
 
 static const char* const kSizes[$U_SIZES + 1] = {$NAMES0};
+static const struct {
+  int rank, element_bytes;
+} kOutputs[$U_OUTPUTS + 1] = {$SHAPES{0, 0}};
+
+static double milliseconds(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static int ascending(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+// Wall time and processor time (of all threads) of a run.
+static int time_runs($N_ctx* c, const void* const* inputs, void* const* outputs, int count) {
+  double* wall = malloc(2 * sizeof(double) * (size_t)count);
+  double* busy = wall + count;
+  int error = wall ? 0 : $U_NO_MEMORY;
+  for (int i = 0; !error && i < count; ++i) {
+    const double start = milliseconds(CLOCK_MONOTONIC), start_busy = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
+    error = $N_run(c, inputs, outputs);
+    wall[i] = milliseconds(CLOCK_MONOTONIC) - start, busy[i] = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - start_busy;
+  }
+  if (!error) {
+    qsort(wall, (size_t)count, sizeof *wall, ascending), qsort(busy, (size_t)count, sizeof *busy, ascending);
+    printf("ms of %d runs: wall min %.4f median %.4f, processor min %.4f median %.4f\n", count, wall[0], wall[count / 2], busy[0],
+           busy[count / 2]);
+  }
+  free(wall);
+  return error;
+}
 
 int main(int argc, char** argv) {
   int64_t sizes[$U_SIZES + 1] = {0};
   const char* files[$U_INPUTS + 1] = {0};
   const char *folder = ".", *model_folder = ".";
-  int given = 0, error = 0;
+  int given = 0, error = 0, repeat = 0;
   for (int i = 1; i < argc; ++i) {
     int is_size = 0;
     for (int s = 0; s < $U_SIZES; ++s) {
@@ -400,10 +468,12 @@ int main(int argc, char** argv) {
     if (is_size) continue;
     if (strcmp(argv[i], "-w") == 0 && i + 1 < argc) folder = argv[++i];
     else if (strcmp(argv[i], "-m") == 0 && i + 1 < argc) model_folder = argv[++i];
+    else if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc) repeat = atoi(argv[++i]);
+    else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) setenv("RLXC_THREADS", argv[++i], 1);
     else if (given++ < $U_INPUTS) files[given - 1] = argv[i];
   }
   if (given != $U_INPUTS) {
-    fprintf(stderr, "usage: %s [-w FOLDER] [-m MODEL_FOLDER] [SIZE=VALUE...] INPUT...\n", argv[0]);
+    fprintf(stderr, "usage: %s [-w FOLDER] [-m MODEL_FOLDER] [--threads N] [--repeat N] [SIZE=VALUE...] INPUT...\n", argv[0]);
     return 2;
   }
   $N_ctx* c = $N_create(folder, model_folder, &error);
@@ -425,11 +495,14 @@ int main(int argc, char** argv) {
     if (!outputs[i]) return 3;
   }
   if (!error) error = $N_run(c, (const void* const*)inputs, outputs);
+  if (!error && repeat > 0) error = time_runs(c, (const void* const*)inputs, outputs, repeat);
   for (int i = 0; !error && i < $U_OUTPUTS; ++i) {
     char name[64];
     snprintf(name, sizeof name, "output_%d.bin", i);
+    size_t bytes = (size_t)kOutputs[i].element_bytes;
+    for (int axis = 0; axis < kOutputs[i].rank; ++axis) bytes *= (size_t)$N_output_dim(c, i, axis);
     FILE* f = fopen(name, "wb");
-    if (!f || fwrite(outputs[i], 1, $N_output_bytes(c, i), f) != $N_output_bytes(c, i)) error = 6;
+    if (!f || fwrite(outputs[i], 1, bytes, f) != bytes) error = 6;
     if (f) fclose(f);
   }
   if (error) fprintf(stderr, "$N: error %d (see $N.h)\n", error);
@@ -444,7 +517,7 @@ std::string makefile(const Package& p, size_t files) {
   std::string objects = p.name + ".o parallel.o";
   for (size_t i = 0; i < files; ++i) objects += " kernels_" + std::to_string(i) + ".o";
   return "# make builds lib" + p.name +
-         ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O2 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing "
+         ".a and the test runner `run`.\nCC ?= cc\nCFLAGS ?= -O3 -march=native\nOWN = -std=gnu11 -fwrapv -fno-strict-aliasing "
          "-fPIC -pthread -Wno-psabi\nOBJECTS = " +
          objects + "\n\nrun: main.o lib" + p.name + ".a\n\t$(CC) $(CFLAGS) -o $@ $^ -pthread -lm\n\nlib" + p.name +
          ".a: $(OBJECTS)\n\t$(AR) rcs $@ $^\n\n%.o: %.c\n\t$(CC) $(CFLAGS) $(OWN) -c -o $@ $<\n\nclean:\n\trm -f *.o lib" +
@@ -505,7 +578,12 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   files.push_back({"parallel.c", std::string(target::parallel_runtime(o.threads))});
   std::string names;
   for (const std::string& s : p.symbols) names += quote(s) + ", ";
-  files.push_back({"main.c", replaced(kMain, {{"NAMES", names}, {"N", p.name}, {"U", upper(p.name)}})});
+  std::string shapes;
+  for (const codegen::Port& out : p.outputs) {
+    const Type& t = p.lir->module->main().type(out.value);
+    shapes += "{" + std::to_string(t.rank()) + ", " + std::to_string(rlxc::bits(t.dtype) / 8) + "}, ";
+  }
+  files.push_back({"main.c", replaced(kMain, {{"NAMES", names}, {"SHAPES", shapes}, {"N", p.name}, {"U", upper(p.name)}})});
   files.push_back({"Makefile", makefile(p, count)});
   files.push_back({"README.md", readme(p, storage)});
   return files;

@@ -10,11 +10,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-eval::HostValue to_host(onnx_import::FileValue v) {
+// Old files keep bfloat16 as uint16.
+eval::HostValue to_host(onnx_import::FileValue v, const Type& type) {
   eval::HostValue out;
   out.kind = v.kind;
+  if (v.tensor.dtype == DType::U16 && type.dtype == DType::BF16) v.tensor.dtype = DType::BF16;
   out.tensor = std::move(v.tensor);
-  for (onnx_import::FileValue& item : v.items) out.items.push_back(to_host(std::move(item)));
+  for (onnx_import::FileValue& item : v.items) out.items.push_back(to_host(std::move(item), type));
   return out;
 }
 
@@ -23,17 +25,18 @@ bool read_one(const Graph& g, const fs::path& folder, DataSet* out, Diagnostics&
   out->name = folder.filename().string();
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     const fs::path file = folder / ("input_" + std::to_string(i) + ".pb");
-    const ValueId v = g.result(g.inputs()[i]);
-    auto value = onnx_import::read_value_file(file.string(), g.type(v).kind, d);
+    const Type& type = g.type(g.result(g.inputs()[i]));
+    auto value = onnx_import::read_value_file(file.string(), type.kind, d);
     if (!value) return false;
-    out->inputs.push_back(to_host(std::move(*value)));
+    out->inputs.push_back(to_host(std::move(*value), type));
   }
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const fs::path file = folder / ("output_" + std::to_string(i) + ".pb");
     if (!fs::exists(file, error)) break;
-    auto value = onnx_import::read_value_file(file.string(), g.type(g.outputs()[i]).kind, d);
+    const Type& type = g.type(g.outputs()[i]);
+    auto value = onnx_import::read_value_file(file.string(), type.kind, d);
     if (!value) return false;
-    out->expected.push_back(to_host(std::move(*value)));
+    out->expected.push_back(to_host(std::move(*value), type));
   }
   return true;
 }

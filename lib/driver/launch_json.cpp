@@ -51,7 +51,7 @@ class Writer {
     j_.key("ranges").begin_array(JsonLayout::Line);
     for (const std::string& s : p_.symbols)
       if (const auto range = p_.lir->ranges.find(s); range != p_.lir->ranges.end()) {
-        j_.begin_array(JsonLayout::Line).string(s).integer(range->second.first).integer(range->second.second);
+        j_.begin_array(JsonLayout::Line).string(s).integer(range->second.low->size()).integer(range->second.high->size());
         j_.end_array();
       }
     j_.end_array();

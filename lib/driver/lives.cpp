@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/extents.h"
 #include "plan/problem.h"
 
 namespace rlxc {
@@ -157,6 +158,7 @@ void join_parts(const Graph& g, const GraphPlan& plan, Lives& lives, bool in_pla
     Dim at = lives.offset[result.raw];
     bool any = false;
     for (ValueId v : g.operands(*n)) {
+      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // only a run tells where the next one begins
       if (can_be_part(g, plan, trial, v)) {
         trial.owner[v.raw] = owner;
         trial.offset[v.raw] = at;

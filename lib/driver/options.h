@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/dim_bounds.h"
+#include "ir/dim_range.h"
 #include "passes/pass.h"
 
 namespace rlxc {
@@ -22,7 +22,8 @@ struct Options {
   std::string output = "out";  // a folder, or "-" for standard output with a single artefact
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
-  DimRanges ranges;           // of symbols: the plan is for sizes in them
+  SymbolRanges ranges;        // of symbols, constants: the plan is for sizes in them
+  DimBindings bounds;         // of sizes that only a run tells
   std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
   bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
   bool plan_only = false;     // the contents of weights are not needed

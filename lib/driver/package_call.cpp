@@ -3,6 +3,18 @@
 #include <memory>
 
 namespace rlxc {
+namespace {
+
+const Type& type_of(const codegen::Package& p, const codegen::Port& port) {
+  return p.lir->module->graph(port.graph).type(port.value);
+}
+
+// What nothing reads may have any type.
+bool is_read(const codegen::Package& p, const codegen::Port& input) {
+  return p.lir->module->graph(input.graph).use_count(input.value) > 0;
+}
+
+}  // namespace
 
 void add_sizes(const DimTable& dims, const Type& t, std::span<const int64_t> actual, DimBindings* bindings) {
   for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k)
@@ -19,9 +31,10 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   }
   DimBindings bindings;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Type& t = m.graph(package.inputs[i].graph).type(package.inputs[i].value);
+    const Type& t = type_of(package, package.inputs[i]);
     const TensorData& d = inputs[i].tensor;
     if (d.dtype != t.dtype || d.dims.size() != t.dims.size()) {
+      if (!is_read(package, package.inputs[i])) continue;
       diagnostics.error(Code::BadType, "expected " + text(t, m.dims), "input \"" + package.inputs[i].name + "\"");
       return std::nullopt;
     }
@@ -29,9 +42,9 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   }
   Call call;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Type& t = m.graph(package.inputs[i].graph).type(package.inputs[i].value);
+    const Type& t = type_of(package, package.inputs[i]);
     const TensorData& d = inputs[i].tensor;
-    for (size_t k = 0; k < t.dims.size(); ++k) {
+    for (size_t k = 0; is_read(package, package.inputs[i]) && k < t.dims.size(); ++k) {
       const auto want = m.dims.evaluate(t.dims[k], bindings);
       if (want && *want == d.dims[k]) continue;
       diagnostics.error(
@@ -54,9 +67,10 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     return std::nullopt;
   }
   for (const auto& [symbol, range] : package.lir->ranges)
-    if (const auto it = bindings.find(symbol); it != bindings.end() && (it->second < range.first || it->second > range.second)) {
+    if (const auto it = bindings.find(symbol);
+        it != bindings.end() && (it->second < range.low->size() || it->second > range.high->size())) {
       diagnostics.error(Code::BadBinding, symbol + " is " + std::to_string(it->second) + ", memory was planned for " +
-                                              std::to_string(range.first) + ".." + std::to_string(range.second));
+                                              std::to_string(range.low->size()) + ".." + std::to_string(range.high->size()));
       return std::nullopt;
     }
   for (const std::string& s : package.symbols) {
@@ -68,11 +82,12 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     call.sizes.push_back(it->second);
   }
   for (const codegen::Port& port : package.outputs) {
-    const Type& t = m.graph(port.graph).type(port.value);
+    const Type& t = type_of(package, port);
     TensorData d;
     d.dtype = t.dtype;
     for (Dim dim : t.dims) d.dims.push_back(m.dims.evaluate(dim, bindings).value_or(0));
-    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(d.size_bytes()) + 64);
+    const Dim room = package.lir->plans[port.graph.raw].slot[port.value.raw].size;
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(m.dims.evaluate(room, bindings).value_or(0)) + 64);
     d.bytes = std::span<const std::byte>(bytes->data(), bytes->size() - 64);
     call.out.push_back(bytes->data());
     d.owner = std::move(bytes);

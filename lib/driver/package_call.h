@@ -12,8 +12,8 @@ namespace rlxc {
 struct Call {
   std::vector<int64_t> sizes;  // of the package's symbols
   std::vector<const void*> in;
-  std::vector<void*> out;  // the bytes of `results`, with 64 more behind
-  std::vector<eval::HostValue> results;
+  std::vector<void*> out;                        // the bytes of `results`, with 64 more behind
+  std::vector<eval::HostValue> results;          // what only a run tells of their sizes is 0; the bytes have room for the largest
   std::vector<std::vector<std::byte>> expanded;  // inputs given as one repeated element
 };
 

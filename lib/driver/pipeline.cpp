@@ -8,11 +8,11 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
     parts.push_back({name, std::move(passes), repeat});
   };
   // HIR blocks become tensor operations.
-  add("lower", {"lower_hir", "lower_sequence_loops"});
+  add("lower", {"lower_hir", "lower_sequence_loops", "lower_scan_axes"});
   // One spelling per meaning: no dead nodes, no constant subexpressions, no identities, no duplicates.
   add("clean",
-      {"dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination",
-       "dead_code_elimination"},
+      {"dead_code_elimination", "sccp", "constant_folding", "lower_sequences", "algebraic_simplify",
+       "common_subexpression_elimination", "dead_code_elimination"},
       4);
   // Exporter idioms become what the author wrote.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
@@ -31,7 +31,9 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
     add("fuse", {"fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_residual_ln", "fuse_residual_rms_norm",
                  "fuse_matmul_bias_act", "fuse_conv_bias_act", "mark_elementwise_regions"});
   // Nothing is left that the target has no kernel for.
-  add("legalise", {"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"});
+  std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
+  if (target != "tpu") legalise.push_back("widen_narrow_types");
+  add("legalise", legalise);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   return parts;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/dim_bounds.h"
+#include "analysis/extents.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
 
@@ -70,13 +70,13 @@ Placed place_lanes(DimTable& dims, const Buffers& buffers, uint64_t alignment) {
 
 }  // namespace
 
-std::optional<Placed> place_buffers(DimTable& dims, const Buffers& buffers, uint64_t alignment, const DimRanges& ranges,
+std::optional<Placed> place_buffers(DimTable& dims, const Buffers& buffers, uint64_t alignment, const SymbolRanges& ranges,
                                     bool verify, Diagnostics& diagnostics) {
   std::vector<uint64_t> sizes;
   for (Dim d : buffers.sizes) {
-    const auto most = upper_bound(dims, d, ranges);
-    if (!most) return place_lanes(dims, buffers, alignment);
-    sizes.push_back(static_cast<uint64_t>(std::max<int64_t>(*most, 0)));
+    const Dim most = largest(dims, d, ranges);
+    if (!most.is_static()) return place_lanes(dims, buffers, alignment);
+    sizes.push_back(static_cast<uint64_t>(most.size()));
   }
   return place_static(buffers, sizes, alignment, verify, diagnostics);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "driver/lives.h"
 #include "driver/order_lir.h"
@@ -14,8 +15,9 @@ namespace {
 // One plan of a graph, for one order of its nodes.
 class GraphPlanner {
  public:
-  GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const PlanOptions& options, Diagnostics& diagnostics)
-      : g_(g), dims_(g.module().dims), plans_(plans), options_(options), diagnostics_(diagnostics) {}
+  GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
+               Diagnostics& diagnostics)
+      : g_(g), dims_(g.module().dims), plans_(plans), extents_(extents), options_(options), diagnostics_(diagnostics) {}
 
   bool run(std::vector<NodeId> schedule, uint64_t* weights_size) {
     plan_.schedule = std::move(schedule);
@@ -42,13 +44,7 @@ class GraphPlanner {
   GraphPlan take() { return std::move(plan_); }
 
  private:
-  Dim bytes(ValueId v) {
-    const Type& t = g_.type(v);
-    const int width = bits(t.dtype);
-    if (t.kind != TypeKind::Tensor || width == 0) return Dim(0);
-    const Dim n = dims_.product(t.dims);
-    return width % 8 == 0 ? dims_.mul(n, Dim(width / 8)) : dims_.ceil_div(dims_.mul(n, Dim(width)), Dim(8));
-  }
+  Dim bytes(ValueId v) { return largest(dims_, dense_bytes(dims_, g_.type(v)), extents_); }
 
   Buffers buffers(Region region) const { return buffers_of(g_, plan_, lives_, region, plans_, options_.alignment); }
 
@@ -171,24 +167,25 @@ class GraphPlanner {
   Graph& g_;
   DimTable& dims_;
   const std::vector<GraphPlan>& plans_;
+  const SymbolRanges& extents_;
   const PlanOptions& options_;
   Diagnostics& diagnostics_;
   GraphPlan plan_;
   Lives lives_;
 };
 
-std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plans, const PlanOptions& options,
-                                    uint64_t* weights_size, Diagnostics& diagnostics) {
+std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                    const PlanOptions& options, uint64_t* weights_size, Diagnostics& diagnostics) {
   std::vector<NodeId> nodes;
   for (NodeId n : g.nodes()) nodes.push_back(n);
   uint64_t weights_before = *weights_size;
-  GraphPlanner given(g, plans, options, diagnostics);
+  GraphPlanner given(g, plans, extents, options, diagnostics);
   if (!given.run(std::move(nodes), weights_size)) return std::nullopt;
   auto order = options.reorder ? given.better_order() : std::nullopt;
   GraphPlan plan = given.take();
   plan.given_arena = plan.arena_size;
   if (!order) return plan;
-  GraphPlanner reordered(g, plans, options, diagnostics);
+  GraphPlanner reordered(g, plans, extents, options, diagnostics);
   if (!reordered.run(std::move(*order), &weights_before)) return std::nullopt;
   GraphPlan other = reordered.take();
   DimTable& dims = g.module().dims;
@@ -199,8 +196,8 @@ std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plan
 }
 
 // Values are computed again as long as that lowers the arena and it is too large.
-std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const PlanOptions& options,
-                                uint64_t weights_size, Diagnostics& diagnostics) {
+std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                const PlanOptions& options, uint64_t weights_size, Diagnostics& diagnostics) {
   constexpr int kMostCopies = 256;
   constexpr size_t kTries = 8;
   const auto too_large = [&] { return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > options.max_arena; };
@@ -211,7 +208,7 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
     for (size_t i = 0; i < values.size() && !lower; ++i) {
       const NodeId copy = compute_again(g, plan, values[i]);
       uint64_t weights = weights_size;
-      auto with_copy = plan_graph(g, plans, options, &weights, diagnostics);
+      auto with_copy = plan_graph(g, plans, extents, options, &weights, diagnostics);
       if (!with_copy) return std::nullopt;
       lower = with_copy->arena_size.size() < plan.arena_size.size();
       if (!lower) {
@@ -221,7 +218,7 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
       g.compact();
       weights = weights_size;
       const uint32_t computed_again = plan.computed_again + 1;
-      with_copy = plan_graph(g, plans, options, &weights, diagnostics);
+      with_copy = plan_graph(g, plans, extents, options, &weights, diagnostics);
       if (!with_copy) return std::nullopt;
       plan = std::move(*with_copy);
       plan.computed_again = computed_again;
@@ -257,16 +254,23 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   lir.ranges = options.ranges;
   lir.plans.resize(module->graph_count());
   uint64_t weights_size = 0;
-  for (GraphId id : bodies_first(*module)) {
-    module->graph(id).compact();
+  const std::vector<GraphId> order = bodies_first(*module);
+  for (GraphId id : order) module->graph(id).compact();
+  lir.extents = find_extents(*module, options.bounds);
+  const SymbolRanges extents = extent_ranges(lir.extents);
+  PlanOptions own = options;
+  // What a node tells of sizes when it runs holds for the nodes after it, in the order of the graph.
+  own.reorder &= lir.extents.empty();
+  for (GraphId id : order) {
     const uint64_t weights_before = weights_size;
-    auto plan = plan_graph(module->graph(id), lir.plans, options, &weights_size, diagnostics);
+    auto plan = plan_graph(module->graph(id), lir.plans, extents, own, &weights_size, diagnostics);
     if (!plan) return std::nullopt;
     if (options.max_arena > 0 && id.raw == 0)
-      plan = shrink(module->graph(id), std::move(*plan), lir.plans, options, weights_before, diagnostics);
+      plan = shrink(module->graph(id), std::move(*plan), lir.plans, extents, own, weights_before, diagnostics);
     if (!plan) return std::nullopt;
     lir.plans[id.raw] = std::move(*plan);
   }
+  if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // nodes have other ids
   module->stage = Stage::Lir;
   lir.module = std::move(module);
   return lir;

@@ -106,7 +106,7 @@ TEST_CASE("with ranges of the symbols a plan is as tight as that of the largest 
     return m;
   };
   PlanOptions options;
-  options.ranges = {{"seq", {1, 50}}};
+  options.ranges = {{"seq", {Dim(1), Dim(50)}}};
   const LirModule ranged = plan(chain(false), options), bound = plan(chain(true));
   CHECK_FALSE(ranged.plans[0].symbolic);
   CHECK(ranged.plans[0].arena_size == bound.plans[0].arena_size);

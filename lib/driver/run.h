@@ -7,7 +7,7 @@
 
 namespace rlxc {
 
-enum class Engine : uint8_t { Reference, Kernels };
+enum class Engine : uint8_t { Reference, Interpreter, Kernels };  // Interpreter: of the kernel language
 
 struct RunRequest {
   std::string data;                // folder; empty: random inputs, and the reference evaluator says what to expect,

@@ -15,6 +15,7 @@ struct LoadedPackage::Api {
   void* (*create_from)(const void* const*, int*);
   int (*set_sizes)(void*, const int64_t*);
   int (*run)(void*, const void* const*, void* const*);
+  int64_t (*output_dim)(const void*, int, int);
   void (*destroy)(void*);
 };
 
@@ -40,8 +41,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   const std::string library = folder.path() + "/package.so", log = folder.path() + "/log";
-  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv", "-fno-strict-aliasing",
-                                      "-fPIC",          "-shared",    "-pthread"};
+  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
+                                      "-fPIC",          "-shared",    "-pthread", "-Wno-psabi"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
   for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
     folder.write(f.name, f.content);
@@ -59,6 +60,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   auto api = std::make_unique<Api>();
   if (!loaded->library_ || !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
       !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
+      !find(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
       !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
     const char* why = dlerror();
     diagnostics.error(Code::ToolFailed, why ? why : "the library lacks a function of its API", "package " + p.name);
@@ -88,6 +90,11 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
   if (!call) return std::nullopt;
   int error = call->sizes.empty() ? 0 : api_->set_sizes(context_, call->sizes.data());
   if (!error) error = api_->run(context_, call->in.data(), call->out.data());
+  for (size_t i = 0; !error && i < call->results.size(); ++i) {
+    TensorData& d = call->results[i].tensor;
+    for (size_t k = 0; k < d.dims.size(); ++k) d.dims[k] = api_->output_dim(context_, static_cast<int>(i), static_cast<int>(k));
+    d.bytes = d.bytes.first(static_cast<size_t>(d.size_bytes()));
+  }
   if (!error) return std::move(call->results);
   diagnostics.error(Code::ToolFailed, "the package failed with error " + std::to_string(error), "package " + package_.name);
   return std::nullopt;

@@ -228,7 +228,10 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
   for (bool largest : {true, false})
     for (bool last : {true, false}) c.add(ArgReduce, ArgAttrs{1, largest, false, last}, {i64({4, 9}, 0, 3)});
   for (bool exclusive : {true, false})
-    for (bool reverse : {true, false}) c.add(Cumsum, CumAttrs{1, exclusive, reverse}, {f32({3, 6, 2})});
+    for (bool reverse : {true, false})
+      for (OpKind op : {Cumsum, Cumprod}) c.add(op, CumAttrs{1, exclusive, reverse}, {f32({3, 6, 2})});
+  c.add(Det, {f32({2, 3, 4, 4})});
+  c.add(Det, {weight(f32({7, 7}, 0, 1))});
   c.add(TopK, TopKAttrs{3, 1, true, true}, {f32({4, 9})});
   c.add(TopK, TopKAttrs{2, 0, false, true}, {i64({5, 3}, 0, 3)});
   c.add(Softmax, AxisAttrs{1}, {f32({3, 50}, -9, 9)});
@@ -267,9 +270,23 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
     c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}, 8), {f32({1, 8, 6, 7}), w(f32({8, 1, 3, 3})), f32({8})});
     c.add(Conv, conv({2}, {3}, {1}), {f32({2, 4, 20}), w(f32({6, 4, 7}))});
     c.add(Conv, conv({1, 2, 1}, {1, 1, 1}, {1, 1, 1}), {f32({1, 2, 4, 5, 4}), w(f32({3, 2, 3, 3, 2}))});
+    c.add(Conv, conv({2, 2}, {3, 3}, {1, 1}), {f32({2, 3, 23, 31}), w(f32({70, 3, 7, 7})), f32({70})});
+    c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}), {f32({1, 40, 7, 7}), w(f32({13, 40, 3, 3}))});
+    c.add(Conv, conv({1, 1}, {0, 0}, {1, 1}), {f32({2, 17, 14, 14}), w(f32({9, 17, 1, 1})), f32({9})});
+    c.add(Conv, conv({1, 1}, {0, 0}, {1, 1}), {f32({2, 203, 1, 1}), w(f32({9, 203, 1, 1})), f32({9})});
+    c.add(MatMul, MatMulAttrs{false, true}, {f32({2, 333}), w(f32({9, 333}))});
+    c.add(Conv, conv({2, 2}, {0, 0}, {1, 1}), {f32({1, 20, 13, 14}), w(f32({9, 20, 1, 1}))});
+    c.add(Conv, conv({2, 3}, {1, 0}, {1, 1}), {f32({1, 6, 9, 70}), w(f32({4, 6, 1, 4}))});
+    c.add(Conv, conv({3, 2}, {2, 1}, {2, 3}, 6), {f32({2, 6, 17, 40}), w(f32({12, 1, 3, 3})), f32({12})});
+    c.add(Conv, conv({1, 1}, {3, 3}, {1, 1}, 5), {f32({1, 5, 14, 14}), w(f32({5, 1, 7, 7}))});
+    c.add(Conv, conv({1, 1}, {5, 4}, {1, 1}), {f32({1, 2, 3, 2}), w(f32({3, 2, 2, 3}))});
+    c.add(Conv, conv({16, 16}, {0, 0}, {1, 1}), {f32({1, 3, 32, 48}), w(f32({10, 3, 16, 16}))});
     c.add(ConvTranspose, conv({2, 2}, {1, 1}, {1, 1}), {f32({1, 4, 5, 5}), w(f32({4, 3, 3, 3})), f32({3})});
     c.add(QConv, conv({1, 1}, {1, 1}, {1, 1}),
           {ints(DType::U8, {1, 3, 6, 6}, 0, 255), w(ints(DType::I8, {4, 3, 3, 3}, -128, 127)), ints(DType::U8, {}, 0, 255)});
+    c.add(QConv, conv({2, 2}, {1, 1}, {1, 1}, 4),
+          {ints(DType::U8, {1, 4, 9, 20}, 0, 255), w(ints(DType::I8, {4, 1, 3, 3}, -128, 127)), ints(DType::U8, {}, 0, 255),
+           ints(DType::I8, {4}, -9, 9)});
   }
   DotGeneralAttrs dot;
   dot.lhs_batch = {1}, dot.rhs_batch = {0}, dot.lhs_contracting = {2}, dot.rhs_contracting = {1};
@@ -339,6 +356,17 @@ TEST_CASE("kernels of attention, rotary embedding, quantisation, resizing and re
   c.check();
 }
 
+TEST_CASE("long sums of half-precision values are f32 sums, rounded once") {
+  Cases c;
+  for (DType t : {DType::F16, DType::BF16}) {
+    auto half = [t](std::vector<int64_t> dims) { return Spec{.dtype = t, .dims = std::move(dims)}; };
+    c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}), {half({1, 40, 9, 9}), half({7, 40, 3, 3})});
+    c.add(MatMul, {half({20, 600}), half({600, 70})});
+    c.add(MatMul, {half({20, 600}), weight(half({600, 70}))});
+  }
+  c.check(1e-2, 1e-3);
+}
+
 TEST_CASE("kernels take sizes at run time") {
   Cases c(true);
   c.add(Add, {f32({4, 19}), f32({4, 19})});
@@ -352,6 +380,9 @@ TEST_CASE("kernels take sizes at run time") {
   c.add(MatMul, {f32({7, 33}), weight(f32({33, 50}))});
   c.add(MatMul, {f32({7, 300}), f32({300, 50})});
   c.add(MatMul, MatMulAttrs{false, true}, {f32({2, 3, 9, 16}), f32({2, 3, 5, 16})});
+  c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}), {f32({2, 3, 20, 30}), weight(f32({5, 3, 3, 3})), weight(f32({5}))});
+  c.add(Conv, conv({2, 2}, {1, 0}, {1, 1}), {f32({2, 3, 9, 13}), weight(f32({80, 3, 1, 1}))});
+  c.add(Conv, conv({2, 1}, {1, 2}, {1, 2}, 6), {f32({2, 6, 11, 8}), weight(f32({6, 1, 3, 3}))});
   c.add(Cumsum, CumAttrs{1}, {f32({3, 6, 2})});
   c.add(Pad, PadAttrs{{1, 0}, {2, 3}, PadMode::Constant}, {f32({4, 5})});
   c.check();

@@ -1,10 +1,12 @@
-// Puts sizes in the place of symbols throughout a module.
+// Puts sizes, or other symbols, in the place of symbols throughout a module.
 #pragma once
+#include "ir/dim_range.h"
 #include "ir/graph.h"
 
 namespace rlxc {
 
 // Types of all values and sizes in attributes. Equalities of the module stay. O(values + distinct types and attributes).
 void bind_dims(Module&, const DimBindings&);
+void substitute_dims(Module&, const SymbolValues&);
 
 }  // namespace rlxc

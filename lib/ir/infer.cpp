@@ -19,6 +19,25 @@ constexpr std::array<Rule, kOpCount> kRules = {
 #undef OP
 };
 
+// What the first operand of a kind may be; the rules of the others look themselves.
+enum class Domain : uint8_t { Any, Number, Real };
+constexpr auto kDomains = [] {
+  std::array<Domain, kOpCount> table{};
+  using enum OpKind;
+  for (OpKind op : {Range, ArgReduce, TopK, Cumsum, Cumprod, MatMul, DotGeneral, Conv, ConvTranspose, Pool, MaxPoolIndices,
+                    FusedMatMulBiasAct, FusedConvBiasAct, Quantize, Dequantize, QMatMul, QConv})
+    table[static_cast<size_t>(op)] = Domain::Number;
+  for (OpKind op : {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn, Attention, Rope, Lstm, Gru, Rnn,
+                    SelectiveScan, Fft, FusedResidualLN, FusedResidualRmsNorm, FusedSwiGLU})
+    table[static_cast<size_t>(op)] = Domain::Real;
+  return table;
+}();
+
+bool fits(Domain d, DType t) {
+  const DTypeClass c = dtype_class(t);
+  return d == Domain::Any || c == DTypeClass::Float || (d == Domain::Number && t != DType::Bool && t != DType::String);
+}
+
 }  // namespace
 
 std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs, std::span<const Type* const> operands,
@@ -35,6 +54,10 @@ std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs,
   }
   for (int i = 0; i < min_inputs(op) && op != OpKind::Loop; ++i)
     if (!operands[static_cast<size_t>(i)]) return *message = "operand " + std::to_string(i) + " is absent", std::nullopt;
+  if (const Domain domain = kDomains[static_cast<size_t>(op)];
+      operands.size() && operands[0] && !fits(domain, operands[0]->dtype))
+    return *message = (domain == Domain::Real ? "needs floats, gets " : "needs numbers, gets ") + text(*operands[0], m.dims),
+           std::nullopt;
   InferContext c{m, op, attrs, operands, bodies, {}, {}};
   if (!kRules[static_cast<size_t>(op)](c)) return *message = c.error, std::nullopt;
   return std::move(c.out);

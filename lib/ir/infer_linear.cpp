@@ -76,6 +76,8 @@ bool infer_dot_general(InferContext& c) {
 
 bool infer_reduce(InferContext& c) {
   const auto& a = c.a<ReduceAttrs>();
+  if (c.t(0).dtype == DType::Bool && a.op != ReduceOp::Max && a.op != ReduceOp::Min && a.op != ReduceOp::Prod)
+    return c.fail("bools have a maximum, a minimum and a product only");
   std::vector<bool> reduced(c.t(0).dims.size());
   for (int64_t axis : a.axes) {
     if (!check_axis(c, axis, c.t(0).rank())) return false;

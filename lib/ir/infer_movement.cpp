@@ -135,6 +135,7 @@ bool infer_gather_nd(InferContext& c) {
 
 bool infer_scatter(InferContext& c) {
   if (!is_index(c, 1) || !same_dtype(c, 0, 2)) return false;
+  if (c.t(0).dtype == DType::Bool && c.a<ScatterAttrs>().reduction != Reduction::None) return c.fail("bools can't be combined");
   if (c.op == OpKind::ScatterElements) {
     if (!check_axis(c, c.a<ScatterAttrs>().axis, c.t(0).rank())) return false;
     if (c.t(1).rank() != c.t(0).rank() || c.t(2).rank() != c.t(0).rank())

@@ -2,9 +2,11 @@
 // Sizes and offsets are bytes; in a dynamic module they are expressions of its symbols.
 #pragma once
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "ir/dim_bounds.h"
+#include "ir/dim_range.h"
 #include "ir/graph.h"
 #include "support/hash.h"
 
@@ -28,7 +30,8 @@ struct Slot {
   Region region = Region::None;
   uint32_t index = 0;  // of the input or output
   ValueId root;        // the value that owns the bytes: itself, what it is a view of, or what it overwrites in place
-  Dim offset, size;    // in the region (packed, activations), or in the input or output buffer
+  Dim offset;          // in the region (packed, activations), or in the input or output buffer
+  Dim size;            // room for the value: where only a run tells its sizes, what they are at most
   uint32_t first_step = 0, last_step = 0;  // life of this value: made in the first, last read in the last
   bool view = false, in_place = false;
   bool part = false;  // made where the concatenation that reads it needs it: `root` is its result
@@ -51,14 +54,23 @@ struct GraphPlan {
   uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_parts = 0, saved_by_reuse = 0;
   bool reordered = false;
   uint32_t computed_again = 0;  // nodes that were copied to lower the arena
-  Dim given_arena;  // what the arena takes in the given order
+  Dim given_arena;              // what the arena takes in the given order
+};
+
+// A size that only a run tells: a symbol that a node defines each time it runs, for all that is computed after it.
+struct Extent {
+  std::string symbol;
+  GraphId graph;
+  NodeId node;
+  std::optional<Dim> bound;  // over symbols of the inputs: it is never larger. Absent: nothing is known
 };
 
 struct LirModule {
   std::unique_ptr<Module> module;
   std::vector<GraphPlan> plans;  // by graph id
+  std::vector<Extent> extents;
   uint64_t alignment = 64;
-  DimRanges ranges;  // the plan holds for sizes of symbols in these; empty: for all
+  SymbolRanges ranges;  // constants: the plan holds for sizes of symbols in these; empty: for all
   Digest128 fingerprint;
 };
 

@@ -76,6 +76,8 @@ Expr make(ExprOp op, Expr a, Expr b) {
   a = broadcast(a, lanes), b = broadcast(b, lanes);
   Expr folded;
   if (fold(op, a, b, &folded)) return folded;
+  if (a.dtype() == DType::Bool && op == ExprOp::Lt) return (!a) & b;  // languages differ in what a true bool is
+  if (a.dtype() == DType::Bool && op == ExprOp::Le) return (!a) | b;
   return intern(a.kernel, op, result_type(op, a.type()), {a.id, b.id});
 }
 

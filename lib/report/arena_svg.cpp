@@ -29,7 +29,7 @@ class ArenaPicture {
  public:
   explicit ArenaPicture(const LirModule& lir) : lir_(lir), plan_(lir.plans[0]), graph_(lir.module->main()) {
     for (const std::string& s : lir.module->dims.symbol_names()) bindings_[s] = kSymbolHint;
-    for (const auto& [symbol, range] : lir.ranges) bindings_[symbol] = range.second;
+    for (const auto& [symbol, range] : lir.ranges) bindings_[symbol] = range.high->size();
   }
 
   std::string draw() {

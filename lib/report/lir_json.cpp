@@ -17,6 +17,7 @@ class LirWriter {
     out_.key("alignment").unsigned_integer(lir_.alignment);
     terms_.symbols();
     terms_.ranges(lir_.ranges);
+    extents();
     io();
     out_.key("graphs").begin_array();
     for (size_t i = 0; i < module_.graph_count(); ++i) graph(module_.graph(GraphId(i)), lir_.plans[i]);
@@ -26,6 +27,18 @@ class LirWriter {
   }
 
  private:
+  // Sizes that only a run tells: the node that defines each, and the largest it can be.
+  void extents() {
+    out_.key("extents").begin_array();
+    for (const Extent& e : lir_.extents) {
+      out_.begin_object(JsonLayout::Line).key("symbol").string(e.symbol);
+      out_.key("graph").unsigned_integer(e.graph.raw).key("node").unsigned_integer(e.node.raw);
+      if (e.bound) out_.key("bound"), terms_.size(*e.bound);
+      out_.end_object();
+    }
+    out_.end_array();
+  }
+
   // What the caller of the compiled model gives and gets.
   void io() {
     const Graph& g = module_.main();

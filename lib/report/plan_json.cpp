@@ -76,7 +76,9 @@ class PlanWriter {
   // The tensors that live at the step where most memory is live, the largest first.
   void peak(const Graph& g, const GraphPlan& plan) {
     std::vector<ValueId> values = plan.peak_values;
-    const auto bytes = [&](ValueId v) { return upper_bound(module_.dims, plan.slot[v.raw].size, lir_.ranges).value_or(0); };
+    const auto bytes = [&](ValueId v) {
+      return range_of(lir_.module->dims, plan.slot[v.raw].size, lir_.ranges).high.value_or(Dim(0)).size();
+    };
     std::sort(values.begin(), values.end(),
               [&](ValueId a, ValueId b) { return bytes(a) == bytes(b) ? a.raw < b.raw : bytes(a) > bytes(b); });
     out_.key("peak").begin_object();

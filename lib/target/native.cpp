@@ -52,7 +52,7 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
     source << (is_c ? entry(*kernels[i], i) : emulation_entry(*kernels[i], i, options.dialect == Dialect::Metal));
   source.close();
   std::ofstream(runtime) << parallel_runtime(options.threads);
-  std::vector<std::string> command = {options.compiler, row.standard, "-fwrapv", "-fPIC", "-shared", "-pthread"};
+  std::vector<std::string> command = {options.compiler, row.standard, "-fwrapv", "-Wno-psabi", "-fPIC", "-shared", "-pthread"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
   if (is_c) command.push_back(runtime.string());
   else {

@@ -282,8 +282,8 @@ class Wgpu : public CLike {
       case ExprOp::Neg: body = is_signed ? "-a" : zero + " - a"; break;
       case ExprOp::Abs: body = "abs(a)"; break;
       case ExprOp::BitNot: body = "~a"; break;
-      case ExprOp::Lt: body = t.dtype == DType::Bool ? "!a & b" : "a < b"; break;
-      case ExprOp::Le: body = t.dtype == DType::Bool ? "!a | b" : "a <= b"; break;
+      case ExprOp::Lt: body = "a < b"; break;
+      case ExprOp::Le: body = "a <= b"; break;
       default: break;
     }
     if (reduces) {

@@ -1,12 +1,12 @@
 #!/bin/bash
 # The example model computes its expected outputs with the packages of targets that this machine lacks: metal, cuda and rocm
 # sources run on the CPU, mlx and tpu by the NumPy stand-ins of tests/support, wgpu on Dawn where RLXC_WEBGPU names its module.
-# With RLXC_TEST_MODELS, mlx and tpu run every model of its folder tiny/, and so do the targets of RLXC_TEST_TARGETS (minutes each).
+# With RLXC_TEST_MODELS, mlx, tpu and wgpu run every model of its folder tiny/, and so do the targets of RLXC_TEST_TARGETS (minutes each).
 set -uo pipefail
 export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH
 fails=0
 run() { "$RLXC" run "$1" --data "$2" --target "$target" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1; }
-everything=" ${RLXC_TEST_MODELS:+mlx tpu} ${RLXC_TEST_TARGETS:-} "
+everything=" ${RLXC_TEST_MODELS:+mlx tpu wgpu} ${RLXC_TEST_TARGETS:-} "
 for target in ${RLXC_TEST_TARGETS:-metal cuda rocm mlx tpu ${RLXC_WEBGPU:+wgpu}}; do
   if [[ $everything != *" $target "* ]]; then
     run examples/bert.onnx examples/bert_data || { echo "FAIL $target"; cat "$TMPDIR/log"; fails=1; }

@@ -1,329 +1,93 @@
 #include "kernel/builders/gemm.h"
 
-#include <algorithm>
-
-#include "kernel/builders/reduce.h"
+#include "kernel/builders/gemm_operands.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kRows = 6;            // of the register tile
-constexpr int64_t kRowBlock = 192;  // rows for which one piece of work walks a panel
-constexpr int64_t kPackedChunk = 1024;
-
-struct Shape {
-  int lanes, vectors;
-  int64_t panel() const { return int64_t{lanes} * vectors; }
-};
-
-Shape tile_shape(const Mapping& m, DType accumulate) {
-  return {m.vector_lanes(rlxc::bits(accumulate) / 8), m.vector_registers >= 32 ? 4 : 2};
-}
-
-bool is_constant(const Index& i, int64_t want) {
-  int64_t v = 0;
-  return constant(i, &v) && v == want;
-}
-
-class Gemm {
+// Elements or vectors of the result one by one: for few rows or columns, which tiles would fill badly.
+class RowByRow {
  public:
-  Gemm(Builder& b, const GemmSpec& s, const Mapping& m) : b_(b), s_(s), m_(m), t_(tile_shape(m, s.accumulate)) {
-    M_ = s.m.in(b.kernel()), N_ = s.n.in(b.kernel()), K_ = s.k.in(b.kernel());
+  RowByRow(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), lanes_(m.vector_lanes(rlxc::bits(o.spec.accumulate) / 8)) {
+    const bool k_fits =
+        !m.lanes && !o.spec.b_at && is_constant(o.spec.a.strides.back(), 1) && is_constant(o.spec.b.strides.end()[-2], 1);
+    along_n_ = !m.lanes && !o.spec.b_at && o.b_vectors() && o.c_vectors() && !(k_fits && is_constant(o.n, 1));
+    along_k_ = !along_n_ && k_fits;
+    if (!along_n_ && !along_k_) lanes_ = 1;
+    known_ = constant(along_n_ ? o.n : o.k, &length_);
+    while (known_ && lanes_ > 1 && lanes_ > length_) lanes_ /= 2;
   }
 
-  void gemm() {
-    a_ = b_.input(s_.a.name, s_.a.dtype, s_.a.extent);
-    bb_ = b_.input(s_.b.name, s_.b.dtype, s_.b.extent);
-    zeros();
-    for (const Operand& o : s_.extras) extras_.push_back(b_.input(o.name, o.dtype, o.extent));
-    c_ = b_.output(s_.c.name, s_.c.dtype, s_.c.extent);
-    gemm_is_tiled(s_, m_) || s_.packed ? tiled() : simple();
-  }
-
-  void pack(const std::string& out) {
-    bb_ = b_.input(s_.b.name, s_.b.dtype, s_.b.extent);
-    zeros();
-    const Expr panels = ceil_div(N_, t_.panel());
-    Buf to = b_.output(out, s_.accumulate, product(b_.kernel(), s_.batch) * panels * K_ * t_.panel());
-    for_each(b_, m_, "panel", product(b_.kernel(), s_.batch) * panels, 1 << 16, [&](Expr i) {
-      batch_ = split_index(i / panels, s_.batch);
-      pack_panel(to, i * (K_ * t_.panel()), b_.let("column", i % panels * t_.panel()), b_.i64(0), K_);
+  void run() {
+    const Expr groups = along_n_ ? ceil_div(o_.n, int64_t{lanes_}) : o_.n;
+    int64_t k = 64;
+    constant(o_.k, &k);
+    for_each(b_, m_, "work", o_.batches() * o_.m * groups, k * lanes_, [&](Expr work) {
+      const Expr column = b_.let("column", along_n_ ? work % groups * lanes_ : work % groups),
+                 row = b_.let("row", work / groups % o_.m);
+      o_.batch = split_index(b_.let("batch", work / (groups * o_.m)), o_.spec.batch);
+      if (along_k_ && lanes_ > 1) return dot(row, column);
+      if (!along_n_ || lanes_ == 1) return element(row, column, 1);
+      if (is_constant(o_.n % lanes_, 0)) return element(row, column, lanes_);
+      b_.when(
+          column + lanes_ <= o_.n, [&] { element(row, column, lanes_); },
+          [&] { b_.loop("t", o_.n - column, [&](Expr t) { element(row, column + t, 1); }); });
     });
   }
 
  private:
-  void zeros() {
-    if (s_.a_zero) a_zero_ = b_.input(s_.a_zero->name, s_.a_zero->dtype, s_.a_zero->extent);
-    if (s_.b_zero) b_zero_ = b_.input(s_.b_zero->name, s_.b_zero->dtype, s_.b_zero->extent);
-  }
-
-  Expr base(const Operand& o) {
-    Expr at = o.offset.in(b_.kernel());
-    for (size_t d = 0; d < batch_.size(); ++d) at = at + batch_[d] * o.strides[d].in(b_.kernel());
-    return at;
-  }
-  Expr stride(const Operand& o, int back) { return o.strides[o.strides.size() - static_cast<size_t>(back)].in(b_.kernel()); }
-  Expr at(const Operand& o, Expr row, Expr column) { return base(o) + row * stride(o, 2) + column * stride(o, 1); }
-
-  Expr accumulator(Expr v) { return cast_to(v, s_.accumulate); }
-  Expr multiply_add(Expr a, Expr b, Expr c) { return is_float(s_.accumulate) ? fma(a, b, c) : a * b + c; }
-
-  Expr load_a(Expr row, Expr k, int lanes = 1) {
-    Expr v = accumulator(a_.load(at(s_.a, row, k), lanes));
-    if (s_.a_zero) v = v - accumulator(a_zero_.load(base(*s_.a_zero) + row * stride(*s_.a_zero, 1)));
-    return v;
-  }
-  Expr finish_b(Expr v, Expr column) {
-    v = accumulator(v);
-    if (s_.b_zero)
-      v = v - accumulator(b_zero_.load(base(*s_.b_zero) + column * stride(*s_.b_zero, 1),
-                                       is_constant(stride(*s_.b_zero, 1), 0) ? 1 : v.lanes()));
-    return v;
-  }
-  Expr load_b(Expr k, Expr column, int lanes = 1) { return finish_b(bb_.load(at(s_.b, k, column), lanes), column); }
-
-  Expr finish(Expr sum, Expr row, Expr column) {
-    std::vector<Expr> extra;
-    for (size_t i = 0; i < extras_.size(); ++i) {
-      const bool repeated = is_constant(s_.extras[i].strides.back(), 0);
-      extra.push_back(
-          cast_to(extras_[i].load(at(s_.extras[i], row, column), repeated ? 1 : sum.lanes()), compute_dtype(s_.extras[i].dtype)));
-    }
-    return broadcast(cast_to(s_.epilogue ? s_.epilogue(sum, extra) : sum, s_.c.dtype), sum.lanes());
-  }
-
-  // Columns column .. column + panel of rows k0 .. k0 + count of b, zero beyond n.
-  void pack_panel(Buf to, Expr base_to, Expr column, Expr k0, Expr count) {
-    const int64_t w = t_.panel();
-    auto whole = [&] {
-      if (is_constant(s_.b.strides.back(), 1) &&
-          (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0)))
-        b_.loop("p", count, [&](Expr p) {
-          for (int v = 0; v < t_.vectors; ++v)
-            to.store(base_to + p * w + v * t_.lanes, load_b(k0 + p, column + v * t_.lanes, t_.lanes));
-        });
-      else
-        b_.loop("j", w,
-                [&](Expr j) { b_.loop("p", count, [&](Expr p) { to.store(base_to + p * w + j, load_b(k0 + p, column + j)); }); });
-    };
-    auto part = [&] {
-      b_.loop("p", count, [&](Expr p) {
-        b_.loop("j", w, [&](Expr j) {
-          b_.when(
-              column + j < N_, [&] { to.store(base_to + p * w + j, load_b(k0 + p, column + j)); },
-              [&] { to.store(base_to + p * w + j, constant_int(b_.kernel(), s_.accumulate, 0)); });
-        });
-      });
-    };
-    if (is_constant(N_ % w, 0)) return whole();
-    int64_t n = 0;
-    if (constant(N_, &n) && n < w) return part();
-    b_.when(column + w <= N_, whole, part);
-  }
-
-  void tiled() {
-    const int64_t w = t_.panel();
-    const Expr panels = ceil_div(N_, w), blocks = ceil_div(M_, kRowBlock);
-    int64_t k = 64, m = kRowBlock;
-    constant(K_, &k), constant(M_, &m);
-    const int64_t bytes = std::min(m, kRowBlock) * k * w / 8;  // a multiplication takes less time than moving a byte
-    for_each(b_, m_, "work", product(b_.kernel(), s_.batch) * panels * blocks, bytes, [&](Expr work) {
-      const Expr block = b_.let("block", work % blocks), panel = b_.let("panel", work / blocks % panels);
-      const Expr batch = b_.let("batch", work / (blocks * panels));
-      batch_ = split_index(batch, s_.batch);
-      const Expr row = b_.let("row0", block * kRowBlock), column = b_.let("column0", panel * w);
-      const Expr rows = b_.let("rows", min(M_ - row, kRowBlock));
-      chunks(batch * panels + panel, row, rows, column);
+  void element(Expr row, Expr column, int width) {
+    Buf sum = b_.variable("sum", o_.zero(width));
+    b_.loop("p", o_.k, [&](Expr p) {
+      sum.set(o_.multiply_add(broadcast(o_.load_a(row, p), width), o_.load_b(p, column, width), sum.get()));
     });
+    o_.write(row, column, sum.get());
   }
 
-  // The sum over k in chunks, so that a chunk of the panel stays in the cache; sums wait in c between chunks.
-  void chunks(Expr panel, Expr row, Expr rows, Expr column) {
-    const int64_t w = t_.panel(), limit = s_.packed ? 2 * kPackedChunk : kGemmChunk, size = s_.packed ? kPackedChunk : kGemmChunk;
-    int64_t k = 0;
-    const bool known = constant(K_, &k);
-    const bool once = known ? k <= limit : s_.packed;
-    if (s_.packed && (once || s_.c.dtype != s_.accumulate))
-      return columns(bb_, panel * (K_ * w), row, rows, column, b_.i64(0), K_, true, true);
-    Buf local;
-    if (!s_.packed) local = b_.registers("panel_b", s_.accumulate, (once ? std::max<int64_t>(k, 1) : size) * w);
-    auto chunk = [&](Expr k0, Expr count, bool first, bool last) {
-      if (s_.packed) return columns(bb_, panel * (K_ * w) + k0 * w, row, rows, column, k0, count, first, last);
-      pack_panel(local, b_.i64(0), column, k0, count);
-      columns(local, b_.i64(0), row, rows, column, k0, count, first, last);
+  // Several sums hide the latency of an addition.
+  void dot(Expr row, Expr column) {
+    const int sums = known_ && length_ < 4 * lanes_ ? 1 : 4;
+    const int64_t step = int64_t{sums} * lanes_;
+    std::vector<Buf> sum;
+    for (int i = 0; i < sums; ++i) sum.push_back(b_.variable("sum", o_.zero(lanes_)));
+    auto add = [&](Buf& to, Expr p) {
+      to.set(o_.multiply_add(o_.load_a(row, p, lanes_), o_.load_b_along_k(p, column, lanes_), to.get()));
     };
-    if (once) return chunk(b_.i64(0), K_, true, true);
-    if (!known) {
-      b_.when(
-          K_ <= size, [&] { chunk(b_.i64(0), K_, true, true); }, [&] { several(chunk, size); });
-      return;
-    }
-    several(chunk, size);
-  }
-
-  template <class F>
-  void several(const F& chunk, int64_t size) {
-    chunk(b_.i64(0), b_.i64(size), true, false);
-    const Expr last = b_.let("last_chunk", (K_ - 1) / size);
-    b_.loop("chunk", last - 1, [&](Expr c) { chunk(b_.let("k0", (c + 1) * size), b_.i64(size), false, false); });
-    chunk(b_.let("k0", last * size), b_.let("rest_k", K_ - last * size), false, true);
-  }
-
-  void columns(Buf panel, Expr at, Expr row, Expr rows, Expr column, Expr k0, Expr count, bool first, bool last) {
-    const int64_t w = t_.panel();
-    auto run = [&](int vectors, int lanes, bool whole) {
-      auto tile_rows = [&](Expr r, int n) { tile(panel, at, r, n, column, k0, count, vectors, lanes, first, last, whole); };
-      int64_t m = 0;
-      const bool known = constant(M_, &m) && m <= kRowBlock;
-      if (!known || m >= kRows) b_.loop("tile", rows / kRows, [&](Expr i) { tile_rows(b_.let("row", row + i * kRows), kRows); });
-      const Expr done = rows / kRows * kRows, rest = rows - done;
-      if (known) {
-        if (m % kRows) tile_rows(row + done, static_cast<int>(m % kRows));
-        return;
-      }
-      Expr next = row + done;
-      for (int n : {4, 2, 1}) {
-        const Expr bit = b_.let("odd", rest / n % 2);
-        b_.when(bit != 0, [&] { tile_rows(next, n); });
-        next = next + bit * n;
-      }
-    };
-    const bool vectors_fit =
-        is_constant(s_.c.strides.back(), 1) && std::all_of(s_.extras.begin(), s_.extras.end(), [](const Operand& o) {
-          return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0);
-        });
-    int64_t n = 0;
-    const bool known = constant(N_, &n);
-    auto part = [&] {
-      const int64_t rest = known ? n % w : w;
-      int lanes = t_.lanes;
-      while (lanes > 1 && lanes / 2 >= rest) lanes /= 2;
-      run(static_cast<int>((rest + lanes - 1) / lanes), lanes, false);
-    };
-    if (!vectors_fit) return run(t_.vectors, t_.lanes, false);
-    if (known && n % w == 0) return run(t_.vectors, t_.lanes, true);
-    if (known && n < w) return part();
-    b_.when(
-        column + w <= N_, [&] { run(t_.vectors, t_.lanes, true); }, part);
-  }
-
-  void tile(Buf panel, Expr panel_at, Expr row, int rows, Expr column, Expr k0, Expr count, int vectors, int lanes, bool first,
-            bool last, bool whole) {
-    const int64_t w = t_.panel();
-    std::vector<Buf> acc;
-    const Expr zero = broadcast(constant_int(b_.kernel(), s_.accumulate, 0), lanes);
-    Buf line;
-    if (!whole) line = b_.registers("line", s_.accumulate, int64_t{vectors} * lanes);
-    const Expr columns = whole ? b_.i64(0) : b_.let("columns", min(N_ - column, int64_t{vectors} * lanes));
-    for (int r = 0; r < rows; ++r) {
-      if (!first && !whole) {
-        for (int v = 0; v < vectors; ++v) line.store(b_.i64(v * lanes), zero);
-        b_.loop("j", columns, [&](Expr j) { line.store(j, c_.load(at(s_.c, row + r, column + j))); });
-      }
-      for (int v = 0; v < vectors; ++v) {
-        const Expr start = first   ? zero
-                           : whole ? c_.load(at(s_.c, row + r, column + v * lanes), lanes)
-                                   : line.load(v * lanes, lanes);
-        acc.push_back(b_.variable("sum", start));
-      }
-    }
-    b_.loop("p", count, [&](Expr p) {
-      std::vector<Expr> column_values;
-      for (int v = 0; v < vectors; ++v) column_values.push_back(b_.let("b", panel.load(panel_at + p * w + v * lanes, lanes)));
-      for (int r = 0; r < rows; ++r) {
-        const Expr a = b_.let("a", load_a(row + r, k0 + p));
-        for (int v = 0; v < vectors; ++v) {
-          Buf& sum = acc[static_cast<size_t>(r * vectors + v)];
-          sum.set(multiply_add(broadcast(a, lanes), column_values[static_cast<size_t>(v)], sum.get()));
-        }
-      }
+    const Expr done = o_.k / step * step, vectors = o_.k / lanes_ * lanes_;
+    b_.loop("p", o_.k / step, [&](Expr p) {
+      for (int i = 0; i < sums; ++i) add(sum[static_cast<size_t>(i)], p * step + i * lanes_);
     });
-    for (int r = 0; r < rows; ++r) {
-      for (int v = 0; v < vectors; ++v) {
-        const Expr sum = acc[static_cast<size_t>(r * vectors + v)].get();
-        if (whole) c_.store(at(s_.c, row + r, column + v * lanes), last ? finish(sum, row + r, column + v * lanes) : sum);
-        else line.store(b_.i64(v * lanes), sum);
-      }
-      if (whole) continue;
-      b_.loop("j", columns, [&](Expr j) {
-        const Expr sum = line.load(j);
-        c_.store(at(s_.c, row + r, column + j), last ? finish(sum, row + r, column + j) : sum);
-      });
-    }
+    if (sums > 1) b_.loop("p", (vectors - done) / lanes_, [&](Expr p) { add(sum[0], done + p * lanes_); });
+    Expr all = sum[0].get();
+    for (int i = 1; i < sums; ++i) all = all + sum[static_cast<size_t>(i)].get();
+    Buf rest = b_.variable("rest", reduce_add(all));
+    b_.loop("p", o_.k - vectors,
+            [&](Expr p) { rest.set(o_.multiply_add(o_.load_a(row, vectors + p), o_.load_b(vectors + p, column), rest.get())); });
+    o_.write(row, column, rest.get());
   }
 
-  // One vector of neighbouring results (or one result, its sum by vectors along k) at a time.
-  void simple() {
-    const bool along_n =
-        is_constant(s_.b.strides.back(), 1) && is_constant(s_.c.strides.back(), 1) && !m_.lanes &&
-        std::all_of(s_.extras.begin(), s_.extras.end(),
-                    [](const Operand& o) { return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0); }) &&
-        (!s_.b_zero || is_constant(s_.b_zero->strides.back(), 1) || is_constant(s_.b_zero->strides.back(), 0));
-    const bool along_k = !along_n && !m_.lanes && is_constant(s_.a.strides.back(), 1) && is_constant(stride(s_.b, 2), 1);
-    int64_t n = 0, k = 64;
-    int lanes = t_.lanes;
-    const bool known = constant(along_n ? N_ : K_, &n);
-    while (known && lanes > 1 && lanes > n) lanes /= 2;
-    if (!along_n && !along_k) lanes = 1;
-    constant(K_, &k);
-    const Expr zero = broadcast(constant_int(b_.kernel(), s_.accumulate, 0), lanes);
-    auto element = [&](Expr row, Expr column, int width) {
-      Buf sum = b_.variable("sum", broadcast(lane_of(zero), width));
-      b_.loop("p", K_,
-              [&](Expr p) { sum.set(multiply_add(broadcast(load_a(row, p), width), load_b(p, column, width), sum.get())); });
-      c_.store(at(s_.c, row, column), finish(sum.get(), row, column));
-    };
-    auto dot = [&](Expr row, Expr column) {
-      Buf sum = b_.variable("sum", zero), rest = b_.variable("rest", lane_of(zero));
-      b_.loop("p", K_ / lanes, [&](Expr p) {
-        const Expr a = load_a(row, p * lanes, lanes), v = finish_b(bb_.load(at(s_.b, p * lanes, column), lanes), column);
-        sum.set(multiply_add(a, v, sum.get()));
-      });
-      b_.loop("p", K_ % lanes, [&](Expr p) {
-        const Expr q = K_ / lanes * lanes + p;
-        rest.set(multiply_add(load_a(row, q), load_b(q, column), rest.get()));
-      });
-      c_.store(at(s_.c, row, column), finish(reduce_add(sum.get()) + rest.get(), row, column));
-    };
-    const Expr groups = along_n ? ceil_div(N_, lanes) : N_;
-    for_each(b_, m_, "work", product(b_.kernel(), s_.batch) * M_ * groups, k * lanes, [&](Expr work) {
-      const Expr column = b_.let("column", along_n ? work % groups * lanes : work % groups),
-                 row = b_.let("row", work / groups % M_);
-      batch_ = split_index(b_.let("batch", work / (groups * M_)), s_.batch);
-      if (along_k && lanes > 1) return dot(row, column);
-      if (!along_n || lanes == 1) return element(row, column, 1);
-      if (is_constant(N_ % lanes, 0)) return element(row, column, lanes);
-      b_.when(
-          column + lanes <= N_, [&] { element(row, column, lanes); },
-          [&] { b_.loop("t", N_ - column, [&](Expr t) { element(row, column + t, 1); }); });
-    });
-  }
-
-  static Expr lane_of(Expr v) { return v.lanes() > 1 ? lane(v, 0) : v; }
-
+  GemmOperands& o_;
   Builder& b_;
-  const GemmSpec& s_;
   const Mapping& m_;
-  Shape t_;
-  Expr M_, N_, K_;
-  Buf a_, bb_, c_, a_zero_, b_zero_;
-  std::vector<Buf> extras_;
-  std::vector<Expr> batch_;
+  int lanes_;
+  bool along_n_ = false, along_k_ = false, known_ = false;  // which way vectors lie; whether its length is known
+  int64_t length_ = 0;
 };
 
 }  // namespace
 
-int64_t gemm_panel(const Mapping& m, DType accumulate) { return tile_shape(m, accumulate).panel(); }
-
-bool gemm_is_tiled(const GemmSpec& s, const Mapping& mapping) {
-  if (mapping.lanes) return false;
+bool gemm_is_tiled(const GemmSpec& s) {
   int64_t m = 0, n = 0, k = 0;
   const bool known_m = constant(s.m, &m), known_n = constant(s.n, &n), known_k = constant(s.k, &k);
   if ((known_m && m == 0) || (known_n && n == 0) || (known_k && k == 0)) return false;
   return !(known_m && m < 3) && !(known_n && n < 4) && !(known_k && k < 4);
 }
 
-void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) { Gemm(b, s, m).gemm(); }
-void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) { Gemm(b, s, m).pack(out); }
+void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) {
+  GemmOperands o(b, s);
+  o.add_a(), o.add_b(), o.add_extras_and_c();
+  if (!s.packed && !gemm_is_tiled(s)) return RowByRow(o, m).run();
+  m.lanes ? gemm_on_grid(o, m) : gemm_on_tiles(o, m);
+}
 
 }  // namespace rlxc::kernel

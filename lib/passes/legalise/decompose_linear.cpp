@@ -49,22 +49,35 @@ std::vector<ValueId> dot_general(Expansion& e) {
   return {e.b.reshape(e.b.matmul(lhs.value, rhs.value, lhs.swapped, rhs.swapped), e.result_dims())};
 }
 
-// A scale or zero point beside x; invalid when it is blocked.
-ValueId scale_like(Expansion& e, size_t operand) {
+// A scale or zero point of type t beside x; invalid when its shape is not one of those.
+ValueId scale_like(Expansion& e, size_t operand, DType t) {
   const auto& a = e.attrs<QuantAttrs>();
-  const ValueId v = e.in(operand);
-  if (a.block != 0) return {};
+  const ValueId v = e.b.cast(e.in(operand), t);
   if (num_elements(e.g.type(v)) == 1) return e.b.reshape(v, {});
-  return e.g.rank(v) == 1 ? e.along(v, a.axis, e.g.rank(e.in(0))) : ValueId();
+  if (a.block == 0) return e.g.rank(v) == 1 ? e.along(v, a.axis, e.g.rank(e.in(0))) : ValueId();
+  // Each scale is repeated along the axis; of the last block only what x has.
+  const auto axis = static_cast<size_t>(a.axis);
+  std::vector<Dim> sizes = e.dims(v);
+  const Dim whole = e.b.dims().mul(sizes[axis], Dim(a.block));
+  sizes.insert(sizes.begin() + a.axis + 1, Dim(1));
+  const ValueId column = e.b.reshape(v, sizes);
+  sizes[axis + 1] = Dim(a.block);
+  std::vector<Dim> repeated = e.dims(v);
+  repeated[axis] = whole;
+  const ValueId all = e.b.reshape(e.b.expand(column, sizes), repeated);
+  return e.b.narrow(all, a.axis, Dim(0), e.dim(e.in(0), static_cast<int>(axis)));
 }
 
 std::vector<ValueId> quantize(Expansion& e) {
   const auto& a = e.attrs<QuantAttrs>();
-  const ValueId scale = scale_like(e, 1);
-  if (!scale.valid() || !is_integer(a.to) || bits(a.to) > 16) return {};
+  if (is_integer(a.to) && bits(a.to) > 16) return {};
   const DType compute = e.g.dtype(e.in(0)) == DType::F64 ? DType::F64 : DType::F32;
-  ValueId q = e.b.unary(OpKind::Round, e.b.div(e.b.cast(e.in(0), compute), e.b.cast(scale, compute)));
-  if (e.has(2)) q = e.b.add(q, e.b.cast(scale_like(e, 2), compute));
+  const ValueId scale = scale_like(e, 1, compute);
+  if (!scale.valid()) return {};
+  ValueId q = e.b.div(e.b.cast(e.in(0), compute), scale);
+  if (is_integer(a.to)) q = e.b.unary(OpKind::Round, q);
+  if (e.has(2)) q = e.b.add(q, scale_like(e, 2, compute));
+  if (is_float(a.to)) return {e.b.create(OpKind::Cast, {q}, CastAttrs{a.to, a.saturate})};
   const bool is_signed = dtype_class(a.to) == DTypeClass::Int;
   const double span = static_cast<double>(int64_t{1} << bits(a.to));
   const ClampAttrs range{is_signed ? -span / 2 : 0, (is_signed ? span / 2 : span) - 1};
@@ -73,12 +86,14 @@ std::vector<ValueId> quantize(Expansion& e) {
 
 std::vector<ValueId> dequantize(Expansion& e) {
   const auto& a = e.attrs<QuantAttrs>();
-  const ValueId scale = scale_like(e, 1);
   const DType from = e.g.dtype(e.in(0));
-  if (!scale.valid() || !is_integer(from) || bits(from) > 32) return {};
-  ValueId q = e.b.cast(e.in(0), DType::I32);
-  if (e.has(2)) q = e.b.sub(q, e.b.cast(scale_like(e, 2), DType::I32));
-  return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), e.b.cast(scale, DType::F32)), a.to)};
+  if (is_integer(from) && bits(from) > 32) return {};
+  const ValueId scale = scale_like(e, 1, DType::F32);
+  if (!scale.valid()) return {};
+  const DType compute = is_float(from) ? DType::F32 : DType::I32;
+  ValueId q = e.b.cast(e.in(0), compute);
+  if (e.has(2)) q = e.b.sub(q, scale_like(e, 2, compute));
+  return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), scale), a.to)};
 }
 
 // An integer operand minus its zero point, in i32. One zero point per row stands in a column.

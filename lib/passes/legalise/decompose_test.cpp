@@ -290,6 +290,23 @@ TEST_CASE("recurrences are scans, with all their options") {
         });
 }
 
+TEST_CASE("n-grams are compared with the pool; the draws of a generator are known") {
+  NgramAttrs a;
+  a.counts = {0, 3, 7}, a.indexes = {1, 0, 6, 3, 4}, a.pool_ints = {0, 2, 3, 1, 0, 2, 2}, a.weights = {1, 2, 0.5, 3, 0.25};
+  for (NgramWeight mode : {NgramWeight::Tf, NgramWeight::Idf, NgramWeight::TfIdf})
+    for (int64_t skip : {0, 2})
+      for (int64_t longest : {1, 2})
+        check([&](Fixture& f) {
+          a.mode = mode, a.max_skip = skip, a.max_length = longest;
+          return f.b.create(OpKind::Ngram, {f.in("x", {f.batch, 7}, DType::I32)}, a);
+        });
+  for (bool normal : {true, false}) {
+    RandomAttrs r;
+    r.dims = {Dim(3), Dim(5)}, r.normal = normal, r.seed = 7;
+    check([&](Fixture& f) { return f.b.create(OpKind::Random, {}, r); });
+  }
+}
+
 TEST_CASE("quantised operations, per tensor and per axis") {
   for (DType t : {DType::I8, DType::U8})
     for (bool per_axis : {false, true}) {

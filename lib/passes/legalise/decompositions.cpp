@@ -38,9 +38,9 @@ ValueId Expansion::positions(Dim count) {
 Decomposition decomposition(OpKind op) {
   static const auto table = [] {
     std::array<Decomposition, kOpCount> t{};
-    for (auto family :
-         {fused_decompositions(), norm_decompositions(), attention_decompositions(), linear_decompositions(),
-          elementwise_decompositions(), movement_decompositions(), resize_decompositions(), recurrent_decompositions()})
+    for (auto family : {fused_decompositions(), norm_decompositions(), attention_decompositions(), linear_decompositions(),
+                        elementwise_decompositions(), movement_decompositions(), dynamic_decompositions(),
+                        resize_decompositions(), recurrent_decompositions()})
       for (const DecompositionEntry& e : family) t[static_cast<size_t>(e.op)] = e.expand;
     return t;
   }();

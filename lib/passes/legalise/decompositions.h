@@ -50,6 +50,7 @@ std::span<const DecompositionEntry> elementwise_decompositions();
 std::span<const DecompositionEntry> movement_decompositions();
 std::span<const DecompositionEntry> resize_decompositions();
 std::span<const DecompositionEntry> recurrent_decompositions();
+std::span<const DecompositionEntry> dynamic_decompositions();
 
 // Replaces the results of n by its expansion, gives the new nodes n's provenance, and erases n. New nodes are numbered from the
 // node_capacity before. False, and nothing changed, when there is no expansion.

@@ -18,7 +18,7 @@ enum {
   SMALL_NO_MEMORY = 1,
   SMALL_NO_WEIGHTS = 2,      // a weights file is missing or too short
   SMALL_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model
-  SMALL_DYNAMIC_SIZE = 4,    // a loop ran another number of times than its result has room for
+  SMALL_DYNAMIC_SIZE = 4,    // a size that only a run tells is larger than there is room for, or differs between iterations
 };
 
 enum { SMALL_INPUTS = 1, SMALL_OUTPUTS = 1, SMALL_SIZES = 1, SMALL_WEIGHTS = 2 };
@@ -38,6 +38,8 @@ int small_set_sizes(small_ctx*, const int64_t* sizes);
 size_t small_arena_size(const small_ctx*);              // bytes of activations, and of scratch memory
 size_t small_input_bytes(const small_ctx*, int i);
 size_t small_output_bytes(const small_ctx*, int i);
+// The size of an axis of an output.
+int64_t small_output_dim(const small_ctx*, int i, int axis);
 
 // One run. Not to be called for one context from two threads at a time.
 int small_run(small_ctx*, const void* const* inputs, void* const* outputs);

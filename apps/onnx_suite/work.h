@@ -1,0 +1,30 @@
+// One case, computed by one engine in a process of its own, so that a crash or a hang is one failed case.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cases.h"
+#include "driver/run.h"
+
+namespace rlxc::suite {
+
+struct Settings {
+  RunRequest run;  // tolerances, engine and target
+  bool verify_each = false;
+  unsigned seconds = 60;  // for one case
+  size_t jobs = 1;        // cases at a time
+};
+
+// Skipped: refused with a clear error. Everything else that is not right is a failure.
+enum class Outcome : uint8_t { Passed, Failed, Skipped };
+
+struct Verdict {
+  Outcome outcome = Outcome::Passed;
+  std::string message;
+};
+
+// Calls `report` for each case in order, as soon as its verdict and those before it are known.
+void run_cases(const std::vector<Case>&, const Settings&, const std::function<void(const Case&, const Verdict&)>& report);
+
+}  // namespace rlxc::suite

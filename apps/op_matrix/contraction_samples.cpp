@@ -1,0 +1,121 @@
+#include "op_matrix/samples.h"
+
+namespace rlxc::matrix {
+
+using enum OpKind;
+
+std::vector<Sample> contraction_samples() {
+  std::vector<Sample> all;
+  const auto add = [&](OpKind op, std::string what, int64_t terms, std::function<ValueId(Operands&)> make) {
+    all.push_back({op, std::move(what), terms, std::move(make)});
+  };
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{1, 1, 1},
+                                {1, 64, 37},
+                                {7, 13, 5},
+                                {33, 65, 17},
+                                {64, 64, 64},
+                                {3, 0, 4},
+                                {0, 4, 3},
+                                {2, 1031, 3}}) {
+    const std::string what = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
+    add(MatMul, what, k, [m = m, k = k, n = n](Operands& o) { return o.b.matmul(o.in({m, k}), o.in({k, n})); });
+    add(MatMul, what + " both transposed", k, [m = m, k = k, n = n](Operands& o) {
+      return o.b.matmul(o.in({k, m}), o.in({n, k}), true, true);
+    });
+    add(FusedMatMulBiasAct, what, k, [m = m, k = k, n = n](Operands& o) {
+      return o.op(FusedMatMulBiasAct, {o.in({m, k}), o.in({k, n}), o.in({n}), o.in({m, n})},
+                  FusedMatMulAttrs{false, false, {true, Relu, 0, 0}});
+    });
+  }
+  add(MatMul, "batch 2x3 and 1x3", 5, [](Operands& o) { return o.b.matmul(o.in({2, 3, 4, 5}), o.in({1, 3, 5, 7})); });
+  add(MatMul, "batch of one matrix", 5, [](Operands& o) { return o.b.matmul(o.in({3, 4, 5}), o.in({5, 7})); });
+  add(MatMul, "of a transposed value", 9, [](Operands& o) { return o.b.matmul(o.turned(6, 9), o.in({9, 5})); });
+  add(DotGeneral, "batch in the middle", 5, [](Operands& o) {
+    return o.op(DotGeneral, {o.in({4, 3, 5}), o.in({3, 5, 7})}, DotGeneralAttrs{{1}, {0}, {2}, {1}});
+  });
+  add(QMatMul, "5x7x3", 7, [](Operands& o) {
+    if (o.dtype != DType::I8) return ValueId();
+    return o.op(QMatMul, {o.in({5, 7}), o.in({7, 3}), o.in({}), o.in({3})});
+  });
+  for (size_t rank : {1, 2, 3})
+    for (int variant = 0; variant < 4; ++variant) {
+      const bool strided = variant == 1, depthwise = variant == 2, grouped = variant == 3;
+      const int64_t groups = depthwise ? 4 : grouped ? 2 : 1, step = strided ? 2 : 1;
+      const auto attrs = [=](int64_t pad) {
+        const std::vector<int64_t> one(rank, 1);
+        return ConvAttrs{std::vector<int64_t>(rank, step),
+                         std::vector<int64_t>(rank, pad),
+                         std::vector<int64_t>(rank, pad),
+                         std::vector<int64_t>(rank, strided ? 2 : 1),
+                         {},
+                         groups};
+      };
+      const auto dims = [=](int64_t a, int64_t b, int64_t size) {
+        std::vector<int64_t> d = {a, b};
+        d.insert(d.end(), rank, size);
+        d.back() += 1;
+        return d;
+      };
+      const std::string what = std::to_string(rank) + "-D" +
+                               (strided     ? " strided, dilated"
+                                : depthwise ? " depthwise"
+                                : grouped   ? " grouped"
+                                            : "");
+      const int64_t terms = 4 / groups * (rank == 1 ? 4 : rank == 2 ? 12 : 36);
+      add(Conv, what, terms, [=](Operands& o) {
+        return o.op(Conv, {o.in(dims(2, 4, 6)), o.in(dims(8, 4 / groups, 2)), o.in({8})}, attrs(1));
+      });
+      add(ConvTranspose, what, terms, [=](Operands& o) {
+        return o.op(ConvTranspose, {o.in(dims(2, 4, 3)), o.in(dims(4, 8 / groups, 2)), o.in({8})}, attrs(0));
+      });
+    }
+  add(Conv, "1x1 of 17 channels", 17, [](Operands& o) {
+    return o.op(Conv, {o.in({1, 17, 9, 5}), o.in({13, 17, 1, 1})}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
+  });
+  add(FusedConvBiasAct, "3x3 with residual", 27, [](Operands& o) {
+    return o.op(FusedConvBiasAct, {o.in({1, 3, 7, 7}), o.in({5, 3, 3, 3}), o.in({5}), o.in({1, 5, 7, 7})},
+                FusedConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, {true, Relu, 0, 0}});
+  });
+  add(QConv, "3x3", 18, [](Operands& o) {
+    if (o.dtype != DType::I8) return ValueId();
+    return o.op(QConv, {o.in({1, 2, 5, 5}), o.in({3, 2, 3, 3}), o.in({}), o.in({})},
+                ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1});
+  });
+  for (MaskKind mask : {MaskKind::None, MaskKind::Causal, MaskKind::SlidingWindow, MaskKind::Bias, MaskKind::Custom})
+    for (int64_t kv_heads : {4, 2})
+      add(Attention, std::string(enum_names(mask)[static_cast<size_t>(mask)]) + (kv_heads == 2 ? ", grouped" : ""), 16,
+          [=](Operands& o) {
+            AttentionAttrs a;
+            a.num_heads = 4, a.num_kv_heads = kv_heads, a.mask = mask, a.window = 3;
+            if (kv_heads == 2) a.softcap = 5;
+            std::vector<ValueId> in = {o.in({2, 4, 7, 16}), o.in({2, kv_heads, 7, 16}), o.in({2, kv_heads, 7, 16})};
+            if (mask == MaskKind::Bias) in.push_back(o.in({2, 1, 7, 7}));
+            if (mask == MaskKind::Custom) in.push_back(o.in({2, 1, 7, 7}, DType::Bool, 0, 1));
+            return o.op(Attention, in, a);
+          });
+  for (RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ})
+    for (int64_t rotated : {0, 6})
+      add(Rope, std::string(enum_names(style)[static_cast<size_t>(style)]) + (rotated ? " partial" : ""), 2, [=](Operands& o) {
+        const int64_t half = (rotated ? rotated : 10) / 2;
+        return o.op(Rope, {o.in({2, 3, 5, 10}), o.in({5, half}), o.in({5, half})},
+                    RopeAttrs{10, rotated, style, AttentionLayout::BHSD});
+      });
+  for (OpKind op : {Lstm, Gru, Rnn})
+    for (RnnDirection d : {RnnDirection::Forward, RnnDirection::Bidirectional})
+      add(op, std::string(enum_names(d)[static_cast<size_t>(d)]), 9, [=](Operands& o) {
+        const int64_t directions = d == RnnDirection::Bidirectional ? 2 : 1, gates = op == Lstm ? 4 : op == Gru ? 3 : 1;
+        RnnAttrs a;
+        a.hidden = 5, a.direction = d;
+        return o.op(
+            op,
+            {o.in({4, 2, 3}), o.in({directions, gates * 5, 3}), o.in({directions, gates * 5, 5}), o.in({directions, gates * 10})},
+            a);
+      });
+  add(SelectiveScan, "2x5x3", 5, [](Operands& o) {
+    return o.op(SelectiveScan,
+                {o.in({2, 5, 3}), o.positive({2, 5, 3}), o.in({3, 4}, o.dtype, -1, -0.1), o.in({2, 5, 4}), o.in({2, 5, 4})});
+  });
+  return all;
+}
+
+}  // namespace rlxc::matrix

@@ -1,0 +1,53 @@
+// Nodes to try every target with: each op kind on sizes that kernels get wrong (none, one, primes, many, broadcast, transposed).
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "eval/value.h"
+#include "ir/builder.h"
+#include "support/random.h"
+
+namespace rlxc::matrix {
+
+// Makes a node's operands: graph inputs with random contents, the same for the same seed.
+class Operands {
+ public:
+  Operands(Module& m, DType t, std::string prefix, uint64_t seed)
+      : b(m.main()), dtype(t), prefix_(std::move(prefix)), random_(seed) {}
+
+  Builder b;
+  DType dtype;
+  std::vector<eval::HostValue> contents;  // of the inputs made
+
+  ValueId in(std::vector<int64_t> dims) { return in(std::move(dims), dtype, low_, high_); }
+  ValueId in(std::vector<int64_t> dims, DType, double low, double high);
+  ValueId positive(std::vector<int64_t> dims) { return in(std::move(dims), dtype, 0.5, 3); }
+  ValueId index(std::vector<int64_t> dims, int64_t n) {
+    return in(std::move(dims), DType::I64, static_cast<double>(-n), static_cast<double>(n - 1));
+  }
+  // A rank-2 value that lies transposed in memory.
+  ValueId turned(int64_t rows, int64_t columns) { return b.transpose(in({columns, rows}), {1, 0}); }
+  ValueId op(OpKind kind, std::vector<ValueId> operands, Attrs attrs) { return b.create(kind, operands, std::move(attrs)); }
+  ValueId op(OpKind kind, std::vector<ValueId> operands) { return op(kind, std::move(operands), default_attrs(kind)); }
+  void range(double low, double high) { low_ = low, high_ = high; }
+
+ private:
+  std::string prefix_;
+  test::Random random_;
+  double low_ = -2, high_ = 2;
+};
+
+struct Sample {
+  OpKind op;
+  std::string what;                        // sizes and attributes
+  int64_t terms;                           // length of the longest sum: tolerances grow with its square root
+  std::function<ValueId(Operands&)> make;  // the node's first result; invalid where the dtype is not legal
+};
+
+std::vector<Sample> elementwise_samples();
+std::vector<Sample> movement_samples();
+std::vector<Sample> reduction_samples();
+std::vector<Sample> contraction_samples();
+
+}  // namespace rlxc::matrix

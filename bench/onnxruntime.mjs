@@ -1,0 +1,27 @@
+// Times a model in ONNX Runtime: node onnxruntime.mjs MODEL THREADS REPEAT [INPUT.bin ...] prints the line that the main of a
+// cpu package prints. ONNXRUNTIME names a folder in which `npm install --ignore-scripts onnxruntime-node` was run.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+
+const ort = createRequire(process.env.ONNXRUNTIME + '/')('onnxruntime-node');
+const [model, threads, repeat, ...files] = process.argv.slice(2);
+const session = await ort.InferenceSession.create(model, {
+  intraOpNumThreads: +threads, interOpNumThreads: 1, graphOptimizationLevel: 'all', logSeverityLevel: 3,
+});
+const feeds = {};
+session.inputMetadata.forEach(({ name, type, shape }, i) => {
+  const bytes = readFileSync(files[i]);
+  const data = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
+  feeds[name] = new ort.Tensor(type, type === 'int64' ? new BigInt64Array(data) : new Float32Array(data), shape);
+});
+const wall = [], busy = [];
+for (let i = 0; i <= +repeat; ++i) {
+  const start = process.hrtime.bigint(), usage = process.cpuUsage();
+  await session.run(feeds);
+  const used = process.cpuUsage(usage);
+  if (i > 0) wall.push(Number(process.hrtime.bigint() - start) / 1e6), busy.push((used.user + used.system) / 1e3);
+}
+wall.sort((a, b) => a - b), busy.sort((a, b) => a - b);
+const middle = wall.length >> 1, f = x => x.toFixed(4);
+console.log(`ms of ${wall.length} runs: wall min ${f(wall[0])} median ${f(wall[middle])}, ` +
+            `processor min ${f(busy[0])} median ${f(busy[middle])}`);

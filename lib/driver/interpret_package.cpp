@@ -1,0 +1,128 @@
+#include "driver/interpret_package.h"
+
+#include <fstream>
+
+#include "driver/device_package.h"
+#include "driver/host/program.hpp"
+#include "driver/launch_json.h"
+#include "driver/package_call.h"
+#include "driver/weight_files.h"
+#include "kernel/interpret.h"
+#include "kernel/verify.h"
+#include "support/json_writer.h"
+#include "target/process.h"
+
+namespace rlxc {
+namespace {
+
+const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX};
+
+// Memory of the host as that of a device.
+class InterpretedDevice : public Device {
+ public:
+  explicit InterpretedDevice(const codegen::Package& package) : package_(package) {}
+
+  int allocate(size_t bytes) override {
+    buffers_.emplace_back(bytes);
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+  void release(int buffer) override { buffers_[static_cast<size_t>(buffer)] = {}; }
+  void write(Address to, const void* from, size_t bytes) override {
+    if (bytes) std::memcpy(at(to, bytes), from, bytes);
+  }
+  void read(void* to, Address from, size_t bytes) override {
+    if (bytes) std::memcpy(to, at(from, bytes), bytes);
+  }
+  void copy(Address to, Address from, size_t bytes) override {
+    if (bytes) std::memmove(at(to, bytes), at(from, bytes), bytes);
+  }
+  void load(const std::vector<Kernel>&, const std::string&) override {
+    for (const kernel::Kernel& k : package_.kernels)
+      if (const auto problems = kernel::verify(k); !problems.empty()) fail("kernel " + k.name + ": " + problems[0]);
+  }
+  void launch(int number, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t*) override {
+    const kernel::Kernel& k = package_.kernels[static_cast<size_t>(number)];
+    std::vector<void*> arguments;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const kernel::Buffer& b = k.buffers[i];
+      const auto elements = static_cast<uint64_t>(std::max<int64_t>(kernel::evaluate(k, b.extent, sizes), 0));
+      arguments.push_back(at(places[i], elements * static_cast<uint64_t>(rlxc::bits(b.type.dtype)) / 8));
+    }
+    const kernel::InterpretResult result = kernel::interpret(k, arguments, sizes);
+    if (!result.ok()) fail("kernel " + k.name + ": " + result.findings[0]);
+  }
+
+ private:
+  void* at(Address a, size_t bytes) {
+    std::vector<char>& buffer = buffers_[static_cast<size_t>(a.buffer)];
+    if (a.offset > buffer.size() || bytes > buffer.size() - a.offset) fail("a place lies outside its buffer");
+    return buffer.data() + a.offset;
+  }
+
+  const codegen::Package& package_;
+  std::vector<std::vector<char>> buffers_;
+};
+
+class InterpretingRunner : public KernelRunner {
+ public:
+  explicit InterpretingRunner(std::string target) : target_(std::move(target)) {}
+
+  bool build(const LirModule& lir, Diagnostics& d) {
+    auto row = capability(target_);
+    if (!row) {
+      d.error(Code::UnsupportedOnTarget, "no kernels are written for " + target_);
+      return false;
+    }
+    row->run_time_extents = false;  // the host does not read them
+    package_ = codegen::make_package(lir, c_identifier(lir.module->name), *row, d);
+    if (!package_) return false;
+    std::string text;
+    JsonWriter j(text);
+    write_launch_json(*package_, target_, std::vector<std::string>(package_->kernels.size()), kPacked, j);
+    j.finish();
+    folder_.write("launch.json", text);
+    std::ofstream weights(folder_.path() + "/" + weights_file(*package_), std::ios::binary);
+    write_weights(*package_, kPacked, [&](std::span<const std::byte> b) {
+      return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())));
+    });
+    weights.close();
+    device_ = std::make_unique<InterpretedDevice>(*package_);
+    return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
+  }
+
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
+    auto call = bind_call(*package_, inputs, d);
+    if (!call) return std::nullopt;
+    std::map<std::string, int64_t> sizes;
+    for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i]] = call->sizes[i];
+    if (!guarded(d, [&] { program_->set_sizes(sizes), program_->run(call->in, call->out); })) return std::nullopt;
+    return std::move(call->results);
+  }
+
+ private:
+  template <class F>
+  bool guarded(Diagnostics& d, F f) {  // the host of device packages throws
+    try {
+      f();
+      return true;
+    } catch (const std::exception& e) {
+      d.error(Code::ToolFailed, e.what(), "package " + package_->name + " for " + target_);
+      return false;
+    }
+  }
+
+  std::string target_;
+  std::optional<codegen::Package> package_;
+  target::WorkFolder folder_;
+  std::unique_ptr<InterpretedDevice> device_;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace
+
+std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule& lir, const std::string& target, Diagnostics& d) {
+  auto runner = std::make_unique<InterpretingRunner>(target);
+  return runner->build(lir, d) ? std::move(runner) : nullptr;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,14 @@
+// How large the sizes get that only a run tells and that nothing bounds, on given data: the reference evaluator shows it.
+#pragma once
+#include <span>
+
+#include "driver/data_set.h"
+#include "ir/lir.h"
+
+namespace rlxc {
+
+// A bound for each extent without one, the largest of all sets, with a warning each. Empty where there are none: then nothing
+// runs.
+DimBindings observed_bounds(const LirModule&, std::span<const DataSet>, Diagnostics&);
+
+}  // namespace rlxc

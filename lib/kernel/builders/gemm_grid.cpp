@@ -1,0 +1,102 @@
+// A product on a grid of lanes: a group computes a square tile of the result, a lane a few rows and columns of it in registers.
+// Slices of a and b, converted once, go through shared memory, laid out so that lanes beside each other read elements beside
+// each other.
+#include <algorithm>
+
+#include "kernel/builders/gemm_operands.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int64_t kSlice = 16;  // steps of k in shared memory
+
+class GridTiles {
+ public:
+  GridTiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m) {
+    while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.group_lanes, 256)) side_ *= 2;
+    // Larger tiles read less, smaller ones occupy more of the device.
+    int64_t rows = 0, columns = 0;
+    const bool known_rows = constant(o.m, &rows), known_columns = constant(o.n, &columns);
+    int64_t each = known_rows && known_columns && rows >= 512 && columns >= 512 ? 8 : 4;
+    while (each > 1 && 2 * kSlice * side_ * each * (rlxc::bits(o.spec.accumulate) / 8) > m.shared_bytes) each /= 2;
+    rows_ = known_rows ? std::min(each, (rows + side_ - 1) / side_) : each;
+    columns_ = known_columns ? std::min(each, (columns + side_ - 1) / side_) : each;
+  }
+
+  void run() {
+    const Expr columns = ceil_div(o_.n, columns_ * side_), rows = ceil_div(o_.m, rows_ * side_);
+    for_each_group(b_, m_, "tile", o_.batches() * rows * columns, side_ * side_, [&](Expr tile, Expr lane) {
+      o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
+      row0_ = b_.let("row0", tile / columns % rows * (rows_ * side_));
+      column0_ = b_.let("column0", tile % columns * (columns_ * side_));
+      lane_ = lane, x_ = b_.let("x", lane % side_), y_ = b_.let("y", lane / side_);
+      body();
+    });
+  }
+
+ private:
+  // Fills a slice: element (p, i) at p * size + i. Lanes walk along the axis that is contiguous in memory.
+  void fetch(const Buf& to, int64_t size, bool along_k, const std::function<void(Expr p, Expr i, Buf& v)>& load) {
+    const int64_t lanes = side_ * side_;
+    b_.loop("e", (kSlice * size + lanes - 1) / lanes, [&](Expr e) {
+      const Expr i = b_.let("i", e * lanes + lane_);
+      const Expr p = b_.let("p", along_k ? i % kSlice : i / size), j = b_.let("j", along_k ? i / kSlice : i % size);
+      auto one = [&] {
+        Buf v = b_.variable("v", o_.zero());
+        load(p, j, v);
+        to.store(p * size + j, v.get());
+      };
+      kSlice* size % lanes == 0 ? one() : b_.when(i < kSlice * size, one);
+    });
+  }
+
+  void body() {
+    const DType t = o_.spec.accumulate;
+    const int64_t height = rows_ * side_, width = columns_ * side_;
+    Buf a = b_.shared("tile_a", t, kSlice * height), b = b_.shared("tile_b", t, kSlice * width);
+    std::vector<Buf> sums;
+    for (int64_t i = 0; i < rows_ * columns_; ++i) sums.push_back(b_.variable("sum", o_.zero()));
+    b_.loop("slice", ceil_div(o_.k, kSlice), [&](Expr slice) {
+      const Expr k0 = b_.let("k0", slice * kSlice);
+      fetch(a, height, is_constant(o_.spec.a.strides.back(), 1), [&](Expr p, Expr i, Buf& v) {
+        b_.when(k0 + p < o_.k && row0_ + i < o_.m, [&] { v.set(o_.load_a(row0_ + i, k0 + p)); });
+      });
+      fetch(b, width, !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1), [&](Expr p, Expr j, Buf& v) {
+        b_.when(k0 + p < o_.k && column0_ + j < o_.n, [&] { v.set(o_.load_b(k0 + p, column0_ + j)); });
+      });
+      b_.barrier();
+      b_.loop("p", kSlice, [&](Expr p) {
+        std::vector<Expr> left, right;
+        for (int64_t i = 0; i < rows_; ++i) left.push_back(a.load(p * height + y_ + i * side_));
+        for (int64_t j = 0; j < columns_; ++j) right.push_back(b.load(p * width + x_ + j * side_));
+        for (int64_t i = 0; i < rows_; ++i)
+          for (int64_t j = 0; j < columns_; ++j) {
+            Buf& sum = sums[static_cast<size_t>(i * columns_ + j)];
+            sum.set(o_.multiply_add(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum.get()));
+          }
+      });
+      b_.barrier();
+    });
+    for (int64_t i = 0; i < rows_; ++i) {
+      const Expr row = b_.let("row", row0_ + y_ + i * side_);
+      b_.when(row < o_.m, [&] {
+        for (int64_t j = 0; j < columns_; ++j) {
+          const Expr column = b_.let("column", column0_ + x_ + j * side_);
+          b_.when(column < o_.n, [&] { o_.write(row, column, sums[static_cast<size_t>(i * columns_ + j)].get()); });
+        }
+      });
+    }
+  }
+
+  GemmOperands& o_;
+  Builder& b_;
+  const Mapping& m_;
+  int64_t side_ = 1, rows_ = 1, columns_ = 1;  // lanes along an axis; rows and columns of a lane
+  Expr lane_, x_, y_, row0_, column0_;
+};
+
+}  // namespace
+
+void gemm_on_grid(GemmOperands& o, const Mapping& m) { GridTiles(o, m).run(); }
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,47 @@
+// The operands of a product as the ways of computing it (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp) see them.
+#pragma once
+#include "kernel/builders/gemm.h"
+
+namespace rlxc::kernel {
+
+// Elements are of the accumulator type, zero points subtracted. `batch` must be set before any of them is read.
+class GemmOperands {
+ public:
+  GemmOperands(Builder&, const GemmSpec&);  // without arguments yet
+  void add_a();
+  void add_b();  // with the zero points
+  void add_extras_and_c();
+
+  Expr load_a(Expr row, Expr k, int lanes = 1) const;  // lanes along k
+  Expr load_b(Expr k, Expr column, int lanes = 1) const;
+  Expr load_b_along_k(Expr k, Expr column, int lanes) const;
+  void write(Expr row, Expr column, Expr sum) const;  // the epilogue of a vector of sums, and its store
+
+  bool b_vectors() const;  // whether neighbours in a row of b lie together; of c and all extras
+  bool c_vectors() const;
+  Expr zero(int lanes = 1) const { return broadcast(constant_int(b.kernel(), spec.accumulate, 0), lanes); }
+  Expr multiply_add(Expr x, Expr y, Expr sum) const { return is_float(spec.accumulate) ? fma(x, y, sum) : x * y + sum; }
+  Expr batches() const { return product(b.kernel(), spec.batch); }
+
+  Builder& b;
+  const GemmSpec& spec;
+  Expr m, n, k;
+  std::vector<Expr> batch;  // index along the batch axes
+  Buf from_a, from_b, to_c;
+
+ private:
+  Expr base(const Operand&) const;
+  Expr at(const Operand&, Expr row, Expr column) const;
+  Expr finish_b(Expr v, Expr column) const;
+
+  Buf a_zero_, b_zero_;
+  std::vector<Buf> extras_;
+};
+
+bool is_constant(const Index&, int64_t value);
+
+// Each adds the body of the kernel; operands were added.
+void gemm_on_tiles(GemmOperands&, const Mapping&);  // threads, register tiles over panels of b
+void gemm_on_grid(GemmOperands&, const Mapping&);   // lanes, tiles in shared memory and registers
+
+}  // namespace rlxc::kernel

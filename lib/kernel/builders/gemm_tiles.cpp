@@ -1,0 +1,264 @@
+// A product on threads, after Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008): a register tile
+// of rows x vectors of sums over a panel of b whose columns lie together. Panels are packed ahead (weights) or, a chunk of k at a
+// time, on the stack of the thread.
+#include <algorithm>
+
+#include "kernel/builders/gemm_operands.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int64_t kChunk = 256;      // steps of k for which panel and rows stay in the cache
+constexpr int64_t kRowBlock = 192;   // least rows for which one piece of work walks a panel
+constexpr int64_t kManyPieces = 12;  // pieces of work that keep threads busy
+constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
+
+// The register tile: all registers but a row of b and one value of a hold sums.
+struct Shape {
+  int lanes, vectors, rows;
+  int64_t panel() const { return int64_t{lanes} * vectors; }
+};
+
+Shape tile_shape(const Mapping& m, DType accumulate) {
+  const int vectors = m.vector_registers >= 32 ? 4 : 2;
+  return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
+}
+
+class Tiles {
+ public:
+  Tiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), t_(tile_shape(m, o.spec.accumulate)), w_(t_.panel()) {}
+
+  void pack(const std::string& out) {
+    const Expr panels = ceil_div(o_.n, w_);
+    Buf to = b_.output(out, o_.spec.accumulate, o_.batches() * panels * o_.k * w_);
+    for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
+      o_.batch = split_index(i / panels, o_.spec.batch);
+      pack_panel(to, i * (o_.k * w_), b_.let("column", i % panels * w_), b_.i64(0), o_.k);
+    });
+  }
+
+  // A piece of work is a block of rows and a panel of columns, or a few of them where rows are copied.
+  void run() {
+    copied_ = rows_need_copy();
+    const Expr panels = ceil_div(o_.n, w_);
+    int64_t k = 64, m = kRowBlock, count = 0;
+    constant(o_.k, &k), constant(o_.m, &m);
+    const bool known = constant(o_.batches() * panels, &count);
+    if (known && copied_) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
+    if (known && !copied_ && count >= 16) row_block_ = 3 * kRowBlock;
+    const Expr groups = ceil_div(panels, group_), blocks = ceil_div(o_.m, row_block_);
+    const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
+    for_each(b_, m_, "work", o_.batches() * groups * blocks, bytes, [&](Expr work) {
+      const Expr block = b_.let("block", work % blocks), first = b_.let("panel0", work / blocks % groups * group_);
+      const Expr batch = b_.let("batch", work / (blocks * groups));
+      o_.batch = split_index(batch, o_.spec.batch);
+      row0_ = b_.let("row0", block * row_block_);
+      rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
+      auto each_panel = [&](const std::function<void(Expr, Expr)>& body) {
+        auto one = [&](Expr i) {
+          column0_ = b_.let("column0", (first + i) * w_);
+          body(i, batch * panels + first + i);
+        };
+        group_ == 1 ? one(b_.i64(0)) : b_.loop("panel", min(panels - first, group_), one);
+      };
+      chunks(each_panel);
+    });
+  }
+
+ private:
+  // Rows of a are copied where that saves more than it costs: a conversion or a stride for every element, or rows that displace
+  // each other from the cache.
+  bool rows_need_copy() const {
+    const GemmSpec& s = o_.spec;
+    int64_t distance = 0;
+    if (s.a.dtype != s.accumulate || s.a_zero || !is_constant(s.a.strides.back(), 1)) return true;
+    return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
+  }
+
+  // Columns column .. column + panel of rows k0 .. k0 + count of b; beyond n zero, or anything finite.
+  void pack_panel(const Buf& to, Expr base, Expr column, Expr k0, Expr count) {
+    if (o_.spec.fill) return o_.spec.fill({&b_, o_.from_b, to, o_.batch, column, k0, count, w_, t_.lanes});
+    auto whole = [&] {
+      if (o_.b_vectors())
+        b_.loop("p", count, [&](Expr p) {
+          for (int v = 0; v < t_.vectors; ++v)
+            to.store(base + p * w_ + v * t_.lanes, o_.load_b(k0 + p, column + v * t_.lanes, t_.lanes));
+        });
+      else
+        b_.loop("j", w_, [&](Expr j) {
+          b_.loop("p", count, [&](Expr p) { to.store(base + p * w_ + j, o_.load_b(k0 + p, column + j)); });
+        });
+    };
+    auto part = [&] {
+      b_.loop("p", count, [&](Expr p) {
+        b_.loop("j", w_, [&](Expr j) {
+          b_.when(
+              column + j < o_.n, [&] { to.store(base + p * w_ + j, o_.load_b(k0 + p, column + j)); },
+              [&] { to.store(base + p * w_ + j, o_.zero()); });
+        });
+      });
+    };
+    int64_t n = 0;
+    if (is_constant(o_.n % w_, 0)) return whole();
+    if (constant(o_.n, &n) && n < w_) return part();
+    b_.when(column + w_ <= o_.n, whole, part);
+  }
+
+  void copy_rows(Expr k0, Expr count) {
+    auto copy = [&](Expr r, Expr p, int lanes) { rows_copy_.store(r * pitch_ + p, o_.load_a(row0_ + r, k0 + p, lanes)); };
+    if (!is_constant(o_.spec.a.strides.back(), 1))
+      return b_.loop("p", count, [&](Expr p) { b_.loop("r", rows_, [&](Expr r) { copy(r, p, 1); }); });
+    b_.loop("r", rows_, [&](Expr r) {
+      b_.loop("p", count / t_.lanes, [&](Expr p) { copy(r, p * t_.lanes, t_.lanes); });
+      b_.loop("p", count % t_.lanes, [&](Expr p) { copy(r, count / t_.lanes * t_.lanes + p, 1); });
+    });
+  }
+
+  // The sum over k in chunks, so that a chunk of the panel stays in the cache; between them the sums wait in a buffer.
+  void chunks(const std::function<void(const std::function<void(Expr, Expr)>&)>& each_panel) {
+    const GemmSpec& s = o_.spec;
+    const int64_t size = std::max<int64_t>(kChunk / s.k_step, 1) * s.k_step;
+    int64_t k = 0, m = 0;
+    const bool known = constant(o_.k, &k), once = known && k <= size;
+    const int64_t depth = once ? std::max<int64_t>(k, 1) : size, rows = constant(o_.m, &m) ? std::min(m, row_block_) : row_block_;
+    if (!s.packed) panel_ = b_.registers("panel_b", s.accumulate, depth * w_ + t_.lanes);
+    if (copied_) {
+      pitch_ = depth + t_.lanes;
+      rows_copy_ = b_.registers("rows_a", s.accumulate, rows * pitch_);
+    }
+    if (once) {
+      if (copied_) copy_rows(b_.i64(0), o_.k);
+      return each_panel([&](Expr, Expr panel) { chunk(panel, b_.i64(0), b_.i64(0), o_.k, true); });
+    }
+    sums_ = b_.registers("sums", s.accumulate, group_ * rows * w_);
+    b_.loop("i", b_.i64(group_ * rows * t_.vectors), [&](Expr i) { sums_.store(i * t_.lanes, o_.zero(t_.lanes)); });
+    b_.loop("chunk", ceil_div(o_.k, size), [&](Expr c) {
+      const Expr k0 = b_.let("k0", c * size), count = b_.let("count", min(o_.k - k0, size));
+      if (copied_) copy_rows(k0, count);
+      each_panel([&](Expr i, Expr panel) { chunk(panel, i * (rows * w_), k0, count, false); });
+    });
+    each_panel([&](Expr i, Expr) {
+      b_.loop("r", rows_, [&](Expr r) { write_row(row0_ + r, sums_, i * (rows * w_) + r * w_, t_.vectors, t_.lanes); });
+    });
+  }
+
+  void chunk(Expr panel, Expr sums, Expr k0, Expr count, bool once) {
+    if (!o_.spec.packed) pack_panel(panel_, b_.i64(0), column0_, k0, count);
+    const Expr at = b_.let("panel_at", o_.spec.packed ? panel * (o_.k * w_) + k0 * w_ : b_.i64(0));
+    auto with = [&](int vectors, int lanes) { tiles({at, sums, k0, count, vectors, lanes, once}); };
+    int64_t n = 0;
+    if (!constant(o_.n, &n) || n % w_ == 0) return with(t_.vectors, t_.lanes);
+    auto last = [&] {
+      int lanes = t_.lanes;
+      while (lanes > 1 && lanes / 2 >= n % w_) lanes /= 2;
+      with(static_cast<int>((n % w_ + lanes - 1) / lanes), lanes);
+    };
+    if (n < w_) return last();
+    b_.when(
+        column0_ + w_ <= o_.n, [&] { with(t_.vectors, t_.lanes); }, last);
+  }
+
+  // A chunk of a panel (at `at`, `vectors` vectors of it wanted), its sums (at `sums`), and whether it is all of k.
+  struct Chunk {
+    Expr at, sums, k0, count;
+    int vectors, lanes;
+    bool once;
+  };
+
+  // All rows of the piece of work, a tile at a time; what is left over in one tile where their number is known.
+  void tiles(const Chunk& c) {
+    int64_t m = 0;
+    const bool known = constant(o_.m, &m) && m <= row_block_;
+    const int high = t_.rows;
+    if (!known || m >= high) b_.loop("tile", rows_ / high, [&](Expr i) { tile(c, b_.let("row", i * high), high); });
+    const Expr done = rows_ / high * high, rest = rows_ - done;
+    if (known) {
+      if (m % high) tile(c, done, static_cast<int>(m % high));
+      return;
+    }
+    Expr next = done;
+    for (int rows : {4, 2, 1}) {
+      const Expr bit = b_.let("odd", rest / rows % 2);
+      b_.when(bit != 0, [&] { tile(c, next, rows); });
+      next = next + bit * rows;
+    }
+  }
+
+  // Rows row0 + r ..: vectors of sums in registers over the whole chunk, then to the result or back to the buffer.
+  void tile(const Chunk& c, Expr r, int rows) {
+    std::vector<Buf> acc;
+    auto sum_of = [&](int i, int v) -> Buf& { return acc[static_cast<size_t>(i * c.vectors + v)]; };
+    auto place = [&](int i, int v) { return c.sums + (r + i) * w_ + v * c.lanes; };
+    for (int i = 0; i < rows; ++i)
+      for (int v = 0; v < c.vectors; ++v)
+        acc.push_back(b_.variable("sum", c.once ? o_.zero(c.lanes) : sums_.load(place(i, v), c.lanes)));
+    const Buf& panel = o_.spec.packed ? o_.from_b : panel_;
+    b_.loop("p", c.count, [&](Expr p) {
+      std::vector<Expr> columns;
+      for (int v = 0; v < c.vectors; ++v) columns.push_back(b_.let("b", panel.load(c.at + p * w_ + v * c.lanes, c.lanes)));
+      for (int i = 0; i < rows; ++i) {
+        const Expr a = b_.let("a", copied_ ? rows_copy_.load((r + i) * pitch_ + p) : o_.load_a(row0_ + r + i, c.k0 + p));
+        for (int v = 0; v < c.vectors; ++v)
+          sum_of(i, v).set(o_.multiply_add(broadcast(a, c.lanes), columns[static_cast<size_t>(v)], sum_of(i, v).get()));
+      }
+    });
+    auto each = [&](const std::function<void(int, int)>& body) {
+      for (int i = 0; i < rows; ++i)
+        for (int v = 0; v < c.vectors; ++v) body(i, v);
+    };
+    if (!c.once) return each([&](int i, int v) { sums_.store(place(i, v), sum_of(i, v).get()); });
+    auto whole = [&] { each([&](int i, int v) { o_.write(row0_ + r + i, column0_ + v * c.lanes, sum_of(i, v).get()); }); };
+    auto part = [&] {
+      Buf line = b_.registers("line", o_.spec.accumulate, rows * w_);
+      each([&](int i, int v) { line.store(b_.i64(i * w_ + v * c.lanes), sum_of(i, v).get()); });
+      b_.loop("i", b_.i64(rows), [&](Expr i) { write_row(row0_ + r + i, line, i * w_, c.vectors, c.lanes); });
+    };
+    if (!o_.c_vectors()) return part();
+    int64_t n = 0;
+    const int64_t columns = int64_t{c.vectors} * c.lanes;
+    if (!constant(o_.n, &n)) return b_.when(column0_ + w_ <= o_.n, whole, part);
+    columns == w_ || n % w_ == columns ? whole() : part();
+  }
+
+  // Sums of a row of the panel as they lie in a buffer.
+  void write_row(Expr row, const Buf& from, Expr at, int vectors, int lanes) {
+    const int64_t columns = int64_t{vectors} * lanes;
+    const bool wide = o_.c_vectors() && lanes > 1;
+    if (wide && is_constant(o_.n % columns, 0)) {
+      for (int v = 0; v < vectors; ++v) o_.write(row, column0_ + v * lanes, from.load(at + v * lanes, lanes));
+      return;
+    }
+    const Expr count = b_.let("columns", min(o_.n - column0_, columns)), done = wide ? count / lanes : b_.i64(0);
+    if (wide) b_.loop("v", done, [&](Expr v) { o_.write(row, column0_ + v * lanes, from.load(at + v * lanes, lanes)); });
+    b_.loop("j", count - done * lanes, [&](Expr j) {
+      const Expr i = done * lanes + j;
+      o_.write(row, column0_ + i, from.load(at + i));
+    });
+  }
+
+  GemmOperands& o_;
+  Builder& b_;
+  const Mapping& m_;
+  const Shape t_;
+  const int64_t w_;                // columns of a panel
+  bool copied_ = false;            // rows of a
+  int64_t pitch_ = 0;              // of the copy
+  int64_t group_ = 1;              // panels of a piece of work
+  int64_t row_block_ = kRowBlock;  // its rows, at most
+  Expr row0_, rows_, column0_;
+  Buf panel_, rows_copy_, sums_;
+};
+
+}  // namespace
+
+int64_t gemm_panel(const Mapping& m, DType accumulate) { return tile_shape(m, accumulate).panel(); }
+
+void gemm_on_tiles(GemmOperands& o, const Mapping& m) { Tiles(o, m).run(); }
+
+void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
+  GemmOperands o(b, s);
+  o.add_b();
+  Tiles(o, m).pack(out);
+}
+
+}  // namespace rlxc::kernel
