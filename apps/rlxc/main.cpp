@@ -25,15 +25,18 @@ constexpr char kExamples[] = R"(Examples:
 Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
 7 resource limit, 70 internal error.)";
 
-// NAME=SIZE pairs of flags.
+// NAME=SIZE pairs of flags, and NAME=LOW..HIGH.
 struct Sizes {
-  std::vector<std::string> bind, bound;
+  std::vector<std::string> bind, bound, range;
 };
 
 void add_model_flags(CLI::App* app, Options& o, Sizes& sizes) {
   app->add_option("model", o.input, "an ONNX model, a JSON graph, or IR text")->required()->type_name("MODEL");
   app->add_option("--bind", sizes.bind, "sizes of symbolic dimensions, as batch=1,seq=128")
       ->type_name("NAME=SIZE")
+      ->delimiter(',');
+  app->add_option("--range", sizes.range, "ranges of symbolic dimensions, as seq=1..2048: memory is planned once for all in them")
+      ->type_name("NAME=LOW..HIGH")
       ->delimiter(',');
   app->add_option("--bound", sizes.bound, "how large sizes that only a run tells can get, where that is not known")
       ->type_name("NAME=SIZE")
@@ -61,6 +64,10 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
   app->add_flag("--verify-each", o.verify_each, "evaluate before and after every pass on random inputs and compare");
   app->add_flag("--time-passes", o.time_passes, "print what each pass did and how long it took");
   app->add_flag("--fast-math", o.fast_math, "allow rewrites that are not exact in IEEE arithmetic");
+  app->add_option("--max-arena", o.max_arena,
+                  "bytes that activations may take: cheap values are computed again where that helps; fails if it is not enough")
+      ->type_name("BYTES");
+  app->add_flag("!--no-reorder", o.reorder, "run nodes in the given order, even if another one takes less memory");
   app->add_flag("!--no-in-place", o.in_place, "never let a result overwrite an operand");
 }
 
@@ -75,6 +82,22 @@ bool parse_bindings(const std::string& flag, const std::vector<std::string>& pai
       return false;
     }
     out[p.substr(0, eq)] = size;
+  }
+  return true;
+}
+
+bool parse_ranges(const std::vector<std::string>& ranges, SymbolRanges& out) {
+  for (const std::string& r : ranges) {
+    const size_t eq = r.rfind('='), dots = r.find("..", eq == r.npos ? 0 : eq);
+    int64_t low = 0, high = 0;
+    const bool good = eq != r.npos && eq > 0 && dots != r.npos &&
+                      CLI::detail::lexical_cast(r.substr(eq + 1, dots - eq - 1), low) &&
+                      CLI::detail::lexical_cast(r.substr(dots + 2), high) && low >= 0 && low <= high && high <= Dim::kMax;
+    if (!good) {
+      std::cerr << "rlxc: error[RLX0110]: --range takes NAME=LOW..HIGH with 0 <= LOW <= HIGH, got \"" << r << "\"\n";
+      return false;
+    }
+    out[r.substr(0, eq)] = {Dim(low), Dim(high)};
   }
   return true;
 }
@@ -119,7 +142,7 @@ int main(int argc, char** argv) {
   CalibrateRequest calibration;
   Sizes sizes;
   std::vector<std::string> emit, disabled;
-  std::string engine = "kernels", topic, name, stage = "lir", csv;
+  std::string engine = "kernels", topic, name, target, stage = "lir", csv;
   uint64_t capacity = 0;
   bool dump = false, after_each = false, json = false, matrix = false;
   const Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
@@ -155,12 +178,32 @@ int main(int argc, char** argv) {
   compile->add_flag("--verbose,-v", o.verbose, "say what is done, step by step, with times");
   compile->footer("Example: rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/");
 
+  CLI::App* specialize =
+      app.add_subcommand("specialize", "plan a compiled module (lir.json) anew for bound sizes or ranges of them");
+  add_model_flags(specialize, o, sizes);
+  specialize->add_option("--target,-t", target, "default: that of the file")->type_name("TARGET");
+  specialize->add_option("--output,-o", o.output, "folder to write to, or - for standard output with one --emit")
+      ->type_name("DIR")
+      ->capture_default_str();
+  specialize->add_option("--emit", emit, "artefacts to write (default: lir,plan,arena)")->delimiter(',')->type_name("LIST");
+  specialize->add_option("--align", o.alignment, "alignment of arena slots in bytes (default: that of the target)");
+  specialize->add_flag("!--no-reorder", o.reorder, "run nodes in the order of the file");
+  specialize->add_flag("--verify", o.verify, "verify the memory plan");
+  specialize->add_flag("--quiet,-q", o.quiet, "print nothing but errors");
+  specialize->footer("Example: rlxc specialize out/lir.json --bind batch=1,seq=128 -o out-128/");
+
   CLI::App* run_app = app.add_subcommand("run", "execute a model on test data and compare with the expected outputs");
   add_model_flags(run_app, o, sizes);
   add_pass_flags(run_app, o, disabled);
   run_app->add_option("--data", run.data, "folder with input_i.pb and output_i.pb, or with several test_data_set_*")
-      ->required()
       ->type_name("DIR");
+  bool random_inputs = false;
+  std::vector<std::string> run_sizes;
+  run_app->add_flag("--random", random_inputs, "random inputs instead of data; the reference evaluator says what to expect");
+  run_app
+      ->add_option("--size", run_sizes,
+                   "with --random: sizes of symbolic dimensions, as batch=2,seq=7 (repeatable: one package runs all)")
+      ->type_name("NAME=SIZE,...");
   run_app
       ->add_option("--engine", engine,
                    "the reference evaluator, generated kernels, or those kernels interpreted with checks (slow)")
@@ -170,6 +213,8 @@ int main(int argc, char** argv) {
       ->add_option("--target,-t", run.target,
                    "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)")
       ->capture_default_str();
+  run_app->add_flag("--sanitize", run.sanitize,
+                    "cpu: build the kernels with AddressSanitizer; each may touch only the buffers of its node in the arena");
   run_app->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
   run_app->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
   run_app->add_option("--min-cosine", run.min_cosine, "judge float outputs by cosine similarity instead of the tolerances")
@@ -232,8 +277,17 @@ int main(int argc, char** argv) {
     return usage_error(app, e, arguments);
   }
   if (!parse_bindings("--bind", sizes.bind, o.bind) || !parse_bindings("--bound", sizes.bound, o.bounds) ||
-      !parse_emit(emit, o.emit))
+      !parse_ranges(sizes.range, o.ranges) || !parse_emit(emit, o.emit))
     return static_cast<int>(ExitCode::Usage);
+  for (const std::string& s : run_sizes) {
+    const auto pairs = split(s, ',');
+    if (!parse_bindings("--size", {pairs.begin(), pairs.end()}, run.sizes.emplace_back()))
+      return static_cast<int>(ExitCode::Usage);
+  }
+  if (*run_app && run.data.empty() != random_inputs) {
+    std::cerr << "rlxc: error[RLX0110]: run takes either --data or --random\n";
+    return static_cast<int>(ExitCode::Usage);
+  }
   o.disabled_passes.insert(disabled.begin(), disabled.end());
   if (dump) o.dump = o.output + "/dump/";
   run.engine = engine == "reference" ? Engine::Reference : engine == "interpreter" ? Engine::Interpreter : Engine::Kernels;
@@ -241,6 +295,8 @@ int main(int argc, char** argv) {
 
   ExitCode code = ExitCode::Ok;
   if (*compile) code = compile_command(o, terminal);
+  else if (*specialize)
+    o.targets = target.empty() ? std::vector<std::string>{} : std::vector{target}, code = specialize_command(o, terminal);
   else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
   else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
   else if (*check) code = check_command(o, json, terminal);

@@ -94,9 +94,10 @@ class Packager {
 
   Place place_of(const Graph& g, ValueId v) {
     const Slot& s = plan(g).slot[v.raw];
+    const Slot& whole = s.view ? plan(g).slot[s.root.raw] : s;
     switch (s.region) {
-      case Region::Input: return {Place::Memory::Input, s.index, s.offset};
-      case Region::Output: return {Place::Memory::Output, s.index, s.offset};
+      case Region::Input: return {Place::Memory::Input, s.index, s.offset, whole.offset, whole.size};
+      case Region::Output: return {Place::Memory::Output, s.index, s.offset, whole.offset, whole.size};
       case Region::Weights: {
         const ValueId root = s.root.valid() ? s.root : v;
         return {Place::Memory::Weights, weight_of_[g.id().raw][root.raw], dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
@@ -105,7 +106,7 @@ class Packager {
       case Region::Activations:
       case Region::None: break;
     }
-    return {Place::Memory::Arena, 0, s.offset};
+    return {Place::Memory::Arena, 0, s.offset, whole.offset, whole.size};
   }
 
   // Devices fault on vector accesses that are not aligned: views may begin anywhere.
@@ -193,12 +194,13 @@ class Packager {
         packed_ = dims_.add(packed_, bytes);
       } else {
         Dim& top = prologue ? load_bytes : run_bytes;
-        scratch.push_back({Place::Memory::Scratch, 0, top});
+        scratch.push_back({Place::Memory::Scratch, 0, top, top, bytes});
         top = dims_.add(top, bytes);
       }
     }
     load_scratch_ = larger(load_scratch_, load_bytes), scratch_ = larger(scratch_, run_bytes);
     for (const Launch& l : lowered.launches) {
+      if (copies_to_itself(g, n, l)) continue;
       Step s;
       s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
       for (const Binding& b : l.buffers) {
@@ -212,6 +214,17 @@ class Packager {
                            "the " + row_.name + " target: what is made of weights alone must have constant sizes", where(g, n));
       (load ? program->load : program->run).push_back(std::move(s));
     }
+  }
+
+  // A part of a concatenation that was made in its place needs no copy.
+  bool copies_to_itself(const Graph& g, NodeId n, const Launch& l) {
+    if (g.op(n) != OpKind::Concat || l.buffers[0].kind != Binding::Kind::Operand) return false;
+    const std::vector<Slot>& slot = plan(g).slot;
+    const Slot &part = slot[g.operand(n, l.buffers[0].index).raw], &whole = slot[g.result(n).raw];
+    if (!part.part || part.root != whole.root) return false;
+    Dim at = whole.offset;
+    for (uint32_t i = 0; i < l.buffers[0].index; ++i) at = dims_.add(at, slot[g.operand(n, i).raw].size);
+    return at == part.offset;
   }
 
   Place extent_of(const Graph& g, NodeId n, uint32_t index) {

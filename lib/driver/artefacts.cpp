@@ -67,8 +67,10 @@ bool make_folder(const std::string& folder, Diagnostics& d) {
 std::vector<std::pair<std::string, std::string>> resolved_options(const Options& o, uint64_t alignment) {
   const auto base = [](const std::string& path) { return fs::path(path).filename().string(); };
   const auto flag = [](bool b) { return std::string(b ? "true" : "false"); };
-  std::vector<std::string> bind, emit;
+  std::vector<std::string> bind, emit, range;
   for (const auto& [symbol, size] : o.bind) bind.push_back(symbol + "=" + std::to_string(size));
+  for (const auto& [symbol, r] : o.ranges)
+    range.push_back(symbol + "=" + std::to_string(r.low->size()) + ".." + std::to_string(r.high->size()));
   for (Emit e : o.emit) emit.emplace_back(kEmitNames[static_cast<size_t>(e)]);
   const bool custom = o.precision.starts_with("custom:");
   return {
@@ -83,8 +85,11 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"hir-policy", o.hir_policy},
       {"in-place", flag(o.in_place)},
       {"kernel-dispatch", o.kernel_dispatch},
+      {"max-arena", std::to_string(o.max_arena)},
       {"passes", join(o.passes, ",")},
       {"precision", custom ? "custom:" + base(o.precision.substr(7)) : o.precision},
+      {"range", join(range, ",")},
+      {"reorder", flag(o.reorder)},
       {"stop-after", o.stop_after},
   };
 }

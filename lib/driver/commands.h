@@ -17,6 +17,9 @@ struct Terminal {
 std::string_view version();
 
 ExitCode compile_command(const Options&, Terminal);
+// A compiled module (lir.json) with sizes bound, or ranges of them: it is planned anew, without the model. The target is that of
+// the file where none is named.
+ExitCode specialize_command(Options, Terminal);
 ExitCode run_command(const Options&, const RunRequest&, Terminal);
 ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
 // Everything in a model that the targets cannot run, grouped by reason.

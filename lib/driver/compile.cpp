@@ -128,8 +128,13 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
 }
 
 std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const Options& o, Diagnostics& d) {
-  const uint64_t alignment = o.alignment ? o.alignment : arena_alignment(target);
-  auto lir = plan_lir(std::move(m), {alignment, o.in_place, o.verify, o.bounds}, d);
+  PlanOptions planning;
+  planning.alignment = o.alignment ? o.alignment : arena_alignment(target);
+  planning.in_place = o.in_place, planning.reorder = o.reorder;
+  planning.max_arena = o.max_arena;
+  planning.ranges = o.ranges, planning.bounds = o.bounds;
+  planning.verify = o.verify;
+  auto lir = plan_lir(std::move(m), planning, d);
   if (!lir) return std::nullopt;
   std::vector<std::string_view> names;
   for (const Extent& e : lir->extents) names.push_back(e.symbol);

@@ -10,6 +10,8 @@
 #include "driver/log.h"
 #include "driver/target_traits.h"
 #include "ir/text.h"
+#include "support/json_reader.h"
+#include "support/mapped_file.h"
 #include "support/number.h"
 #include "support/output_file.h"
 
@@ -147,6 +149,26 @@ ExitCode compile_command(const Options& o, Terminal t) {
     }
   }
   return print_diagnostics(d, t);
+}
+
+ExitCode specialize_command(Options o, Terminal t) {
+  Diagnostics d(o.input);
+  const auto file = open_model_file(o.input, d);
+  if (!file) return print_diagnostics(d, t);
+  JsonReader r({reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())});
+  std::string format, target = "cpu";
+  r.begin_object();
+  for (std::string_view key; r.next_key(&key) && key != "graphs";)
+    key == "format" ? r.string(&format) : key == "target" ? r.string(&target) : r.skip();
+  if (format != "rlxc-lir") {
+    d.error(Code::NotAModel, "specialize needs a lir.json that `rlxc compile` wrote");
+    return print_diagnostics(d, t);
+  }
+  if (o.targets.empty()) o.targets = {target};
+  if (o.emit.empty()) o.emit = {Emit::Lir, Emit::Plan, Emit::Arena};
+  o.stop_after = "hir";  // the passes have run
+  o.plan_only = o.allow_missing_weights = !o.emit.contains(Emit::Kernels);
+  return compile_command(o, t);
 }
 
 ExitCode run_command(const Options& o, const RunRequest& run, Terminal t) {

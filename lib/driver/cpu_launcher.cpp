@@ -4,6 +4,7 @@
 #include <set>
 
 #include "analysis/extents.h"
+#include "ir/dim_postfix.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -24,7 +25,7 @@ std::string comment(std::string s) {
 
 class Launcher {
  public:
-  Launcher(const Package& p, CSizes* sizes) : p_(p), m_(*p.lir->module), n_(*sizes) {
+  Launcher(const Package& p, bool guard, CSizes* sizes) : p_(p), m_(*p.lir->module), guard_(guard), n_(*sizes) {
     for (size_t i = 0; i < p.lir->extents.size(); ++i)
       extents_of_[{p.lir->extents[i].graph.raw, p.lir->extents[i].node.raw}].push_back(i);
   }
@@ -62,18 +63,22 @@ class Launcher {
     for (size_t first = 0; first < steps.size(); first += kStepsInFunction) {
       const std::string part = name + "_" + std::to_string(first / kStepsInFunction);
       body_.clear();
-      for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) step(*steps[i]);
+      for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) {
+        if (guard_ && !load) guard(*steps[i]);
+        step(*steps[i]);
+      }
       out_ += "static int " + part + "(" + parameters + ") {\n";
       if (load) out_ += "  (void)scratch;\n";
       else out_ += "  unsigned char* scratch = c->scratch;\n  (void)scratch, (void)a, (void)in, (void)out;\n";
       out_ += "  const int64_t* n = c->n;\n  (void)n;\n";
-      if (!load && !p_.lir->extents.empty()) out_ += "  int64_t* x = c->x;\n  (void)x;\n";
+      if (!load && !p_.lir->extents.empty())
+        out_ += "  int64_t* x = c->x;\n  int bad = 0;  // sizes are within bounds that were checked\n  (void)x, (void)bad;\n";
       out_ += body_ + "  return 0;\n}\n\n";
       calls += "  if ((status = " + part + "(" + arguments + "))) return status;\n";
     }
     out_ += "static int " + name + "(" + parameters + ") {\n  int status = 0;\n";
     out_ += load ? "  (void)c, (void)scratch;\n" : "  (void)c, (void)a, (void)in, (void)out;\n";
-    out_ += calls + "  return status;\n}\n\n";
+    out_ += calls + (guard_ && !load ? "  rlxc_open_all(c);\n" : "") + "  return status;\n}\n\n";
   }
 
   std::string plus(const std::string& base, Dim offset) { return offset == Dim(0) ? base : base + " + " + n_(offset); }
@@ -93,6 +98,17 @@ class Launcher {
   }
 
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
+
+  // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
+  void guard(const Step& s) {
+    if (s.kind != Step::Kind::Launch && s.kind != Step::Kind::Copy) return line("rlxc_open_all(c);");
+    line("rlxc_close_all(c);");
+    for (const Place& p : s.places) {
+      const bool caller = p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
+      if (caller ? s.graph.raw == 0 : p.memory != Place::Memory::Arena && p.memory != Place::Memory::Scratch) continue;
+      line("rlxc_open(" + pointer({p.memory, p.index, p.slot}) + ", " + n_(p.slot_bytes) + ");");
+    }
+  }
 
   void step(const Step& s) {
     if (s.node.valid() && s.node != last_) line("// " + comment(m_.graph(s.graph).label(s.node)));
@@ -330,6 +346,7 @@ class Launcher {
 
   const Package& p_;
   Module& m_;
+  const bool guard_;
   CSizes& n_;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> extents_of_;  // by graph and node
   std::string out_, body_;
@@ -361,35 +378,21 @@ std::string CSizes::operator()(Dim d) {
   return "n[" + std::to_string(it->second) + "]";
 }
 
-// The text of a size, its functions as rlxc_*.
+// Calls of the checked functions rlxc_*.
 std::string CSizes::expression(Dim d, const SymbolText& symbol) const {
-  const std::string text = dims_.text(d);
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    std::string name;
-    bool quoted = false;
-    if (c == '"') {
-      quoted = true;
-      for (++i; i < text.size() && text[i] != '"'; ++i) {
-        if (text[i] == '\\') ++i;
-        name += text[i];
-      }
-      ++i;
-    } else if (std::string_view("+-*(),").find(c) != std::string_view::npos || (c >= '0' && c <= '9')) {
-      out += c, ++i;
-      while (c >= '0' && c <= '9' && i < text.size() && text[i] >= '0' && text[i] <= '9') out += text[i++];
-      continue;
+  std::vector<std::string> stack;
+  for (const std::string& item : dim_postfix(dims_, d)) {
+    if (item[0] == '$') {
+      stack.push_back(symbol(item.substr(1)));
+    } else if (item[0] == '-' || (item[0] >= '0' && item[0] <= '9')) {
+      stack.push_back(item);
     } else {
-      while (i < text.size() && std::string_view("+-*(),").find(text[i]) == std::string_view::npos) name += text[i++];
+      const std::string b = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = "rlxc_" + (item == "+" ? "add" : item == "*" ? "mul" : item) + "(&bad, " + stack.back() + ", " + b + ")";
     }
-    if (!quoted && i < text.size() && text[i] == '(') {
-      out += "rlxc_" + name;
-      continue;
-    }
-    out += symbol(name);
   }
-  return out;
+  return stack.back();
 }
 
 std::string CSizes::table() const {
@@ -403,6 +406,6 @@ std::string CSizes::table() const {
   return out;
 }
 
-std::string launcher_functions(const Package& p, CSizes* sizes) { return Launcher(p, sizes).run(); }
+std::string launcher_functions(const Package& p, bool guard, CSizes* sizes) { return Launcher(p, guard, sizes).run(); }
 
 }  // namespace rlxc

@@ -15,7 +15,7 @@ class CSizes {
  public:
   CSizes(DimTable& dims, std::vector<std::string> symbols, const std::vector<Extent>& extents);
   std::string operator()(Dim);  // as an operand
-  std::string table() const;    // statements that fill n[] from s[]
+  std::string table() const;    // statements that fill n[] from s[], and set `bad` on overflow
   size_t count() const { return entries_.size(); }
 
  private:
@@ -29,6 +29,7 @@ class CSizes {
 };
 
 // Static functions `load` and `graph_<i>` (of the struct type <name>_ctx); sizes are entered into the table.
-std::string launcher_functions(const codegen::Package&, CSizes*);
+// With `guard`, a kernel may touch only the buffers of its node: the rest of the arena is poisoned for AddressSanitizer.
+std::string launcher_functions(const codegen::Package&, bool guard, CSizes*);
 
 }  // namespace rlxc

@@ -163,7 +163,7 @@ $TABLEstruct $N_ctx {
   unsigned char* copies[WEIGHTS + 1];  // of weights that can't be used where they are
   void* maps[FILES];
   size_t map_bytes[FILES];
-  unsigned char *packed, *arena, *held, *scratch;
+  unsigned char *packed, *arena, *held, *scratch, *end;
   int64_t n[$COUNT + 1];  // sizes
 $EXTENTS  int sized;
 };
@@ -177,26 +177,57 @@ $EXTENTS  int sized;
 #define OUT(i, offset) ((void*)((unsigned char*)out[i] + (offset)))
 
 #define UNUSED __attribute__((unused))
-static UNUSED int64_t rlxc_floordiv(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-static UNUSED int64_t rlxc_mod(int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(a, b) * b; }
-static UNUSED int64_t rlxc_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static UNUSED int64_t rlxc_max(int64_t a, int64_t b) { return a > b ? a : b; }
+// Arithmetic on sizes sets `bad` where it overflows.
+static UNUSED int64_t rlxc_add(int* bad, int64_t a, int64_t b) {
+  int64_t r = 0;
+  *bad |= __builtin_add_overflow(a, b, &r);
+  return r;
+}
+static UNUSED int64_t rlxc_mul(int* bad, int64_t a, int64_t b) {
+  int64_t r = 0;
+  *bad |= __builtin_mul_overflow(a, b, &r);
+  return r;
+}
+static UNUSED int64_t rlxc_floordiv(int* bad, int64_t a, int64_t b) {
+  *bad |= b == -1 && a == INT64_MIN;
+  return b == 0 || *bad ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static UNUSED int64_t rlxc_mod(int* bad, int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(bad, a, b) * b; }
+static UNUSED int64_t rlxc_min(int* bad, int64_t a, int64_t b) { return (void)bad, a < b ? a : b; }
+static UNUSED int64_t rlxc_max(int* bad, int64_t a, int64_t b) { return (void)bad, a > b ? a : b; }
+
+)";
+
+constexpr std::string_view kGuard = R"(#include <sanitizer/asan_interface.h>
+
+// A step may touch the buffers of its node; the rest of the arena is poisoned.
+static void rlxc_open_all(const $N_ctx* c) { __asan_unpoison_memory_region(c->arena, (size_t)(c->end - c->arena)); }
+static void rlxc_close_all(const $N_ctx* c) {
+  __asan_poison_memory_region(c->arena, (size_t)(c->held - c->arena));
+  __asan_poison_memory_region(c->scratch, (size_t)(c->end - c->scratch));
+}
+static void rlxc_open(const void* at, int64_t bytes) { __asan_unpoison_memory_region(at, (size_t)bytes); }
 
 )";
 
 constexpr std::string_view kLauncherTail =
-    R"($FUNCTIONSstatic unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
+    R"($GUARD$FUNCTIONSstatic unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_t)(bytes > 0 ? bytes : 1) + 63) / 64 * 64); }
 
 int $N_set_sizes($N_ctx* c, const int64_t* s) {
   int64_t* n = c->n;
+  int bad = 0;
   (void)n, (void)s;
+  c->sized = 0;
   for (int i = 0; i < $U_SIZES; ++i)
     if (s[i] < 0) return $U_NO_SIZES;
-$SIZES$CONDITIONS  free(c->arena);
-  c->arena = allocate($ARENA + $HELD + $SCRATCH);
+$SIZES  const int64_t total = rlxc_add(&bad, rlxc_add(&bad, $ARENA, $HELD), $SCRATCH);
+  if (bad) return $U_NO_SIZES;
+$CONDITIONS  free(c->arena);
+  c->arena = allocate(total);
   if (!c->arena) return $U_NO_MEMORY;
   c->held = c->arena + $ARENA;
   c->scratch = c->held + $HELD;
+  c->end = c->scratch + $SCRATCH;
   c->sized = 1;
   return $U_OK;
 }
@@ -320,7 +351,7 @@ std::string output_dims(const Package& p, CSizes& sizes) {
   std::string s =
       "int64_t " + p.name + "_output_dim(const " + p.name + "_ctx* c, int i, int axis) {\n  const int64_t* n = c->n;\n";
   if (!p.lir->extents.empty()) s += "  const int64_t* x = c->x;\n  (void)x;\n";
-  s += "  (void)n, (void)axis;\n  switch (i) {\n";
+  s += "  int bad = 0;\n  (void)bad, (void)n, (void)axis;\n  switch (i) {\n";
   for (size_t i = 0; i < p.outputs.size(); ++i) {
     std::string list;
     for (Dim d : p.lir->module->main().dims(p.outputs[i].value)) list += (list.empty() ? "" : ", ") + sizes(d);
@@ -330,9 +361,9 @@ std::string output_dims(const Package& p, CSizes& sizes) {
   return s + "    default: return 0;\n  }\n}\n\n";
 }
 
-std::string launcher(const Package& p, const Storage& storage) {
+std::string launcher(const Package& p, const Storage& storage, bool guard) {
   CSizes sizes(p.lir->module->dims, p.symbols, p.lir->extents);
-  const std::string functions = launcher_functions(p, &sizes);
+  const std::string functions = launcher_functions(p, guard, &sizes);
   auto ports = [&](const std::vector<codegen::Port>& list) {
     std::string s;
     for (size_t i = 0; i < list.size(); ++i)
@@ -342,8 +373,13 @@ std::string launcher(const Package& p, const Storage& storage) {
   };
   const std::string inputs = ports(p.inputs), outputs = ports(p.outputs);
   const std::string output_dim = output_dims(p, sizes);
-  // What the model needs to be equal.
+  // What the plan and the model need of sizes.
   std::string conditions;
+  for (size_t i = 0; i < p.symbols.size(); ++i)
+    if (const auto range = p.lir->ranges.find(p.symbols[i]); range != p.lir->ranges.end())
+      conditions += "  if (s[" + std::to_string(i) + "] < " + std::to_string(range->second.low->size()) + " || s[" +
+                    std::to_string(i) + "] > " + std::to_string(range->second.high->size()) + ") return " + upper(p.name) +
+                    "_NO_SIZES;\n";
   const DimTable& dims = p.lir->module->dims;
   for (const auto& [a, b] : dims.equalities()) {
     std::vector<std::string> used = dims.symbols_of(a);
@@ -353,22 +389,24 @@ std::string launcher(const Package& p, const Storage& storage) {
       conditions += "  if (" + sizes(a) + " != " + sizes(b) + ") return " + upper(p.name) + "_NO_SIZES;\n";
   }
   const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
-  const std::vector<std::pair<std::string_view, std::string>> values = {{"TABLE", weight_table(p, storage)},
-                                                                        {"COUNT", std::to_string(sizes.count())},
-                                                                        {"EXTENTS", extents_member(p)},
-                                                                        {"OUTPUT_DIM", output_dim},
-                                                                        {"FUNCTIONS", functions},
-                                                                        {"SIZES", sizes.table()},
-                                                                        {"CONDITIONS", conditions},
-                                                                        {"ARENA", arena},
-                                                                        {"HELD", held},
-                                                                        {"SCRATCH", scratch},
-                                                                        {"INPUTS", inputs},
-                                                                        {"OUTPUTS", outputs},
-                                                                        {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)},
-                                                                        {"PACKED", sizes(p.packed_bytes)},
-                                                                        {"N", p.name},
-                                                                        {"U", upper(p.name)}};
+  const std::vector<std::pair<std::string_view, std::string>> values = {
+      {"TABLE", weight_table(p, storage)},
+      {"COUNT", std::to_string(sizes.count())},
+      {"EXTENTS", extents_member(p)},
+      {"OUTPUT_DIM", output_dim},
+      {"GUARD", guard ? replaced(kGuard, {{"N", p.name}}) : std::string()},
+      {"FUNCTIONS", functions},
+      {"SIZES", sizes.table()},
+      {"CONDITIONS", conditions},
+      {"ARENA", arena},
+      {"HELD", held},
+      {"SCRATCH", scratch},
+      {"INPUTS", inputs},
+      {"OUTPUTS", outputs},
+      {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)},
+      {"PACKED", sizes(p.packed_bytes)},
+      {"N", p.name},
+      {"U", upper(p.name)}};
   return replaced(kLauncherHead, values) + replaced(kLauncherTail, values);
 }
 
@@ -469,6 +507,8 @@ int main(int argc, char** argv) {
   }
   if (error) fprintf(stderr, "$N: error %d (see $N.h)\n", error);
   $N_destroy(c);
+  for (int i = 0; i < $U_INPUTS; ++i) free(inputs[i]);
+  for (int i = 0; i < $U_OUTPUTS; ++i) free(outputs[i]);
   return error;
 }
 )";
@@ -526,8 +566,9 @@ std::string c_identifier(std::string_view text) {
 
 std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOptions& o) {
   const Storage storage(p, o);
-  std::vector<TextFile> files = {
-      {p.name + ".h", header(p, storage.has_model_files())}, {p.name + ".c", launcher(p, storage)}, {"kernels.h", prototypes(p)}};
+  std::vector<TextFile> files = {{p.name + ".h", header(p, storage.has_model_files())},
+                                 {p.name + ".c", launcher(p, storage, o.guard)},
+                                 {"kernels.h", prototypes(p)}};
   size_t count = 0;
   for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile, ++count) {
     std::vector<const kernel::Kernel*> kernels;

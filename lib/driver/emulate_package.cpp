@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const CpuPackageOptions kPacked{false, UINT64_MAX};
+const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX};
+const CpuPackageOptions kGuarded{.threads = false, .guard = true, .max_packed_bytes = UINT64_MAX};
 
 class EmulatedRunner : public KernelRunner {
  public:
@@ -25,7 +26,10 @@ class EmulatedRunner : public KernelRunner {
 
   bool build(const LirModule& lir, Diagnostics& d) {
     std::optional<std::vector<TextFile>> texts;
-    if (is_device_target(target_)) {
+    if (target_ == "cpu") {
+      package_ = codegen::make_package(lir, c_identifier(lir.module->name), codegen::CapabilityRow{}, d);
+      if (package_) texts = write_cpu_package(*package_, kGuarded);
+    } else if (is_device_target(target_)) {
       auto p = codegen::make_package(lir, c_identifier(lir.module->name), *capability(target_), d);
       if (p) package_ = adapt_package(*p, target_, d);
       if (package_) texts = write_device_package(*package_, target_, kPacked);
@@ -45,7 +49,7 @@ class EmulatedRunner : public KernelRunner {
       return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())));
     });
     weights.close();
-    return !needs_build() || build_native(d);
+    return target_ == "cpu" ? build_guarded(*texts, d) : !needs_build() || build_native(d);
   }
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
@@ -53,7 +57,7 @@ class EmulatedRunner : public KernelRunner {
     if (!call) return std::nullopt;
     std::vector<std::string> command = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
     for (const char* word : runner()) command.push_back(word);
-    command.push_back(".");
+    if (target_ != "cpu") command.push_back(".");
     for (size_t i = 0; i < call->sizes.size(); ++i)
       command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -78,10 +82,20 @@ class EmulatedRunner : public KernelRunner {
  private:
   bool needs_build() const { return is_device_target(target_) && target_ != "wgpu"; }
   std::vector<const char*> runner() const {
-    if (needs_build()) return {"./run"};
+    if (needs_build() || target_ == "cpu") return {"./run"};
     if (target_ == "wgpu") return {"node", "run.mjs"};
     if (target_ == "tpu") return {"python3", std::getenv("RLXC_STABLEHLO")};
     return {"python3", "model.py"};
+  }
+
+  bool build_guarded(const std::vector<TextFile>& texts, Diagnostics& d) {
+    std::vector<std::string> command = {
+        "cc", "-std=gnu11", "-g", "-w", "-fwrapv", "-fno-strict-aliasing", "-march=native", "-pthread", "-fsanitize=address"};
+    command.insert(command.end(), options_.flags.begin(), options_.flags.end());
+    for (const TextFile& f : texts)
+      if (f.name.ends_with(".c")) command.push_back((at_ / f.name).string());
+    command.insert(command.end(), {"-lm", "-o", (at_ / "run").string()});
+    return tool(command, d);
   }
 
   bool build_native(Diagnostics& d) {
@@ -131,7 +145,7 @@ class EmulatedRunner : public KernelRunner {
 
 std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
                                                    const EmulationOptions& options) {
-  if (!is_device_target(target) && target != "mlx" && (target != "tpu" || !std::getenv("RLXC_STABLEHLO"))) {
+  if (target != "cpu" && !is_device_target(target) && target != "mlx" && (target != "tpu" || !std::getenv("RLXC_STABLEHLO"))) {
     d.error(Code::UnsupportedOnTarget, "packages for " + target + " are not run here");
     return nullptr;
   }

@@ -1,7 +1,8 @@
 // Runs a device package without its device: cuda, rocm and metal sources are built by the C++ compiler of this machine (lanes as
 // fibers, see target/emulation.h) together with the very host they are shipped with; wgpu runs on Dawn by Node where RLXC_WEBGPU
 // names a folder with the npm package `webgpu`; mlx by python3 with whatever mlx.core it finds; tpu by the
-// Python script that RLXC_STABLEHLO names (tests/support/python/run_stablehlo.py is one).
+// Python script that RLXC_STABLEHLO names (tests/support/python/run_stablehlo.py is one). A cpu package is built with
+// AddressSanitizer and guards: each step may touch the buffers of its node, all else in the arena is poisoned.
 #pragma once
 #include <memory>
 #include <string>

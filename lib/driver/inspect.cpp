@@ -103,7 +103,7 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal t) {
     return print_diagnostics(d, t);
   table.problem.capacity = capacity;
   if (!plan::check(table.problem, d)) return print_diagnostics(d, t);
-  const plan::Solution s = plan::solve(table.problem);
+  const plan::Solution s = plan::solve(table.problem, plan::thorough());
   for (const plan::Finding& f : plan::validate(table.problem, s.offsets, s.height)) d.error(Code::PlanInvalid, f.text);
   std::cout << plan::write_csv(table, s.offsets);
   std::cerr << "arena " << s.height << " bytes, lower bound " << s.lower_bound << ", ratio " << std::fixed << std::setprecision(4)

@@ -15,7 +15,7 @@
 namespace rlxc {
 namespace {
 
-const CpuPackageOptions kPacked{false, UINT64_MAX};
+const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX};
 
 // Memory of the host as that of a device.
 class InterpretedDevice : public Device {

@@ -48,6 +48,13 @@ class Writer {
     j_.key("symbols").begin_array(JsonLayout::Line);
     for (const std::string& s : p_.symbols) j_.string(s);
     j_.end_array();
+    j_.key("ranges").begin_array(JsonLayout::Line);
+    for (const std::string& s : p_.symbols)
+      if (const auto range = p_.lir->ranges.find(s); range != p_.lir->ranges.end()) {
+        j_.begin_array(JsonLayout::Line).string(s).integer(range->second.low->size()).integer(range->second.high->size());
+        j_.end_array();
+      }
+    j_.end_array();
     j_.key("memory").begin_object(JsonLayout::Line);
     size("packed", p_.packed_bytes), size("load_scratch", p_.load_scratch_bytes);
     size("arena", p_.arena_bytes), size("held", p_.held_bytes), size("scratch", p_.scratch_bytes);

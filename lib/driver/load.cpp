@@ -19,18 +19,22 @@ constexpr uint64_t kSniffed = 4096, kMaxText = uint64_t{1} << 30, kHashedWhole =
 
 std::string_view as_text(const MappedFile& f) { return {reinterpret_cast<const char*>(f.data()), static_cast<size_t>(f.size())}; }
 
+// Every symbol that a flag names must be one of the model.
+bool knows_symbol(const Module& m, const std::string& symbol, const std::string& flag, Diagnostics& d) {
+  if (m.dims.has_symbol(symbol)) return true;
+  const std::vector<std::string_view> names(m.dims.symbol_names().begin(), m.dims.symbol_names().end());
+  const auto close = closest(symbol, names);
+  d.error(Code::BadBinding, flag + " names \"" + symbol + "\", which the model does not have", {},
+          close ? "did you mean " + std::string(*close) + "?" : "");
+  return false;
+}
+
 // Replaces the symbols of a module that was read from text or JSON; the ONNX importer binds while it infers.
 bool bind_symbols(Module& m, const DimBindings& bind, Diagnostics& d) {
   if (bind.empty()) return true;
   for (const auto& [symbol, size] : bind)
-    if (!m.dims.has_symbol(symbol)) {
-      const std::vector<std::string_view> names(m.dims.symbol_names().begin(), m.dims.symbol_names().end());
-      const auto close = closest(symbol, names);
-      d.error(Code::BadBinding, "--bind names \"" + symbol + "\", which the model does not have", {},
-              close ? "did you mean " + std::string(*close) + "?" : "");
-    } else if (!m.dims.assume_equal(m.dims.symbol(symbol), Dim(size))) {
+    if (knows_symbol(m, symbol, "--bind", d) && !m.dims.assume_equal(m.dims.symbol(symbol), Dim(size)))
       d.error(Code::BadBinding, "--bind " + symbol + "=" + std::to_string(size) + " contradicts the model");
-    }
   if (d.ok()) bind_dims(m, bind);
   return d.ok();
 }
@@ -68,6 +72,7 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
     out.format = "json";
     import_json::ImportOptions options;
     options.max_nodes = o.max_nodes;
+    options.places_only = o.plan_only;
     options.allow_missing_weights = o.allow_missing_weights && !o.need_weights;
     out.module = import_json::import_json(o.input, options, d);
   } else {
@@ -84,6 +89,8 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
   }
   if (!out.module) return std::nullopt;
   if (out.format != "onnx" && (!bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))) return std::nullopt;
+  for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
+  if (!d.ok()) return std::nullopt;
   if (out.module->name.empty() || out.module->name == "main") out.module->name = std::filesystem::path(o.input).stem().string();
   return out;
 }

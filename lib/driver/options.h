@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/dim.h"
+#include "ir/dim_range.h"
 #include "passes/pass.h"
 
 namespace rlxc {
@@ -22,9 +22,11 @@ struct Options {
   std::string output = "out";  // a folder, or "-" for standard output with a single artefact
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
+  SymbolRanges ranges;        // of symbols, constants: the plan is for sizes in them
   DimBindings bounds;         // of sizes that only a run tells
   std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
   bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
+  bool plan_only = false;     // the contents of weights are not needed
   bool allow_missing_weights = false;  // it never is; without either flag, only when none of the model's files is there
 
   std::string precision = "f32";           // f32, f16, automixed, automixed-conservative, automixed-bf16, custom:FILE
@@ -45,7 +47,9 @@ struct Options {
   bool print_fusion = false, print_dispatch = false;
   bool quiet = false, verbose = false;
   uint64_t alignment = 0;  // of arena slots; 0: that of the target
+  uint64_t max_arena = 0;  // bytes of activations; 0: no limit
   bool in_place = true;
+  bool reorder = true;  // run nodes in another order where that takes less memory
   bool fast_math = false;
 
   uint64_t max_nodes = 10'000'000;

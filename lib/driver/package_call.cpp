@@ -66,6 +66,13 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
                                             std::to_string(*x) + " and " + std::to_string(*y));
     return std::nullopt;
   }
+  for (const auto& [symbol, range] : package.lir->ranges)
+    if (const auto it = bindings.find(symbol);
+        it != bindings.end() && (it->second < range.low->size() || it->second > range.high->size())) {
+      diagnostics.error(Code::BadBinding, symbol + " is " + std::to_string(it->second) + ", memory was planned for " +
+                                              std::to_string(range.low->size()) + ".." + std::to_string(range.high->size()));
+      return std::nullopt;
+    }
   for (const std::string& s : package.symbols) {
     const auto it = bindings.find(s);
     if (it == bindings.end()) {

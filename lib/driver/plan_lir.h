@@ -1,6 +1,7 @@
 // From an optimised module to LIR: views, phases, lives, in-place reuse and offsets of every graph. The planner (lib/plan) finds
 // the offsets of static graphs. A graph with symbolic sizes gets a plan of lanes: buffers whose sizes are proven to fit one
-// after another share a lane, and lane offsets are sums of the symbolic sizes before, so the plan holds for every binding.
+// after another share a lane, and lane offsets are sums of the symbolic sizes before, so the plan holds for every binding; with
+// ranges of the symbols it is planned like a static one, at the largest sizes.
 // A value with sizes that only a run tells has room for the largest ones.
 #pragma once
 #include <optional>
@@ -11,13 +12,18 @@
 namespace rlxc {
 
 struct PlanOptions {
-  uint64_t alignment = 64;  // of every slot; a power of two
-  bool in_place = true;
-  bool verify = false;      // run the independent validator
-  DimBindings bounds = {};  // of sizes that only a run tells, where they cannot be derived
+  uint64_t alignment = 64;   // of every slot; a power of two
+  bool in_place = true;      // results overwrite operands that die
+  bool join_parts = true;    // operands of concatenations are made in place
+  bool reorder = true;       // another order of the nodes, where its arena is smaller
+  uint64_t max_arena = 0;    // bytes; above it, cheap values are computed again instead of being kept. 0: no limit
+  SymbolRanges ranges = {};  // of symbols, constants: sizes are planned at the most they can be
+  bool verify = false;       // run the independent validator
+  DimBindings bounds = {};   // of sizes that only a run tells, where they cannot be derived
 };
 
-// Compacts all graphs, so node and value ids change. Errors: sizes that overflow, a plan that the validator refuses.
+// Compacts all graphs, so node and value ids change. Errors: sizes that overflow, a plan that the validator refuses, an arena of
+// constant size above `max_arena`.
 std::optional<LirModule> plan_lir(std::unique_ptr<Module>, const PlanOptions&, Diagnostics&);
 
 }  // namespace rlxc

@@ -8,9 +8,10 @@ using namespace rlxc;
 
 namespace {
 
-LirModule plan(std::unique_ptr<Module> m) {
+LirModule plan(std::unique_ptr<Module> m, PlanOptions options = {}) {
   Diagnostics d;
-  auto lir = plan_lir(std::move(m), {.verify = true}, d);
+  options.verify = true;
+  auto lir = plan_lir(std::move(m), options, d);
   REQUIRE_MESSAGE(lir.has_value(), d.text());
   return std::move(*lir);
 }
@@ -91,4 +92,87 @@ TEST_CASE("a symbolic plan shares lanes of equal size and holds for every size")
   DimTable& dims = lir.module->dims;
   CHECK(dims.evaluate(lir.plans[0].arena_size, {{"seq", 5}}) == 2 * 128);
   CHECK(dims.evaluate(lir.plans[0].arena_size, {{"seq", 4}}) == 2 * 64);
+}
+
+TEST_CASE("with ranges of the symbols a plan is as tight as that of the largest sizes") {
+  const auto chain = [](bool bound) {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const Dim s = bound ? Dim(50) : m->dims.symbol("seq");
+    ValueId v = b.input("x", tensor_type(DType::F32, {s, 4}));
+    for (int64_t width : {8, 2, 16, 4})
+      v = b.matmul(v, b.param("w", tensor_type(DType::F32, {b.graph().dims(v).back(), Dim(width)})));
+    m->main().add_output(v, {});
+    return m;
+  };
+  PlanOptions options;
+  options.ranges = {{"seq", {Dim(1), Dim(50)}}};
+  const LirModule ranged = plan(chain(false), options), bound = plan(chain(true));
+  CHECK_FALSE(ranged.plans[0].symbolic);
+  CHECK(ranged.plans[0].arena_size == bound.plans[0].arena_size);
+  CHECK(ranged.plans[0].lower_bound == bound.plans[0].lower_bound);
+  CHECK(plan(chain(false)).plans[0].symbolic);
+}
+
+TEST_CASE("parts of a concatenation are made in its place") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {1, 4, 8}));
+  const ValueId left = named(*m, b.unary(OpKind::Exp, x), "left"), right = named(*m, b.unary(OpKind::Tanh, x), "right");
+  const ValueId both = named(*m, b.concat(std::vector<ValueId>{left, right}, 1), "both");
+  const ValueId w = b.param("w", tensor_type(DType::F32, {8, 3}));
+  m->main().add_output(b.matmul(both, w), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(slot_of(lir, "left").part);
+  CHECK(slot_of(lir, "right").part);
+  CHECK(slot_of(lir, "right").offset == lir.module->dims.add(slot_of(lir, "both").offset, Dim(128)));
+  CHECK(lir.plans[0].arena_size == Dim(256));
+  CHECK(lir.plans[0].saved_by_parts == 256);
+}
+
+TEST_CASE("branches run one after the other where that takes less") {
+  const auto branches = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {1, 64}));
+    const ValueId up = b.param("up", tensor_type(DType::F32, {64, 1024})),
+                  down = b.param("down", tensor_type(DType::F32, {1024, 64}));
+    std::vector<ValueId> wide;
+    for (int i = 0; i < 4; ++i) wide.push_back(b.matmul(x, up));
+    ValueId sum = b.matmul(wide[0], down);
+    for (int i = 1; i < 4; ++i) sum = b.add(sum, b.matmul(wide[i], down));
+    m->main().add_output(b.matmul(sum, up), {});
+    return m;
+  };
+  PlanOptions given;
+  given.reorder = false;
+  const LirModule before = plan(branches(), given), after = plan(branches());
+  CHECK(before.plans[0].arena_size.size() >= 4 * 4096);
+  CHECK(after.plans[0].reordered);
+  CHECK(after.plans[0].given_arena == before.plans[0].arena_size);
+  CHECK(after.plans[0].arena_size.size() < 2 * 4096);
+}
+
+TEST_CASE("cheap values are computed again where the arena would be too large") {
+  const auto skip = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {8, 256}));
+    const ValueId kept = b.unary(OpKind::Exp, x);  // read now and at the end
+    const ValueId up = b.param("up", tensor_type(DType::F32, {256, 512})),
+                  down = b.param("down", tensor_type(DType::F32, {512, 256}));
+    const ValueId y = b.matmul(b.unary(OpKind::Tanh, b.matmul(kept, up)), down);
+    m->main().add_output(b.matmul(b.add(y, kept), up), {});
+    return m;
+  };
+  const auto before = static_cast<uint64_t>(plan(skip()).plans[0].arena_size.size());
+  PlanOptions options;
+  options.max_arena = before - 1;
+  const LirModule lir = plan(skip(), options);
+  CHECK(lir.plans[0].computed_again == 1);
+  CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) < before);
+  Diagnostics d;
+  options.max_arena = 1;
+  CHECK_FALSE(plan_lir(skip(), options, d));
+  CHECK(d.exit() == ExitCode::Limit);
 }

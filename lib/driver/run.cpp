@@ -12,6 +12,7 @@
 #include "driver/package_call.h"
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
+#include "eval/random.h"
 #include "ir/bind_dims.h"
 
 namespace rlxc {
@@ -51,6 +52,25 @@ bool compare_output(std::ostream& out, const std::string& label, const eval::Hos
   return pass;
 }
 
+// Random inputs of the sizes, and what the module makes of them before any pass. Integers are 0 or 1: flags, and indices into
+// whatever has two entries.
+std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vector<DimBindings>& sizes, Diagnostics& d) {
+  std::vector<DataSet> sets;
+  for (const DimBindings& bind : sizes.empty() ? std::vector<DimBindings>(1) : sizes) {
+    DataSet& set = sets.emplace_back();
+    for (const auto& [symbol, size] : bind) set.name += (set.name.empty() ? "" : ", ") + symbol + "=" + std::to_string(size);
+    if (set.name.empty()) set.name = "random inputs";
+    for (size_t i = 0; i < m.main().inputs().size(); ++i) {
+      const ValueId v = m.main().result(m.main().inputs()[i]);
+      set.inputs.push_back(eval::random_value(m, m.main().type(v), bind, i + 1, {.int_high = 1}));
+    }
+    auto expected = eval::evaluate(m, set.inputs, d);
+    if (!expected) return std::nullopt;
+    set.expected = std::move(*expected);
+  }
+  return sets;
+}
+
 // A model made ready for its data sets.
 struct Prepared {
   std::vector<DataSet> sets;
@@ -69,7 +89,7 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   p->model = load_model(o, d);
   if (!p->model) return false;
   Module& m = *p->model->module;
-  auto sets = read_data_sets(m, run.data, d);
+  auto sets = run.data.empty() ? random_sets(m, run.sizes, d) : read_data_sets(m, run.data, d);
   if (!sets) return false;
   p->sets = std::move(*sets);
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
@@ -99,7 +119,7 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
     if (!planned) return false;
     lir = std::move(*planned);
   }
-  p->kernels = make_kernel_runner(lir, d);
+  p->kernels = run.sanitize ? make_emulated_runner(lir, run.target, d) : make_kernel_runner(lir, d);
   return p->kernels != nullptr;
 }
 

@@ -10,9 +10,11 @@ namespace rlxc {
 enum class Engine : uint8_t { Reference, Interpreter, Kernels };  // Interpreter: of the kernel language
 
 struct RunRequest {
-  std::string data;
+  std::string data;                // folder; empty: random inputs, and the reference evaluator says what to expect,
+  std::vector<DimBindings> sizes;  // once for each of these sizes of symbols
   Engine engine = Engine::Kernels;
   std::string target = "cpu";  // whose pipeline and kernels; other than cpu, packages run without their device
+  bool sanitize = false;       // cpu: build with AddressSanitizer and guards between the buffers of the arena
   double rtol = 1e-3, atol = 1e-5;
   bool cosine = false;  // judge by cosine similarity >= min_cosine instead of the tolerances
   double min_cosine = 0.999;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/dim_range.h"
 #include "ir/graph.h"
 #include "support/hash.h"
 
@@ -33,6 +34,7 @@ struct Slot {
   Dim size;            // room for the value: where only a run tells its sizes, what they are at most
   uint32_t first_step = 0, last_step = 0;  // life of this value: made in the first, last read in the last
   bool view = false, in_place = false;
+  bool part = false;  // made where the concatenation that reads it needs it: `root` is its result
 };
 
 struct GraphPlan {
@@ -49,7 +51,10 @@ struct GraphPlan {
   std::vector<ValueId> peak_values;
   std::string method;  // how the offsets were found
   // Bytes that activations would take without any sharing, and what each kind of sharing saves.
-  uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_reuse = 0;
+  uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_parts = 0, saved_by_reuse = 0;
+  bool reordered = false;
+  uint32_t computed_again = 0;  // nodes that were copied to lower the arena
+  Dim given_arena;              // what the arena takes in the given order
 };
 
 // A size that only a run tells: a symbol that a node defines each time it runs, for all that is computed after it.
@@ -65,6 +70,7 @@ struct LirModule {
   std::vector<GraphPlan> plans;  // by graph id
   std::vector<Extent> extents;
   uint64_t alignment = 64;
+  SymbolRanges ranges;  // constants: the plan holds for sizes of symbols in these; empty: for all
   Digest128 fingerprint;
 };
 

@@ -5,6 +5,8 @@
 #include <limits>
 #include <tuple>
 
+#include "plan/mix.h"
+
 namespace rlxc::plan {
 namespace {
 
@@ -12,13 +14,6 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 constexpr uint32_t kNone = 0xFFFFFFFFu;
 constexpr int kMemoBitsMin = 8, kMemoBitsMax = 20;
 constexpr uint32_t kStaircaseItems = 512;  // with more, sorting costs more than the bound saves
-
-// The finaliser of splitmix64.
-uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
 
 int64_t round_up(int64_t n, int64_t align) { return align == 1 ? n : (n + align - 1) / align * align; }
 

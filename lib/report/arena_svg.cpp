@@ -29,6 +29,7 @@ class ArenaPicture {
  public:
   explicit ArenaPicture(const LirModule& lir) : lir_(lir), plan_(lir.plans[0]), graph_(lir.module->main()) {
     for (const std::string& s : lir.module->dims.symbol_names()) bindings_[s] = kSymbolHint;
+    for (const auto& [symbol, range] : lir.ranges) bindings_[symbol] = range.high->size();
   }
 
   std::string draw() {
@@ -133,7 +134,10 @@ class ArenaPicture {
       const uint64_t gap = height_ - std::min(height_, bound_);
       line += gap == 0 ? " (reached)" : ", " + human_bytes(gap) + " below";
       line += "; " + human_bytes(plan_.unshared) + " unshared, saved " + human_bytes(plan_.saved_by_views) + " by views, " +
-              human_bytes(plan_.saved_in_place) + " in place, " + human_bytes(plan_.saved_by_reuse) + " by reuse";
+              human_bytes(plan_.saved_in_place) + " in place, " + human_bytes(plan_.saved_by_parts) + " by joined parts, " +
+              human_bytes(plan_.saved_by_reuse) + " by reuse";
+      if (plan_.reordered)
+        line += ", " + human_bytes(static_cast<uint64_t>(plan_.given_arena.size() - plan_.arena_size.size())) + " by order";
     }
     svg.text("label", kLeft, 46, line);
     op_class_legend(svg, kLeft, 68);

@@ -16,6 +16,7 @@ class LirWriter {
     out_.key("fingerprint").string(lir_.fingerprint.hex());
     out_.key("alignment").unsigned_integer(lir_.alignment);
     terms_.symbols();
+    terms_.ranges(lir_.ranges);
     extents();
     io();
     out_.key("graphs").begin_array();
@@ -105,6 +106,7 @@ class LirWriter {
     if (s.root.valid() && s.root != v) out_.key("root"), terms_.value(s.root);
     if (s.view) out_.key("view").boolean(true);
     if (s.in_place) out_.key("in_place").boolean(true);
+    if (s.part) out_.key("part").boolean(true);
     out_.key("life").begin_array(JsonLayout::Line).unsigned_integer(s.first_step).unsigned_integer(s.last_step).end_array();
     out_.end_object();
   }

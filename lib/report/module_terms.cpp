@@ -127,6 +127,17 @@ void ModuleTerms::values(std::span<const ValueId> list) {
   out_.end_array();
 }
 
+void ModuleTerms::ranges(const SymbolRanges& ranges) {
+  if (ranges.empty()) return;
+  out_.key("ranges").begin_array();
+  for (const auto& [symbol, range] : ranges) {
+    out_.begin_object(JsonLayout::Line).key("symbol").string(symbol);
+    out_.key("least").integer(range.low->size()).key("most").integer(range.high->size());
+    out_.end_object();
+  }
+  out_.end_array();
+}
+
 void ModuleTerms::symbols() {
   out_.key("symbols").begin_array(JsonLayout::Line);
   for (const std::string& s : module_.dims.symbol_names()) out_.string(s);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/dim_range.h"
 #include "ir/graph.h"
 #include "support/json_writer.h"
 
@@ -26,7 +27,8 @@ class ModuleTerms {
   void names(const std::vector<Symbol>&);
   void value(ValueId);  // the id, or null
   void values(std::span<const ValueId>);
-  void symbols();  // members "symbols" and "equalities"
+  void symbols();                    // members "symbols" and "equalities"
+  void ranges(const SymbolRanges&);  // member "ranges", if there are any
 
   // Members "id", "op", "name", "operands", "attrs", "results" and "bodies" of a node, as far as it has them.
   void node(const Graph&, NodeId);

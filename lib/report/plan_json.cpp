@@ -24,6 +24,7 @@ class PlanWriter {
     out_.key("alignment").unsigned_integer(lir_.alignment);
     out_.key("symbolic").boolean(plan.symbolic);
     terms_.symbols();
+    terms_.ranges(lir_.ranges);
     const std::vector<RootSlot> slots = root_slots(g, plan);
     regions(slots, plan);
     arena(plan);
@@ -65,6 +66,9 @@ class PlanWriter {
       out_.key("lower_bound").unsigned_integer(plan.lower_bound);
       out_.key("gap").unsigned_integer(height - std::min(height, plan.lower_bound));
     }
+    out_.key("given_order"), terms_.size(plan.given_arena);
+    out_.key("reordered").boolean(plan.reordered);
+    if (plan.computed_again) out_.key("computed_again").unsigned_integer(plan.computed_again);
     out_.key("method").string(plan.method);
     out_.end_object();
   }
@@ -72,9 +76,11 @@ class PlanWriter {
   // The tensors that live at the step where most memory is live, the largest first.
   void peak(const Graph& g, const GraphPlan& plan) {
     std::vector<ValueId> values = plan.peak_values;
-    const auto bytes = [&](ValueId v) { return plan.slot[v.raw].size; };
+    const auto bytes = [&](ValueId v) {
+      return range_of(lir_.module->dims, plan.slot[v.raw].size, lir_.ranges).high.value_or(Dim(0)).size();
+    };
     std::sort(values.begin(), values.end(),
-              [&](ValueId a, ValueId b) { return bytes(a) == bytes(b) ? a.raw < b.raw : bytes(a).raw() > bytes(b).raw(); });
+              [&](ValueId a, ValueId b) { return bytes(a) == bytes(b) ? a.raw < b.raw : bytes(a) > bytes(b); });
     out_.key("peak").begin_object();
     out_.key("step").unsigned_integer(plan.peak_step);
     if (plan.peak_step < plan.schedule.size()) {
@@ -88,7 +94,7 @@ class PlanWriter {
       out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(v.raw);
       out_.key("name").string(value_label(g, v));
       out_.key("type"), terms_.type(g.type_id(v));
-      out_.key("bytes"), terms_.size(bytes(v));
+      out_.key("bytes").integer(bytes(v));
       out_.end_object();
     }
     out_.end_array();
@@ -99,7 +105,9 @@ class PlanWriter {
     out_.key("savings").begin_object(JsonLayout::Line).key("unshared").unsigned_integer(plan.unshared);
     out_.key("by_views").unsigned_integer(plan.saved_by_views);
     out_.key("in_place").unsigned_integer(plan.saved_in_place);
+    out_.key("by_parts").unsigned_integer(plan.saved_by_parts);
     out_.key("by_reuse").unsigned_integer(plan.saved_by_reuse);
+    out_.key("by_order").integer(plan.given_arena.size() - plan.arena_size.size());
     out_.end_object();
   }
 

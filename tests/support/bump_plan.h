@@ -61,6 +61,7 @@ inline GraphPlan bump_plan(Graph& g, uint64_t alignment) {
       }
       plan.symbolic |= !s.size.is_static();
     }
+  plan.given_arena = plan.arena_size;
   if (plan.symbolic) return plan;
   std::vector<uint64_t> live(plan.schedule.size() + 1);
   for (size_t v = 0; v < plan.slot.size(); ++v)

@@ -169,6 +169,11 @@ class Program {
   void set_sizes(const std::map<std::string, int64_t>& symbols) {
     for (const Json& s : json_["symbols"].items)
       if (!symbols.count(s.string)) fail("the size \"" + s.string + "\" is needed");
+    for (const Json& range : json_["ranges"].items) {
+      const auto given = symbols.find(range.items[0].string);
+      if (given != symbols.end() && (given->second < range.items[1].number || given->second > range.items[2].number))
+        fail("the size \"" + given->first + "\" is outside the range that memory was planned for");
+    }
     sizes_.clear();
     const Json& expressions = json_["sizes"];
     for (size_t i = 0; i < expressions.keys.size(); ++i)
@@ -229,14 +234,16 @@ class Program {
         const std::string& op = item.string;
         const int64_t quotient = b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
         stack.pop_back();
-        if (op == "+") stack.back() = a + b;
-        else if (op == "-") stack.back() = a - b;
-        else if (op == "*") stack.back() = a * b;
+        bool bad = false;
+        if (op == "+") bad = __builtin_add_overflow(a, b, &stack.back());
+        else if (op == "-") bad = __builtin_sub_overflow(a, b, &stack.back());
+        else if (op == "*") bad = __builtin_mul_overflow(a, b, &stack.back());
         else if (op == "floordiv") stack.back() = quotient;
         else if (op == "mod") stack.back() = b == 0 ? 0 : a - quotient * b;
         else if (op == "min") stack.back() = std::min(a, b);
         else if (op == "max") stack.back() = std::max(a, b);
         else fail("launch.json: unknown operator " + op);
+        if (bad) fail("a size is too large");
       }
     }
     if (stack.size() != 1) fail("launch.json: a size is malformed");

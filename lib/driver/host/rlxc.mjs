@@ -70,6 +70,8 @@ export class Program {
 
   setSizes(symbols) {
     for (const s of this.launch.symbols) if (symbols[s] === undefined) throw new Error(`the size "${s}" is needed`);
+    for (const [s, least, most] of this.launch.ranges)
+      if (symbols[s] < least || symbols[s] > most) throw new Error(`the size "${s}" must be within ${least}..${most}`);
     this.sizes = {};
     for (const [text, postfix] of Object.entries(this.launch.sizes)) this.sizes[text] = evaluate(postfix, name => symbols[name]);
     const m = this.launch.memory;
@@ -103,6 +105,8 @@ export class Program {
     return this.device.createBuffer({ size: Math.max(16, padded(bytes)), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
   }
   resize(bytes) {
+    const most = Math.min(this.device.limits.maxStorageBufferBindingSize, this.device.limits.maxBufferSize);
+    if (bytes > most) throw new Error(`the program needs ${bytes} bytes in one buffer, this device binds at most ${most}`);
     const old = this.memory;
     this.memory = this.buffer(bytes, GPUBufferUsage.STORAGE);
     this.groups.clear();

@@ -85,7 +85,7 @@ void ConstantReader::read_list() {
     if (!entry(&f)) continue;
     auto data = make(f);
     if (!data) continue;
-    const bool missing = !f.file.empty() && data->bytes.empty() && data->size_bytes() > 0;
+    const bool missing = !doc_.options.places_only && !f.file.empty() && data->bytes.empty() && data->size_bytes() > 0;
     const DataId id = missing ? DataId() : doc_.module.data.add(std::move(*data));
     if (!ids_.emplace(f.id, id).second) doc_.error(Code::BadJson, "two constants have the id " + std::to_string(f.id), f.at);
   }
@@ -195,6 +195,7 @@ bool ConstantReader::file(const Fields& f, TensorData* d, uint64_t bytes) {
     auto opened = resolve_external(doc_.folder, f.file, found);
     for (const Diagnostic& item : found.items()) {
       const bool allowed = item.code == Code::MissingWeights && doc_.options.allow_missing_weights;
+      if (allowed && doc_.options.places_only) continue;
       if (allowed) doc_.diagnostics.warning(item.code, item.message, item.where, item.help);
       else doc_.diagnostics.add(item);
     }

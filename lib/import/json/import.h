@@ -14,6 +14,7 @@ struct ImportOptions {
   size_t max_nodes = 10'000'000;
   size_t max_depth = 64;               // of nested bodies
   bool allow_missing_weights = false;  // parameters whose file is not there have no data, with a warning
+  bool places_only = false;            // constants whose file is not there know its name and their place in it, and no bytes
 };
 
 // Null when there is an error among the diagnostics, which carry line and column; all unknown operations and bad references are

@@ -33,7 +33,7 @@ struct small_ctx {
   unsigned char* copies[WEIGHTS + 1];  // of weights that can't be used where they are
   void* maps[FILES];
   size_t map_bytes[FILES];
-  unsigned char *packed, *arena, *held, *scratch;
+  unsigned char *packed, *arena, *held, *scratch, *end;
   int64_t n[4 + 1];  // sizes
   int sized;
 };
@@ -47,10 +47,24 @@ struct small_ctx {
 #define OUT(i, offset) ((void*)((unsigned char*)out[i] + (offset)))
 
 #define UNUSED __attribute__((unused))
-static UNUSED int64_t rlxc_floordiv(int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-static UNUSED int64_t rlxc_mod(int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(a, b) * b; }
-static UNUSED int64_t rlxc_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static UNUSED int64_t rlxc_max(int64_t a, int64_t b) { return a > b ? a : b; }
+// Arithmetic on sizes sets `bad` where it overflows.
+static UNUSED int64_t rlxc_add(int* bad, int64_t a, int64_t b) {
+  int64_t r = 0;
+  *bad |= __builtin_add_overflow(a, b, &r);
+  return r;
+}
+static UNUSED int64_t rlxc_mul(int* bad, int64_t a, int64_t b) {
+  int64_t r = 0;
+  *bad |= __builtin_mul_overflow(a, b, &r);
+  return r;
+}
+static UNUSED int64_t rlxc_floordiv(int* bad, int64_t a, int64_t b) {
+  *bad |= b == -1 && a == INT64_MIN;
+  return b == 0 || *bad ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+static UNUSED int64_t rlxc_mod(int* bad, int64_t a, int64_t b) { return b == 0 ? 0 : a - rlxc_floordiv(bad, a, b) * b; }
+static UNUSED int64_t rlxc_min(int* bad, int64_t a, int64_t b) { return (void)bad, a < b ? a : b; }
+static UNUSED int64_t rlxc_max(int* bad, int64_t a, int64_t b) { return (void)bad, a > b ? a : b; }
 
 static int graph_0(small_ctx* c, unsigned char* a, const void* const* in, void* const* out);
 
@@ -92,18 +106,23 @@ static unsigned char* allocate(int64_t bytes) { return aligned_alloc(64, ((size_
 
 int small_set_sizes(small_ctx* c, const int64_t* s) {
   int64_t* n = c->n;
+  int bad = 0;
   (void)n, (void)s;
+  c->sized = 0;
   for (int i = 0; i < SMALL_SIZES; ++i)
     if (s[i] < 0) return SMALL_NO_SIZES;
   n[0] = s[0];  // batch
-  n[1] = 32*s[0];  // 32*batch
-  n[2] = 80*s[0];  // 80*batch
-  n[3] = 64*rlxc_floordiv(80*s[0]+63,64);  // 64*floordiv(80*batch+63,64)
+  n[1] = rlxc_mul(&bad, 32, s[0]);  // 32*batch
+  n[2] = rlxc_mul(&bad, 80, s[0]);  // 80*batch
+  n[3] = rlxc_mul(&bad, 64, rlxc_floordiv(&bad, rlxc_add(&bad, rlxc_mul(&bad, 80, s[0]), 63), 64));  // 64*floordiv(80*batch+63,64)
+  const int64_t total = rlxc_add(&bad, rlxc_add(&bad, n[3], 0), 0);
+  if (bad) return SMALL_NO_SIZES;
   free(c->arena);
-  c->arena = allocate(n[3] + 0 + 0);
+  c->arena = allocate(total);
   if (!c->arena) return SMALL_NO_MEMORY;
   c->held = c->arena + n[3];
   c->scratch = c->held + 0;
+  c->end = c->scratch + 0;
   c->sized = 1;
   return SMALL_OK;
 }
@@ -134,7 +153,8 @@ size_t small_output_bytes(const small_ctx* c, int i) {
 
 int64_t small_output_dim(const small_ctx* c, int i, int axis) {
   const int64_t* n = c->n;
-  (void)n, (void)axis;
+  int bad = 0;
+  (void)bad, (void)n, (void)axis;
   switch (i) {
     case 0: return (const int64_t[]){n[0], 20}[axis];
     default: return 0;

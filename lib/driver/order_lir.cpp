@@ -1,0 +1,92 @@
+#include "driver/order_lir.h"
+
+#include <algorithm>
+
+#include "plan/schedule.h"
+
+namespace rlxc {
+namespace {
+
+constexpr uint32_t kNone = ~uint32_t{0};
+constexpr size_t kMostTasks = 100'000;  // in larger graphs the search is not worth its time
+
+struct Tasks {
+  plan::TaskGraph graph;
+  std::vector<NodeId> nodes;  // by task
+};
+
+bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
+  if (has_trait(g.op(n), kLeaf | kTerminator) || plan.phase[n.raw] == Phase::Prologue) return false;
+  return g.result_count(n) == 0 || !plan.slot[g.result(n).raw].view;
+}
+
+Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans) {
+  const DimTable& dims = g.module().dims;
+  Tasks out;
+  std::vector<uint32_t> buffer(g.value_capacity(), kNone);  // by root value
+  uint32_t last_effect = kNone;
+  for (NodeId n : plan.schedule) {
+    if (!is_task(g, plan, n)) continue;
+    const auto t = static_cast<uint32_t>(out.nodes.size());
+    out.nodes.push_back(n);
+    plan::Task& task = out.graph.tasks.emplace_back();
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const ValueId v = g.result(n, r);
+      const Slot& s = plan.slot[v.raw];
+      buffer[v.raw] = static_cast<uint32_t>(out.graph.bytes.size());
+      task.makes.push_back(buffer[v.raw]);
+      out.graph.bytes.push_back(s.region == Region::None ? sample_size(dims, s.size) : 0);
+      out.graph.kept.push_back(lives.last_use[v.raw] >= plan.schedule.size());
+    }
+    for (ValueId v : g.operands(n)) {
+      const uint32_t b = v.valid() ? buffer[lives.views.root[v.raw].raw] : kNone;
+      if (b == kNone || std::find(task.makes.begin(), task.makes.end(), b) != task.makes.end()) continue;
+      task.reads.push_back(b);
+      if (task.makes.size() == 1 && has_trait(g.op(n), kElementwise) && has_trait(g.op(n), kInPlace) &&
+          std::ranges::equal(g.dims(v), g.dims(g.result(n))))
+        task.overwrites.push_back(b);
+    }
+    for (GraphId b : g.bodies(n)) task.scratch += sample_size(dims, plans[b.raw].arena_size);
+    if (!has_trait(g.op(n), kImpure | kSequenceOp | kBody)) continue;
+    if (last_effect != kNone) out.graph.before.emplace_back(last_effect, t);
+    last_effect = t;
+  }
+  return out;
+}
+
+// The nodes with the tasks in this order, all others as early as possible.
+std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std::vector<NodeId>& tasks) {
+  std::vector<uint32_t> waits(g.node_capacity());
+  std::vector<NodeId> order, ready;
+  for (NodeId n : plan.schedule)
+    for (ValueId v : g.operands(n)) waits[n.raw] += v.valid();
+  const auto emit = [&](NodeId first) {
+    for (ready.push_back(first); !ready.empty();) {
+      const NodeId n = ready.back();
+      ready.pop_back();
+      order.push_back(n);
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        for (const Graph::Use use : g.uses(g.result(n, r)))
+          if (use.user != g.terminator() && --waits[use.user.raw] == 0 && !is_task(g, plan, use.user)) ready.push_back(use.user);
+    }
+  };
+  for (NodeId n : plan.schedule)
+    if (g.operands(n).empty() && !is_task(g, plan, n)) emit(n);
+  for (NodeId n : tasks) emit(n);
+  return order;
+}
+
+}  // namespace
+
+std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Lives& lives,
+                                                    const std::vector<GraphPlan>& plans) {
+  const Tasks tasks = tasks_of(g, given, lives, plans);
+  if (tasks.nodes.size() < 3 || tasks.nodes.size() > kMostTasks) return std::nullopt;
+  const plan::Order order = plan::schedule(tasks.graph);
+  if (std::is_sorted(order.tasks.begin(), order.tasks.end())) return std::nullopt;
+  std::vector<NodeId> nodes;
+  for (uint32_t t : order.tasks) nodes.push_back(tasks.nodes[t]);
+  return with_others(g, given, nodes);
+}
+
+}  // namespace rlxc

@@ -1,0 +1,200 @@
+#include "plan/schedule.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "plan/mix.h"
+
+namespace rlxc::plan {
+namespace {
+
+constexpr uint64_t kWords = 8'000'000;    // of task sets that may be copied
+constexpr uint64_t kEffects = 1'000'000;  // of tasks that may be looked at
+constexpr uint64_t kWidest = 4096;
+constexpr uint32_t kNone = ~uint32_t{0};
+
+struct State {
+  std::vector<uint64_t> done;   // a bit a task
+  std::vector<uint32_t> ready;  // ascending
+  uint64_t hash = 0, live = 0, peak = 0;
+  uint32_t history = kNone;
+  size_t count = 0;
+};
+
+// What running a task does to the bytes that live.
+struct Effect {
+  uint64_t most = 0;   // that live while it runs
+  uint64_t after = 0;  // that live when it has run
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const TaskGraph& g)
+      : g_(g), n_(g.tasks.size()), readers_(g.bytes.size()), next_(n_), waits_(n_), made_by_(g.bytes.size(), kNone) {
+    for (uint32_t t = 0; t < n_; ++t)
+      for (uint32_t b : g.tasks[t].makes) made_by_[b] = t;
+    for (uint32_t t = 0; t < n_; ++t)
+      for (uint32_t b : g.tasks[t].reads) {
+        if (!readers_[b].empty() && readers_[b].back() == t) continue;
+        readers_[b].push_back(t);
+        if (made_by_[b] != kNone) link(made_by_[b], t);
+      }
+    for (const auto& [a, b] : g.before) link(a, b);
+  }
+
+  State start() const {
+    State s;
+    s.done.resize((n_ + 63) / 64);
+    for (uint32_t t = 0; t < n_; ++t)
+      if (waits_[t].empty()) s.ready.push_back(t);
+    return s;
+  }
+
+  Effect effect(const State& s, uint32_t t) const {
+    const Task& task = g_.tasks[t];
+    uint64_t made = 0, freed = 0;
+    for (uint32_t b : task.makes) made += g_.bytes[b];
+    for (size_t i = 0; i < task.reads.size(); ++i) {
+      const uint32_t b = task.reads[i];
+      if (std::find(task.reads.begin(), task.reads.begin() + i, b) == task.reads.begin() + i && dies(s, b, t))
+        freed += g_.bytes[b];
+    }
+    uint64_t more = made;
+    for (uint32_t b : task.overwrites)
+      if (g_.bytes[b] == made && dies(s, b, t)) {
+        more = 0;
+        break;
+      }
+    uint64_t unread = 0;
+    for (uint32_t b : task.makes)
+      if (readers_[b].empty() && !g_.kept[b]) unread += g_.bytes[b];
+    return {s.live + more + task.scratch, s.live + made - freed - unread};
+  }
+
+  void run(State& s, uint32_t t) {
+    const Effect e = effect(s, t);
+    s.peak = std::max(s.peak, e.most);
+    s.live = e.after;
+    s.done[t / 64] |= uint64_t{1} << (t % 64);
+    s.hash ^= mix(uint64_t{t} + 1);
+    s.ready.erase(std::lower_bound(s.ready.begin(), s.ready.end(), t));
+    for (uint32_t u : next_[t])
+      if (std::all_of(waits_[u].begin(), waits_[u].end(), [&](uint32_t w) { return is_done(s, w); }))
+        s.ready.insert(std::lower_bound(s.ready.begin(), s.ready.end(), u), u);
+    history_.push_back({s.history, t});
+    s.history = static_cast<uint32_t>(history_.size() - 1);
+    ++s.count;
+  }
+
+  // A task that raises neither the peak nor what lives can only help: it runs as soon as it can.
+  void run_free(State& s) {
+    for (bool again = true; again && effects_ > s.ready.size();) {
+      again = false;
+      for (uint32_t t : s.ready) {
+        --effects_;
+        const Effect e = effect(s, t);
+        if (e.most > s.peak || e.after > s.live) continue;
+        run(s, t);
+        again = true;
+        break;
+      }
+    }
+  }
+
+  Order search(uint64_t limit) {
+    Order best;
+    best.peak = limit;
+    best.exact = true;
+    const uint64_t width = std::clamp<uint64_t>(kWords / (n_ * (n_ / 64 + 16) + 1), 1, kWidest);
+    std::vector<State> states(1, start());
+    run_free(states[0]);
+    while (!states.empty()) {
+      struct Choice {
+        uint64_t peak, live, hash;
+        uint32_t state, task;
+      };
+      std::vector<Choice> choices;
+      for (uint32_t i = 0; i < states.size(); ++i) {
+        const State& s = states[i];
+        if (s.count == n_) {
+          if (s.peak >= best.peak) continue;
+          best.peak = s.peak;
+          best.tasks.clear();
+          for (uint32_t h = s.history; h != kNone; h = history_[h].first) best.tasks.push_back(history_[h].second);
+          std::reverse(best.tasks.begin(), best.tasks.end());
+        }
+        if (s.ready.size() >= effects_) return best.exact = false, best;
+        effects_ -= s.ready.size();
+        for (uint32_t t : s.ready) {
+          const Effect e = effect(s, t);
+          choices.push_back({std::max(s.peak, e.most), e.after, s.hash ^ mix(uint64_t{t} + 1), i, t});
+        }
+      }
+      std::erase_if(choices, [&](const Choice& c) { return c.peak >= best.peak; });
+      std::stable_sort(choices.begin(), choices.end(),
+                       [](const Choice& a, const Choice& b) { return a.peak != b.peak ? a.peak < b.peak : a.live < b.live; });
+      // What is left of the work is shared by the rounds that are left.
+      const uint64_t rounds = n_ - states[0].count + 1;
+      const uint64_t share = std::max<uint64_t>(1, effects_ / rounds * states.size() / (choices.size() + 1));
+      std::vector<State> next;
+      std::unordered_map<uint64_t, bool> seen;
+      for (const Choice& c : choices) {
+        if (!seen.emplace(c.hash, true).second) continue;
+        if (next.size() == std::min(width, share)) {
+          best.exact = false;
+          break;
+        }
+        next.push_back(std::min(width, share) == 1 ? std::move(states[c.state]) : states[c.state]);
+        run(next.back(), c.task);
+        run_free(next.back());
+        if (next.back().hash != c.hash && !seen.emplace(next.back().hash, true).second) next.pop_back();
+      }
+      states.swap(next);
+    }
+    return best;
+  }
+
+ private:
+  bool is_done(const State& s, uint32_t t) const { return s.done[t / 64] >> (t % 64) & 1; }
+  // Is `t` the last that reads the buffer?
+  bool dies(const State& s, uint32_t b, uint32_t t) const {
+    if (g_.kept[b]) return false;
+    return std::all_of(readers_[b].begin(), readers_[b].end(), [&](uint32_t r) { return r == t || is_done(s, r); });
+  }
+  void link(uint32_t a, uint32_t b) {
+    if (std::find(waits_[b].begin(), waits_[b].end(), a) != waits_[b].end()) return;
+    next_[a].push_back(b);
+    waits_[b].push_back(a);
+  }
+
+  const TaskGraph& g_;
+  const size_t n_;
+  uint64_t effects_ = kEffects;                         // that may still be looked at
+  std::vector<std::vector<uint32_t>> readers_;          // by buffer
+  std::vector<std::vector<uint32_t>> next_, waits_;     // by task
+  std::vector<uint32_t> made_by_;                       // by buffer
+  std::vector<std::pair<uint32_t, uint32_t>> history_;  // the state before, and the task that was run
+};
+
+}  // namespace
+
+uint64_t peak_bytes(const TaskGraph& g, std::span<const uint32_t> order) {
+  Scheduler scheduler(g);
+  State s = scheduler.start();
+  for (uint32_t t : order) scheduler.run(s, t);
+  return s.peak;
+}
+
+Order schedule(const TaskGraph& g) {
+  Order given;
+  given.tasks.resize(g.tasks.size());
+  std::iota(given.tasks.begin(), given.tasks.end(), 0u);
+  given.peak = peak_bytes(g, given.tasks);
+  Order found = Scheduler(g).search(given.peak);
+  if (!found.tasks.empty()) return found;
+  given.exact = found.exact;
+  return given;
+}
+
+}  // namespace rlxc::plan

@@ -1,0 +1,35 @@
+#!/bin/bash
+# Memory plans: buffers from CSV, ranges of sizes, another plan from lir.json alone, a limit of the arena, guards between buffers.
+set -euo pipefail
+fail() { echo "$1"; exit 1; }
+
+printf 'id,lower,upper,size\na,0,3,4\nb,1,5,4\nc,4,8,4\n' > "$TMPDIR/buffers.csv"
+"$RLXC" plan "$TMPDIR/buffers.csv" --capacity 8 > "$TMPDIR/offsets.csv"
+[ "$(wc -l < "$TMPDIR/offsets.csv")" -eq 4 ] || fail "a line a buffer"
+if "$RLXC" plan "$TMPDIR/buffers.csv" --capacity 7 > /dev/null 2>&1; then fail "7 bytes cannot do"; fi
+
+"$RLXC" run examples/bert.onnx --data examples/bert_data --sanitize --rtol 1e-3 --atol 1e-4
+"$RLXC" run examples/bert.onnx --data examples/bert_data --sanitize --no-reorder --no-in-place --rtol 1e-3 --atol 1e-4
+
+if "$RLXC" compile examples/bert.onnx --emit plan --max-arena 64 -q -o "$TMPDIR/small" 2> "$TMPDIR/log"; then fail "64 bytes cannot do"; fi
+grep -q RLX0105 "$TMPDIR/log" || fail "the limit is named"
+
+[ -n "${RLXC_TEST_MODELS:-}" ] || exit 0
+arena() { sed -n 's/.*"arena": {"bytes": \([^,]*\),.*/\1/p' "$1/plan.json"; }
+for model in bert_ts_dyn llama_ts_dyn; do
+  dyn="$RLXC_TEST_MODELS/tiny/$model/model.onnx"
+  "$RLXC" compile "$dyn" --emit lir,plan -q --verify -o "$TMPDIR/dyn"
+  "$RLXC" compile "$dyn" --emit lir,plan -q --verify --bind batch=2,seq=9 -o "$TMPDIR/bound"
+  "$RLXC" specialize "$TMPDIR/dyn/lir.json" -q --verify --bind batch=2,seq=9 -o "$TMPDIR/specialized"
+  "$RLXC" specialize "$TMPDIR/dyn/lir.json" -q --verify --range batch=1..2,seq=1..9 -o "$TMPDIR/ranged"
+  [ "$(arena "$TMPDIR/specialized")" -le "$(($(arena "$TMPDIR/bound") * 11 / 10))" ] || fail "$model: a specialised plan is as good"
+  [ "$(arena "$TMPDIR/ranged")" -ge "$(arena "$TMPDIR/specialized")" ] || fail "$model: a range holds its sizes"
+  [ ! -e "$TMPDIR/specialized/model.onnx" ] || fail "no model is needed"
+  # One package, three sizes; then a plan for a range; against the reference evaluator.
+  "$RLXC" run "$dyn" --data "$RLXC_TEST_MODELS/tiny/$model" --rtol 1e-3 --atol 1e-4
+  for sizes in batch=1,seq=1 batch=2,seq=7 batch=3,seq=12; do echo "--size $sizes"; done |
+    xargs "$RLXC" run "$dyn" --random --rtol 1e-3 --atol 1e-4 || fail "$model: other sizes"
+  "$RLXC" run "$dyn" --random --size batch=1,seq=3 --size batch=2,seq=9 --range batch=1..2,seq=1..9 --rtol 1e-3 --atol 1e-4
+  if "$RLXC" run "$dyn" --random --size batch=1,seq=10 --range batch=1..2,seq=1..9 2> "$TMPDIR/log"; then fail "outside the range"; fi
+  grep -q "memory was planned for 1..9" "$TMPDIR/log" || fail "the range is named"
+done
