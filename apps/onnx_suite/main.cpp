@@ -15,7 +15,14 @@ using namespace rlxc::suite;
 namespace {
 
 constexpr const char* kOutcomes[] = {"passed", "FAILED", "skipped"};
-constexpr const char* kEngines[] = {"reference", "kernels"};  // by Engine
+constexpr std::pair<Engine, const char*> kEngines[] = {
+    {Engine::Reference, "reference"}, {Engine::Interpreter, "interpreter"}, {Engine::Kernels, "kernels"}};
+
+const char* name(Engine e) {
+  for (const auto& [engine, text] : kEngines)
+    if (engine == e) return text;
+  return "";
+}
 
 struct Counts {
   size_t of[3] = {};
@@ -31,7 +38,7 @@ using Rows = std::map<std::string, std::map<Engine, Counts>>;
 void print(const std::string& head, Rows& rows, const std::vector<Engine>& engines) {
   std::vector<std::string> titles = {head};
   for (Engine e : engines)
-    for (const char* o : kOutcomes) titles.push_back(std::string(kEngines[static_cast<size_t>(e)]) + " " + o);
+    for (const char* o : kOutcomes) titles.push_back(std::string(name(e)) + " " + o);
   report::Table table(titles);
   for (auto& [name, by_engine] : rows) {
     std::vector<std::string> row = {name};
@@ -54,8 +61,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> folders;
   bool verbose = false;
   CLI::App app("Runs ONNX-layout test cases and compares the results with the expected ones.");
-  app.add_option("--engine", engine, "which engine computes")
-      ->check(CLI::IsMember({"reference", "kernels", "both"}))
+  app.add_option("--engine", engine, "which engine computes; both: reference and kernels")
+      ->check(CLI::IsMember({"reference", "interpreter", "kernels", "both"}))
       ->capture_default_str();
   app.add_option("--target,-t", settings.run.target, "whose kernels, as of rlxc run")->capture_default_str();
   app.add_option("--rtol", settings.run.rtol, "relative tolerance")->capture_default_str();
@@ -70,8 +77,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   std::vector<Engine> engines;
-  if (engine != "kernels") engines.push_back(Engine::Reference);
-  if (engine != "reference") engines.push_back(Engine::Kernels);
+  for (const auto& [e, text] : kEngines)
+    if (engine == text || (engine == "both" && e != Engine::Interpreter)) engines.push_back(e);
   ExpectedFailures expected;
   if (!expected_file.empty()) expected.read(expected_file);
   const target::WorkFolder scratch;  // of all processes, also those that crash
@@ -82,7 +89,7 @@ int main(int argc, char** argv) {
   std::vector<Outcome> worst(cases.size(), Outcome::Passed);
   size_t surprises = 0;
   for (Engine e : engines) {
-    const std::string engine_name = kEngines[static_cast<size_t>(e)];
+    const std::string engine_name = name(e);
     settings.run.engine = e;
     run_cases(cases, settings, [&](const Case& c, const Verdict& v) {
       for (Counts* counts : {&by_op[c.op][e], &by_group[c.group][e], &all["all"][e]}) ++(*counts)[v.outcome];
@@ -101,7 +108,7 @@ int main(int argc, char** argv) {
   print("operator", by_op, engines);
   print("folder", by_group, engines);
   std::cout << '\n';
-  for (Engine e : engines) std::cout << kEngines[static_cast<size_t>(e)] << ": " << text(all["all"][e]) << '\n';
+  for (Engine e : engines) std::cout << name(e) << ": " << text(all["all"][e]) << '\n';
   Counts total;  // of cases: one has passed if it did with every engine
   for (Outcome o : worst) ++total[o];
   std::cout << text(total) << '\n';

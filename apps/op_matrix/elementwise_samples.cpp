@@ -83,7 +83,7 @@ std::vector<Sample> elementwise_samples() {
         return std::vector<ValueId>{x, o.in(scale, scale_type, 0.02, 0.05), o.in(scale, to, 0, 5)};
       };
       all.push_back({OpKind::Quantize, what, 1, [=](Operands& o) {
-                       return o.op(OpKind::Quantize, operands(o, o.in({5, 7, 3}), o.dtype),
+                       return o.op(OpKind::Quantize, operands(o, o.in({5, 7, 3}), is_float(o.dtype) ? o.dtype : DType::F32),
                                    QuantAttrs{std::max<int64_t>(axis, 0), 0, to, true});
                      }});
       all.push_back({OpKind::Dequantize, what, 1, [=](Operands& o) {

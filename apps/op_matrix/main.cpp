@@ -138,7 +138,8 @@ int run(const std::vector<std::string>& engines, const std::vector<std::string>&
   for (auto family : {elementwise_samples(), movement_samples(), reduction_samples(), contraction_samples()})
     for (Sample& s : family)
       if (kinds.empty() || std::find(kinds.begin(), kinds.end(), kind_name(s.op)) != kinds.end()) all.push_back(std::move(s));
-  std::map<std::string, std::map<std::string, Counts>> table;  // [op][engine]
+  std::map<std::string, std::map<std::string, Counts>> table;    // [op][engine]
+  std::map<std::string, std::map<std::string, Counts>> by_type;  // [element type][engine]
   std::map<std::string, Counts> totals;
   for (const std::string& dtype : dtypes) {
     const DType t = *dtype_from_name(dtype);
@@ -147,7 +148,7 @@ int run(const std::vector<std::string>& engines, const std::vector<std::string>&
       const std::vector<Finding> findings = run_engine(legal, t, engine);
       for (size_t i = 0; i < legal.size(); ++i) {
         const std::string op(kind_name(legal[i].sample->op));
-        for (Counts* c : {&table[op][engine], &totals[engine]})
+        for (Counts* c : {&table[op][engine], &by_type[dtype][engine], &totals[engine]})
           ++(findings[i].verdict == Verdict::Passed   ? c->passed
              : findings[i].verdict == Verdict::Failed ? c->failed
                                                       : c->refused);
@@ -157,19 +158,23 @@ int run(const std::vector<std::string>& engines, const std::vector<std::string>&
       }
     }
   }
-  std::cout << "| op |";
-  for (const std::string& e : engines) std::cout << ' ' << e << " |";
-  std::cout << "\n|---|";
-  for (size_t i = 0; i < engines.size(); ++i) std::cout << "---|";
-  table["total"] = totals;
+  const auto print = [&](const std::string& head, const std::map<std::string, std::map<std::string, Counts>>& rows) {
+    std::cout << "| " << head << " |";
+    for (const std::string& e : engines) std::cout << ' ' << e << " |";
+    std::cout << "\n|---|";
+    for (size_t i = 0; i < engines.size(); ++i) std::cout << "---|";
+    for (const auto& [name, row] : rows) {
+      std::cout << "\n| " << name << " |";
+      for (const std::string& e : engines) std::cout << ' ' << (row.contains(e) ? text(row.at(e)) : "") << " |";
+    }
+    std::cout << "\n\n";
+  };
+  print("op", table);
+  by_type["total"] = totals;
+  print("operands", by_type);
   int failed = 0;
-  for (const auto& [op, row] : table) {
-    std::cout << "\n| " << op << " |";
-    for (const std::string& e : engines) std::cout << ' ' << text(row.at(e)) << " |";
-  }
   for (const auto& [engine, c] : totals) failed += c.failed;
-  std::cout
-      << "\n\nSamples that agree with the reference evaluator; !N disagree, (N) are refused by the target with a message.\n";
+  std::cout << "Samples that agree with the reference evaluator; !N disagree, (N) are refused by the target with a message.\n";
   return failed ? 1 : 0;
 }
 

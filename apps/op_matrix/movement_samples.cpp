@@ -87,12 +87,17 @@ std::vector<Sample> movement_samples() {
           std::string(enum_names(mode)[static_cast<size_t>(mode)]) + " " +
               std::string(enum_names(coord)[static_cast<size_t>(coord)]),
           [=](Operands& o) {
-            // Where cubic interpolation of integers lands on an integer, rounding errors decide which way it is cut off.
-            if (mode == ResizeMode::Cubic && !is_float(o.dtype)) return ValueId();
+            // Where interpolation of integers lands on an integer, rounding errors decide which way it is cut off.
+            if (mode != ResizeMode::Nearest && !is_float(o.dtype)) return ValueId();
             ResizeAttrs a;
             a.sizes = {Dim(1), Dim(2), Dim(9), Dim(3)}, a.mode = mode, a.coord = coord;
             return o.op(Resize, {o.in({1, 2, 5, 7})}, a);
           });
+  add(Resize, "linear, twice the size", [](Operands& o) {  // weights are exact: 1/4 and 3/4
+    ResizeAttrs a;
+    a.sizes = {Dim(2), Dim(10), Dim(14)}, a.mode = ResizeMode::Linear;
+    return o.op(Resize, {o.in({2, 5, 7})}, a);
+  });
   return all;
 }
 

@@ -206,6 +206,8 @@ int main(int argc, char** argv) {
   CLI::App* check = app.add_subcommand("check", "list everything in a model that a target cannot run");
   add_model_flags(check, o, sizes);
   check->add_option("--target,-t", o.targets, "targets, or all")->delimiter(',');
+  check->add_flag("--json", json, "the findings as JSON");
+  check->footer("Example: rlxc check model.onnx --target all");
 
   CLI::App* inspect = app.add_subcommand("inspect", "print what a stage made of a model");
   add_model_flags(inspect, o, sizes);
@@ -271,7 +273,7 @@ int main(int argc, char** argv) {
   if (*compile) code = compile_command(o, terminal);
   else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
   else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
-  else if (*check) code = check_command(o, terminal);
+  else if (*check) code = check_command(o, json, terminal);
   else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);
   else if (*plan) code = plan_command(csv, capacity, terminal);
   else if (*bisect) code = bisect_command(o, name, terminal);

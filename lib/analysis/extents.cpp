@@ -68,6 +68,8 @@ class ExtentFinder {
         {OpKind::NonZero, 0, 1}, {OpKind::Unique, 1, 0}, {OpKind::NonMaxSuppression, 0, 0}, {OpKind::Iota, 0, 0}};
     for (const Row& row : kRows)
       if (row.op == g.op(n)) define(g, n, g.dims(g.result(n, row.result))[row.axis]);
+    if (g.op(n) == OpKind::ReshapeTo)
+      for (Dim d : g.dims(g.result(n))) define(g, n, d);
   }
 
   void define_carried(const Graph& g, NodeId n) {
@@ -114,6 +116,14 @@ class ExtentFinder {
     return std::nullopt;
   }
 
+  // What the model needs a symbol to be equal to.
+  std::optional<Dim> required_size(const std::string& symbol) {
+    const Dim own = dims_.symbol(symbol);
+    for (const auto& [a, b] : dims_.equalities())
+      if (a == own || b == own) return a == own ? b : a;
+    return std::nullopt;
+  }
+
   bool uses(Dim d, const std::vector<Carried>& symbols) const {
     const auto used = dims_.symbols_of(d);
     return std::any_of(symbols.begin(), symbols.end(), [&](const Carried& c) {
@@ -132,8 +142,10 @@ class ExtentFinder {
     const ValueRanges values(m_);
     for (size_t i = 0; i < extents_.size(); ++i) {
       const auto it = given.find(extents_[i].symbol);
-      if (it != given.end()) set(i, Dim(it->second));
-      else if (!carried_extents_.contains(i)) set(i, bound_of(extents_[i], values));
+      const auto derived = it != given.end()              ? std::optional(Dim(it->second))
+                           : carried_extents_.contains(i) ? std::nullopt
+                                                          : bound_of(extents_[i], values);
+      set(i, derived ? derived : required_size(extents_[i].symbol));
     }
     for (size_t g = graphs_.size(); g-- > 0;)
       for (NodeId n : m_.graph(graphs_[g]).nodes())
@@ -155,6 +167,9 @@ class ExtentFinder {
     const NodeId n = e.node;
     switch (g.op(n)) {
       case OpKind::NonZero: return dims_.product(g.dims(g.operand(n, 0)));
+      case OpKind::ReshapeTo:
+        if (g.rank(g.result(n)) > 1) return std::nullopt;  // all sizes at their bounds would be far too many elements
+        return dims_.product(g.dims(g.operand(n, 0)));
       case OpKind::Unique: return g.dims(g.result(n, 2))[0];
       case OpKind::NonMaxSuppression: {
         const auto scores = g.dims(g.operand(n, 1));

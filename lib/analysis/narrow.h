@@ -1,4 +1,5 @@
-// Element types that the kernel language does not hold: 8-bit floats, which are stored as bytes, and 4-bit types, two to a byte.
+// Element types that the kernel language does not hold: 8-bit floats, which are stored as bytes, and types of 2 and 4 bits,
+// several to a byte.
 #pragma once
 #include "support/dtype.h"
 

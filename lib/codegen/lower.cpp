@@ -45,6 +45,7 @@ constexpr Row kTable[] = {
     {OpKind::OneHot, lower_one_hot},
     {OpKind::DimValue, lower_dim_value},
     {OpKind::Iota, lower_iota},
+    {OpKind::ReshapeTo, lower_reshape_to},
     {OpKind::NonZero, lower_non_zero},
     {OpKind::Unique, lower_unique},
     {OpKind::NonMaxSuppression, lower_non_max_suppression},
@@ -94,7 +95,7 @@ LowerFn find(OpKind op) {
 }
 
 // Sizes of their results are known when they have run.
-constexpr OpKind kGiveExtents[] = {OpKind::Iota, OpKind::NonZero, OpKind::Unique, OpKind::NonMaxSuppression};
+constexpr OpKind kGiveExtents[] = {OpKind::Iota, OpKind::ReshapeTo, OpKind::NonZero, OpKind::Unique, OpKind::NonMaxSuppression};
 
 bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* why) {
   const Type& t = g.type(v);

@@ -11,12 +11,12 @@
 
 namespace rlxc::codegen {
 
-// One argument of a launch: an operand or result of the node, a scratch buffer of the node, or an i64 that it stores the size to
+// One argument of a launch: an operand or result of the node, a scratch buffer of the node, or an i64 that it stores a size to
 // which only it can tell. Later launches see that size.
 struct Binding {
   enum class Kind : uint8_t { Operand, Result, Scratch, Extent };
   Kind kind = Kind::Operand;
-  uint32_t index = 0;
+  uint32_t index = 0;  // of an Extent: among those of the node
   bool operator==(const Binding&) const = default;
 };
 

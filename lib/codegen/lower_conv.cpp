@@ -70,43 +70,58 @@ void bind_zero(const Node& node, Scope& s, size_t i, std::optional<Operand>* zer
   (*zero)->strides = {num_elements(node.graph.type(node.in(i))) == 1 ? Index(0) : Index(1)};
 }
 
-// On threads: a product of weights and windows, or shifted rows; of a spread copy of the image where it is not yet spread.
-bool emit_spread(const Node& node, const Conv& c) {
-  DimTable& t = node.table();
-  const auto channels = t.constant_value(node.dims(1)[1]);
-  int64_t taps = 1;
-  for (Dim d : node.dims(1).subspan(2)) taps = std::min<int64_t>(taps * t.constant_value(d).value_or(0), kMostTaps + 1);
-  bool empty = !channels || *channels == 0 || taps == 0 || taps > kMostTaps;
-  for (Dim d : node.result_dims()) empty = empty || t.constant_value(d) == 0;
-  if (node.mapping().lanes || empty) return false;
-  const auto y = node.result_dims();
+// Whether to compute from a spread image, and the scratch buffer that it takes (none where the image is as good). `taps` are the
+// elements of a window.
+struct Spread {
+  bool used = false, copied = false;
   uint32_t image = 0;
-  bool plain = false;
+};
+
+Spread spread_of(const Node& node, const WindowSpec& w) {
+  DimTable& t = node.table();
+  Spread s;
+  int64_t taps = 1;
+  for (int64_t k : w.kernel) taps = std::min(taps * k, kMostTaps + 1);
+  s.used = taps > 0 && taps <= kMostTaps;
+  for (Dim d : node.result_dims()) s.used = s.used && t.constant_value(d) != 0;
+  s.copied = s.used && !kernel::is_spread(w);
+  if (!s.copied) return s;
+  Dim elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
+  const auto axes = kernel::spread_axes(w);
+  for (size_t d = 0; d < axes.size(); ++d)
+    elements = t.mul(elements,
+                     t.mul(Dim(axes[d].phases), t.add(t.mul(node.result_dims()[d + 2], Dim(axes[d].step)), Dim(axes[d].extra))));
+  s.image = node.scratch(w.x_zero ? w.accumulate : w.input, t.add(elements, Dim(kernel::kSpreadSlack)));
+  return s;
+}
+
+// A product of weights and windows, or shifted rows.
+bool emit_spread(const Node& node, const Conv& c) {
+  const auto channels = node.table().constant_value(node.dims(1)[1]);
+  // Lanes compute depthwise ones an element each.
+  if (!channels || *channels == 0 || (node.mapping().lanes && *channels == 1 && c.attrs.groups > 1)) return false;
+  Spread spread;
   {
     Scope probe(node);
     WindowSpec w = spec_of(node, probe, c);
     if (c.zero_points && node.has(2)) w.x_zero.emplace();
-    plain = kernel::is_spread(w);
-    Dim elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
-    const auto axes = kernel::spread_axes(w);
-    for (size_t d = 0; d < axes.size(); ++d)
-      elements = t.mul(elements, t.mul(Dim(axes[d].phases), t.add(t.mul(y[d + 2], Dim(axes[d].step)), Dim(axes[d].extra))));
-    if (!plain) image = node.scratch(w.x_zero ? w.accumulate : w.input, t.add(elements, Dim(kernel::kSpreadSlack)));
+    spread = spread_of(node, w);
   }
-  if (!plain) {
+  if (!spread.used) return false;
+  if (spread.copied) {
     Scope s(node, "spread");
     WindowSpec w = spec_of(node, s, c);
     s.in(0);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
-    s.bind({Binding::Kind::Scratch, image});
-    kernel::build_spread(s.builder(), w, node.mapping());
+    s.bind({Binding::Kind::Scratch, spread.image});
+    kernel::build_spread(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
   s.in(1);
-  if (plain) s.in(0);
-  else s.bind({Binding::Kind::Scratch, image});
+  if (spread.copied) s.bind({Binding::Kind::Scratch, spread.image});
+  else s.in(0);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
   if (c.zero_points) bind_zero(node, s, 3, &w.w_zero);
   bind_extras(node, s, &w, c);
@@ -139,17 +154,16 @@ bool lower_q_conv(const Node& node) { return emit_conv(node, {node.attrs<ConvAtt
 
 bool lower_pool(const Node& node) {
   const auto& a = node.attrs<PoolAttrs>();
-  Scope s(node);
-  kernel::PoolSpec p;
-  p.window = window_of(node, s, a.kernel, a.strides, a.pads_begin, a.pads_end, a.dilations);
-  p.count_padding = a.count_include_pad;
-  const DType t = p.window.accumulate;
-  s.in(0), s.out(0);
+  auto window = [&](Scope& s) { return window_of(node, s, a.kernel, a.strides, a.pads_begin, a.pads_end, a.dilations); };
   if (node.op() == OpKind::MaxPoolIndices) {
-    s.out(1);
-    kernel::build_max_pool_indices(s.builder(), p.window, a.column_major, node.mapping());
+    Scope s(node);
+    s.in(0), s.out(0), s.out(1);
+    kernel::build_max_pool_indices(s.builder(), window(s), a.column_major, node.mapping());
     return s.finish(), true;
   }
+  kernel::PoolSpec p;
+  const DType t = kernel::compute_dtype(node.dtype(0));
+  p.count_padding = a.count_include_pad;
   auto extreme = [t](kernel::Kernel* k, bool low) {
     if (is_float(t))
       return kernel::constant(k, t, low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
@@ -173,7 +187,9 @@ bool lower_pool(const Node& node) {
       p.start = [t](kernel::Kernel* k) { return kernel::constant_int(k, t, 1); },
       p.step = [](Expr product, Expr v) { return product * v; };
       break;
-    case ReduceOp::Mean: p.finish = [](Expr sum, Expr count) { return sum / cast_to(count, sum.dtype()); }; break;
+    case ReduceOp::Mean:
+      p.counts = true, p.finish = [](Expr sum, Expr count) { return sum / cast_to(count, sum.dtype()); };
+      break;
     case ReduceOp::L1: p.step = [](Expr sum, Expr v) { return sum + abs(v); }; break;
     case ReduceOp::SumSquare: p.step = [](Expr sum, Expr v) { return sum + v * v; }; break;
     case ReduceOp::L2: {
@@ -189,7 +205,23 @@ bool lower_pool(const Node& node) {
     case ReduceOp::Sum: break;
     default: return node.fail("no pooling by this reduction");
   }
-  kernel::build_pool(s.builder(), p, node.mapping());
+  Spread spread;
+  if (!node.mapping().lanes) {
+    Scope probe(node);
+    spread = spread_of(node, window(probe));
+  }
+  if (spread.copied) {
+    Scope s(node, "spread");
+    s.in(0), s.bind({Binding::Kind::Scratch, spread.image});
+    kernel::build_spread(s.builder(), window(s), p.start, node.mapping());
+    s.finish();
+  }
+  Scope s(node);
+  p.window = window(s);
+  if (spread.copied) s.bind({Binding::Kind::Scratch, spread.image});
+  else s.in(0);
+  s.out();
+  (spread.used ? kernel::build_pool_rows : kernel::build_pool)(s.builder(), p, node.mapping());
   return s.finish(), true;
 }
 

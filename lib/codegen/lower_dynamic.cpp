@@ -1,5 +1,7 @@
 // Operations that tell the size of their result when they have run: first kernels that find it, then kernels that write what has
 // that size. In between the host reads it.
+#include <limits>
+
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
 
@@ -46,6 +48,46 @@ bool lower_iota(const Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   kernel::build_generate(s.builder(), shape, s.outputs(), 8, node.mapping(), [](const Exprs& at) -> Exprs { return {at[0]}; });
+  return s.finish(), true;
+}
+
+// The sizes; where they do not fit the elements, ones that no bound allows.
+bool lower_reshape_to(const Node& node) {
+  const auto from = node.dims(0);
+  const size_t rank = node.result_dims().size();
+  const Dim total = node.table().product(from);
+  {
+    Scope s(node, "size");
+    auto& b = s.builder();
+    const Expr n = s.size(total).in(s.kernel());
+    Exprs own;
+    for (Dim d : from) own.push_back(s.size(d).in(s.kernel()));
+    Buf sizes = s.in_buf(1);
+    std::vector<Buf> extents;
+    for (uint32_t i = 0; i < rank; ++i) extents.push_back(writable(s, s.extent(i)));
+    kernel::for_each(b, node.mapping(), "once", 1, 8, [&](Expr) {
+      Exprs to;
+      Expr rest = b.i64(1), open = b.i64(0), fits = kernel::constant_int(s.kernel(), DType::Bool, 1);
+      for (size_t i = 0; i < rank; ++i) {
+        const Expr given = cast_to(sizes[static_cast<int64_t>(i)], DType::I64);
+        const bool keeps = !node.attrs<ReshapeToAttrs>().allow_zero && i < own.size();
+        to.push_back(b.let("size", keeps ? select(given == 0, own[i], given) : given));
+        const Expr is_open = to[i] == -1;
+        rest = b.let("rest", rest * select(is_open, b.i64(1), to[i]));
+        open = b.let("open", open + cast_to(is_open, DType::I64));
+        fits = fits && to[i] >= -1;
+      }
+      const Expr left = b.let("left", select(rest > 0, n / max(rest, 1), 0));
+      fits = b.let("fits", fits && open <= 1 && rest * select(open > 0, left, b.i64(1)) == n);
+      for (size_t i = 0; i < rank; ++i)
+        extents[i].store(0, select(fits, select(to[i] == -1, left, to[i]), std::numeric_limits<int64_t>::max()));
+    });
+    s.finish();
+  }
+  Scope s(node);
+  Buf x = s.in_buf(0);
+  kernel::build_generate(s.builder(), {s.size(total)}, s.outputs(), 8, node.mapping(),
+                         [&](const Exprs& at) -> Exprs { return {x[at[0]]}; });
   return s.finish(), true;
 }
 
@@ -117,14 +159,14 @@ Expr overlap(kernel::Builder& b, const Box& x, const Box& y) {
 
 }  // namespace
 
-// Each class of each batch on its own: take the best box that is left, remove those that overlap it, until none is left or there
-// are enough.
+// Each class of each batch on its own, with a list of the boxes that are left, in their order: take the best one and remove those
+// that overlap it, until none is left or there are enough.
 bool lower_non_max_suppression(const Node& node) {
   DimTable& t = node.table();
   const auto scores = node.dims(1);
   const Dim rows = t.mul(scores[0], scores[1]);
   const uint32_t counts = node.scratch(DType::I64, rows), kept = node.scratch(DType::I64, t.mul(rows, scores[2])),
-                 left = node.scratch(DType::U8, t.mul(rows, scores[2]));
+                 left = node.scratch(DType::I64, t.mul(rows, scores[2]));
   const bool center = node.attrs<NmsAttrs>().center_point;
   const DType wide = node.wide();
   {
@@ -135,40 +177,39 @@ bool lower_non_max_suppression(const Node& node) {
     Buf boxes = s.in_buf(0), score = s.in_buf(1), limits[5];
     for (size_t i = 2; i < std::size(limits); ++i)
       if (node.has(i)) limits[i] = s.in_buf(i);
-    Buf found = writable(s, s.scratch(counts)), chosen = writable(s, s.scratch(kept)), open = writable(s, s.scratch(left));
+    Buf found = writable(s, s.scratch(counts)), chosen = writable(s, s.scratch(kept)), list = writable(s, s.scratch(left));
     const auto limit = [&](size_t i, DType to) {
       return node.has(i) ? cast_to(limits[i][0], to) : kernel::constant(s.kernel(), to, 0);
     };
     kernel::for_each(b, node.mapping(), "row", count, 1 << 16, [&](Expr row) {
       const Expr from = b.let("from", row * n), box_from = b.let("box_from", row / classes * n);
-      const auto score_of = [&](Expr i) { return cast_to(score[from + i], wide); };
+      Buf length = b.variable("length", b.i64(0)), best = b.variable("best", b.i64(0)),
+          best_score = b.variable("best_score", b.value(wide, 0));
+      const auto keep = [&](Expr i, Expr own_score) {
+        const Expr at = b.let("at", length.get());
+        list.store(from + at, i);
+        b.when(at == 0 || own_score > best_score.get(), [&] { best.set(at), best_score.set(own_score); });
+        length.set(at + 1);
+      };
       b.loop("i", n, [&](Expr i) {
-        const Expr counts_in = node.has(4) ? score_of(i) > limit(4, wide) : kernel::constant_int(s.kernel(), DType::Bool, 1);
-        open.store(from + i, cast_to(counts_in, DType::U8));
+        const Expr own_score = b.let("score", cast_to(score[from + i], wide));
+        if (node.has(4)) b.when(own_score > limit(4, wide), [&] { keep(i, own_score); });
+        else keep(i, own_score);
       });
-      Buf taken = b.variable("taken", b.i64(0)), best = b.variable("best", b.i64(0));
+      Buf taken = b.variable("taken", b.i64(0));
       b.loop("take", max(min(limit(2, DType::I64), n), 0), [&](Expr) {
-        b.when(best.get() >= 0, [&] {
-          best.set(b.i64(-1));
-          b.loop("i", n, [&](Expr i) {
-            b.when(open[from + i] != 0, [&] {
-              const Expr so_far = best.get();
-              b.when(so_far < 0 || score_of(i) > score_of(max(so_far, 0)), [&] { best.set(i); });
-            });
-          });
-        });
-        const Expr pick = b.let("pick", best.get());
-        b.when(pick >= 0, [&] {
+        const Expr open = b.let("open", length.get()), picked = b.let("picked", best.get());
+        b.when(open > 0, [&] {
+          const Expr pick = b.let("pick", list[from + picked]);
           chosen.store(from + taken.get(), pick);
           taken.set(taken.get() + 1);
-          open.store(from + pick, kernel::constant_int(s.kernel(), DType::U8, 0));
+          length.set(b.i64(0));
           const Box own = box_of(b, boxes, box_from + pick, center, wide);
-          b.loop("i", n, [&](Expr i) {
-            b.when(open[from + i] != 0, [&] {
-              const Box other = box_of(b, boxes, box_from + i, center, wide);
-              b.when(overlap(b, own, other) > limit(3, wide),
-                     [&] { open.store(from + i, kernel::constant_int(s.kernel(), DType::U8, 0)); });
-            });
+          b.loop("i", open, [&](Expr at) {
+            const Expr i = b.let("i", list[from + at]);
+            const Box other = box_of(b, boxes, box_from + i, center, wide);
+            b.when(at != picked && !(overlap(b, own, other) > limit(3, wide)),
+                   [&] { keep(i, b.let("score", cast_to(score[from + i], wide))); });
           });
         });
       });

@@ -8,6 +8,8 @@ namespace {
 
 using kernel::GemmSpec;
 
+constexpr int64_t kManyRows = 384, kMostPacked = 1 << 24;  // rows that make packing worth a pass; elements it may take
+
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
 // The axes of one operand of a product: batch axes of the result, its rows (or columns), the summed axis.
@@ -79,21 +81,24 @@ Operand zero_point(const Node& node, Scope& s, size_t i, size_t batch) {
 
 bool emit(const Node& node, const Product& p) {
   const bool has_a_zero = p.zero_points && node.has(2), has_b_zero = p.zero_points && node.has(3);
-  bool pack = !node.mapping().lanes && node.constant(1) && (!has_b_zero || node.constant(3));  // ahead, when weights are loaded
-  if (pack) {
+  // Packed ahead: weights when they are loaded (also for a single row, that reads them in order then), other values before they
+  // are read for several blocks of rows.
+  const bool on_load = node.constant(1) && (!has_b_zero || node.constant(3));
+  bool pack = false;
+  if (!node.mapping().lanes) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
-    int64_t n = 0, k = 0;
-    // Also a single row reads packed weights in order.
+    int64_t m = 0, n = 0, k = 0;
     const bool large = kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
-    pack = kernel::gemm_is_tiled(g) || large;
+    pack = on_load ? kernel::gemm_is_tiled(g) || large
+                   : large && kernel::constant(g.m, &m) && m >= kManyRows && n <= kMostPacked / k && p.b.batch.empty();
   }
   uint32_t packed = 0;
   if (pack) {
     DimTable& t = node.table();
     const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
     const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
-    packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), true);
+    packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
     Scope s(node, "pack");
     Product of_b = p;
     of_b.m = Dim(1);
@@ -102,7 +107,7 @@ bool emit(const Node& node, const Product& p) {
     if (has_b_zero) g.b_zero = zero_point(node, s, 3, p.batch.size());
     s.bind({Binding::Kind::Scratch, packed});
     kernel::build_pack(s.builder(), g, "panels", node.mapping());
-    s.finish(true);
+    s.finish(on_load);
   }
   Scope s(node);
   GemmSpec g = spec_of(s, p);

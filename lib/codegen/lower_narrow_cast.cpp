@@ -1,5 +1,6 @@
-// Elements narrower than the kernel language holds: 8-bit floats are bytes, 4-bit types lie two to a byte. Casts read and write
-// their codes by arithmetic on integers; formats as in support/half.h.
+// Elements narrower than the kernel language holds: 8-bit floats are bytes, types of 2 and 4 bits lie several to a byte. Casts
+// read and write their codes by arithmetic on integers; formats as in support/half.h.
+#include <algorithm>
 #include <cmath>
 
 #include "codegen/lowerings.h"
@@ -79,7 +80,8 @@ Expr encode(const Format& f, Expr x, bool saturate) {
 Expr value_of(DType t, Expr code) {
   if (const Format* f = format(t)) return decode(*f, code);
   if (t == DType::F8E8M0) return decode_exponent(code);
-  return t == DType::I4 ? (code ^ 8) - 8 : code;
+  const int sign_bit = 1 << (rlxc::bits(t) - 1);
+  return is_signed(t) ? (code ^ sign_bit) - sign_bit : code;
 }
 
 // A double as a float whose last bit remembers inexactness, so that rounding it again is rounding once.
@@ -92,8 +94,8 @@ Expr round_to_odd(Expr x) {
 // The i32 code of a value.
 Expr code_of(DType t, Expr x, bool saturate) {
   if (is_integer(t)) {
-    const int low = t == DType::I4 ? -8 : 0;
-    return cast_to(is_float(x.dtype()) ? min(max(x, low), low + 15) : x, DType::I32) & 15;
+    const int mask = (1 << rlxc::bits(t)) - 1, low = is_signed(t) ? -(mask + 1) / 2 : 0;
+    return cast_to(is_float(x.dtype()) ? min(max(x, low), low + mask) : x, DType::I32) & mask;
   }
   const Expr v = x.dtype() == DType::F64 ? round_to_odd(x) : cast_to(x, DType::F32);
   return t == DType::F8E8M0 ? encode_exponent(v, saturate) : encode(*format(t), v, saturate);
@@ -103,17 +105,19 @@ Expr code_of(DType t, Expr x, bool saturate) {
 
 bool lower_narrow_cast(const Node& node) {
   const DType from = node.dtype(0), to = node.result_dtype();
-  const bool narrow_from = is_narrow(from), packed_from = rlxc::bits(from) < 8, packed_to = rlxc::bits(to) < 8;
+  const bool narrow_from = is_narrow(from);
+  const int a_byte_from = std::max(8 / rlxc::bits(from), 1), a_byte_to = std::max(8 / rlxc::bits(to), 1);
   const bool saturate = node.attrs<CastAttrs>().saturate;
   Scope s(node);
   auto& b = s.builder();
   const Expr count = s.size(node.table().product(node.result_dims())).in(s.kernel());
   Buf data = s.in_buf(0);
   const auto element = [&](Expr i) {
-    Expr v = data[packed_from ? i / 2 : i];
+    Expr v = data[a_byte_from > 1 ? i / a_byte_from : i];
     if (!narrow_from) return cast_to(v, kernel::compute_dtype(from));
     v = cast_to(v, DType::I32);
-    return value_of(from, packed_from ? v >> cast_to(i % 2 * 4, DType::I32) & 15 : v);
+    const int width = rlxc::bits(from);
+    return value_of(from, width < 8 ? v >> cast_to(i % a_byte_from * width, DType::I32) & ((1 << width) - 1) : v);
   };
   const auto converted = [&](Expr i) {
     const Expr v = b.let("v", element(i));
@@ -121,11 +125,15 @@ bool lower_narrow_cast(const Node& node) {
     return to == DType::Bool ? v != kernel::lit(v, 0) : v;
   };
   const auto outputs = s.outputs();
-  const Dims shape = {packed_to ? (count + 1) / 2 : count};
+  const Dims shape = {a_byte_to > 1 ? (count + (a_byte_to - 1)) / a_byte_to : count};
   kernel::build_generate(b, shape, outputs, 8, node.mapping(), [&](const std::vector<Expr>& at) -> std::vector<Expr> {
-    if (!packed_to) return {converted(at[0])};
-    const Expr second = min(2 * at[0] + 1, count - 1);
-    return {converted(2 * at[0]) | select(2 * at[0] + 1 < count, converted(second), b.value(DType::I32, 0)) << 4};
+    if (a_byte_to == 1) return {converted(at[0])};
+    const Expr first = a_byte_to * at[0];
+    Expr byte = converted(first);
+    for (int k = 1; k < a_byte_to; ++k)
+      byte = byte | select(first + k < count, converted(min(first + k, count - 1)), b.value(DType::I32, 0))
+                        << (k * rlxc::bits(to));
+    return {byte};
   });
   return s.finish(), true;
 }

@@ -1,6 +1,5 @@
 // Reductions, and ops that walk rows in order: arg-reductions, running sums, selection, Fourier transforms, state-space scans.
 #include <cmath>
-#include <numbers>
 
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
@@ -219,55 +218,6 @@ bool lower_topk(const Node& node) {
         indices.store(to + r * stride, i);
       });
     });
-  });
-  return s.finish(), true;
-}
-
-// The sum of the definition, O(n^2) a row; the angle is taken of the exact remainder of i*j modulo n.
-bool lower_fft(const Node& node) {
-  const auto& a = node.attrs<FftAttrs>();
-  Scope s(node);
-  kernel::Kernel* k = s.kernel();
-  const auto axis = static_cast<size_t>(a.axis);
-  const Dims x = s.shape(node.dims(0)), y = s.shape(node.result_dims());
-  int64_t parts = 1, out_parts = 2;
-  kernel::constant(x.back(), &parts), kernel::constant(y.back(), &out_parts);
-  const Expr own = x[axis].in(k), length = a.length == Dim(0) ? own : s.size(a.length).in(k);
-  const DType t = kernel::compute_dtype(node.dtype(0)), wide = node.wide();
-  const Expr inner = kernel::product(k, x, axis + 1, x.size() - 1);
-  Buf data = s.in_buf(0), out = s.out_buf();
-  const Dims shape = {kernel::product(k, x, 0, axis), y[axis], inner};
-  auto& b = s.builder();
-  const double sign = a.inverse ? 1 : -1;
-  kernel::for_each(b, node.mapping(), "i", kernel::product(k, shape), 4096, [&](Expr i) {
-    const std::vector<Expr> at = kernel::split_index(i, shape);
-    Buf re = b.variable("re", kernel::constant(k, wide, 0)), im = b.variable("im", kernel::constant(k, wide, 0));
-    const bool mirrored = a.onesided && a.inverse;  // the second half of the spectrum is the conjugate of the first
-    b.loop("j", mirrored ? length : min(own, length), [&](Expr j) {
-      Expr from = j, conjugate = b.value(wide, 1);
-      Expr present = kernel::constant_int(k, DType::Bool, 1);
-      if (mirrored) {
-        const Expr second = j >= length / 2 + 1;
-        from = select(second, length - j, j);
-        conjugate = select(second, b.value(wide, -1), conjugate);
-        present = from < own;
-      }
-      const Expr element = ((at[0] * own + from) * inner + at[2]) * parts, zero = kernel::constant(k, node.dtype(0), 0);
-      const Expr xr = b.let("xr", cast_to(cast_to(data.load_if(present, element, zero), t), wide));
-      const Expr angle = b.let("angle", sign * 2 * std::numbers::pi * cast_to(at[1] * j % length, wide) / cast_to(length, wide));
-      const Expr c = b.let("c", cos(angle)), w = b.let("w", sin(angle));
-      Expr r = xr * c, m = xr * w;
-      if (parts == 2) {
-        const Expr xi = b.let("xi", cast_to(cast_to(data.load_if(present, element + 1, zero), t), wide) * conjugate);
-        r = r - xi * w, m = m + xi * c;
-      }
-      re.set(re.get() + r), im.set(im.get() + m);
-    });
-    Expr scale = b.value(wide, 1);
-    if (a.norm == FftNorm::InverseN) scale = 1.0 / cast_to(length, wide);
-    if (a.norm == FftNorm::Unitary) scale = 1.0 / sqrt(cast_to(length, wide));
-    out.store(i * out_parts, cast_to(re.get() * scale, node.result_dtype()));
-    if (out_parts == 2) out.store(i * out_parts + 1, cast_to(im.get() * scale, node.result_dtype()));
   });
   return s.finish(), true;
 }

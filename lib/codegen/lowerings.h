@@ -45,6 +45,7 @@ bool lower_one_hot(const Node&);
 bool lower_dim_value(const Node&);
 
 bool lower_iota(const Node&);
+bool lower_reshape_to(const Node&);
 bool lower_non_zero(const Node&);
 bool lower_unique(const Node&);
 bool lower_non_max_suppression(const Node&);

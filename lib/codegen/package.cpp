@@ -203,7 +203,7 @@ class Packager {
       s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
       for (const Binding& b : l.buffers) {
         if (b.kind == Binding::Kind::Scratch) s.places.push_back(scratch[b.index]);
-        else if (b.kind == Binding::Kind::Extent) s.places.push_back(extent_of(g, n));
+        else if (b.kind == Binding::Kind::Extent) s.places.push_back(extent_of(g, n, b.index));
         else s.places.push_back(place_of(g, b.kind == Binding::Kind::Operand ? g.operand(n, b.index) : g.result(n, b.index)));
       }
       const bool load = prologue || l.on_load;
@@ -214,9 +214,9 @@ class Packager {
     }
   }
 
-  Place extent_of(const Graph& g, NodeId n) {
+  Place extent_of(const Graph& g, NodeId n, uint32_t index) {
     const auto it = extent_of_node_.find({g.id().raw, n.raw});
-    if (it != extent_of_node_.end()) return {Place::Memory::Extent, it->second, Dim(0)};
+    if (it != extent_of_node_.end()) return {Place::Memory::Extent, it->second + index, Dim(0)};
     diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the size of its result is given elsewhere",
                        where(g, n));
     return {};

@@ -47,7 +47,8 @@ Dims Scope::shape(std::span<const Dim> dims) {
 Operand Scope::dense(std::string name, ValueId v) {
   const DType t = node_.graph.dtype(v);
   Dims own = shape(node_.graph.dims(v));
-  if (rlxc::bits(t) < 8) own = {(kernel::product(kernel(), own) + 1) / 2};
+  if (const int width = rlxc::bits(t); width > 0 && width < 8)
+    own = {(kernel::product(kernel(), own) + (8 / width - 1)) / (8 / width)};
   return kernel::dense(kernel(), std::move(name), storage_dtype(t), own);
 }
 
@@ -73,9 +74,9 @@ Operand Scope::scratch(uint32_t i) {
   return {"s" + std::to_string(i), s.dtype, {}, size(s.elements), 0};
 }
 
-Operand Scope::extent() {
-  bind({Binding::Kind::Extent, 0});
-  return {"extent", DType::I64, {}, 1, 0};
+Operand Scope::extent(uint32_t i) {
+  bind({Binding::Kind::Extent, i});
+  return {"extent" + std::to_string(i), DType::I64, {}, 1, 0};
 }
 
 Buf Scope::in_buf(size_t i) {

@@ -62,8 +62,8 @@ class Scope {
   Operand in(size_t i, std::span<const Dim> to);  // broadcast to a larger shape
   Operand out(size_t i = 0);
   Operand scratch(uint32_t i);
-  Operand extent();      // one element: the size that this node defines (Binding::Kind::Extent)
-  Buf in_buf(size_t i);  // added to the kernel as an input
+  Operand extent(uint32_t i = 0);  // one element: a size that this node defines (Binding::Kind::Extent)
+  Buf in_buf(size_t i);            // added to the kernel as an input
   Buf out_buf(size_t i = 0);
   void bind(Binding b) { launch_.buffers.push_back(b); }
   std::vector<std::pair<std::string, DType>> outputs();  // all results, for build_generate

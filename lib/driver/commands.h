@@ -21,7 +21,8 @@ ExitCode run_command(const Options&, const RunRequest&, Terminal);
 ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
 // Runs `check` (a shell command, which sees RLX_BISECT_LIMIT) with ever fewer passes; names the pass without which it passes.
 ExitCode bisect_command(const Options&, const std::string& check, Terminal);
-ExitCode check_command(const Options&, Terminal);
+// Everything in a model that the targets cannot run, grouped by reason.
+ExitCode check_command(const Options&, bool json, Terminal);
 // `json`: the graph of the stage in the form that `compile` reads.
 ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, bool json, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal);

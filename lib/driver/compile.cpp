@@ -1,5 +1,6 @@
 #include "driver/compile.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "driver/config_files.h"
@@ -136,7 +137,19 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
 
 std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const Options& o, Diagnostics& d) {
   const uint64_t alignment = o.alignment ? o.alignment : arena_alignment(target);
-  return plan_lir(std::move(m), {alignment, o.in_place, o.verify, o.bounds}, d);
+  auto lir = plan_lir(std::move(m), {alignment, o.in_place, o.verify, o.bounds}, d);
+  if (!lir) return std::nullopt;
+  std::vector<std::string_view> names;
+  for (const Extent& e : lir->extents) names.push_back(e.symbol);
+  bool known = true;
+  for (const auto& [symbol, size] : o.bounds) {
+    if (std::ranges::find(names, symbol) != names.end()) continue;
+    const auto close = closest(symbol, names);
+    known = false;
+    d.error(Code::BadBinding, "--bound names \"" + symbol + "\", which no node of the model defines when it runs", {},
+            close ? "did you mean " + std::string(*close) + "?" : "");
+  }
+  return known ? std::move(lir) : std::nullopt;
 }
 
 std::optional<Compiled> compile(LoadedModel model, const std::string& target, const Options& o, const StageSink& sink,

@@ -6,6 +6,7 @@
 
 #include "driver/artefacts.h"
 #include "driver/commands.h"
+#include "driver/kernel_folder.h"
 #include "driver/log.h"
 #include "driver/reproducer.h"
 #include "driver/target_traits.h"
@@ -171,19 +172,6 @@ ExitCode run_command(const Options& o, const RunRequest& run, Terminal t) {
 ExitCode calibrate_command(const Options& o, const CalibrateRequest& request, Terminal t) {
   Diagnostics d(o.input);
   if (const auto record = calibrate(o, request, d)) write_file(o.output, calibration_json(*record), d);
-  return print_diagnostics(d, t);
-}
-
-ExitCode check_command(const Options& o, Terminal t) {
-  Diagnostics d(o.input);
-  std::vector<std::string> targets = o.targets;
-  if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
-  for (const std::string& target : targets) {
-    auto model = load_model(o, d);
-    if (!model) return print_diagnostics(d, t);
-    if (!compile(std::move(*model), target, o, {}, d)) return print_diagnostics(d, t);
-    std::cout << target << ": ok\n";
-  }
   return print_diagnostics(d, t);
 }
 

@@ -116,9 +116,9 @@ class Launcher {
   }
 
   // What follows has room for the bound.
-  void check_extent(size_t i) {
-    const std::string x = "x[" + std::to_string(i) + "]";
-    if (const auto& bound = p_.lir->extents[i].bound) line("if (" + x + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
+  void check_extent(size_t i, const std::string& indent = {}) {
+    if (const auto& bound = p_.lir->extents[i].bound)
+      line(indent + "if (" + at("x", i) + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
   }
 
   // Axis and number of the extents in `dims` that the node itself defines.
@@ -236,8 +236,12 @@ class Launcher {
     for (size_t k = 2; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
     for (size_t k = 0; k < results; ++k) out.push_back("0");
     std::vector<Stacked> stacks;
-    for (size_t k = carries; k < results; ++k)
+    std::vector<Dim> lengths;  // of the stacked results, each once
+    for (size_t k = carries; k < results; ++k) {
+      const Dim length = g.dims(g.result(s.node, k))[0];
+      if (std::ranges::find(lengths, length) == lengths.end()) lengths.push_back(length);
       stacks.push_back(stacked(s, body, 1 + k, s.places[operands + k], held[2 * (k + 1)], "i"));
+    }
     struct Carried {
       size_t extent;
       Dim first, next;
@@ -254,11 +258,11 @@ class Launcher {
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
     before_loop(stacks);
-    for (const Carried& c : carried) line("  " + at("x", c.extent) + " = " + n_(c.first) + ";"), check_extent(c.extent);
+    for (const Carried& c : carried) line("  " + at("x", c.extent) + " = " + n_(c.first) + ";"), check_extent(c.extent, "  ");
     line("  for (; i < trips && go; ++i) {");
     for (size_t k = 0; k < carries; ++k)
       line("    " + at("bo", k + 1) + " = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
-    if (!stacks.empty()) line("    if (i >= " + rows(s, carries) + ") return RLXC_DYNAMIC_SIZE;");
+    for (Dim length : lengths) line("    if (i >= " + rows(s, length) + ") return RLXC_DYNAMIC_SIZE;");
     before_body(stacks);
     line("    const int failed = " + call_body(body.id(), s) + ";");
     line("    if (failed) return failed;");
@@ -267,21 +271,20 @@ class Launcher {
     for (size_t k = 0; k < carries; ++k) line("    " + at("bi", k + 2) + " = " + at("bo", k + 1) + ";");
     for (const Carried& c : carried) line("    const int64_t next_" + std::to_string(c.extent) + " = " + n_(c.next) + ";");
     for (const Carried& c : carried)
-      line("    " + at("x", c.extent) + " = next_" + std::to_string(c.extent) + ";"), check_extent(c.extent);
+      line("    " + at("x", c.extent) + " = next_" + std::to_string(c.extent) + ";"), check_extent(c.extent, "    ");
     line("  }");
-    for (const auto& [axis, e] :
-         stacks.empty() ? std::vector<std::pair<size_t, size_t>>() : own_extents(s, g.dims(g.result(s.node, carries)).first(1)))
-      line("  " + at("x", e) + " = i;");
-    if (!stacks.empty()) line("  if (i != " + n_(g.dims(g.result(s.node, carries))[0]) + ") return RLXC_DYNAMIC_SIZE;");
+    for (Dim length : lengths) {
+      const auto own = own_extents(s, std::span(&length, 1));
+      line(own.empty() ? "  if (i != " + n_(length) + ") return RLXC_DYNAMIC_SIZE;" : "  " + at("x", own[0].second) + " = i;");
+    }
     for (size_t k = 0; k < carries; ++k)
       line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k + 2) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
            ");");
     line("}");
   }
 
-  // The iterations that the stacked results of a loop have room for.
-  std::string rows(const Step& s, size_t first_stacked) {
-    const Dim length = m_.graph(s.graph).dims(m_.graph(s.graph).result(s.node, first_stacked))[0];
+  // The iterations that a stacked result of this length has room for.
+  std::string rows(const Step& s, Dim length) {
     for (const auto& [axis, e] : own_extents(s, std::span(&length, 1)))
       if (p_.lir->extents[e].bound) return n_(*p_.lir->extents[e].bound);
     return n_(length);

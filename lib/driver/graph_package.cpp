@@ -8,23 +8,32 @@
 
 namespace rlxc {
 
+namespace {
+
+// Param and Constant nodes of all graphs, in order.
+std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module& m) {
+  std::vector<std::pair<const Graph*, NodeId>> all;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) all.emplace_back(&g, n);
+  }
+  return all;
+}
+
+}  // namespace
+
 codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
   codegen::Package p;
   const Module& m = *lir.module;
   p.name = c_identifier(m.name);
   p.lir = &lir;
-  for (size_t i = 0; i < m.graph_count(); ++i) {
-    const Graph& g = m.graph(GraphId(i));
-    for (NodeId n : g.nodes()) {
-      if (g.op(n) != OpKind::Param && g.op(n) != OpKind::Constant) continue;
-      const DataId data = g.attrs<DataAttrs>(n).data;
-      if (!data.valid()) {
-        d.error(Code::MissingWeights, "the model carries no data for this parameter", "node \"" + g.label(n) + "\"");
-        continue;
-      }
-      const std::string name(m.text(g.value_name(g.result(n))));
-      p.weights.push_back({data, g.dtype(g.result(n)), name.empty() ? g.label(n) : name, m.data[data].size_bytes()});
-    }
+  for (const auto& [g, n] : weight_nodes(m)) {
+    const ValueId v = g->result(n);
+    const auto bytes = byte_size(g->type(v));
+    if (!bytes) d.error(Code::MissingWeights, "the sizes of a parameter must be known", "node \"" + g->label(n) + "\"");
+    const std::string name(m.text(g->value_name(v)));
+    p.weights.push_back({g->attrs<DataAttrs>(n).data, g->dtype(v), name.empty() ? g->label(n) : name, bytes.value_or(0)});
   }
   const Graph& main = m.main();
   std::set<std::string> symbols;
@@ -70,22 +79,22 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
     j.end_array();
   }
   j.key("weights").begin_array();
+  const auto nodes = weight_nodes(m);
   for (size_t i = 0; i < p.weights.size(); ++i) {
-    const TensorData& d = m.data[p.weights[i].data];
+    const codegen::Weight& w = p.weights[i];
     j.begin_object(JsonLayout::Line)
         .key("name")
-        .string(p.weights[i].name)
+        .string(w.name)
         .key("dtype")
-        .string(name(d.dtype))
+        .string(name(w.dtype))
         .key("shape")
         .begin_array(JsonLayout::Line);
-    for (int64_t n : d.dims) j.integer(n);
-    j.end_array()
-        .key("file")
-        .string(located.files[located.weights[i].file])
-        .key("offset")
-        .unsigned_integer(located.weights[i].offset);
-    j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(p.weights[i].bytes).end_object();
+    for (Dim n : nodes[i].first->dims(nodes[i].first->result(nodes[i].second))) j.integer(n.size());
+    j.end_array();
+    if (w.data.valid())
+      j.key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
+    else j.key("file").null();  // the model does not carry it: the caller gives it
+    j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(w.bytes).end_object();
   }
   j.end_array().end_object();
   j.finish();

@@ -1,4 +1,5 @@
-// 4-bit types and 8-bit floats through the whole cpu pipeline: what kernels compute equals the reference evaluator's bit for bit.
+// Types of 2 and 4 bits and 8-bit floats through the whole cpu pipeline: what kernels compute equals the reference evaluator's
+// bit for bit.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,7 +16,7 @@ using enum OpKind;
 namespace {
 
 constexpr DType kFloats[] = {DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F4E2M1, DType::F8E8M0};
-constexpr DType kInts[] = {DType::I4, DType::U4};
+constexpr DType kInts[] = {DType::I4, DType::U4, DType::I2, DType::U2};
 
 struct Net {
   std::unique_ptr<Module> m = std::make_unique<Module>();
@@ -61,13 +62,13 @@ std::vector<double> edges() {
                            1e30, -1e30, 1e-39,     7.5,        -8.5};
   for (int e = -20; e <= 17; ++e)
     for (int k = 32; k < 64; ++k) v.push_back(std::ldexp(k, e - 5)), v.push_back(-std::ldexp(k + 0.001, e - 5));
-  return v;  // an odd count would hide the last nibble, an even one too: both are tried
+  return v;  // one count would hide how the last byte is filled: several are tried
 }
 
 }  // namespace
 
 TEST_CASE("casts to narrow types round as the evaluator does, and casts from them are exact") {
-  for (const size_t drop : {0, 1}) {
+  for (const size_t drop : {0, 1, 2, 3}) {
     Net n;
     std::vector<double> values = edges();
     values.resize(values.size() - drop);

@@ -51,62 +51,79 @@ bool compare_output(std::ostream& out, const std::string& label, const eval::Hos
   return pass;
 }
 
+// A model made ready for its data sets.
+struct Prepared {
+  std::vector<DataSet> sets;
+  std::vector<std::string> labels;  // of the outputs
+  std::optional<LoadedModel> model;
+  std::optional<Compiled> compiled;
+  std::unique_ptr<KernelRunner> kernels;
+
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
+    if (kernels) return kernels->run(inputs, d);
+    return eval::evaluate(compiled ? *compiled->lir.module : *model->module, inputs, d);
+  }
+};
+
+bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
+  p->model = load_model(o, d);
+  if (!p->model) return false;
+  Module& m = *p->model->module;
+  auto sets = read_data_sets(m, run.data, d);
+  if (!sets) return false;
+  p->sets = std::move(*sets);
+  for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
+  if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !p->sets.empty()) {
+    DimBindings sizes;
+    for (size_t i = 0; i < std::min(m.main().inputs().size(), p->sets.front().inputs.size()); ++i)
+      add_sizes(m.dims, m.main().type(m.main().result(m.main().inputs()[i])), p->sets.front().inputs[i].tensor.dims, &sizes);
+    bind_dims(m, sizes);
+  }
+  // Passes run for the reference engine only when a flag asks for one of their effects.
+  const bool optimised =
+      o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
+  if (run.engine == Engine::Reference && !optimised) return true;
+  p->compiled = compile(std::move(*p->model), run.target, o, {}, d);
+  if (!p->compiled) return false;
+  if (run.engine == Engine::Reference) return true;
+  LirModule& lir = p->compiled->lir;
+  if (run.engine == Engine::Interpreter || run.target != "cpu") {
+    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d)
+                                                   : make_emulated_runner(lir, run.target, d);
+    return p->kernels != nullptr;
+  }
+  if (DimBindings bounds = observed_bounds(lir, p->sets, d); !bounds.empty()) {
+    Options bounded = o;
+    bounded.bounds.merge(bounds);
+    auto planned = plan_for(run.target, std::move(lir.module), bounded, d);
+    if (!planned) return false;
+    lir = std::move(*planned);
+  }
+  p->kernels = make_kernel_runner(lir, d);
+  return p->kernels != nullptr;
+}
+
 }  // namespace
 
 ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
   Options with_data = o;
   with_data.input_data = run.data;
-  auto model = load_model(with_data, d);
-  if (!model) return d.exit();
-  const auto sets = read_data_sets(*model->module, run.data, d);
-  if (!sets) return d.exit();
-  if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !sets->empty()) {
-    const Graph& g = model->module->main();
-    DimBindings sizes;
-    for (size_t i = 0; i < std::min(g.inputs().size(), sets->front().inputs.size()); ++i)
-      add_sizes(model->module->dims, g.type(g.result(g.inputs()[i])), sets->front().inputs[i].tensor.dims, &sizes);
-    bind_dims(*model->module, sizes);
-  }
-  std::vector<std::string> labels;
-  for (size_t i = 0; i < model->module->main().outputs().size(); ++i) labels.push_back(output_label(*model->module, i));
-
-  std::function<std::optional<std::vector<eval::HostValue>>(const std::vector<eval::HostValue>&)> execute;
-  std::optional<Compiled> compiled;
-  std::unique_ptr<KernelRunner> kernels;
-  // Passes run for the reference engine only when a flag asks for one of their effects.
-  const bool optimised =
-      o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
-  if (run.engine == Engine::Reference && !optimised) {
-    execute = [&](const std::vector<eval::HostValue>& inputs) { return eval::evaluate(*model->module, inputs, d); };
-  } else {
-    compiled = compile(std::move(*model), run.target, o, {}, d);
-    if (!compiled) return d.exit();
-    if (run.engine != Engine::Reference) {
-      if (DimBindings bounds = observed_bounds(compiled->lir, *sets, d); !bounds.empty()) {
-        bounds.insert(o.bounds.begin(), o.bounds.end());
-        with_data.bounds = std::move(bounds);
-        auto lir = plan_for(run.target, std::move(compiled->lir.module), with_data, d);
-        if (!lir) return d.exit();
-        compiled->lir = std::move(*lir);
-      }
-      kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(compiled->lir, run.target, d)
-                : run.target == "cpu"             ? make_kernel_runner(compiled->lir, d)
-                                                  : make_emulated_runner(compiled->lir, run.target, d);
-      if (!kernels) return d.exit();
-      execute = [&](const std::vector<eval::HostValue>& inputs) { return kernels->run(inputs, d); };
-    } else {
-      execute = [&](const std::vector<eval::HostValue>& inputs) { return eval::evaluate(*compiled->lir.module, inputs, d); };
-    }
-  }
+  // Kernels for any contents of the inputs, if that can be; else for these.
+  std::optional<Prepared> p;
+  Diagnostics general(d.file());
+  const bool is_general = run.engine == Engine::Kernels && run.target == "cpu" && prepare(o, run, &p.emplace(), general);
+  if (is_general)
+    for (const Diagnostic& said : general.items()) d.add(said);
+  else if (!prepare(with_data, run, &p.emplace(), d)) return d.exit();
 
   bool pass = true;
   out << std::setprecision(4);
-  for (const DataSet& set : *sets) {
+  for (const DataSet& set : p->sets) {
     out << set.name << '\n';
-    const auto results = execute(set.inputs);
+    const auto results = p->run(set.inputs, d);
     if (!results) return d.exit();
     for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i)
-      pass &= compare_output(out, labels[i], (*results)[i], set.expected[i], run);
+      pass &= compare_output(out, p->labels[i], (*results)[i], set.expected[i], run);
     if (set.expected.size() < results->size())
       out << "  " << results->size() - set.expected.size() << " outputs have no expected values\n";
   }

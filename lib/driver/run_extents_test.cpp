@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <random>
 
-#include "driver/plan_lir.h"
+#include "driver/compile.h"
 #include "driver/run_package.h"
 #include "ir/text.h"
 #include "support/eval.h"
+#include "support/onnx_model.h"
 
 using namespace rlxc;
 
@@ -14,13 +15,22 @@ namespace {
 
 class Model {
  public:
-  explicit Model(std::string_view text, DimBindings bounds = {}) {
+  explicit Model(std::string_view text, DimBindings bounds = {})
+      : Model([&](Diagnostics& d) { return parse_text(text, d); }, std::move(bounds)) {}
+  explicit Model(const test::OnnxModel& onnx) : Model([&](Diagnostics& d) { return onnx.load(d); }, {}) {}
+
+  Model(const std::function<std::unique_ptr<Module>(Diagnostics&)>& load, DimBindings bounds) {
     Diagnostics d;
-    reference_ = parse_text(text, d);
+    reference_ = load(d);
     REQUIRE_MESSAGE(reference_, d.text());
-    auto lir = plan_lir(parse_text(text, d), {.verify = true, .bounds = std::move(bounds)}, d);
-    REQUIRE_MESSAGE(lir.has_value(), d.text());
-    lir_ = std::move(*lir);
+    Options options;
+    options.bounds = std::move(bounds);
+    options.verify = true;
+    LoadedModel model;
+    model.module = load(d);
+    auto compiled = compile(std::move(model), "cpu", options, {}, d);
+    REQUIRE_MESSAGE(compiled.has_value(), d.text());
+    lir_ = std::move(compiled->lir);
     package_ = codegen::make_package(lir_, "m", {}, d);
     said_ = d.text();
     if (package_) loaded_ = LoadedPackage::build(*package_, {}, d);
@@ -99,14 +109,34 @@ graph @main {
   %10 = non_zero(%0) : i64[2,all]
   %11 = dim_value {dims = ["all"], scalar = true} : i64[]
   %12 = concat(%5, %0) {axis = 0} : f32[rows+n,7]
-  return %5, %9, %8, %10, %11, %12
+  %13 = matmul(%5, %6) {trans_a = true, trans_b = false} : f32[7,5]
+  %14, %15 = scan(%2, %6) [@step] {states = 1, scan_inputs = 1, input_axes = [0], input_reverse = [0], output_axes = [0], output_reverse = [1]} : f32[7,5], f32[rows,5]
+  %16 = dim_value {dims = ["rows"], scalar = true} : i64[]
+  %17 = constant {data = dense [1]} : bool[]
+  %18, %19 = loop(%16, %17, %2) [@turn] {carries = 1} : f32[7,5], f32[turns,7,5]
+  return %5, %9, %8, %10, %11, %12, %13, %14, %15, %18, %19
+}
+graph @step {
+  %0 = input "state" : f32[7,5]
+  %1 = input "row" : f32[5]
+  %2 = add(%0, %1) : f32[7,5]
+  %3 = tanh(%1) : f32[5]
+  return %2, %3
+}
+graph @turn {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "state" : f32[7,5]
+  %3 = tanh(%2) : f32[7,5]
+  return %1, %3, %2
 }
 }
 )");
   CHECK(m.bound("rows") == "n");
+  CHECK(m.bound("turns") == "n");
   CHECK(m.bound("all") == "7*n");
   Random r(1);
-  for (int64_t n : {1, 3, 64, 1500})
+  for (int64_t n : {1, 3, 64, 700})
     for (auto [low, high] : {std::pair{0, 0}, std::pair{0, 1}, std::pair{1, 1}})
       m.check({r.of(DType::F32, {n, 7}, low * 3, high * 3), r.of(DType::Bool, {n}, low, high), r.real({7, 5})},
               "n = " + std::to_string(n) + ", " + std::to_string(low) + ".." + std::to_string(high));
@@ -298,4 +328,89 @@ graph @body {
 )");
   m.check({test::f32({3, 4}, {1, 0, 0, 2, 0, 3, 4, 0, 5, 0, 6, 0})}, "two of each row");
   CHECK_FALSE(m.runs({test::f32({3, 4}, {1, 0, 0, 2, 0, 3, 4, 0, 5, 0, 6, 7})}));
+}
+
+TEST_CASE("ONNX: NonZero, Gather and MatMul") {
+  using test::node;
+  test::OnnxModel onnx(13);
+  onnx.input("x", DType::F32, {6, 4}, std::vector<double>(24));
+  onnx.input("w", DType::F32, {4, 3}, std::vector<double>(12));
+  onnx.add(node("ReduceMax", {"x"}, {"top"}, {test::attribute("axes", std::vector<int64_t>{1}), test::attribute("keepdims", 0)}));
+  onnx.add(node("NonZero", {"top"}, {"found"}));
+  onnx.add(node("Squeeze", {"found"}, {"rows"}));
+  onnx.add(node("Gather", {"x", "rows"}, {"picked"}));
+  onnx.add(node("MatMul", {"picked", "w"}, {"y"}));
+  onnx.add(node("Shape", {"y"}, {"shape"}));
+  for (const char* name : {"y", "shape"}) onnx.output(name);
+  Model m(onnx);
+  Random r(7);
+  for (auto [low, high] : {std::pair{0, 0}, std::pair{0, 1}, std::pair{1, 3}})
+    for (int i = 0; i < 3; ++i) m.check({r.of(DType::F32, {6, 4}, low, high), r.real({4, 3})}, "high " + std::to_string(high));
+}
+
+TEST_CASE("ONNX: boxes that NonMaxSuppression keeps are gathered") {
+  using test::node;
+  test::OnnxModel onnx(13);
+  onnx.input("boxes", DType::F32, {1, 20, 4}, std::vector<double>(80));
+  onnx.input("scores", DType::F32, {1, 3, 20}, std::vector<double>(60));
+  onnx.input("most", DType::I64, {1}, {5});
+  onnx.input("iou", DType::F32, {1}, {0.5});
+  onnx.input("least", DType::F32, {1}, {0.5});
+  onnx.add(node("NonMaxSuppression", {"boxes", "scores", "most", "iou", "least"}, {"kept"}));
+  onnx.add(node("Split", {"kept"}, {"batch", "class", "box"}, {test::attribute("axis", 1)}));
+  onnx.add(node("Squeeze", {"box"}, {"which"}));
+  onnx.add(node("Squeeze", {"boxes"}, {"flat"}));
+  onnx.add(node("Gather", {"flat", "which"}, {"picked"}));
+  onnx.add(node("ReduceSum", {"picked"}, {"sum"}, {test::attribute("keepdims", 0)}));
+  for (const char* name : {"class", "picked", "sum"}) onnx.output(name);
+  Model m(onnx);
+  Random r(8);
+  for (double most : {0, 2, 50})
+    for (double least : {0.0, 0.7, 2.0})
+      m.check({r.real({1, 20, 4}), r.real({1, 3, 20}), test::i64({1}, {most}), test::f32({1}, {0.3}), test::f32({1}, {least})},
+              "most " + std::to_string(most) + ", least " + std::to_string(least));
+}
+
+TEST_CASE("sizes of a Reshape by data") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[n,6]
+  %1 = input "flat" : i64[1]
+  %2 = input "sizes" : i64[2]
+  %3 = reshape_to(%0, %1) : f32[all]
+  %4 = reshape_to(%0, %2) : f32[rows,columns]
+  %5 = exp(%4) : f32[rows,columns]
+  return %3, %5
+}
+}
+)",
+          {{"rows", 12}, {"columns", 12}});
+  CHECK(m.bound("all") == "6*n");
+  Random r(9);
+  for (const auto& [rows, columns] : {std::pair{0, -1}, std::pair{-1, 3}, std::pair{12, 1}, std::pair{4, 3}})
+    m.check({r.real({2, 6}), test::i64({1}, {-1}), test::i64({2}, {double(rows), double(columns)})},
+            "rows " + std::to_string(rows));
+  CHECK_FALSE(m.runs({r.real({2, 6}), test::i64({1}, {-1}), test::i64({2}, {5, 3})}));
+  CHECK_FALSE(m.runs({r.real({3, 6}), test::i64({1}, {-1}), test::i64({2}, {18, 1})}));
+}
+
+TEST_CASE("ONNX: TopK, Split and Slice by data") {
+  using test::node;
+  test::OnnxModel onnx(13);
+  onnx.input("x", DType::F32, {3, 7}, std::vector<double>(21));
+  onnx.input("k", DType::I64, {1}, {2});
+  onnx.input("parts", DType::I64, {2}, {3, 4});
+  onnx.input("from", DType::I64, {1}, {-5});
+  onnx.input("to", DType::I64, {1}, {100});
+  onnx.add(node("TopK", {"x", "k"}, {"values", "indices"}));
+  onnx.add(node("Split", {"x", "parts"}, {"left", "right"}, {test::attribute("axis", 1)}));
+  onnx.add(node("Constant", {}, {"axes"}, {test::attribute("value_ints", std::vector<int64_t>{1})}));
+  onnx.add(node("Slice", {"x", "from", "to", "axes"}, {"slice"}));
+  for (const char* name : {"values", "indices", "left", "right", "slice"}) onnx.output(name);
+  Model m(onnx);
+  Random r(10);
+  for (double k : {0, 1, 7})
+    for (double from : {-9, -2, 0, 6, 8})
+      m.check({r.real({3, 7}), test::i64({1}, {k}), test::i64({2}, {k, 7 - k}), test::i64({1}, {from}), test::i64({1}, {k})},
+              "k " + std::to_string(k) + ", from " + std::to_string(from));
 }

@@ -249,6 +249,11 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
   c.add(SelectiveScan, {f32({2, 5, 3}), f32({2, 5, 3}, 0, 1), f32({3, 4}, -1, 0), f32({2, 5, 4}), f32({2, 5, 4})});
   for (bool inverse : {false, true}) c.add(Fft, FftAttrs{1, inverse, false, FftNorm::InverseN, 0}, {f32({2, 12, 2})});
   c.add(Fft, FftAttrs{1, false, true, FftNorm::None, 0}, {f32({2, 9, 1})});
+  for (int64_t n : {1, 2, 3, 8, 30, 64, 77, 127}) {
+    c.add(Fft, FftAttrs{1, false, false, FftNorm::None, 0}, {f32({2, n, 2})});
+    c.add(Fft, FftAttrs{1, true, true, FftNorm::InverseN, Dim(n)}, {f32({2, n / 2 + 1, 2})});
+    c.add(Fft, FftAttrs{1, false, false, FftNorm::Unitary, Dim(40)}, {f32({2, n, 3, 1})});
+  }
   c.check();
 }
 

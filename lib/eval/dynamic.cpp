@@ -225,7 +225,21 @@ bool eval_det(Context& c) {
 
 bool eval_bit_cast(Context& c) {
   TensorData d = c.t(0);
+  const bool parts = bits(d.dtype) != bits(c.a<CastAttrs>().to);  // of complex numbers
+  if (parts && d.splat) {
+    std::vector<Complex> all(static_cast<size_t>(d.elements()));
+    const DType t = is_complex(d.dtype) ? d.dtype : d.dtype == DType::F32 ? DType::C64 : DType::C128;
+    if (!is_complex(d.dtype)) all.resize(all.size() / 2);
+    const double v = element_as_double(d, 0);
+    if (is_complex(d.dtype)) load(d, 0, d.elements(), all.data());
+    else std::fill(all.begin(), all.end(), Complex(v, v));
+    auto dims = c.result_dims();
+    if (is_complex(d.dtype)) dims.pop_back();
+    if (!c.make(t, std::move(dims), &d)) return false;
+    store(d, 0, d.elements(), all.data());
+  }
   d.dtype = c.a<CastAttrs>().to;
+  d.dims = c.result_dims();
   return c.put(std::move(d));
 }
 

@@ -5,6 +5,7 @@
 
 #include "eval/broadcast.h"
 #include "eval/context.h"
+#include "eval/pattern.h"
 
 namespace rlxc::eval {
 namespace {
@@ -89,6 +90,32 @@ bool eval_string_concat(Context& c) {
 bool eval_string_equal(Context& c) {
   std::vector<Int> out;
   return pairs(c, [&](const std::string& a, const std::string& b) { out.push_back(a == b); }) && c.put_result(0, out);
+}
+
+bool eval_string_index(Context& c) {
+  std::map<std::string_view, Int> position;
+  const auto& strings = c.a<StringIndexAttrs>().strings;
+  for (size_t i = 0; i < strings.size(); ++i) position.emplace(strings[i], Int(static_cast<int64_t>(i)));
+  const Cells<std::string> x(c.t(0));
+  std::vector<Int> out;
+  for (int64_t i = 0; i < c.t(0).elements(); ++i) {
+    const auto at = position.find(x[i]);
+    out.push_back(at == position.end() ? Int(-1) : at->second);
+  }
+  return c.put_result(0, out);
+}
+
+bool eval_string_match(Context& c) {
+  std::string message;
+  const auto pattern = Pattern::parse(c.a<StringMatchAttrs>().pattern, &message);
+  if (!pattern) return c.unsupported("the pattern: " + message);
+  const Cells<std::string> x(c.t(0));
+  std::vector<Int> out;
+  for (int64_t i = 0; i < c.t(0).elements(); ++i) {
+    if (!c.charge(static_cast<double>(pattern->size()) * static_cast<double>(x[i].size() + 1))) return false;
+    out.push_back(pattern->matches(x[i]));
+  }
+  return c.put_result(0, out);
 }
 
 std::vector<std::string> pieces(const std::string& s, const StringSplitAttrs& a) {
@@ -196,6 +223,8 @@ std::span<const Entry> string_evaluators() {
                                      {OpKind::StringConcat, eval_string_concat},
                                      {OpKind::StringSplit, eval_string_split},
                                      {OpKind::StringEqual, eval_string_equal},
+                                     {OpKind::StringIndex, eval_string_index},
+                                     {OpKind::StringMatch, eval_string_match},
                                      {OpKind::Ngram, eval_ngram}};
   return kTable;
 }

@@ -27,15 +27,21 @@ void convert_out(TensorData& t, int64_t first, int64_t count, const V* values, F
   }
 }
 
-int nibble_at(const TensorData& t, int64_t i) {
-  const auto byte = std::to_integer<int>(t.bytes[static_cast<size_t>(i / 2)]);
-  return i % 2 ? byte >> 4 : byte & 15;
-}
+// Elements of fewer than 8 bits.
+struct Packed {
+  int width, a_byte, mask;
+  explicit Packed(DType t) : width(bits(t)), a_byte(8 / width), mask((1 << width) - 1) {}
 
-void put_nibble(TensorData& t, int64_t i, uint32_t bits) {
-  std::byte& b = writable(t)[i / 2];
-  b = i % 2 ? (b & std::byte{0x0F}) | std::byte((bits & 15) << 4) : (b & std::byte{0xF0}) | std::byte(bits & 15);
-}
+  int get(const TensorData& t, int64_t i) const {
+    return std::to_integer<int>(t.bytes[static_cast<size_t>(i / a_byte)]) >> i % a_byte * width & mask;
+  }
+  void put(TensorData& t, int64_t i, uint32_t v) const {
+    std::byte& b = writable(t)[i / a_byte];
+    const auto shift = static_cast<int>(i % a_byte * width);
+    b = (b & ~std::byte(mask << shift)) | std::byte((v & static_cast<uint32_t>(mask)) << shift);
+  }
+};
+bool is_packed(DType t) { return t != DType::String && bits(t) < 8; }
 
 // Native representation of integers: V to T by the rules of `store`.
 template <class T, class V>
@@ -90,7 +96,7 @@ std::optional<TensorData> MemoryMeter::allocate(const std::shared_ptr<MemoryMete
   };
   auto buffer = std::make_shared<Buffer>(meter, *bytes);
   d.bytes = {reinterpret_cast<const std::byte*>(buffer->words.get()), static_cast<size_t>(*bytes)};
-  if (bits(t) == 4 && *bytes > 0) writable(d)[*bytes - 1] = std::byte{0};
+  if (is_packed(t) && *bytes > 0) writable(d)[*bytes - 1] = std::byte{0};
   d.owner = std::move(buffer);
   return d;
 }
@@ -122,11 +128,15 @@ void load(const TensorData& t, int64_t first, int64_t count, V* out) {
       case DType::U32: return convert_in<uint32_t>(t, first, count, out, same);
       case DType::U64: return convert_in<uint64_t>(t, first, count, out, same);
       case DType::Bool: return convert_in<uint8_t>(t, first, count, out, [](uint8_t v) { return v != 0; });
+      case DType::U2:
+      case DType::I2:
       case DType::U4:
-      case DType::I4:
-        for (int64_t i = 0; i < count; ++i)
-          out[i] = static_cast<V>(t.dtype == DType::I4 ? (nibble_at(t, first + i) ^ 8) - 8 : nibble_at(t, first + i));
+      case DType::I4: {
+        const Packed packed(t.dtype);
+        const int sign = is_signed(t.dtype) ? 1 << (packed.width - 1) : 0;
+        for (int64_t i = 0; i < count; ++i) out[i] = static_cast<V>((packed.get(t, first + i) ^ sign) - sign);
         return;
+      }
       default: break;
     }
     if constexpr (std::is_same_v<V, double>) {
@@ -136,7 +146,8 @@ void load(const TensorData& t, int64_t first, int64_t count, V* out) {
         case DType::F16: return convert_in<uint16_t>(t, first, count, out, f16_to_float);
         case DType::BF16: return convert_in<uint16_t>(t, first, count, out, bf16_to_float);
         case DType::F4E2M1:
-          for (int64_t i = 0; i < count; ++i) out[i] = decode_float(t.dtype, static_cast<uint32_t>(nibble_at(t, first + i)));
+          for (int64_t i = 0; i < count; ++i)
+            out[i] = decode_float(t.dtype, static_cast<uint32_t>(Packed(t.dtype).get(t, first + i)));
           return;
         case DType::C64:
           return convert_in<std::complex<float>>(t, first, count, out, [](std::complex<float> v) { return v.real(); });
@@ -181,19 +192,22 @@ void store(TensorData& t, int64_t first, int64_t count, const V* values, bool sa
       if (t.dtype == DType::C128) return convert_out<Complex>(t, first, count, values, complex);
       return convert_out<std::complex<float>>(t, first, count, values, [&](V v) { return std::complex<float>(complex(v)); });
     }
+    case DType::I2:
+    case DType::U2:
     case DType::I4:
-    case DType::U4:
+    case DType::U4: {
+      const Packed packed(t.dtype);
+      const double low = is_signed(t.dtype) ? -(1 << (packed.width - 1)) : 0;
       for (int64_t i = 0; i < count; ++i) {
-        const int64_t low = t.dtype == DType::I4 ? -8 : 0;
         int64_t v;
-        if constexpr (std::is_same_v<V, double>)
-          v = to_integer<int64_t>(std::clamp<double>(values[i], static_cast<double>(low), static_cast<double>(low + 15)));
+        if constexpr (std::is_same_v<V, double>) v = to_integer<int64_t>(std::clamp<double>(values[i], low, low + packed.mask));
         else v = to_integer<int64_t>(values[i]);
-        put_nibble(t, first + i, static_cast<uint32_t>(v));
+        packed.put(t, first + i, static_cast<uint32_t>(v));
       }
       return;
+    }
     case DType::F4E2M1:
-      for (int64_t i = 0; i < count; ++i) put_nibble(t, first + i, encode_float(t.dtype, to_double(values[i])));
+      for (int64_t i = 0; i < count; ++i) Packed(t.dtype).put(t, first + i, encode_float(t.dtype, to_double(values[i])));
       return;
     case DType::String: return;
     default: {
@@ -222,9 +236,10 @@ Cells<T>::Cells(const TensorData& t) {
       return;
     }
     own_.assign(n, t.strings.empty() ? std::string() : t.strings[0]);
-  } else if (bits(t.dtype) == 4) {
+  } else if (is_packed(t.dtype)) {
+    const Packed packed(t.dtype);
     own_.resize(n);
-    for (size_t i = 0; i < n; ++i) own_[i] = T{static_cast<uint8_t>(nibble_at(t, t.splat ? 0 : static_cast<int64_t>(i)))};
+    for (size_t i = 0; i < n; ++i) own_[i] = T{static_cast<uint8_t>(packed.get(t, t.splat ? 0 : static_cast<int64_t>(i)))};
   } else if (t.splat) {
     T v{};
     if (n > 0) std::memcpy(&v, t.bytes.data(), sizeof v);
@@ -246,16 +261,16 @@ CellWriter<T>::CellWriter(TensorData t) : tensor_(std::move(t)) {
   } else {
     data_ = reinterpret_cast<T*>(writable(tensor_));
     if constexpr (sizeof(T) == 1) {
-      if (bits(tensor_.dtype) != 4) return;
-      nibbles_.resize(static_cast<size_t>(tensor_.elements()));
-      data_ = nibbles_.data();
+      if (!is_packed(tensor_.dtype)) return;
+      unpacked_.resize(static_cast<size_t>(tensor_.elements()));
+      data_ = unpacked_.data();
     }
   }
 }
 
 template <class T>
 TensorData CellWriter<T>::finish() {
-  for (size_t i = 0; i < nibbles_.size(); ++i) put_nibble(tensor_, static_cast<int64_t>(i), nibbles_[i]);
+  for (size_t i = 0; i < unpacked_.size(); ++i) Packed(tensor_.dtype).put(tensor_, static_cast<int64_t>(i), unpacked_[i]);
   return std::move(tensor_);
 }
 

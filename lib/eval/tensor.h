@@ -49,7 +49,7 @@ std::vector<V> load_all(const TensorData& t) {
 }
 inline int64_t load_int(const TensorData& t, int64_t i = 0) { return element_as_int(t, i); }
 
-// All elements as cells of T (uint8_t .. uint64_t, Cell16, std::string; 4-bit elements unpacked to a byte each).
+// All elements as cells of T (uint8_t .. uint64_t, Cell16, std::string; 2-bit and 4-bit elements unpacked to a byte each).
 template <class T>
 class Cells {
  public:
@@ -62,7 +62,7 @@ class Cells {
   std::vector<T> own_;
 };
 
-// Cells to be written; `finish` packs 4-bit elements and takes the result.
+// Cells to be written; `finish` packs them and takes the result.
 template <class T>
 class CellWriter {
  public:
@@ -73,7 +73,7 @@ class CellWriter {
  private:
   TensorData tensor_;
   T* data_ = nullptr;
-  std::vector<uint8_t> nibbles_;
+  std::vector<uint8_t> unpacked_;
 };
 
 // Calls f(T()) with the cell type of an element type.
@@ -81,6 +81,7 @@ template <class F>
 bool with_cells(DType t, F&& f) {
   switch (bits(t)) {
     case 0: return f(std::string());
+    case 2:
     case 4:
     case 8: return f(uint8_t{});
     case 16: return f(uint16_t{});

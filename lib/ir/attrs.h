@@ -351,6 +351,14 @@ struct StringSplitAttrs {  // delimiter "": runs of white space; max_splits -1: 
   int64_t max_splits = -1;
   RLXC_REFLECT(f("delimiter", self.delimiter); f("max_splits", self.max_splits);)
 };
+struct StringIndexAttrs {
+  std::vector<std::string> strings;
+  RLXC_REFLECT(f("strings", self.strings);)
+};
+struct StringMatchAttrs {
+  std::string pattern;
+  RLXC_REFLECT(f("pattern", self.pattern);)
+};
 enum class NgramWeight : uint8_t { Tf, Idf, TfIdf };
 RLXC_ENUM(NgramWeight, "TF", "IDF", "TFIDF")
 struct NgramAttrs {  // ONNX TfIdfVectorizer
@@ -384,13 +392,14 @@ struct RegionAttrs {
   RLXC_REFLECT(f("steps", self.steps);)
 };
 
-using Attrs = std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs,
-                           ClampAttrs, CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs,
-                           ResizeAttrs, MatMulAttrs, DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs,
-                           NormAttrs, GroupNormAttrs, LrnAttrs, AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs,
-                           QuantAttrs, FusedMatMulAttrs, FusedConvAttrs, SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs,
-                           DecoderAttrs, RegionAttrs, SequenceSplitAttrs, OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs,
-                           StringNormalizeAttrs, StringSplitAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs>;
+using Attrs =
+    std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs, ClampAttrs,
+                 CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs,
+                 DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs,
+                 AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
+                 SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
+                 OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
+                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs>;
 
 class AttrTable {
  public:

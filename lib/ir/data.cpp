@@ -33,9 +33,10 @@ std::vector<std::byte> store_int(double v) {
   return store(static_cast<T>(v));
 }
 
-int nibble(const TensorData& d, int64_t i) {
-  const auto byte = std::to_integer<int>(d.bytes[static_cast<size_t>(i / 2)]);
-  return i % 2 ? byte >> 4 : byte & 15;
+int packed_bits(const TensorData& d, int64_t i) {
+  const int width = bits(d.dtype), a_byte = 8 / width;
+  const auto byte = std::to_integer<int>(d.bytes[static_cast<size_t>(i / a_byte)]);
+  return byte >> i % a_byte * width & ((1 << width) - 1);
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ double element_as_double(const TensorData& d, int64_t index) {
     case DType::F8E5M2:
     case DType::F8E5M2FNUZ:
     case DType::F8E8M0: return decode_float(d.dtype, load<uint8_t>(p + i));
-    case DType::F4E2M1: return decode_float(d.dtype, static_cast<uint32_t>(nibble(d, index)));
+    case DType::F4E2M1: return decode_float(d.dtype, static_cast<uint32_t>(packed_bits(d, index)));
     case DType::U64: return static_cast<double>(load<uint64_t>(p + i * 8));
     default: return static_cast<double>(element_as_int(d, index));
   }
@@ -98,8 +99,13 @@ int64_t element_as_int(const TensorData& d, int64_t index) {
     case DType::U32: return load<uint32_t>(p + i * 4);
     case DType::U64: return static_cast<int64_t>(load<uint64_t>(p + i * 8));
     case DType::Bool: return p[i] != std::byte{0};
-    case DType::U4: return nibble(d, index);
-    case DType::I4: return nibble(d, index) >= 8 ? nibble(d, index) - 16 : nibble(d, index);
+    case DType::U2:
+    case DType::U4: return packed_bits(d, index);
+    case DType::I2:
+    case DType::I4: {
+      const int v = packed_bits(d, index), sign = 1 << (bits(d.dtype) - 1);
+      return (v ^ sign) - sign;
+    }
     default: {
       const double v = element_as_double(d, index);
       return std::isnan(v) ? 0 : static_cast<int64_t>(std::fmin(std::fmax(v, -9.2e18), 9.2e18));

@@ -75,7 +75,18 @@ bool infer_det(InferContext& c) {
 }
 
 bool infer_bit_cast(InferContext& c) {
-  const DType to = c.a<CastAttrs>().to;
+  const DType from = c.t(0).dtype, to = c.a<CastAttrs>().to;
+  const auto part = [](DType t) { return t == DType::C64 ? DType::F32 : DType::F64; };
+  std::vector<Dim> dims = c.t(0).dims;
+  if (is_complex(from) && to == part(from)) {  // the parts become a last axis
+    dims.emplace_back(2);
+    return c.result(to, std::move(dims));
+  }
+  if (is_complex(to) && from == part(to)) {
+    if (dims.empty() || dims.back() != Dim(2)) return c.fail("the last axis of " + c.show(0) + " must hold two parts");
+    dims.pop_back();
+    return c.result(to, std::move(dims));
+  }
   if (bits(to) == 0 || bits(to) != bits(c.t(0).dtype))
     return c.fail("bits of " + c.show(0) + " cannot be read as " + std::string(name(to)));
   return c.result(to, c.t(0).dims);
@@ -108,6 +119,10 @@ bool infer_string_split(InferContext& c) {
   dims.push_back(c.dims().fresh("pieces"));
   return c.result(DType::String, std::move(dims)) && c.result(DType::I64, c.t(0).dims);
 }
+
+bool infer_string_index(InferContext& c) { return text_operand(c, 0) && c.result(DType::I64, c.t(0).dims); }
+
+bool infer_string_match(InferContext& c) { return text_operand(c, 0) && c.result(DType::Bool, c.t(0).dims); }
 
 bool infer_ngram(InferContext& c) {
   const auto& a = c.a<NgramAttrs>();

@@ -24,16 +24,17 @@ Expr polynomial(Expr x, const double (&c)[N]) {
 
 Expr power_of_two(Expr n) { return from_bits((n + 127) << 23); }
 
-// x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
+// x = n ln 2 + r, abs(r) <= ln 2 / 2, n >= -126 (results below 2^-126 are 0). Adding 1.5 * 2^23 rounds to an integer and
+// leaves it in the low bits of the sum.
 Expr exp_of(Expr x) {
-  Expr clamped = max(min(x, lit(x, 89.0)), lit(x, -104.0));
+  Expr clamped = max(lit(x, -87.33654), min(lit(x, 89.0), x));  // NaN stays, for it is the second operand
   Expr shifted = fma(clamped, splat(x, 1.44269504088896341), splat(x, 12582912.0));
   Expr n = shifted - 12582912.0, i = bits(shifted) - 0x4B400000;
   Expr r = fma(n, splat(x, 2.12194440e-4), fma(n, splat(x, -0.693359375), clamped));
-  Expr p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
-  p = fma(p * r, r, r + 1.0);
-  Expr half = i >> 1;  // two steps: 2^i may be subnormal
-  return p * power_of_two(half) * power_of_two(i - half);
+  // 2 e^r, for 2^128 has no bits of its own but 2 * 2^127.
+  Expr p = polynomial(r, {2 * 1.9875691500e-4, 2 * 1.3981999507e-3, 2 * 8.3334519073e-3, 2 * 4.1665795894e-2, 2 * 1.6666665459e-1,
+                          2 * 5.0000001201e-1, 2, 2});
+  return p * power_of_two(i - 1);
 }
 
 // x = m 2^e with m in [sqrt(1/2), sqrt(2)).
@@ -54,7 +55,7 @@ Expr log_of(Expr x) {
 }
 
 Expr tanh_of(Expr x) {
-  Expr c = max(min(x, lit(x, 7.90531110763549805)), lit(x, -7.90531110763549805)), x2 = c * c;
+  Expr c = max(lit(x, -7.90531110763549805), min(lit(x, 7.90531110763549805), x)), x2 = c * c;
   Expr p = polynomial(x2, {-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08,
                            1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03});
   Expr q = polynomial(x2, {1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03});

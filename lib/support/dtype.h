@@ -1,4 +1,4 @@
-// Element types of tensors. The table is dtype.def; 4-bit types are packed two to a byte, low nibble first.
+// Element types of tensors. The table is dtype.def; 2-bit and 4-bit types are packed, low bits first.
 #pragma once
 #include <cstdint>
 #include <optional>

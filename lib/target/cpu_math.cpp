@@ -34,18 +34,25 @@ DType mask_dtype(DType t) {
   }
 }
 
+std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h);
+
 // A reduction over lanes, by halves.
 std::string reduction(const CLike& target, ExprOp op, Type t, const std::string& name, Helpers& h) {
-  std::string combine = "r[i] + r[i + w]";
-  Type s = t.scalar();
-  auto call = [&](ExprOp f) { return scalar_function(target, f, s, h) + "(r[i], r[i + w])"; };
-  if (op == ExprOp::ReduceMul) combine = "r[i] * r[i + w]";
-  if (op == ExprOp::ReduceMax) combine = call(ExprOp::Max);
-  if (op == ExprOp::ReduceMin) combine = call(ExprOp::Min);
+  const Type half(t.dtype, t.lanes / 2);
+  const ExprOp combine = op == ExprOp::ReduceMax ? ExprOp::Max : ExprOp::Min;
+  const std::string low = half.lanes == 1 ? "a[0]" : "low", high = half.lanes == 1 ? "a[1]" : "high";
+  std::string both = low + (op == ExprOp::ReduceAdd ? " + " : " * ") + high;
+  if (op == ExprOp::ReduceMax || op == ExprOp::ReduceMin)
+    both = cpu_function(target, combine, half, h) + "(" + low + ", " + high + ")";
+  const std::vector<std::pair<std::string_view, std::string>> values = {
+      {"T", target.type(t.scalar(), h)}, {"F", name}, {"V", target.type(t, h)}, {"H", target.type(half, h)}, {"C", both}};
+  if (half.lanes == 1) return expand("static inline $T $F($V a) { return ($T)($C); }\n", values);
+  const std::string rest = vector_function(target, op, half, h);
   return expand(
-      "static inline $T $F($V a) {\n  $T r[$N];\n  memcpy(r, &a, sizeof r);\n"
-      "  for (int w = $N / 2; w > 0; w /= 2)\n    for (int i = 0; i < w; ++i) r[i] = ($T)($C);\n  return r[0];\n}\n",
-      {{"T", target.type(s, h)}, {"F", name}, {"V", target.type(t, h)}, {"N", std::to_string(t.lanes)}, {"C", combine}});
+      "static inline $T $F($V a) {\n  $H low, high;\n  memcpy(&low, &a, sizeof low);\n"
+      "  memcpy(&high, (const char*)&a + sizeof low, sizeof high);\n  return " +
+          rest + "($C);\n}\n",
+      values);
 }
 
 std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {

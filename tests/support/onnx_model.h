@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -104,12 +106,33 @@ class OnnxModel {
     CHECK_MESSAGE(verify(*m, d), d.text());
     const auto results = eval::evaluate(*m, inputs_, d);
     REQUIRE_MESSAGE(results, d.text());
+    if (const char* folder = std::getenv("RLXC_KEEP_CASES")) keep(folder, *results);
     std::vector<std::vector<double>> out;
     for (const auto& r : *results) out.push_back(eval::numbers(r));
     return out;
   }
 
  private:
+  // As a case in ONNX's layout, for the runner of such cases.
+  void keep(const std::filesystem::path& folder, const std::vector<eval::HostValue>& results) const {
+    static int count = 0;
+    const auto at = folder / ("test_import_" + std::to_string(count++));
+    std::filesystem::create_directories(at / "test_data_set_0");
+    std::ofstream(at / "model.onnx", std::ios::binary) << bytes();
+    for (const auto& [stem, values] : {std::pair("input_", &inputs_), std::pair("output_", &results)})
+      for (size_t i = 0; i < values->size(); ++i)
+        std::ofstream(at / "test_data_set_0" / (stem + std::to_string(i) + ".pb"), std::ios::binary) << tensor((*values)[i]);
+  }
+  static std::string tensor(const eval::HostValue& v) {
+    const TensorData& t = v.tensor;
+    std::string out = field(2, static_cast<int64_t>(onnx_dtype(t.dtype)));
+    for (int64_t d : t.dims) out += field(1, d);
+    std::string raw;
+    for (size_t n = static_cast<size_t>(t.size_bytes()); raw.size() < n;)
+      raw.append(reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size());
+    return out + field(9, raw);
+  }
+
   std::string graph_, opsets_, extra_;
   std::vector<eval::HostValue> inputs_;
 };

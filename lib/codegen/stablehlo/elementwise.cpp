@@ -41,7 +41,7 @@ class Elementwise : public NodeTranslator {
   // saturate(round(x / scale) + zero point), and back. Scales are one, one for each coordinate of an axis, or one for each block.
   bool quantize() {
     const auto& a = attrs<QuantAttrs>();
-    const DType t = wide(in(0).dtype), to = result_dtype();
+    const DType t = wide(in(1).dtype), to = result_dtype();
     Hlo q = bin("divide", b_.convert(in(0), t), scale_like(1, t));
     if (is_integer(to)) q = one("round_nearest_even", q);
     if (has(2)) q = bin("add", q, scale_like(2, t));

@@ -10,7 +10,8 @@ class Reducing : public NodeTranslator {
 
   bool reduce() {
     const auto& a = attrs<ReduceAttrs>();
-    Hlo x = b_.convert(in(0), wide(in(0).dtype));
+    const DType given = in(0).dtype;  // counts and sums of narrow integers need more bits than they have
+    Hlo x = b_.convert(in(0), is_integer(given) && rlxc::bits(given) < 32 ? DType::I32 : wide(given));
     int64_t count = 1;
     for (int64_t axis : a.axes) count *= x.dims[static_cast<size_t>(axis)];
     if (a.op == ReduceOp::Max)

@@ -43,6 +43,8 @@ def load_weights(package, folder):
         rows = json.load(f)["weights"]
     weights, files = [], {}
     for row in rows:
+        if row["file"] is None:
+            raise ValueError(f'the model carries no data for "{row["name"]}": put its file and place into model.json')
         path = os.path.join(folder, row["file"])
         if row["bytes"] and path not in files:
             files[path] = np.memmap(path, np.uint8, "r")
@@ -434,13 +436,15 @@ def pool(x, op, kernel, strides, pads_begin, pads_end, dilations, ceil_mode, cou
 # Reductions and norms.
 def reduce(x, op, axes, keep_dim):
     f = _f32(x) if x.dtype in (mx.float16, mx.bfloat16) else x
+    if x.dtype in (mx.int8, mx.int16, mx.uint8, mx.uint16):  # counts and sums need more bits
+        f = x.astype(mx.int32)
     axes = list(axes)
     if op == "log_sum_exp":
         return mx.logsumexp(f, axis=axes, keepdims=keep_dim).astype(x.dtype)
     before = {"l1": mx.abs, "l2": mx.square, "sum_square": mx.square}.get(op)
     f = f if before is None else before(f)
     if op == "mean" and x.dtype in INTEGERS:
-        return div(mx.sum(f, axis=axes, keepdims=keep_dim), mx.array(math.prod(x.shape[a] for a in axes), x.dtype)).astype(x.dtype)
+        return div(mx.sum(f, axis=axes, keepdims=keep_dim), mx.array(math.prod(x.shape[a] for a in axes), f.dtype)).astype(x.dtype)
     combine = {"mean": mx.mean, "max": mx.max, "min": mx.min, "prod": mx.prod}.get(op, mx.sum)
     y = combine(f, axis=axes, keepdims=keep_dim) if axes else f
     y = mx.sqrt(y) if op == "l2" else mx.log(y) if op == "log_sum" else y

@@ -57,5 +57,12 @@ bool is_reference_block(std::string_view name);             // an operation of t
 
 // Reads an inline sub-graph, a value of a field; invalid after errors.
 GraphId read_reference_body(ReferenceNode&, const Field&, std::string name);
+// Values for the inputs of a sub-graph whose nodes become part of a graph: by name, or else in the order of the inputs.
+struct BoundInputs {
+  std::vector<ValueId> in_order;
+  std::vector<std::pair<std::string, ValueId>> by_name;
+};
+// Reads the sub-graph into the builder's graph; its outputs, none after errors.
+std::vector<ValueId> read_reference_inline(ReferenceNode&, std::string_view field, Builder&, const BoundInputs&);
 
 }  // namespace rlxc::import_json

@@ -13,6 +13,10 @@ class ReferenceGraph {
   ReferenceGraph(Document& d, const std::vector<std::string>& output_names, Graph& g, size_t base, size_t depth)
       : doc_(d), output_names_(output_names), graph_(g), builder_(g, nullptr), base_(base), depth_(depth) {}
 
+  // Inputs stand for these values; outputs are not made outputs of the graph but listed in `results`.
+  void bind(const BoundInputs& inputs) { bound_ = &inputs; }
+  std::vector<ValueId> results;
+
   // Members after the opening brace; `key` was read.
   bool member(JsonReader& r, std::string_view key) {
     if (key == "nodes") {
@@ -36,6 +40,7 @@ class ReferenceGraph {
         doc_.error(Code::UnknownName,
                    "output " + std::to_string(i) + " is node " + std::to_string(outputs_[i]) + ", which does not exist",
                    outputs_at_);
+      else if (bound_) results.push_back(it->second.value);
       else if (!it->second.bad)
         graph_.add_output(it->second.value,
                           depth_ == 0 && i < output_names_.size() ? doc_.module.symbol(output_names_[i]) : Symbol());
@@ -87,13 +92,21 @@ class ReferenceGraph {
     }
     if (is_reference_block(n.op)) doc_.module.stage = Stage::Hir;
     builder_.set_node_name(n.name.empty() ? Symbol() : doc_.module.symbol(n.name));
-    const ValueId made = handler(n);
+    const ValueId made = bound_ && n.op == "Input" ? bound_input(n) : handler(n);
     builder_.set_node_name({});
     if (!n.good) return true;
     if (!made.valid()) return n.fail(Code::BadShape, builder_.error().empty() ? "cannot be made" : builder_.error()), true;
     if (!agree(n, made)) return true;
     slot = {made, false};
     return true;
+  }
+
+  ValueId bound_input(ReferenceNode& n) {
+    const std::string name = n.word("name");
+    for (const auto& [key, value] : bound_->by_name)
+      if (key == name) return value;
+    if (next_input_ < bound_->in_order.size()) return bound_->in_order[next_input_++];
+    return n.fail(Code::BadArity, "the body has more inputs than it is given"), ValueId();
   }
 
   // The declared shape must be what was made; sizes that differ in writing only are recorded as equal.
@@ -185,6 +198,8 @@ class ReferenceGraph {
   Graph& graph_;
   Builder builder_;
   size_t base_, depth_;
+  const BoundInputs* bound_ = nullptr;
+  size_t next_input_ = 0;
   std::unordered_map<int64_t, ValueSlot> values_;  // by node id
   std::vector<int64_t> outputs_;
   size_t outputs_at_ = 0;
@@ -228,6 +243,20 @@ GraphId read_reference_body(ReferenceNode& n, const Field& field, std::string na
   ReferenceGraph body(n.doc, kUnnamed, n.doc.module.graph(id), field.at, n.depth + 1);
   if (!body.read(r)) return n.fail(Code::BadJson, r.error() + " (" + n.doc.lines.place(field.at + r.error_at()) + ")"), GraphId();
   return id;
+}
+
+std::vector<ValueId> read_reference_inline(ReferenceNode& n, std::string_view field_name, Builder& b, const BoundInputs& inputs) {
+  const Field* field = n.find(field_name);
+  if (!field) return n.fail(Code::BadGraph, "\"" + std::string(field_name) + "\" is missing"), std::vector<ValueId>();
+  if (n.depth + 1 > n.doc.options.max_depth) return n.fail(Code::TooLarge, "bodies are nested too deep"), std::vector<ValueId>();
+  const size_t errors = n.doc.diagnostics.errors();
+  JsonReader r(field->value);
+  static const std::vector<std::string> kUnnamed;
+  ReferenceGraph body(n.doc, kUnnamed, b.graph(), field->at, n.depth + 1);
+  body.bind(inputs);
+  if (!body.read(r)) n.fail(Code::BadJson, r.error() + " (" + n.doc.lines.place(field->at + r.error_at()) + ")");
+  if (n.doc.diagnostics.errors() != errors) return n.good = false, std::vector<ValueId>();
+  return std::move(body.results);
 }
 
 bool read_reference_graph(Document& d, std::string_view first_key) {

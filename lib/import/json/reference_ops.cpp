@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "import/json/reference.h"
+#include "import/json/reference_rows.h"
 
 namespace rlxc::import_json {
 namespace {
@@ -68,6 +68,12 @@ template <OpKind kOp>
 ValueId with_axis(Node& n) {
   const AxisAttrs a{n.axis(n.integer("axis"), n.rank(0))};
   return n.good ? n.b.create(kOp, n.in, a) : ValueId();
+}
+ValueId gather(Node& n) {  // indices may be written as floats
+  if (!n.count(2, 2)) return {};
+  const AxisAttrs a{n.axis(n.integer("axis"), n.rank(0))};
+  const ValueId index = is_float(n.b.graph().dtype(n.in[1])) ? n.b.cast(n.in[1], DType::I64) : n.in[1];
+  return n.good ? n.b.create(OpKind::Gather, {n.in[0], index}, a) : ValueId();
 }
 ValueId cumsum(Node& n) {
   const CumAttrs a{n.axis(n.integer("axis"), n.rank(0)), n.flag("exclusive"), false};
@@ -146,26 +152,13 @@ ValueId resize_nearest_2x(Node& n) {
   return n.b.reshape(twice, {N, C, t.mul(H, Dim(2)), t.mul(W, Dim(2))});
 }
 
-ConvAttrs conv_attrs(Node& n) {
-  ConvAttrs a;
-  const size_t spatial = static_cast<size_t>(std::max(0, n.rank(0) - 2));
-  const auto list = [&](std::string_view field, int64_t otherwise) {
-    std::vector<int64_t> v = n.integers(field);
-    if (v.empty()) v.assign(spatial, otherwise);
-    return v;
-  };
-  a.strides = list("stride", 1), a.pads_begin = a.pads_end = list("padding", 0);
-  a.dilations = list("dilation", 1), a.output_padding = list("output_padding", 0);
-  a.groups = n.integer("groups", 1);
-  return a;
-}
 template <OpKind kOp>
 ValueId conv(Node& n) {
-  ConvAttrs a = conv_attrs(n);
+  ConvAttrs a = reference_conv_attrs(n);
   return n.good ? n.b.create(kOp, n.in, std::move(a)) : ValueId();
 }
 ValueId pool(Node& n) {
-  const ConvAttrs c = conv_attrs(n);
+  const ConvAttrs c = reference_conv_attrs(n);
   PoolAttrs a;
   a.kernel = n.integers("kernel_size"), a.strides = c.strides, a.pads_begin = c.pads_begin, a.pads_end = c.pads_end,
   a.dilations = c.dilations;
@@ -173,52 +166,20 @@ ValueId pool(Node& n) {
   return reduce_op(n, "kind", &a.op) && n.good ? n.b.create(OpKind::Pool, n.in, std::move(a)) : ValueId();
 }
 
-// Heads packed in the last axis, or an axis of their own.
-std::optional<AttentionLayout> head_layout(Node& n, int64_t heads) {
-  const auto d = n.b.graph().dims(n.in[0]);
-  if (d.size() == 3) return AttentionLayout::Packed;
-  const bool second = d.size() == 4 && d[1] == Dim(heads), third = d.size() == 4 && d[2] == Dim(heads);
-  if (second != third) return second ? AttentionLayout::BHSD : AttentionLayout::BSHD;
-  n.fail(Code::BadShape, second ? "which axis holds the heads is ambiguous: both have their number" : "no axis holds the heads");
-  return std::nullopt;
-}
-
-bool mask_kind(Node& n, std::string_view field, AttentionAttrs* a) {
-  const Field* f = n.find(field);
-  if (!f) return true;
-  JsonReader r(f->value);
-  std::string_view key;
-  if (r.peek() == JsonReader::Kind::Object) {
-    r.begin_object();
-    const bool window = r.next_key(&key) && key == "SlidingWindow" && r.integer(&a->window);
-    a->mask = MaskKind::SlidingWindow;
-    return window || n.fail(Code::BadAttribute, "the mask kind is unknown");
-  }
-  static constexpr std::pair<std::string_view, MaskKind> kNames[] = {
-      {"None", MaskKind::None}, {"Causal", MaskKind::Causal}, {"Custom", MaskKind::Custom}, {"Bias", MaskKind::Bias}};
-  const std::string word = n.word(field);
-  for (const auto& [name, kind] : kNames)
-    if (name == word) return a->mask = kind, true;
-  return n.fail(Code::BadAttribute, "the mask kind \"" + word + "\" is unknown");
-}
-
 ValueId attention(Node& n) {
   AttentionAttrs a;
-  if (!n.count(3, 4) || !mask_kind(n, n.find("mask") ? "mask" : "mask_kind", &a)) return {};
+  if (!n.count(3, 4) || !reference_mask_kind(n, n.find("mask") ? "mask" : "mask_kind", &a)) return {};
   const bool needs_mask = a.mask == MaskKind::Custom || a.mask == MaskKind::Bias;
   if (needs_mask != (n.in.size() == 4))
     return n.fail(Code::BadArity, "the mask kind and the number of inputs disagree"), ValueId();
   a.num_heads = a.num_kv_heads = n.integer("num_heads");
-  const auto layout = n.good ? head_layout(n, a.num_heads) : std::nullopt;
+  const auto layout = n.good ? reference_head_layout(n, a.num_heads) : std::nullopt;
   if (!layout) return {};
   a.layout = a.out_layout = *layout;
   a.scale = n.number("score_scale", 0), a.softcap = n.number("attn_logit_softcap", 0);
   std::vector<ValueId> in = n.in;
-  if (a.mask == MaskKind::Custom) {  // [B, Sk] of numbers, hidden below 0.5
-    const auto d = n.b.graph().dims(in[3]);
-    if (d.size() != 2) return n.fail(Code::BadShape, "a custom mask has the shape [batch, keys]"), ValueId();
-    const ValueId rows = n.b.reshape(in[3], {d[0], Dim(1), Dim(1), d[1]});
-    in[3] = n.b.create(OpKind::Ge, {rows, n.b.scalar(n.b.graph().dtype(rows), 0.5)});
+  if (a.mask == MaskKind::Custom) {
+    in[3] = reference_custom_mask(n, in[3]);
     a.finite_mask = true;
   }
   return n.good ? n.b.create(OpKind::Attention, in, a) : ValueId();
@@ -230,18 +191,10 @@ ValueId rope(Node& n) {
   return n.good && n.count(3, 3) ? n.b.create(OpKind::Rope, n.in, a) : ValueId();
 }
 
-bool epilogue(Node& n, Epilogue* e) {
-  if (!n.find("activation")) return true;
-  const std::string word = n.word("activation");
-  const auto op = op_from_name(word);
-  if (!op || !has_trait(*op, kActivation))
-    return n.fail(Code::UnsupportedAttribute, "the activation \"" + word + "\" is unknown");
-  return *e = {true, *op, 0, 0}, true;
-}
 template <OpKind kOp>
 ValueId linear(Node& n) {
   FusedMatMulAttrs a;
-  return epilogue(n, &a.act) && n.count(2, 3) ? n.b.create(kOp, n.in, a) : ValueId();
+  return reference_epilogue(n, &a.act) && n.count(2, 3) ? n.b.create(kOp, n.in, a) : ValueId();
 }
 ValueId fused_swiglu(Node& n) {
   SwiGLUAttrs a;
@@ -264,7 +217,7 @@ ValueId decoder(Node& n) {
   a.num_heads = n.integer("num_heads"), a.head_dim = n.integer("head_dim"),
   a.num_kv_heads = n.integer("num_kv_heads", a.num_heads);
   a.eps = n.number("eps", 1e-5);
-  if (!n.good || !mask_kind(n, "mask", &mask)) return {};
+  if (!n.good || !reference_mask_kind(n, "mask", &mask)) return {};
   a.mask = mask.mask;
   return n.b.create(OpKind::LlamaDecoderBlock, n.in, a);
 }
@@ -294,19 +247,6 @@ ValueId quantise(Node& n) {
   const std::vector<int64_t> dims = per_axis ? std::vector<int64_t>{static_cast<int64_t>(scales.size())} : std::vector<int64_t>{};
   const ValueId scale = n.b.constant(make_data(real, dims, bytes)), zero = n.b.constant(make_data(DType::I8, dims, points));
   return n.b.create(kOp, {n.in[0], scale, zero}, a);
-}
-
-ValueId if_(Node& n) {
-  std::vector<GraphId> bodies;
-  for (const char* branch : {"then_branch", "else_branch"}) {
-    const Field* f = n.find(branch);
-    if (!f) return n.fail(Code::BadGraph, "\"" + std::string(branch) + "\" is missing"), ValueId();
-    const GraphId id = read_reference_body(n, *f, branch + std::to_string(n.doc.module.graph_count()));
-    if (!id.valid()) return n.good = false, ValueId();
-    bodies.push_back(id);
-  }
-  const NodeId made = n.count(1, ~size_t{0}) ? n.b.create_node(OpKind::If, n.in, NoAttrs{}, bodies) : NodeId();
-  return made.valid() ? n.b.graph().result(made) : ValueId();
 }
 
 // Operands of a step: {"Input": i} or {"Step": i}.
@@ -376,12 +316,7 @@ ValueId residual_rms_block(Node& n) {
   return n.count(2, 4) ? n.b.create(OpKind::ResidualRmsNorm, n.in, NormAttrs{n.rank(0) - 1, n.number("eps", 1e-5)}) : ValueId();
 }
 
-struct Row {
-  std::string_view name;
-  ReferenceHandler make;
-  bool block = false;  // of the HIR
-};
-constexpr Row kRows[] = {
+constexpr ReferenceRow kRows[] = {
     {"Input", input},
     {"Param", param},
     {"Constant", constant},
@@ -396,7 +331,7 @@ constexpr Row kRows[] = {
     {"Transpose", transpose},
     {"Narrow", narrow},
     {"Concat", with_axis<OpKind::Concat>},
-    {"Gather", with_axis<OpKind::Gather>},
+    {"Gather", gather},
     {"Softmax", with_axis<OpKind::Softmax>},
     {"Cumsum", cumsum},
     {"Reduce", reduce},
@@ -422,7 +357,6 @@ constexpr Row kRows[] = {
     {"FusedSwiGLU", fused_swiglu},
     {"Quantize", quantise<OpKind::Quantize>},
     {"Dequantize", quantise<OpKind::Dequantize>},
-    {"If", if_},
     {"Linear", linear<OpKind::Linear>, true},
     {"LinearFused", linear<OpKind::LinearFused>, true},
     {"SharedLinearPair", shared_linear_pair, true},
@@ -432,10 +366,13 @@ constexpr Row kRows[] = {
     {"LlamaDecoderBlock", decoder, true},
 };
 
-const Row* find_row(std::string_view name) {
+const ReferenceRow* find_row(std::string_view name) {
   static const auto index = [] {
-    std::unordered_map<std::string_view, const Row*> m;
-    for (const Row& r : kRows) m.emplace(r.name, &r);
+    std::unordered_map<std::string_view, const ReferenceRow*> m;
+    for (std::span<const ReferenceRow> rows :
+         {std::span<const ReferenceRow>(kRows), reference_quant_rows(), reference_backward_rows(), reference_control_rows(),
+          reference_fused_rows(), reference_tensor_rows()})
+      for (const ReferenceRow& r : rows) m.emplace(r.name, &r);
     return m;
   }();
   const auto it = index.find(name);
@@ -444,12 +381,70 @@ const Row* find_row(std::string_view name) {
 
 }  // namespace
 
+ConvAttrs reference_conv_attrs(ReferenceNode& n) {
+  ConvAttrs a;
+  const size_t spatial = static_cast<size_t>(std::max(0, n.rank(0) - 2));
+  const auto list = [&](std::string_view field, int64_t otherwise) {
+    std::vector<int64_t> v = n.integers(field);
+    if (v.empty()) v.assign(spatial, otherwise);
+    return v;
+  };
+  a.strides = list("stride", 1), a.pads_begin = a.pads_end = list("padding", 0);
+  a.dilations = list("dilation", 1), a.output_padding = list("output_padding", 0);
+  a.groups = n.integer("groups", 1);
+  return a;
+}
+// Heads packed in the last axis, or an axis of their own.
+std::optional<AttentionLayout> reference_head_layout(ReferenceNode& n, int64_t heads) {
+  const auto d = n.b.graph().dims(n.in[0]);
+  if (d.size() == 3) return AttentionLayout::Packed;
+  const bool second = d.size() == 4 && d[1] == Dim(heads), third = d.size() == 4 && d[2] == Dim(heads);
+  if (second != third) return second ? AttentionLayout::BHSD : AttentionLayout::BSHD;
+  n.fail(Code::BadShape, second ? "which axis holds the heads is ambiguous: both have their number" : "no axis holds the heads");
+  return std::nullopt;
+}
+
+bool reference_mask_kind(ReferenceNode& n, std::string_view field, AttentionAttrs* a) {
+  const Field* f = n.find(field);
+  if (!f) return true;
+  JsonReader r(f->value);
+  std::string_view key;
+  if (r.peek() == JsonReader::Kind::Object) {
+    r.begin_object();
+    const bool window = r.next_key(&key) && key == "SlidingWindow" && r.integer(&a->window);
+    a->mask = MaskKind::SlidingWindow;
+    return window || n.fail(Code::BadAttribute, "the mask kind is unknown");
+  }
+  static constexpr std::pair<std::string_view, MaskKind> kNames[] = {
+      {"None", MaskKind::None}, {"Causal", MaskKind::Causal}, {"Custom", MaskKind::Custom}, {"Bias", MaskKind::Bias}};
+  const std::string word = n.word(field);
+  for (const auto& [name, kind] : kNames)
+    if (name == word) return a->mask = kind, true;
+  return n.fail(Code::BadAttribute, "the mask kind \"" + word + "\" is unknown");
+}
+
+bool reference_epilogue(ReferenceNode& n, Epilogue* e) {
+  if (!n.find("activation")) return true;
+  const std::string word = n.word("activation");
+  const auto op = op_from_name(word);
+  if (!op || !has_trait(*op, kActivation))
+    return n.fail(Code::UnsupportedAttribute, "the activation \"" + word + "\" is unknown");
+  return *e = {true, *op, 0, 0}, true;
+}
+ValueId reference_custom_mask(ReferenceNode& n, ValueId mask) {
+  if (!mask.valid()) return {};
+  const std::vector<Dim> d(n.b.graph().dims(mask).begin(), n.b.graph().dims(mask).end());
+  if (d.size() != 2) return n.fail(Code::BadShape, "a custom mask has the shape [batch, keys]"), ValueId();
+  const ValueId rows = n.b.reshape(mask, {d[0], Dim(1), Dim(1), d[1]});
+  return n.b.create(OpKind::Ge, {rows, n.b.scalar(n.b.graph().dtype(rows), 0.5)});
+}
+
 ReferenceHandler find_reference_op(std::string_view name) {
-  const Row* r = find_row(name);
+  const ReferenceRow* r = find_row(name);
   return r ? r->make : nullptr;
 }
 bool is_reference_block(std::string_view name) {
-  const Row* r = find_row(name);
+  const ReferenceRow* r = find_row(name);
   return r && r->block;
 }
 

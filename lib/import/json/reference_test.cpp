@@ -5,6 +5,7 @@
 #include "ir/verify.h"
 #include "support/pass_run.h"
 #include "support/random.h"
+#include "support/reference_lines.h"
 
 using namespace rlxc;
 
@@ -19,29 +20,7 @@ std::string errors(std::string_view text) {
 }
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
-// Nodes are built by hand-written lines: op, inputs, dims, dtype.
-struct Lines {
-  std::string text;
-  int count = 0;
-  Lines& add(const std::string& op, const std::vector<int>& inputs, const std::vector<int>& dims,
-             const std::string& dtype = "F32") {
-    if (count) text += ",\n";
-    text += R"({"id":)" + std::to_string(count++) + R"(,"op":)" + op + R"(,"inputs":[)";
-    for (size_t i = 0; i < inputs.size(); ++i) text += (i ? "," : "") + std::to_string(inputs[i]);
-    text += R"(],"shape":{"dims":[)";
-    for (size_t i = 0; i < dims.size(); ++i)
-      text += (i ? "," : "") + (dims[i] < 0 ? "{\"Dynamic\":" + std::to_string(-1 - dims[i]) + "}"
-                                            : "{\"Static\":" + std::to_string(dims[i]) + "}");
-    text += R"(],"dtype":")" + dtype + R"("},"name":null,"origin":null})";
-    return *this;
-  }
-  Lines& input(const std::string& name, const std::vector<int>& dims, const std::string& dtype = "F32") {
-    return add(R"({"Input":{"name":")" + name + "\"}}", {}, dims, dtype);
-  }
-  std::string graph(const std::string& more = "") const {
-    return R"({"name":"g","nodes":[)" + text + R"(],"outputs":[)" + std::to_string(count - 1) + "]" + more + "}";
-  }
-};
+using Lines = test::ReferenceLines;
 
 // The operations that a document becomes, without leaves; the module must be valid.
 std::string ops(const std::string& text) {

@@ -33,10 +33,24 @@ ValueId heads_last(Op& op, ValueId x) {
   return op.b.reshape(op.b.transpose(x, {0, 2, 1, 3}), {d[0], d[2], op.dims().mul(d[1], d[3])});
 }
 
-ValueId causal_mask(Op& op, Dim queries, Dim keys, ValueId offset) {
-  ValueId last = op.b.reshape(positions(op, queries), {queries, Dim(1)});
-  if (offset.valid()) last = op.b.add(last, offset);
-  return op.b.create(OpKind::Le, {positions(op, keys), last});
+ValueId causal_mask(Op& op, Dim queries, Dim keys, ValueId offset) { return window_mask(op, queries, keys, offset, -1, 0); }
+
+ValueId window_mask(Op& op, Dim queries, Dim keys, ValueId offset, int64_t left, int64_t right) {
+  ValueId at = op.b.reshape(positions(op, queries), {queries, Dim(1)}), seen;
+  if (offset.valid()) at = op.b.add(at, offset);
+  const ValueId key = positions(op, keys);
+  const auto bound = [&](OpKind compare, int64_t distance) {
+    const ValueId limit = distance == 0 ? at : op.b.add(at, op.b.scalar(DType::I64, static_cast<double>(distance)));
+    const ValueId inside = op.b.create(compare, {key, limit});
+    seen = seen.valid() ? op.b.create(OpKind::And, {seen, inside}) : inside;
+  };
+  if (left >= 0) bound(OpKind::Ge, -left);
+  if (right >= 0) bound(OpKind::Le, right);
+  return seen;
+}
+
+ValueId per_batch(Op& op, ValueId numbers, Dim batch) {
+  return op.b.reshape(op.b.cast(numbers, DType::I64), {batch, Dim(1), Dim(1), Dim(1)});
 }
 
 void Masks::keep(ValueId m) {
@@ -99,7 +113,23 @@ double scale_of(Op& op, ValueId q) {
   return 1 / std::sqrt(static_cast<double>(*width));
 }
 
+ValueId capped(Op& op, ValueId s, double softcap) {
+  if (softcap <= 0 || !s.valid()) return s;
+  const ValueId cap = op.b.scalar(op.graph().dtype(s), softcap);
+  return op.b.mul(op.b.unary(OpKind::Tanh, op.b.div(s, cap)), cap);
+}
+
 }  // namespace
+
+ValueId attend_with_sinks(Op& op, ValueId q, ValueId k, ValueId v, const Masks& m, double softcap, ValueId sinks) {
+  ValueId s = capped(op, scores(op, q, k, scale_of(op, q)), softcap);
+  if (!s.valid()) return {};
+  if (const ValueId bias = m.combined(op.graph().dtype(s)); bias.valid()) s = op.b.add(s, bias);
+  const std::vector<Dim> d(op.graph().dims(s).begin(), op.graph().dims(s).end());
+  const ValueId sink = op.b.expand(op.b.reshape(sinks, {Dim(1), d[1], Dim(1), Dim(1)}), {d[0], d[1], d[2], Dim(1)});
+  const ValueId p = op.b.create(OpKind::Softmax, {op.b.concat(std::array{s, sink}, 3)}, AxisAttrs{3});
+  return weigh(op, op.b.narrow(p, 3, Dim(0), d[3]), v);
+}
 
 // q, k, v, mask, past key, past value, lengths of k without padding -> y, present key, present value, scores
 void attention(Op& op) {
@@ -136,22 +166,33 @@ void attention(Op& op) {
     if (op.dtype(3) == DType::Bool) m.keep(mask);
     else m.add(op.b.cast(mask, t));
   }
-  if (op.i("is_causal", 0) != 0) m.keep(causal_mask(op, queries, keys, offset));
-  if (op.has(6))
-    m.keep(op.b.create(OpKind::Lt,
-                       {positions(op, keys), op.b.reshape(op.b.cast(op.in(6), DType::I64), {batch, Dim(1), Dim(1), Dim(1)})}));
+  if (op.has(6)) {  // of keys without padding: the queries are the last of them, unless the node keeps the past itself
+    const ValueId lengths = per_batch(op, op.in(6), batch);
+    m.keep(op.b.create(OpKind::Lt, {positions(op, keys), lengths}));
+    if (!offset.valid()) offset = op.b.sub(lengths, size_of(op, queries));
+  }
+  const int64_t left = op.i("left_window_size", -1), right = op.i("right_window_size", -1);
+  if (left < -1 || right < -1) return (void)op.fail(Code::BadAttribute, "a window size is less than -1");
+  const bool causal = op.i("is_causal", 0) != 0;
+  if (causal || left >= 0 || right >= 0) m.keep(window_mask(op, queries, keys, offset, left, causal ? 0 : right));
   const ValueId y = attend(op, q, k, v, m, scale, softcap);
   op.set(0, op.rank(0) == 3 ? heads_last(op, y) : y);
   if (op.wants(1)) op.set(1, k);
   if (op.wants(2)) op.set(2, v);
   if (!op.wants(3)) return;
+  // Modes follow the order of the computation: the product, then the cap, then the masks, then softmax.
   const int64_t mode = op.i("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3) return (void)op.fail(Code::BadAttribute, "qk_matmul_output_mode must be 0 to 3");
   ValueId s = scores(op, q, k, scale);
-  if (softcap > 0 && mode != 0)
-    s = op.b.mul(op.b.unary(OpKind::Tanh, op.b.div(s, op.b.scalar(t, softcap))), op.b.scalar(t, softcap));
-  if (mode == 1 || mode == 3)
-    if (const ValueId bias = m.combined(t); bias.valid()) s = op.b.add(s, bias);
+  if (mode > 0) s = capped(op, s, softcap);
+  const ValueId bias = mode > 1 ? m.combined(t) : ValueId();
+  if (bias.valid()) s = op.b.add(s, bias);
   if (mode == 3) s = op.b.create(OpKind::Softmax, {s}, AxisAttrs{3});
+  if (mode == 3 && bias.valid()) {  // a query that sees no key
+    const ValueId most = op.b.reduce(ReduceOp::Max, bias, {op.graph().rank(bias) - 1}, true);
+    const ValueId none = op.b.create(OpKind::Eq, {most, op.b.scalar(t, -std::numeric_limits<double>::infinity())});
+    s = op.b.create(OpKind::Where, {none, op.b.scalar(t, 0), s});
+  }
   op.set(3, s);
 }
 

@@ -87,6 +87,55 @@ TEST_CASE("attention: shared heads, masks, caps") {
   }
 }
 
+TEST_CASE("attention: windows, and causal masks at the end of a cache") {
+  // Of batch 0 four keys are there, of batch 1 all five: the three queries are the last of them.
+  const std::vector<int64_t> lengths{4, 5};
+  const auto run = [&](const std::vector<std::string>& attributes) {
+    auto m = heads_model();
+    m.input("lengths", DType::I64, {2}, {4, 5});
+    m.add(node("Attention", {"q", "k", "v", "", "", "", "lengths"}, {"y"}, attributes));
+    m.output("y");
+    return m.run()[0];
+  };
+  const auto seen = [&](int64_t left, int64_t right) {
+    return expected(kShape, kQ, kK, kV, 0, [&](int64_t b, int64_t, int64_t i, int64_t j) {
+      const int64_t length = lengths[static_cast<size_t>(b)], at = i + length - 3;
+      return j < length && (left < 0 || j >= at - left) && (right < 0 || j <= at + right) ? 0 : kHidden;
+    });
+  };
+  check_close(run({attribute("is_causal", 1)}), seen(-1, 0));
+  check_close(run({attribute("left_window_size", 1), attribute("right_window_size", 1)}), seen(1, 1));
+  check_close(run({attribute("left_window_size", 0), attribute("is_causal", 1)}), seen(0, 0));
+}
+
+// 0: the product, 1: with the cap, 2: with the masks, 3: as probabilities; a query that sees nothing gives zeros.
+TEST_CASE("attention: the scores at each stage") {
+  const std::vector<double> keep{1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+  const auto scores = [&](int mode) {
+    auto m = heads_model();
+    m.input("mask", DType::Bool, {3, 5}, keep);
+    m.add(node("Attention", {"q", "k", "v", "mask"}, {"y", "", "", "s"},
+               {attribute("softcap", 0.7), attribute("qk_matmul_output_mode", mode)}));
+    m.output("y");
+    m.output("s");
+    return m.run();
+  };
+  const auto raw = scores(0)[1], cap = scores(1)[1], masked = scores(2)[1], all = scores(3)[1];
+  REQUIRE(raw.size() == 2 * 4 * 3 * 5);
+  for (size_t i = 0; i < raw.size(); ++i) {
+    const size_t at = i % 15, row = i / 5 * 5;
+    CHECK(cap[i] == doctest::Approx(0.7 * std::tanh(raw[i] / 0.7)).epsilon(1e-4));
+    if (keep[at] != 0) CHECK(masked[i] == doctest::Approx(cap[i]).epsilon(1e-5));
+    else CHECK(masked[i] == kHidden);
+    double sum = 0;
+    for (size_t j = row; j < row + 5; ++j)
+      if (keep[j % 15] != 0) sum += std::exp(cap[j]);
+    CHECK(all[i] == doctest::Approx(keep[at] != 0 ? std::exp(cap[i]) / sum : 0).epsilon(1e-4));
+  }
+  const auto y = scores(3)[0];
+  for (size_t d = 8; d < 16; ++d) CHECK(y[d] == 0);
+}
+
 TEST_CASE("attention: a past, and what it leaves for the next step") {
   auto m = heads_model();
   const auto pk = some(2 * 2 * 2 * 8, 5), pv = some(2 * 2 * 2 * 8, 6);

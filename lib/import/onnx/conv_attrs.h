@@ -1,4 +1,5 @@
-// The attributes that convolutions of all kinds share.
+// The attributes that convolutions and poolings of all kinds share: full-length lists with auto_pad resolved. nullopt after an
+// error.
 #pragma once
 #include <optional>
 
@@ -6,7 +7,8 @@
 
 namespace rlxc::onnx_import {
 
-// Full-length lists with auto_pad resolved; `weights` is the operand that holds the kernel. nullopt after an error.
-std::optional<ConvAttrs> conv_attrs(Op&, size_t weights);
+std::optional<ConvAttrs> conv_attrs(Op&, std::vector<Dim> spatial, std::span<const Dim> kernel);
+std::optional<ConvAttrs> conv_attrs(Op&, size_t weights);  // of input 0 [N,C,...] and the weights [Co,Ci,...] at that input
+std::optional<PoolAttrs> pool_attrs(Op&, std::vector<Dim> spatial, ReduceOp);
 
 }  // namespace rlxc::onnx_import

@@ -57,17 +57,15 @@ bool windows(Op& op, const std::vector<Dim>& spatial, Windows* w) {
   return true;
 }
 
-bool kernel_of_weights(Op& op, size_t weights, std::vector<int64_t>* kernel) {
-  const auto& d = op.sizes(weights);
-  for (size_t i = 2; i < d.size(); ++i) {
-    const auto k = op.dims().constant_value(d[i]);
-    if (!k || *k < 1 || *k > kMaxEntry)
-      return op.fail(Code::BadShape, "kernel sizes must be known and positive: " + op.show(weights));
+bool kernel_of_weights(Op& op, std::span<const Dim> sizes, std::vector<int64_t>* kernel) {
+  for (Dim d : sizes) {
+    const auto k = op.dims().constant_value(d);
+    if (!k || *k < 1 || *k > kMaxEntry) return op.fail(Code::BadShape, "kernel sizes must be known and positive: " + op.show(1));
     kernel->push_back(*k);
   }
   const auto given = op.ints("kernel_shape");
   if (!given.empty() && given != *kernel)
-    return op.fail(Code::BadAttribute, "kernel_shape differs from the weights " + op.show(weights));
+    return op.fail(Code::BadAttribute, "kernel_shape differs from the weights " + op.show(1));
   return true;
 }
 
@@ -78,13 +76,37 @@ bool spatial_operands(Op& op, size_t weights) {
 
 }  // namespace
 
-std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights) {
+std::optional<ConvAttrs> conv_attrs(Op& op, std::vector<Dim> spatial, std::span<const Dim> kernel) {
   Windows w;
-  if (!spatial_operands(op, weights) || !kernel_of_weights(op, weights, &w.kernel)) return std::nullopt;
-  if (!windows(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, &w)) return std::nullopt;
+  if (!kernel_of_weights(op, kernel, &w.kernel) || !windows(op, spatial, &w)) return std::nullopt;
   ConvAttrs a{w.strides, w.begin, w.end, w.dilations, std::vector<int64_t>(w.strides.size(), 0), op.i("group", 1)};
   if (a.groups < 1 || a.groups > kMaxEntry)
     return op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1"), std::nullopt;
+  return a;
+}
+
+std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights) {
+  if (!spatial_operands(op, weights)) return std::nullopt;
+  return conv_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, std::span(op.sizes(weights)).subspan(2));
+}
+
+std::optional<PoolAttrs> pool_attrs(Op& op, std::vector<Dim> spatial, ReduceOp how) {
+  Windows w;
+  if (!op.has_attr("kernel_shape")) return op.fail(Code::BadAttribute, "kernel_shape is missing"), std::nullopt;
+  if (!fill(op, "kernel_shape", spatial.size(), 1, 1, &w.kernel) || !windows(op, spatial, &w)) return std::nullopt;
+  PoolAttrs a;
+  a.op = how;
+  a.kernel = w.kernel;
+  a.strides = w.strides;
+  a.pads_begin = w.begin;
+  a.pads_end = w.end;
+  a.dilations = w.dilations;
+  a.ceil_mode = op.i("ceil_mode", 0) != 0;
+  a.count_include_pad = op.i("count_include_pad", 0) != 0;
+  a.column_major = op.i("storage_order", 0) != 0;
+  if (a.op != ReduceOp::L2) return a;
+  a.p = static_cast<double>(op.i("p", 2));
+  if (a.p < 1) return op.fail(Code::BadAttribute, "p must be >= 1"), std::nullopt;
   return a;
 }
 
@@ -98,7 +120,7 @@ void conv(Op& op) {
 
 void conv_transpose(Op& op) {
   Windows w;
-  if (!spatial_operands(op, 1) || !kernel_of_weights(op, 1, &w.kernel)) return;
+  if (!spatial_operands(op, 1) || !kernel_of_weights(op, std::span(op.sizes(1)).subspan(2), &w.kernel)) return;
   const std::vector<Dim> spatial(op.sizes(0).begin() + 2, op.sizes(0).end());
   const size_t n = spatial.size();
   ConvAttrs a;
@@ -140,26 +162,11 @@ void conv_transpose(Op& op) {
 // MaxPool, AveragePool, LpPool: the row's alpha is the ReduceOp.
 void pool(Op& op) {
   if (op.rank(0) < 3) return (void)op.fail(Code::BadShape, "needs [N,C,...] of rank >= 3: " + op.show(0));
-  const std::vector<Dim> spatial(op.sizes(0).begin() + 2, op.sizes(0).end());
-  Windows w;
-  if (!op.has_attr("kernel_shape")) return (void)op.fail(Code::BadAttribute, "kernel_shape is missing");
-  if (!fill(op, "kernel_shape", spatial.size(), 1, 1, &w.kernel) || !windows(op, spatial, &w)) return;
-  PoolAttrs a;
-  a.op = static_cast<ReduceOp>(static_cast<int>(op.row.alpha));
-  a.kernel = w.kernel;
-  a.strides = w.strides;
-  a.pads_begin = w.begin;
-  a.pads_end = w.end;
-  a.dilations = w.dilations;
-  a.ceil_mode = op.i("ceil_mode", 0) != 0;
-  a.count_include_pad = op.i("count_include_pad", 0) != 0;
-  a.column_major = op.i("storage_order", 0) != 0;
-  if (a.op == ReduceOp::L2) {
-    a.p = static_cast<double>(op.i("p", 2));
-    if (a.p < 1) return (void)op.fail(Code::BadAttribute, "p must be >= 1");
-  }
-  if (!op.wants(1)) return op.set(0, op.b.create(OpKind::Pool, {op.in(0)}, a));
-  const NodeId n = op.b.create_node(OpKind::MaxPoolIndices, std::array{op.in(0)}, a);
+  const auto a =
+      pool_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, static_cast<ReduceOp>(static_cast<int>(op.row.alpha)));
+  if (!a) return;
+  if (!op.wants(1)) return op.set(0, op.b.create(OpKind::Pool, {op.in(0)}, *a));
+  const NodeId n = op.b.create_node(OpKind::MaxPoolIndices, std::array{op.in(0)}, *a);
   if (!n.valid()) return;
   op.set(0, op.graph().result(n, 0));
   op.set(1, op.graph().result(n, 1));

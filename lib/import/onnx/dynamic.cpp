@@ -53,6 +53,35 @@ void range_by_data(Op& op) {
   op.set(0, op.b.add(v[0], op.b.mul(op.b.cast(iota(op, n), t), v[2])));
 }
 
+namespace {
+
+// `n` slices along an axis (at most all), from `start` on (absent: the first).
+ValueId part(Op& op, ValueId x, int64_t axis, ValueId start, ValueId n) {
+  if (!x.valid()) return {};
+  ValueId at = iota(op, at_most(op, n, size_value(op, op.graph().dims(x)[static_cast<size_t>(axis)])));
+  if (start.valid()) at = op.b.add(start, at);
+  return op.b.create(OpKind::Gather, {x, at}, AxisAttrs{axis});
+}
+
+}  // namespace
+
+void top_k_by_data(Op& op, TopKAttrs a) {
+  a.k = op.sizes(0)[static_cast<size_t>(a.axis)];
+  const NodeId n = op.b.create_node(OpKind::TopK, std::array{op.in(0)}, a);
+  const ValueId k = element(op, op.in(1), 0);
+  for (size_t r = 0; n.valid() && r < 2; ++r) op.set(r, part(op, op.graph().result(n, r), a.axis, {}, k));
+}
+
+void split_by_data(Op& op, int64_t axis) {
+  const ValueId x = op.in(0);
+  ValueId start;
+  for (size_t i = 0; i < op.outputs(); ++i) {
+    const ValueId n = element(op, op.in(1), static_cast<int64_t>(i));
+    if (op.wants(i)) op.set(i, part(op, x, axis, start, n));
+    start = start.valid() ? op.b.add(start, n) : n;
+  }
+}
+
 ValueId slice_by_data(Op& op, ValueId x, int64_t axis, ValueId starts, ValueId ends, int64_t i, int64_t step) {
   if (!x.valid()) return {};
   const ValueId zero = number(op, 0), size = size_value(op, op.graph().dims(x)[static_cast<size_t>(axis)]);

@@ -10,5 +10,8 @@ ValueId broadcast_to(Op&, ValueId x, ValueId sizes, int64_t count);
 // One axis of a Slice: start and end are elements `i` of two vectors.
 ValueId slice_by_data(Op&, ValueId x, int64_t axis, ValueId starts, ValueId ends, int64_t i, int64_t step);
 void range_by_data(Op&);
+// The first slices of a TopK of everything: as many as operand 1 says.
+void top_k_by_data(Op&, TopKAttrs);
+void split_by_data(Op&, int64_t axis);  // operand 1 holds the sizes of the parts
 
 }  // namespace rlxc::onnx_import

@@ -98,8 +98,32 @@ void clip(Op& op) {
 
 namespace {
 
+// Powers of two, rounded as `round_mode` says: the exponent of the number, by arithmetic on its bits. Signs do not count;
+// infinity and NaN give NaN, and with `saturate` nothing else does.
+void cast_to_exponent(Op& op) {
+  static constexpr std::string_view kModes[] = {"up", "down", "nearest"};
+  size_t mode = 0;
+  if (!op.choose("round_mode", op.s("round_mode", "up"), kModes, &mode)) return;
+  Builder& b = op.b;
+  const auto number = [&](int v) { return b.scalar(DType::I32, v); };
+  const ValueId bits = b.create(OpKind::BitCast, {b.cast(op.in(0), DType::F32)}, CastAttrs{DType::I32, true});
+  const auto field = [&](int mask) { return b.create(OpKind::BitAnd, {bits, number(mask)}); };
+  const ValueId exponent = b.create(OpKind::BitAnd, {b.create(OpKind::Shr, {bits, number(23)}), number(255)});
+  const ValueId limit = number(op.i("saturate", 1) != 0 ? 254 : 255);
+  ValueId up = b.create(OpKind::Gt, {field(0x7FFFFF), number(mode == 0 ? 0 : 0x7FFFFF)});
+  if (mode == 2) {  // at least half; of the smallest numbers more than half
+    const ValueId half =
+        b.create(OpKind::Where, {b.create(OpKind::Eq, {exponent, number(0)}), number(0x400001), number(0x400000)});
+    up = b.create(OpKind::Ge, {field(0x7FFFFF), half});
+  }
+  const ValueId step = b.cast(b.create(OpKind::And, {up, b.create(OpKind::Lt, {exponent, limit})}), DType::I32);
+  const ValueId code = b.cast(b.add(exponent, step), DType::U8);
+  op.set(0, b.create(OpKind::BitCast, {code}, CastAttrs{DType::F8E8M0, true}));
+}
+
 void cast_to(Op& op, DType to) {
   if (op.dtype(0) == to) return op.set_ref(0, op.ref(0));
+  if (to == DType::F8E8M0 && op.dtype(0) != DType::String) return cast_to_exponent(op);
   op.set(0, op.b.create(OpKind::Cast, {op.in(0)}, CastAttrs{to, op.i("saturate", 1) != 0}));
 }
 
@@ -152,8 +176,14 @@ void gelu(Op& op) {
   op.set(0, op.b.unary(mode == "none" ? OpKind::Gelu : OpKind::GeluApprox, op.in(0)));
 }
 
-void shrink(Op& op) {  // MIR: alpha is the threshold, beta the bias
-  op.set(0, op.b.create(OpKind::Shrink, {op.in(0)}, AlphaBetaAttrs{op.f("lambd", 0.5), op.f("bias", 0)}));
+void swiglu(Op& op) {
+  op.set(0, op.b.mul(op.b.create(OpKind::Swish, {op.in(0)}, AlphaBetaAttrs{op.f("alpha", 1), 0}), op.in(1)));
+}
+
+void shrink(Op& op) {                            // MIR: alpha is the threshold, beta the bias
+  const DType t = op.b.graph().dtype(op.in(0));  // the parameters are real numbers
+  const ValueId x = is_float(t) ? op.in(0) : op.b.cast(op.in(0), DType::F64);
+  op.set(0, op.b.cast(op.b.create(OpKind::Shrink, {x}, AlphaBetaAttrs{op.f("lambd", 0.5), op.f("bias", 0)}), t));
 }
 
 void identity(Op& op) { op.set_ref(0, op.ref(0)); }

@@ -1,7 +1,5 @@
 // The handlers that ops.def names, by family.
 #pragma once
-#include <array>
-
 #include "import/onnx/op.h"
 
 namespace rlxc::onnx_import {
@@ -13,7 +11,7 @@ namespace rlxc::onnx_import {
 // elementwise.cpp
 HANDLER(unary) HANDLER(binary) HANDLER(variadic) HANDLER(mean) HANDLER(clip) HANDLER(cast) HANDLER(cast_like) HANDLER(where)
 HANDLER(mod) HANDLER(bit_shift) HANDLER(is_inf) HANDLER(gelu) HANDLER(shrink) HANDLER(pow) HANDLER(negated_compare)
-HANDLER(identity) HANDLER(bit_cast) HANDLER(equal) HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale)
+HANDLER(identity) HANDLER(bit_cast) HANDLER(equal) HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale) HANDLER(swiglu)
 
 // shape.cpp
 HANDLER(shape) HANDLER(size) HANDLER(constant) HANDLER(reshape) HANDLER(flatten) HANDLER(squeeze) HANDLER(unsqueeze)
@@ -66,18 +64,33 @@ HANDLER(attention) HANDLER(flex_attention) HANDLER(rotary_embedding) HANDLER(ten
 HANDLER(linear_attention)
 
 // microsoft.cpp
-HANDLER(ms_rotary_embedding) HANDLER(ms_attention) HANDLER(multi_head_attention) HANDLER(group_query_attention)
 HANDLER(skip_layer_norm) HANDLER(skip_rms_norm) HANDLER(simplified_layer_norm) HANDLER(embed_layer_norm) HANDLER(fused_matmul)
-HANDLER(fused_gemm) HANDLER(fused_conv) HANDLER(nhwc_conv) HANDLER(bias_unary) HANDLER(quick_gelu) HANDLER(matmul_n_bits)
-HANDLER(qlinear_elementwise) HANDLER(qlinear_concat) HANDLER(qlinear_pool) HANDLER(qlinear_softmax)
-HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul) HANDLER(bias_add)
+HANDLER(fused_gemm) HANDLER(fused_conv) HANDLER(nhwc_conv) HANDLER(nhwc_max_pool) HANDLER(ms_group_norm)
+HANDLER(skip_group_norm) HANDLER(bias_unary) HANDLER(quick_gelu) HANDLER(bias_add) HANDLER(bias_split_gelu)
+HANDLER(gemm_fast_gelu)
+
+// microsoft_attention.cpp
+HANDLER(ms_rotary_embedding) HANDLER(ms_attention) HANDLER(q_attention) HANDLER(multi_head_attention)
+HANDLER(group_query_attention)
+
+// microsoft_math.cpp
+HANDLER(inverse) HANDLER(cdist) HANDLER(complex_mul) HANDLER(rfft) HANDLER(irfft)
+
+// microsoft_quant.cpp
+HANDLER(matmul_n_bits) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
+HANDLER(q_gemm) HANDLER(mul_integer) HANDLER(qlinear_elementwise) HANDLER(qlinear_where) HANDLER(qlinear_concat)
+HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) HANDLER(qlinear_softmax)
 
 // ml.cpp
 HANDLER(array_feature_extractor) HANDLER(binarizer) HANDLER(scaler) HANDLER(normalizer) HANDLER(linear_regressor)
-HANDLER(linear_classifier) HANDLER(imputer) HANDLER(feature_vectorizer) HANDLER(tree_ensemble)
+HANDLER(linear_classifier) HANDLER(imputer) HANDLER(feature_vectorizer)
+
+// ml_label.cpp, ml_svm.cpp, ml_tree.cpp
+HANDLER(label_encoder) HANDLER(category_mapper) HANDLER(one_hot_encoder) HANDLER(svm_regressor) HANDLER(svm_classifier)
+HANDLER(tree_ensemble) HANDLER(tree_ensemble_regressor) HANDLER(tree_ensemble_classifier)
 
 // text.cpp
-HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(tf_idf_vectorizer)
+HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(regex_full_match) HANDLER(tf_idf_vectorizer)
 
 // loss.cpp
 HANDLER(nll_loss) HANDLER(softmax_cross_entropy) HANDLER(adagrad) HANDLER(adam) HANDLER(momentum)
@@ -88,6 +101,9 @@ HANDLER(random) HANDLER(random_like) HANDLER(bernoulli) HANDLER(multinomial) HAN
 // sampling.cpp
 HANDLER(grid_sample) HANDLER(roi_align) HANDLER(affine_grid) HANDLER(deform_conv) HANDLER(max_unpool) HANDLER(col2im)
 
+// roi_pool.cpp
+HANDLER(max_roi_pool)
+
 // fold.cpp
 FOLD(fold_binary) FOLD(fold_compare) FOLD(fold_logic) FOLD(fold_unary) FOLD(fold_cast) FOLD(fold_where) FOLD(fold_concat)
 FOLD(fold_gather) FOLD(fold_slice) FOLD(fold_view) FOLD(fold_transpose) FOLD(fold_fill) FOLD(fold_range) FOLD(fold_expand)
@@ -96,8 +112,5 @@ FOLD(fold_reduce) FOLD(fold_split)
 
 #undef HANDLER
 #undef FOLD
-
-    // What DynamicQuantizeLinear makes of a value: u8 elements, scale, zero point.
-    std::array<ValueId, 3> dynamically_quantised(Op&, ValueId x);
 
 }  // namespace rlxc::onnx_import

@@ -40,8 +40,8 @@ void split(Op& op) {
   const Dim whole = op.sizes(0)[static_cast<size_t>(*axis)];
   std::vector<Dim> parts;
   if (op.has(1)) {
-    auto d = op.need_dims(1, "split sizes");
-    if (!d) return;
+    auto d = op.find_dims(1);
+    if (!d) return split_by_data(op, *axis);
     parts = std::move(*d);
   } else if (op.has_attr("split")) {
     for (int64_t v : op.ints("split")) parts.push_back(op.dims().constant(v));

@@ -66,6 +66,29 @@ std::vector<double> Op::floats(std::string_view name) {
   return out;
 }
 
+std::vector<std::string> Op::strings(std::string_view name) {
+  const AttributeView* a = attribute(name, AttrType::Strings);
+  std::vector<std::string> out;
+  if (a)
+    for (std::string_view s : a->strings()) out.emplace_back(s);
+  return out;
+}
+
+std::optional<TensorData> Op::tensor_attribute(std::string_view name) {
+  const AttributeView* a = attribute(name, AttrType::Tensor);
+  auto data = a ? im.load(a->message, "attribute " + quote(name), nullptr) : std::nullopt;
+  if (a && !data) give_up();
+  return data;
+}
+
+ValueId Op::string_vector(std::vector<std::string> values) {
+  TensorData d;
+  d.dtype = DType::String;
+  d.dims = {static_cast<int64_t>(values.size())};
+  d.strings = std::move(values);
+  return im.materialise(im.constant(std::move(d)));
+}
+
 std::optional<Bytes> Op::body(std::string_view name) {
   const AttributeView* a = attribute(name, AttrType::Graph);
   if (a) return a->message;

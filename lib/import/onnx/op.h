@@ -26,6 +26,8 @@ struct OpRow {
   bool any_kind = false;  // takes sequences, optionals or strings
 };
 const OpRow* find_row(std::string_view domain, std::string_view name);
+// Why an operator without a row is not imported, and what to do.
+std::pair<std::string_view, std::string_view> refusal(std::string_view domain, std::string_view name);
 
 class Op {
  public:
@@ -80,7 +82,9 @@ class Op {
   std::string_view s(std::string_view name, std::string_view fallback);
   std::vector<int64_t> ints(std::string_view name);
   std::vector<double> floats(std::string_view name);
+  std::vector<std::string> strings(std::string_view name);
   std::optional<Bytes> body(std::string_view name);  // a graph
+  std::optional<TensorData> tensor_attribute(std::string_view name);
   // The enumerator of that name; an unknown one is an error.
   template <class E>
   bool choose(std::string_view attribute_name, std::string_view value, E* out) {
@@ -94,6 +98,8 @@ class Op {
   std::optional<std::vector<int64_t>> axes(std::vector<int64_t> values, int rank_of);
   // A list that moved from an attribute to operand `i`; nullopt when neither is there. Fails when the operand is not known.
   std::optional<std::vector<int64_t>> ints_or_input(std::string_view name, size_t i);
+
+  ValueId string_vector(std::vector<std::string>);  // a constant
 
   // Results.
   void set(size_t out, ValueId v) {

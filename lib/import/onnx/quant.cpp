@@ -4,8 +4,15 @@
 
 #include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
+#include "import/onnx/quantised.h"
 
 namespace rlxc::onnx_import {
+
+ValueId scalar_or_vector(Op& op, size_t i) {
+  if (!op.has(i)) return {};
+  return op.rank(i) == 1 && op.sizes(i)[0] == Dim(1) ? op.b.reshape(op.in(i), {}) : op.in(i);
+}
+
 namespace {
 
 // The axis of per-axis scales; none for a scalar.
@@ -43,11 +50,6 @@ ValueId per_row(Op& op, size_t i) {
   if (!op.has(i)) return {};
   if (op.rank(i) == 1 && op.sizes(i)[0] != Dim(1)) return op.b.reshape(op.in(i), {op.sizes(i)[0], Dim(1)});
   return op.rank(i) == 1 ? op.b.reshape(op.in(i), {}) : op.in(i);
-}
-
-ValueId scalar_or_vector(Op& op, size_t i) {
-  if (!op.has(i)) return {};
-  return op.rank(i) == 1 && op.sizes(i)[0] == Dim(1) ? op.b.reshape(op.in(i), {}) : op.in(i);
 }
 
 ValueId integer_product(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {

@@ -2,6 +2,7 @@
 #include <array>
 #include <numeric>
 
+#include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -58,8 +59,8 @@ void topk(Op& op) {
   a.largest = op.i("largest", 1) != 0;
   a.sorted = op.i("sorted", 1) != 0;
   if (op.opset >= 10) {
-    const auto k = op.need_dims(1, "k");
-    if (!k) return;
+    const auto k = op.find_dims(1);
+    if (!k) return top_k_by_data(op, a);
     if (k->size() != 1) return (void)op.fail(Code::BadShape, "k must be one number");
     a.k = (*k)[0];
   } else {

@@ -1,6 +1,7 @@
 // Operators that read images at computed positions: positions and weights are elementwise arithmetic, reading is one gather for
 // each corner.
 #include <array>
+#include <limits>
 #include <numeric>
 
 #include "import/onnx/handlers.h"
@@ -181,15 +182,19 @@ void roi_align(Op& op) {
   if (mode != "avg" && mode != "max") return (void)op.fail(Code::BadAttribute, "mode must be avg or max");
   if (height < 1 || width < 1 || height > 4096 || width > 4096 || ratio < 0 || ratio > 256)
     return (void)op.fail(Code::BadAttribute, "output sizes or sampling_ratio are out of range");
-  if (ratio == 0) return (void)op.unsupported("sampling_ratio 0 (as many samples as the region is large)");
   const bool half = coordinates == "half_pixel";
   Sampler s(op, position_type(op.dtype(0)));
   Builder& b = op.b;
   const std::vector<Dim> x = op.sizes(0);
   const Dim rois = op.sizes(1)[0];
   const ValueId scale = s.real(op.f("spatial_scale", 1)), regions = b.cast(op.in(1), s.type());
-  // Sample positions of one direction: [rois, bins, ratio].
-  const auto positions = [&](int64_t from, int64_t bins) {
+  // Sample positions of one direction: [rois, bins, samples]. With ratio 0 a region has as many samples as its bins are large;
+  // there is room for those of the largest, and `taken` [rois, 1, samples] says which count.
+  struct Samples {
+    ValueId at, taken, count;
+    Dim n;
+  };
+  const auto positions = [&](int64_t from, int64_t bins) -> Samples {
     const auto column = [&](int64_t i) {
       return b.sub(b.mul(b.reshape(b.narrow(regions, 1, Dim(i), Dim(1)), {rois, Dim(1), Dim(1)}), scale), s.real(half ? 0.5 : 0));
     };
@@ -198,15 +203,26 @@ void roi_align(Op& op) {
     if (!half) length = b.create(OpKind::Max, {length, s.real(1)});
     const ValueId bin = b.div(length, s.real(static_cast<double>(bins)));
     const ValueId which = b.reshape(s.range(Dim(bins)), {Dim(bins), Dim(1)});
-    const ValueId within = b.mul(b.add(s.range(Dim(ratio)), s.real(0.5)), s.real(1.0 / static_cast<double>(ratio)));
-    return b.add(start, b.mul(b.add(which, within), bin));
+    if (ratio > 0) {
+      const ValueId within = b.mul(b.add(s.range(Dim(ratio)), s.real(0.5)), s.real(1.0 / static_cast<double>(ratio)));
+      return {b.add(start, b.mul(b.add(which, within), bin)), {}, {}, Dim(ratio)};
+    }
+    const ValueId count = b.create(OpKind::Max, {b.unary(OpKind::Ceil, bin), s.real(0)}),
+                  some = b.create(OpKind::Max, {count, s.real(1)});
+    const ValueId most = b.cast(b.reduce(ReduceOp::Max, some, {0, 1, 2}, false), DType::I64);
+    const ValueId all = b.create(OpKind::Iota, {most});
+    if (!all.valid()) return {};
+    const ValueId number = b.cast(all, s.type()), within = b.div(b.add(number, s.real(0.5)), some);
+    return {b.add(start, b.mul(b.add(which, within), bin)), b.create(OpKind::Lt, {number, count}), count,
+            op.graph().dims(all)[0]};
   };
-  const std::vector<Dim> grid{rois, Dim(height), Dim(ratio), Dim(width), Dim(ratio)};
-  const Dim points(height * ratio * width * ratio);
-  const ValueId ys =
-      b.reshape(b.expand(b.reshape(positions(1, height), {rois, Dim(height), Dim(ratio), Dim(1), Dim(1)}), grid), {rois, points});
+  const Samples down = positions(1, height), across = positions(0, width);
+  if (!down.at.valid() || !across.at.valid()) return;
+  const std::vector<Dim> grid{rois, Dim(height), down.n, Dim(width), across.n};
+  const Dim points = op.dims().product(std::span(grid).subspan(1));
+  const ValueId ys = b.reshape(b.expand(b.reshape(down.at, {rois, Dim(height), down.n, Dim(1), Dim(1)}), grid), {rois, points});
   const ValueId xs =
-      b.reshape(b.expand(b.reshape(positions(0, width), {rois, Dim(1), Dim(1), Dim(width), Dim(ratio)}), grid), {rois, points});
+      b.reshape(b.expand(b.reshape(across.at, {rois, Dim(1), Dim(1), Dim(width), across.n}), grid), {rois, points});
   const ValueId images =
       b.reshape(b.create(OpKind::Gather, {op.in(0), op.in(2)}, AxisAttrs{0}), {rois, x[1], op.dims().mul(x[2], x[3])});
   const std::array axes{edge_taps(op, s, ys, x[2]), edge_taps(op, s, xs, x[3])};
@@ -224,8 +240,17 @@ void roi_align(Op& op) {
       v = v.valid() ? b.create(OpKind::Max, {v, one}) : one;
     }
   }
-  v = b.reshape(v, {rois, x[1], Dim(height), Dim(ratio), Dim(width), Dim(ratio)});
-  op.set(0, b.cast(b.reduce(mode == "avg" ? ReduceOp::Mean : ReduceOp::Max, v, {3, 5}, false), op.dtype(0)));
+  v = b.reshape(v, {rois, x[1], Dim(height), down.n, Dim(width), across.n});
+  const bool mean = mode == "avg";
+  if (ratio > 0) return op.set(0, b.cast(b.reduce(mean ? ReduceOp::Mean : ReduceOp::Max, v, {3, 5}, false), op.dtype(0)));
+  const ValueId taken = b.create(OpKind::And, {b.reshape(down.taken, {rois, Dim(1), Dim(1), down.n, Dim(1), Dim(1)}),
+                                               b.reshape(across.taken, {rois, Dim(1), Dim(1), Dim(1), Dim(1), across.n})});
+  const ValueId outside = s.real(mean ? 0 : -std::numeric_limits<double>::infinity());
+  const ValueId y = b.reduce(mean ? ReduceOp::Sum : ReduceOp::Max, b.create(OpKind::Where, {taken, v, outside}), {3, 5}, false);
+  const ValueId count = b.reshape(b.mul(down.count, across.count), {rois, Dim(1), Dim(1), Dim(1)});
+  const ValueId any = mean ? b.div(y, b.create(OpKind::Max, {count, s.real(1)}))
+                           : b.create(OpKind::Where, {b.create(OpKind::Eq, {count, s.real(0)}), s.real(0), y});
+  op.set(0, b.cast(any, op.dtype(0)));
 }
 
 // theta [N,k,k+1] applied to the positions of the pixels, from -1 to 1.

@@ -31,7 +31,7 @@ TypedField typed_field(DType t) {
     case DType::U16:
     case DType::F16:
     case DType::BF16: return {5, 2};
-    default: return {5, 1};  // bool, 8-bit and packed 4-bit types
+    default: return {5, 1};  // bool, 8-bit and packed types
   }
 }
 
@@ -172,10 +172,12 @@ std::optional<TensorData> TensorSource::load(const TensorView& t, const std::str
     for (int64_t v : entries) append(&bytes, static_cast<uint64_t>(v), field.entry_bytes);
   }
   for (uint64_t v : t.loose) append(&bytes, v, field.entry_bytes);
-  if (bits(*dtype) == 4 && bytes.size() == static_cast<uint64_t>(*count) && bytes.size() != *size) {  // one element an entry
-    std::vector<std::byte> nibbles(*size);
-    for (size_t i = 0; i < bytes.size(); ++i) nibbles[i / 2] |= (bytes[i] & std::byte{15}) << (i % 2 * 4);
-    bytes = std::move(nibbles);
+  if (bits(*dtype) < 8 && bytes.size() == static_cast<uint64_t>(*count) && bytes.size() != *size) {  // one element an entry
+    const auto width = static_cast<size_t>(bits(*dtype)), a_byte = 8 / width;
+    std::vector<std::byte> packed(*size);
+    for (size_t i = 0; i < bytes.size(); ++i)
+      packed[i / a_byte] |= (bytes[i] & std::byte((1 << width) - 1)) << (i % a_byte * width);
+    bytes = std::move(packed);
   }
   if (bytes.size() != *size) return wrong_size(bytes.size());
   return make_data(*dtype, std::move(data.dims), bytes);

@@ -2,16 +2,6 @@
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
-namespace {
-
-std::vector<std::string> strings(Op& op, std::string_view name) {
-  std::vector<std::string> out;
-  if (const AttributeView* a = op.node().attribute(name))
-    for (std::string_view s : a->strings()) out.emplace_back(s);
-  return out;
-}
-
-}  // namespace
 
 void string_normalizer(Op& op) {
   StringNormalizeAttrs a;
@@ -23,7 +13,7 @@ void string_normalizer(Op& op) {
                                      &a.change))
     return;
   a.case_sensitive = op.i("is_case_sensitive", 0) != 0;
-  a.stopwords = strings(op, "stopwords");
+  a.stopwords = op.strings("stopwords");
   op.set(0, op.b.create(OpKind::StringNormalize, {op.in(0)}, std::move(a)));
 }
 
@@ -36,6 +26,11 @@ void string_split(Op& op) {
   for (size_t i = 0; n.valid() && i < op.outputs(); ++i) op.set(i, op.graph().result(n, i));
 }
 
+void regex_full_match(Op& op) {
+  if (!op.has_attr("pattern")) return (void)op.fail(Code::BadAttribute, "attribute \"pattern\" is missing");
+  op.set(0, op.b.create(OpKind::StringMatch, {op.in(0)}, StringMatchAttrs{std::string(op.s("pattern", ""))}));
+}
+
 void tf_idf_vectorizer(Op& op) {
   NgramAttrs a;
   if (!op.choose("mode", op.s("mode", ""), &a.mode)) return;
@@ -45,7 +40,7 @@ void tf_idf_vectorizer(Op& op) {
   a.counts = op.ints("ngram_counts");
   a.indexes = op.ints("ngram_indexes");
   a.pool_ints = op.ints("pool_int64s");
-  a.pool_strings = strings(op, "pool_strings");
+  a.pool_strings = op.strings("pool_strings");
   a.weights = op.floats("weights");
   op.set(0, op.b.create(OpKind::Ngram, {op.in(0)}, std::move(a)));
 }

@@ -40,6 +40,13 @@ class GemmOperands {
 
 bool is_constant(const Index&, int64_t value);
 
+// Sums that all registers but a row of the right operand and one value of the left can hold.
+struct RegisterTile {
+  int lanes, vectors, rows;
+  int64_t panel() const { return int64_t{lanes} * vectors; }  // columns
+};
+RegisterTile register_tile(const Mapping&, DType accumulate);
+
 // Each adds the body of the kernel; operands were added.
 void gemm_on_tiles(GemmOperands&, const Mapping&);  // threads, register tiles over panels of b
 void gemm_on_grid(GemmOperands&, const Mapping&);   // lanes, tiles in shared memory and registers

@@ -10,23 +10,13 @@ namespace {
 
 constexpr int64_t kChunk = 256;      // steps of k for which panel and rows stay in the cache
 constexpr int64_t kRowBlock = 192;   // least rows for which one piece of work walks a panel
-constexpr int64_t kSetBytes = 1024;  // rows at a distance of a multiple of this compete for few sets of the cache
-
-// The register tile: all registers but a row of b and one value of a hold sums.
-struct Shape {
-  int lanes, vectors, rows;
-  int64_t panel() const { return int64_t{lanes} * vectors; }
-};
-
-Shape tile_shape(const Mapping& m, DType accumulate) {
-  const int vectors = m.vector_registers >= 32 ? 4 : 2;
-  return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
-}
+constexpr int64_t kManyPieces = 12;  // pieces of work that keep threads busy
+constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
 class Tiles {
  public:
   Tiles(GemmOperands& o, const Mapping& m)
-      : o_(o), b_(o.b), m_(m), t_(tile_shape(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pair ? w_ / 2 : w_) {}
+      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pair ? w_ / 2 : w_) {}
 
   void pack(const std::string& out) {
     const Expr panels = ceil_div(o_.n, own_);
@@ -44,7 +34,7 @@ class Tiles {
     int64_t k = 64, m = kRowBlock, count = 0;
     constant(o_.k, &k), constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
-    if (known && copied_) group_ = std::clamp<int64_t>(count / 4, 1, 4);
+    if (known && copied_) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
     if (known && !copied_ && count >= 16) row_block_ = 3 * kRowBlock;
     const Expr groups = ceil_div(panels, group_), blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
@@ -250,7 +240,7 @@ class Tiles {
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  const Shape t_;
+  const RegisterTile t_;
   const int64_t w_, own_;          // columns of a panel, and of the result that it makes
   bool copied_ = false;            // rows of a
   int64_t pitch_ = 0;              // of the copy
@@ -262,7 +252,12 @@ class Tiles {
 
 }  // namespace
 
-int64_t gemm_panel(const Mapping& m, DType accumulate) { return tile_shape(m, accumulate).panel(); }
+RegisterTile register_tile(const Mapping& m, DType accumulate) {
+  const int vectors = m.vector_registers >= 32 ? 4 : 2;
+  return {m.vector_lanes(rlxc::bits(accumulate) / 8), vectors, (m.vector_registers - vectors - 1) / vectors};
+}
+
+int64_t gemm_panel(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).panel(); }
 
 void gemm_on_tiles(GemmOperands& o, const Mapping& m) { Tiles(o, m).run(); }
 

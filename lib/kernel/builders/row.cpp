@@ -13,33 +13,45 @@ bool is_constant(const Index& i, int64_t want) {
   return constant(i, &v) && v == want;
 }
 
-// body(i, lanes) for i = 0, lanes, 2*lanes ... and then one by one up to n. In a group of lanes, each takes its share.
-void across(Builder& b, Expr n, int lanes, std::optional<Expr> lane, int64_t group, const std::function<void(Expr, int)>& body) {
+constexpr int64_t kRowsBeside = 8;
+constexpr int kSums = 4;  // vectors accumulated beside each other, to hide the latency of an addition
+
+// body(i, lanes, slot) for i = 0, lanes, 2*lanes ... and then one by one up to n, neighbours in different slots below `slots`. In
+// a group of lanes, each takes its share.
+void across(Builder& b, Expr n, int lanes, std::optional<Expr> lane, int64_t group, int slots,
+            const std::function<void(Expr, int, int)>& body) {
   if (lane) {
     b.loop("j", ceil_div(n, group), [&](Expr j) {
       const Expr i = b.let("i", j * group + *lane);
-      b.when(i < n, [&] { body(i, 1); });
+      b.when(i < n, [&] { body(i, 1, 0); });
     });
     return;
   }
-  b.loop("j", n / lanes, [&](Expr j) { body(j * lanes, lanes); });
+  const Expr vectors = n / lanes, turns = vectors / slots;
+  b.loop("j", turns, [&](Expr j) {
+    for (int u = 0; u < slots; ++u) body(b.let("i", (j * slots + u) * lanes), lanes, u);
+  });
+  if (slots > 1) b.loop("j", vectors - turns * slots, [&](Expr j) { body(b.let("i", (turns * slots + j) * lanes), lanes, 0); });
   const Expr rest = n % lanes;
-  if (lanes > 1 && !is_constant(rest, 0)) b.loop("t", rest, [&](Expr t) { body(n / lanes * lanes + t, 1); });
+  if (lanes > 1 && !is_constant(rest, 0)) b.loop("t", rest, [&](Expr t) { body(n / lanes * lanes + t, 1, 0); });
 }
 
-// One accumulator for the vectors of a row, one for its tail.
+// A few accumulators for the vectors of a row, one for its tail.
 class Accumulator {
  public:
-  Accumulator(Builder& b, ExprOp combine, DType t, int lanes)
-      : b_(b), combine_(combine), wide_(b.variable("all", broadcast(identity_of(b.kernel(), combine, t), lanes))), lanes_(lanes) {
+  Accumulator(Builder& b, ExprOp combine, DType t, int lanes) : b_(b), combine_(combine), lanes_(lanes) {
+    for (int i = 0; i < (lanes > 1 ? kSums : 1); ++i)
+      wide_.push_back(b.variable("all", broadcast(identity_of(b.kernel(), combine, t), lanes)));
     if (lanes > 1) tail_ = b.variable("tail", identity_of(b.kernel(), combine, t));
   }
-  void add(Expr v) {
-    Buf& to = v.lanes() == lanes_ ? wide_ : tail_;
+  int slots() const { return static_cast<int>(wide_.size()); }
+  void add(Expr v, int slot) {
+    Buf& to = v.lanes() == lanes_ ? wide_[static_cast<size_t>(slot)] : tail_;
     to.set(make(combine_, to.get(), v));
   }
   Expr result(const Mapping& m, std::optional<Expr> lane, int64_t group) {
-    Expr all = wide_.get();
+    Expr all = wide_[0].get();
+    for (size_t i = 1; i < wide_.size(); ++i) all = make(combine_, all, wide_[i].get());
     if (lanes_ > 1) all = make(combine_, combine_lanes(combine_, all), tail_.get());
     return b_.let("result", lane ? combine_group(b_, m, combine_, all, *lane, group) : all);
   }
@@ -47,7 +59,8 @@ class Accumulator {
  private:
   Builder& b_;
   ExprOp combine_;
-  Buf wide_, tail_;
+  std::vector<Buf> wide_;
+  Buf tail_;
   int lanes_;
 };
 
@@ -81,26 +94,55 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
   if (is_constant(inner, 1)) {
     const int lanes = vector_for(m, n, t);
     const Expr rows = product(k, s.shape, 0, s.axis);
-    per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
-      const Expr base = b.let("base", row * n);
-      auto value = [&](Expr i, int w) { return cast_to(x.load(base + i, w), t); };
-      Accumulator top(b, ExprOp::Max, t, lanes), sum(b, ExprOp::Add, t, lanes);
-      across(b, n, lanes, lane, m.group_lanes, [&](Expr i, int w) { top.add(value(i, w)); });
-      const Expr most = b.let("most", finite_or_zero(top.result(m, lane, m.group_lanes)));
-      const bool keep = !s.log && s.dtype == t;
-      across(b, n, lanes, lane, m.group_lanes, [&](Expr i, int w) {
-        const Expr e = b.let("e", exp(value(i, w) - broadcast(most, w)));
+    const bool keep = !s.log && s.dtype == t;  // exponentials wait in y
+    auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
+    auto walk = [&](std::optional<Expr> lane, int slots, const std::function<void(Expr, int, int)>& body) {
+      across(b, n, lanes, lane, m.group_lanes, slots, body);
+    };
+    auto top_of = [&](Expr base, std::optional<Expr> lane) {
+      Accumulator top(b, ExprOp::Max, t, lanes);
+      walk(lane, top.slots(), [&](Expr i, int w, int slot) { top.add(value(base + i, w), slot); });
+      return b.let("most", finite_or_zero(top.result(m, lane, m.group_lanes)));
+    };
+    auto scale_of = [&](Expr base, Expr most, std::optional<Expr> lane) {
+      Accumulator sum(b, ExprOp::Add, t, lanes);
+      walk(lane, sum.slots(), [&](Expr i, int w, int slot) {
+        const Expr e = b.let("e", exp(value(base + i, w) - broadcast(most, w)));
         if (keep) y.store(base + i, e);
-        sum.add(e);
+        sum.add(e, slot);
       });
       const Expr total = sum.result(m, lane, m.group_lanes);
-      const Expr shift = s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
-      across(b, n, lanes, lane, m.group_lanes, [&](Expr i, int w) {
-        const Expr factor = broadcast(shift, w);
-        const Expr v =
-            s.log ? value(i, w) - factor : (keep ? y.load(base + i, w) : exp(value(i, w) - broadcast(most, w))) * factor;
+      return s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
+    };
+    auto write = [&](Expr base, Expr most, Expr scale, std::optional<Expr> lane) {
+      walk(lane, 1, [&](Expr i, int w, int) {
+        const Expr factor = broadcast(scale, w);
+        const Expr v = s.log  ? value(base + i, w) - factor
+                       : keep ? y.load(base + i, w) * factor
+                              : exp(value(base + i, w) - broadcast(most, w)) * factor;
         y.store(base + i, cast_to(v, s.dtype));
       });
+    };
+    int64_t length = kRowsBeside * 4096;
+    constant(n, &length);
+    const int64_t beside = std::clamp<int64_t>(4096 / std::max<int64_t>(length, 1), 1, kRowsBeside);
+    if (m.lanes || beside == 1) {
+      per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
+        const Expr base = b.let("base", row * n), most = top_of(base, lane);
+        write(base, most, scale_of(base, most, lane), lane);
+      });
+      return;
+    }
+    // Each step for several short rows, for within a row each waits for the one before.
+    for_each(b, m, "block", ceil_div(rows, beside), beside * length * rlxc::bits(t) / 4, [&](Expr block) {
+      const Expr first = b.let("first", block * beside), count = b.let("count", min(rows - first, beside));
+      Buf tops = b.registers("tops", t, beside), scales = b.registers("scales", t, beside);
+      auto each = [&](const std::function<void(Expr, Expr)>& body) {
+        b.loop("r", count, [&](Expr r) { body(r, b.let("base", (first + r) * n)); });
+      };
+      each([&](Expr r, Expr base) { tops.store(r, top_of(base, {})); });
+      each([&](Expr r, Expr base) { scales.store(r, scale_of(base, tops.load(r), {})); });
+      each([&](Expr r, Expr base) { write(base, tops.load(r), scales.load(r), {}); });
     });
     return;
   }
@@ -138,10 +180,11 @@ void build_norm(Builder& b, const NormSpec& s, const Mapping& m) {
   per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
     const Expr base = b.let("base", row * n);
     const Expr group = is_constant(s.row_groups, 0) ? row : row % s.row_groups.in(k);
-    auto walk = [&](const std::function<void(Expr, Expr, int)>& body) {
-      if (is_constant(outer, 1))
-        return across(b, inner, lanes, lane, m.group_lanes, [&](Expr i, int w) { body(b.i64(0), i, w); });
-      b.loop("c", outer, [&](Expr c) { across(b, inner, lanes, lane, m.group_lanes, [&](Expr i, int w) { body(c, i, w); }); });
+    auto walk = [&](int slots, const std::function<void(Expr, Expr, int, int)>& body) {
+      auto row_of = [&](Expr c) {
+        across(b, inner, lanes, lane, m.group_lanes, slots, [&](Expr i, int w, int slot) { body(c, i, w, slot); });
+      };
+      is_constant(outer, 1) ? row_of(b.i64(0)) : b.loop("c", outer, row_of);
     };
     auto other = [&](const Buf& buf, const Operand& o, Expr r, Expr c, Expr i, int w) {
       const Expr at = o.offset.in(k) + r * o.strides[0].in(k) + c * o.strides[1].in(k) + i * o.strides[2].in(k);
@@ -156,23 +199,23 @@ void build_norm(Builder& b, const NormSpec& s, const Mapping& m) {
     };
     auto divide = [&](Expr sum) { return sum / cast_to(n, t); };
     Accumulator first(b, ExprOp::Add, t, lanes);
-    walk([&](Expr c, Expr i, int w) {
+    walk(first.slots(), [&](Expr c, Expr i, int w, int slot) {
       const Expr v = b.let("v", value(c, i, w, false));
       if (!s.addends.empty()) sums.store(base + c * inner + i, cast_to(v, s.output));
-      first.add(s.centred ? v : v * v);
+      first.add(s.centred ? v : v * v, slot);
     });
     Expr mean, square = divide(first.result(m, lane, m.group_lanes));
     if (s.centred) {
       mean = b.let("mean", square);
       Accumulator second(b, ExprOp::Add, t, lanes);
-      walk([&](Expr c, Expr i, int w) {
+      walk(second.slots(), [&](Expr c, Expr i, int w, int slot) {
         const Expr d = b.let("d", value(c, i, w, true) - broadcast(mean, w));
-        second.add(d * d);
+        second.add(d * d, slot);
       });
       square = divide(second.result(m, lane, m.group_lanes));
     }
     const Expr scale = b.let("scale", 1.0 / sqrt(square + s.eps));
-    walk([&](Expr c, Expr i, int w) {
+    walk(1, [&](Expr c, Expr i, int w, int) {
       Expr v = value(c, i, w, true);
       if (s.centred) v = v - broadcast(mean, w);
       v = v * broadcast(scale, w);
@@ -212,12 +255,12 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
       return cast_to(buf.load(place(o, i), is_constant(o.strides.back(), 0) ? 1 : w), t);
     };
     Accumulator squares(b, ExprOp::Add, t, lanes);
-    across(b, pairs, lanes, lane, m.group_lanes, [&](Expr i, int w) {
+    across(b, pairs, lanes, lane, m.group_lanes, squares.slots(), [&](Expr i, int w, int slot) {
       const Expr first = b.let("v", load(half[0].x, s.x[0], i, w)), second = b.let("v", load(half[1].x, s.x[1], i, w));
-      squares.add(first * first + second * second);
+      squares.add(first * first + second * second, slot);
     });
     const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, lane, m.group_lanes) / cast_to(pairs * 2, t) + s.eps));
-    across(b, pairs, lanes, lane, m.group_lanes, [&](Expr i, int w) {
+    across(b, pairs, lanes, lane, m.group_lanes, 1, [&](Expr i, int w, int) {
       Expr v[2], c[2], sine[2];
       for (int h : {0, 1}) {
         v[h] = load(half[h].x, s.x[h], i, w) * broadcast(scale, w) * load(half[h].gamma, s.gamma[h], i, w);

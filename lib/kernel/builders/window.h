@@ -32,6 +32,7 @@ struct PoolSpec {
   std::function<Expr(Kernel*)> start;
   std::function<Expr(Expr, Expr)> step;
   std::function<Expr(Expr, Expr count)> finish;
+  bool counts = false;  // whether `finish` looks at the count
   bool count_padding = false;
 };
 void build_pool(Builder&, const PoolSpec&, const Mapping&);

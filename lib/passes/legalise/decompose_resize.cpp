@@ -36,8 +36,8 @@ ValueId weights(Expansion& e, DType t, const std::vector<double>& w) {
 std::vector<ValueId> resize(Expansion& e) {
   const auto& a = e.attrs<ResizeAttrs>();
   const bool nearest = a.mode == ResizeMode::Nearest;
-  if (!nearest && !is_float(e.g.dtype(e.in(0)))) return {};
-  ValueId x = nearest ? e.in(0) : e.wide(e.in(0));
+  ValueId x = e.in(0);
+  if (!nearest) x = is_float(e.g.dtype(x)) ? e.wide(x) : e.b.cast(x, DType::F32);
   const int rank = e.g.rank(x);
   for (int64_t axis = 0; axis < rank; ++axis) {
     const Dim in = e.dim(x, static_cast<int>(axis)), out = a.sizes[static_cast<size_t>(axis)];

@@ -15,7 +15,7 @@ bool has_narrow_type(const Graph& g, ValueId v) {
   return v.valid() && g.type(v).kind == TypeKind::Tensor && is_narrow(g.dtype(v));
 }
 
-DType wide(DType t) { return is_float(t) ? DType::F32 : t == DType::I4 ? DType::I8 : DType::U8; }
+DType wide(DType t) { return is_float(t) ? DType::F32 : is_signed(t) ? DType::I8 : DType::U8; }
 
 bool widen(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);

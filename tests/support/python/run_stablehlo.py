@@ -12,6 +12,7 @@ import numpy as np
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
          "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64, "i1": np.bool_,
          "complex<f32>": np.complex64, "complex<f64>": np.complex128}
+TYPES["bf16"] = np.float32  # NumPy has no bfloat16: values of f32, rounded after each operation
 TENSOR = r"tensor<(?:\d+x)*(?:complex<f\d+>|\w+)>"
 NAMES = {"bool": "i1", "u8": "ui8", "u16": "ui16", "u32": "ui32", "u64": "ui64"}
 erf = np.vectorize(__import__("math").erf, otypes=[np.float64])
@@ -23,7 +24,13 @@ def fail(line, why):
 
 def parse_type(text):
     dims, element = re.fullmatch(r"tensor<((?:\d+x)*)(.*)>", text.strip()).groups()
-    return [int(d) for d in dims.split("x")[:-1]], TYPES[element]
+    return [int(d) for d in dims.split("x")[:-1]], TYPES[element], element == "bf16"
+
+
+def to_bf16(x):
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32).view(np.float32).reshape(np.shape(x))
+    return np.where(np.isnan(x), np.float32(np.nan), rounded)
 
 
 def types(text):
@@ -56,7 +63,7 @@ def literal(text, dtype, dims):
             return s == "true"
         if s.startswith("0x"):
             width = np.dtype(dtype).itemsize
-            return np.array([int(s, 16)], f"u{width}").view(dtype)[0]
+            return np.array([int(s, 16) << 8 * width - 4 * len(s[2:])], f"u{width}").view(dtype)[0]  # of bf16 the upper half
         return float(s) if "." in s else int(s)
     if text.startswith("["):
         return np.array([value(s) for s in text[1:-1].split(",") if s.strip()], dtype).reshape(dims)
@@ -274,16 +281,17 @@ class Region:
                 results = execute(op, x, a, result_types, regions, values)
             except (AssertionError, TypeError, ValueError, IndexError, KeyError) as e:
                 fail(line, f"{type(e).__name__} {e}")
-            for name, y, (dims, dtype) in zip(names, results, result_types, strict=True):
+            for name, y, kind in zip(names, results, result_types, strict=True):
+                dims, dtype, narrow = kind
                 y = np.asarray(y)
                 if y.dtype != dtype and op not in ("compare", "convert", "select", "concatenate", "reshape", "while", "if", "sort"):
                     y = y.astype(dtype)
-                check(y, (dims, dtype), line, "the result")
-                values[name] = y
+                check(y, kind, line, "the result")
+                values[name] = to_bf16(y) if narrow else y
 
 
 def check(x, kind, line, what):
-    dims, dtype = kind
+    dims, dtype, _ = kind
     if list(x.shape) != dims or x.dtype != dtype:
         fail(line, f"{what} is {x.dtype} {list(x.shape)}")
 
@@ -301,19 +309,25 @@ def execute(op, x, a, result_types, regions, values):
         key = x[0] if "LT" in compare[2] else -x[0] if x[0].dtype.kind == "f" else -x[0].astype(np.int64)
         order = np.argsort(key, axis=axis, kind="stable")
         return [np.take_along_axis(v, order, axis) for v in x]
-    (dims, dtype), = result_types
+    (dims, dtype, _), = result_types
     return [compute(op, x, a, dims, dtype, regions[0].combiner() if regions else None)]
+
+
+def read(path, name, offset=0, size=None):
+    if name == "bf16":
+        return (read(path, "u16", offset, size).astype(np.uint32) << 16).view(np.float32)
+    dtype = TYPES[NAMES.get(name, name)]
+    count = -1 if size is None else size // np.dtype(dtype).itemsize
+    return np.fromfile(path, dtype, count, offset=offset) if count else np.zeros(0, dtype)
 
 
 def main(folder, inputs):
     model = json.load(open("model.json"))
     values = {}
     for i, (path, port) in enumerate(zip(inputs, model["inputs"])):
-        values[f"%i{i}"] = np.fromfile(path, TYPES[NAMES.get(port["dtype"], port["dtype"])]).reshape(port["shape"])
+        values[f"%i{i}"] = read(path, port["dtype"]).reshape(port["shape"])
     for i, w in enumerate(model["weights"]):
-        dtype = TYPES[NAMES.get(w["dtype"], w["dtype"])]
-        count = w["stored"] // np.dtype(dtype).itemsize
-        data = np.fromfile(f"{folder}/{w['file']}", dtype, count, offset=w["offset"]) if count else np.zeros(0, dtype)
+        data = read(f"{folder}/{w['file']}", w["dtype"], w["offset"], w["stored"])
         values[f"%w{i}"] = np.broadcast_to(data, w["shape"]) if w["stored"] < w["bytes"] else data.reshape(w["shape"])
     text = open("model.mlir").read()
     head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{\n", text)
@@ -323,7 +337,8 @@ def main(folder, inputs):
     results = Region(iter(text[head.end():].split("\n"))).run(values, [])
     for i, (y, kind) in enumerate(zip(results, types(head[2]), strict=True)):
         check(y, kind, head[0], f"output {i}")
-        np.ascontiguousarray(y).tofile(f"output_{i}.bin")
+        y = np.ascontiguousarray(y)
+        ((y.view(np.uint32) >> 16).astype(np.uint16) if kind[2] else y).tofile(f"output_{i}.bin")
 
 
 main(sys.argv[1], sys.argv[2:])

@@ -28,6 +28,16 @@ class Array(np.ndarray):
     @property
     def at(self): return _At(self)
 
+    def view(self, kind=None, *rest):
+        """NumPy has no bfloat16: such values are f32, and their bits the upper halves, rounded to even."""
+        if isinstance(kind, np.dtype) and (self.dtype, kind) == (np.float32, np.uint16):
+            bits = np.frombuffer(np.ascontiguousarray(self).tobytes(), np.uint32).astype(np.uint64)
+            bits = np.where(bits & 0x7FFFFFFF > 0x7F800000, 0x7FC0, (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
+            return bits.astype(np.uint16).reshape(self.shape).view(Array)
+        if isinstance(kind, np.dtype) and (self.dtype, kind) == (np.uint16, np.float32):
+            return np.frombuffer(np.left_shift(self, 16, dtype=np.uint32, casting="unsafe").tobytes(), np.float32).reshape(self.shape).view(Array)
+        return super().view(kind, *rest) if kind is not None else super().view()
+
 
 def array(data, dtype=None):
     x = np.array(data, dtype=dtype)
@@ -101,7 +111,7 @@ def tile(x, n): return np.tile(x, n).view(Array)
 def repeat(x, n, axis): return np.repeat(x, n, axis=axis).view(Array)
 def take(x, at, axis): return np.take(x, np.asarray(at), axis=axis).view(Array)
 def take_along_axis(x, at, axis): return np.take_along_axis(x, np.asarray(at), axis=axis).view(Array)
-def pad(x, widths, constant_values): return np.pad(x, widths, constant_values=np.asarray(constant_values).item()).view(Array)
+def pad(x, widths, constant_values=0): return np.pad(x, widths, constant_values=np.asarray(constant_values).item()).view(Array)
 
 
 def matmul(a, b): return np.matmul(a, b).view(Array)

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Kernels of the cpu target on one thread: time of a run of a one-node package (processor time, best of several), beside it what
+the machine's multiply-adds or memory allow, measured in the same run. Usage: bench/kernels.py [PART OF A NAME ...]"""
+import array
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+rlxc = os.environ.get("RLXC", os.path.join(root, "build/rlxc"))
+cc = os.environ.get("CC", "gcc")
+
+
+def run(args, **more):
+    p = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    if p.returncode != 0:
+        sys.exit(f"{' '.join(args)} failed:\n{p.stdout}{p.stderr}")
+    return p.stdout
+
+
+def one_node(op, operands, results, attrs):
+    """A graph of one node; operands are (dims, "input" | "weight" | None), results dims. All f32."""
+    nodes, constants, ids, inputs = [], [], [], []
+    for i, operand in enumerate(operands):
+        if operand is None:
+            ids.append(-1)
+            continue
+        dims, kind = operand
+        node = {"op": "Input", "results": [[i, f"f32[{','.join(map(str, dims))}]", f"x{i}"]]}
+        if kind == "weight":
+            constants.append({"id": len(constants), "dtype": "f32", "dims": dims, "splat": 0.01})
+            node.update(op="Param", attrs={"data": len(constants) - 1})
+        else:
+            inputs.append(dims)
+        nodes.append(node)
+        ids.append(i)
+    first = len(operands)
+    nodes.append({"op": op, "operands": ids, "attrs": attrs, "results": list(range(first, first + results))})
+    graph = {"name": "main", "nodes": nodes, "outputs": [[first, "y"]]}
+    return {"format": "rlxc-graph", "format_version": "1.0", "module": "m", "constants": constants, "graphs": [graph]}, inputs
+
+
+def size(dims):
+    n = 1
+    for d in dims:
+        n *= d
+    return n
+
+
+def milliseconds(graph, inputs, folder, repeat):
+    with open(os.path.join(folder, "m.json"), "w") as f:
+        json.dump(graph, f)
+    files = []
+    for i, dims in enumerate(inputs):
+        files.append(os.path.join(folder, f"input_{i}.bin"))
+        with open(files[-1], "wb") as f:
+            values = array.array("f", [random.uniform(-1, 1) for _ in range(min(size(dims), 1 << 16))])
+            array.array("f", (values * (size(dims) // len(values) + 1))[:size(dims)]).tofile(f)
+    run([rlxc, "compile", "m.json", "--target", "cpu", "--emit", "kernels", "-q", "-o", "out"], cwd=folder)
+    package = os.path.join(folder, "out/kernels/cpu")
+    run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
+    text = run(["taskset", "-c", "0", "./run", "--threads", "1", "--repeat", str(repeat)] + files, cwd=package)
+    return float(re.search(r"processor min ([\d.]+)", text).group(1))
+
+
+def product(m, n, k, weights):
+    name = f"gemm {m}x{n}x{k}" + (", packed weights" if weights else "")
+    return name, 2 * m * n * k, 0, ("MatMul", [([m, k], "input"), ([k, n], "weight" if weights else "input")], 1, {})
+
+
+def conv(c, n, out, kernel, stride, groups=1):
+    pad = kernel // 2
+    y = (n + 2 * pad - kernel) // stride + 1
+    attrs = {"strides": [stride] * 2, "pads_begin": [pad] * 2, "pads_end": [pad] * 2, "dilations": [1, 1], "groups": groups}
+    flops = 2 * out * y * y * (c // groups) * kernel * kernel
+    kind = "depthwise conv" if groups > 1 else "conv"
+    operands = [([1, c, n, n], "input"), ([out, c // groups, kernel, kernel], "weight")]
+    moved = 4 * (c * n * n + out * y * y) if groups > 1 else 0
+    return f"{kind} {c}x{n}x{n}, {out}x{kernel}x{kernel}/{stride}", flops, moved, ("Conv", operands, 1, attrs)
+
+
+def rowwise(op, rows, length, attrs, weights=0):
+    operands = [([rows, length], "input")] + [([length], "weight")] * weights
+    return f"{op} {rows}x{length}", 0, 8 * rows * length, (op, operands, 1, attrs)
+
+
+def attention(heads, length, width):
+    operands = [([1, heads, length, width], "input")] * 3
+    return (f"Attention {heads} heads, {length}x{width}", 4 * heads * length * length * width, 0,
+            ("Attention", operands, 1, {}))
+
+
+CASES = [product(n, n, n, False) for n in (64, 128, 256, 512, 1024, 2048)] + [
+    product(128, 768, 768, True), product(128, 3072, 768, True), product(128, 768, 3072, True), product(197, 2304, 768, True),
+    conv(64, 56, 64, 3, 1), conv(256, 14, 256, 3, 1), conv(3, 224, 64, 7, 2), conv(256, 56, 64, 1, 1), conv(512, 7, 2048, 1, 1),
+    attention(12, 128, 64), attention(12, 1024, 64),
+    ("gemv 4096x4096, packed weights", 0, 4 * 4096 * 4096,
+     ("MatMul", [([1, 4096], "input"), ([4096, 4096], "weight")], 1, {})),
+    conv(240, 28, 240, 3, 1, 240), conv(72, 56, 72, 5, 2, 72),
+    rowwise("LayerNorm", 128, 768, {"axis": 1, "eps": 1e-5}, 2), rowwise("LayerNorm", 8192, 1024, {"axis": 1, "eps": 1e-5}, 2),
+    rowwise("Softmax", 1536, 128, {"axis": 1}), rowwise("Softmax", 8192, 1024, {"axis": 1}),
+    rowwise("Gelu", 128, 3072, {}), rowwise("Tanh", 128, 3072, {}), rowwise("Relu", 8192, 1024, {}),
+    ("MaxPool 64x112x112, 3x3/2", 0, 4 * 64 * (112 * 112 + 56 * 56),
+     ("Pool", [([1, 64, 112, 112], "input")], 1, {"op": "max", "kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1],
+                                                 "pads_end": [1, 1], "dilations": [1, 1]})),
+    ("Fft 64x4096", 0, 16 * 64 * 4096, ("Fft", [([64, 4096, 2], "input")], 1, {"axis": 1})),
+]
+
+with tempfile.TemporaryDirectory() as tmp:
+    run([cc, "-O2", "-march=native", "-o", os.path.join(tmp, "roof"), os.path.join(root, "bench/roof.c")])
+    peak, memory = map(float, run(["taskset", "-c", "0", os.path.join(tmp, "roof")]).split())
+    print(f"one thread: {peak:.1f} GFLOP/s, {memory:.1f} GB/s; {run([cc, '--version']).splitlines()[0]}")
+    print(f"{'kernel':44} {'ms':>9} {'achieved':>15} {'of roof':>8}")
+    for name, flops, moved, node in CASES:
+        if sys.argv[1:] and not any(a in name for a in sys.argv[1:]):
+            continue
+        graph, inputs = one_node(*node)
+        ms = milliseconds(graph, inputs, tmp, 200 if max(flops / 1e9, moved / 1e7) < 0.5 else 20)
+        rate, roof, unit = (moved / ms / 1e6, memory, "GB/s") if moved else (flops / ms / 1e6, peak, "GFLOP/s")
+        print(f"{name:44} {ms:9.4f} {rate:7.1f} {unit:7} {100 * rate / roof:7.0f}%", flush=True)

@@ -1,0 +1,175 @@
+// Fourier transforms. On threads a row of constant length n is transformed in passes, one for each factor of n, by the
+// self-sorting algorithm of Stockham (Cochran et al., "What is the fast Fourier transform?", 1967): O(n * sum of the factors).
+// Elsewhere every element is the sum of the definition, its angle taken of the exact remainder of i * j modulo n.
+#include <numbers>
+
+#include "codegen/lowerings.h"
+
+namespace rlxc::codegen {
+namespace {
+
+constexpr int64_t kMostOnStack = 1 << 15;  // complex numbers of a row
+
+class Fft {
+ public:
+  Fft(const Node& node, Scope& s)
+      : a_(node.attrs<FftAttrs>()),
+        node_(node),
+        s_(s),
+        b_(s.builder()),
+        axis_(static_cast<size_t>(a_.axis)),
+        x_(s.shape(node.dims(0))),
+        y_(s.shape(node.result_dims())),
+        type_(kernel::compute_dtype(node.dtype(0))),
+        wide_(node.wide()) {
+    kernel::constant(x_.back(), &parts_), kernel::constant(y_.back(), &out_parts_);
+    own_ = x_[axis_].in(s.kernel()), inner_ = kernel::product(s.kernel(), x_, axis_ + 1, x_.size() - 1);
+    outer_ = kernel::product(s.kernel(), x_, 0, axis_);
+    length_ = a_.length == Dim(0) ? own_ : s.size(a_.length).in(s.kernel());
+  }
+
+  // An element at a time.
+  void sums() {
+    data_ = s_.in_buf(0), out_ = s_.out_buf();
+    const Dims shape = {outer_, y_[axis_], inner_};
+    const double sign = a_.inverse ? 1 : -1;
+    kernel::for_each(b_, node_.mapping(), "i", kernel::product(s_.kernel(), shape), 4096, [&](Expr i) {
+      const std::vector<Expr> at = kernel::split_index(i, shape);
+      Buf re = b_.variable("re", b_.value(wide_, 0)), im = b_.variable("im", b_.value(wide_, 0));
+      b_.loop("j", mirrored() ? length_ : min(own_, length_), [&](Expr j) {
+        const auto [xr, xi] = load(at[0], j, at[2]);
+        const Expr angle =
+            b_.let("angle", sign * 2 * std::numbers::pi * cast_to(at[1] * j % length_, wide_) / cast_to(length_, wide_));
+        const Expr c = b_.let("c", cos(angle)), w = b_.let("w", sin(angle));
+        re.set(re.get() + (xr * c - xi * w)), im.set(im.get() + (xr * w + xi * c));
+      });
+      store(i, re.get(), im.get());
+    });
+  }
+
+  // A row at a time; cosine and sine of element t of the circle are numbers 2t and 2t + 1 of the table.
+  void passes(int64_t n, uint32_t table) {
+    data_ = s_.in_buf(0);
+    const Operand o = s_.scratch(table);
+    circle_ = b_.input(o.name, o.dtype, o.extent);
+    out_ = s_.out_buf();
+    kernel::for_each(b_, node_.mapping(), "row", outer_ * inner_, n * 256, [&](Expr row) {
+      const Expr i = b_.let("outer", row / inner_), k = b_.let("inner", row % inner_);
+      Buf from = b_.registers("from", wide_, 2 * n), to = b_.registers("to", wide_, 2 * n);
+      b_.loop("j", n, [&](Expr j) {
+        Buf re = b_.variable("re", b_.value(wide_, 0)), im = b_.variable("im", b_.value(wide_, 0));
+        auto read = [&] {
+          const auto [xr, xi] = load(i, j, k);
+          re.set(xr), im.set(xi);
+        };
+        mirrored() ? read() : b_.when(j < own_, read);
+        from.store(2 * j, re.get()), from.store(2 * j + 1, im.get());
+      });
+      int64_t done = 1;
+      for (int64_t p : factors(n)) {
+        pass(from, to, n, done, p);
+        std::swap(from, to), done *= p;
+      }
+      const Expr count = y_[axis_].in(s_.kernel());
+      b_.loop("j", count, [&](Expr j) { store((i * count + j) * inner_ + k, from.load(2 * j), from.load(2 * j + 1)); });
+    });
+  }
+
+  static std::vector<int64_t> factors(int64_t n) {
+    std::vector<int64_t> f;
+    for (int64_t p : {4, 2, 3, 5})
+      for (; n % p == 0; n /= p) f.push_back(p);
+    for (int64_t p = 7; p * p <= n; p += 2)
+      for (; n % p == 0; n /= p) f.push_back(p);
+    if (n > 1) f.push_back(n);
+    return f;
+  }
+
+ private:
+  bool mirrored() const { return a_.onesided && a_.inverse; }  // the second half of the spectrum is the conjugate of the first
+
+  std::pair<Expr, Expr> load(Expr outer, Expr j, Expr inner) {
+    Expr from = j, conjugate = b_.value(wide_, 1), present = kernel::constant_int(s_.kernel(), DType::Bool, 1);
+    if (mirrored()) {
+      const Expr second = j >= length_ / 2 + 1;
+      from = select(second, length_ - j, j);
+      conjugate = select(second, b_.value(wide_, -1), conjugate);
+      present = from < own_;
+    }
+    const Expr element = ((outer * own_ + from) * inner_ + inner) * parts_, zero = b_.value(node_.dtype(0), 0);
+    auto part = [&](const char* name, int64_t i) {
+      return b_.let(name, cast_to(cast_to(data_.load_if(present, element + i, zero), type_), wide_));
+    };
+    const Expr xr = part("xr", 0);
+    return {xr, parts_ == 2 ? part("xi", 1) * conjugate : b_.value(wide_, 0)};
+  }
+
+  void store(Expr i, Expr re, Expr im) {
+    Expr scale = b_.value(wide_, 1);
+    if (a_.norm == FftNorm::InverseN) scale = 1.0 / cast_to(length_, wide_);
+    if (a_.norm == FftNorm::Unitary) scale = 1.0 / sqrt(cast_to(length_, wide_));
+    out_.store(i * out_parts_, cast_to(re * scale, node_.result_dtype()));
+    if (out_parts_ == 2) out_.store(i * out_parts_ + 1, cast_to(im * scale, node_.result_dtype()));
+  }
+
+  // Transforms of `done` elements become transforms of done * p: element i + q * done of the new one j is the sum over s of
+  // element i of the old one s * rest + j, turned by s * (i + q * done) parts of the new circle.
+  void pass(const Buf& from, const Buf& to, int64_t n, int64_t done, int64_t p) {
+    const int64_t rest = n / (done * p);
+    b_.loop("j", rest, [&](Expr j) {
+      b_.loop("e", done * p, [&](Expr e) {
+        const Expr i = b_.let("i", e % done);
+        Buf re = b_.variable("re", b_.value(wide_, 0)), im = b_.variable("im", b_.value(wide_, 0));
+        b_.unroll("s", p, [&](Expr s) {
+          const Expr at = b_.let("at", 2 * ((s * rest + j) * done + i)), turn = b_.let("turn", 2 * (s * e % (done * p) * rest));
+          const Expr xr = from.load(at), xi = from.load(at + 1), c = circle_[turn], w = circle_[turn + 1];
+          re.set(re.get() + (xr * c - xi * w)), im.set(im.get() + (xr * w + xi * c));
+        });
+        const Expr at = b_.let("to_at", 2 * (j * (done * p) + e));
+        to.store(at, re.get()), to.store(at + 1, im.get());
+      });
+    });
+  }
+
+  const FftAttrs& a_;
+  const Node& node_;
+  Scope& s_;
+  kernel::Builder& b_;
+  const size_t axis_;
+  const Dims x_, y_;
+  const DType type_, wide_;  // of elements, to sum in
+  int64_t parts_ = 1, out_parts_ = 2;
+  Expr own_, length_, inner_, outer_;
+  Buf data_, out_, circle_;
+};
+
+uint32_t circle_table(const Node& node, int64_t n, bool inverse) {
+  const uint32_t table = node.scratch(node.wide(), Dim(2 * n), true);
+  Scope s(node, "circle");
+  const Operand o = s.scratch(table);
+  Buf out = s.builder().output(o.name, o.dtype, o.extent);
+  kernel::for_each(s.builder(), node.mapping(), "i", n, 64, [&](Expr i) {
+    const Expr angle =
+        s.builder().let("angle", (inverse ? 2 : -2) * std::numbers::pi * cast_to(i, node.wide()) / static_cast<double>(n));
+    out.store(2 * i, cos(angle)), out.store(2 * i + 1, sin(angle));
+  });
+  s.finish(true);
+  return table;
+}
+
+}  // namespace
+
+bool lower_fft(const Node& node) {
+  const auto& a = node.attrs<FftAttrs>();
+  DimTable& t = node.table();
+  const auto n = t.constant_value(a.length == Dim(0) ? node.dims(0)[static_cast<size_t>(a.axis)] : a.length);
+  const bool fast = n && *n > 4 && *n <= kMostOnStack && !node.mapping().lanes;
+  const uint32_t table = fast ? circle_table(node, *n, a.inverse) : 0;
+  Scope s(node);
+  Fft fft(node, s);
+  if (fast) fft.passes(*n, table);
+  else fft.sums();
+  return s.finish(), true;
+}
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,42 @@
+// The table of operations against what the rooms have for each: a name that is read back, evaluation, kernels or a decomposition.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "codegen/lower.h"
+#include "eval/eval.h"
+#include "ir/attrs.h"
+
+using namespace rlxc;
+
+TEST_CASE("every operation has a name, a meaning, attributes that are listed, and an evaluator") {
+  DimTable dims;
+  for (int k = 0; k < kOpCount; ++k) {
+    const auto op = static_cast<OpKind>(k);
+    INFO(std::string(name(op)));
+    CHECK(op_from_name(name(op)) == op);
+    CHECK(op_from_name(kind_name(op)) == op);
+    CHECK_FALSE(doc(op).empty());
+    for (const auto& [field, value] : attr_fields(default_attrs(op), dims, true, op)) {
+      Attrs a = default_attrs(op);
+      std::string message;
+      CHECK_MESSAGE(set_attr_field(a, field, value, dims, &message), field, ": ", message);
+    }
+    CHECK((eval::has_evaluator(op) || has_trait(op, kTerminator)));
+  }
+}
+
+// The exceptions run on the host: control flow, sequences and strings, and what makes sizes of data.
+TEST_CASE("every operation on tensors has kernels or a decomposition") {
+  for (int k = 0; k < kOpCount; ++k) {
+    const auto op = static_cast<OpKind>(k);
+    if (has_trait(op, kLeaf | kTerminator | kHir | kFused | kBody | kSequenceOp)) continue;
+    static constexpr OpKind kHost[] = {
+        OpKind::Iota,   OpKind::NonZero,  OpKind::Unique,    OpKind::NonMaxSuppression,
+        OpKind::Random, OpKind::DimValue, OpKind::ReshapeTo,
+    };
+    if (std::find(std::begin(kHost), std::end(kHost), op) != std::end(kHost)) continue;
+    CHECK_MESSAGE(codegen::has_lowering(op), std::string(name(op)));
+  }
+}

@@ -1,0 +1,292 @@
+// Quantisation of the reference vocabulary: packed weights, integer products, fake quantisation.
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "import/compose/packed.h"
+#include "import/json/reference_rows.h"
+
+namespace rlxc::import_json {
+namespace {
+
+using Node = ReferenceNode;
+constexpr DType kReal = DType::F32;
+
+std::vector<Dim> sizes(Node& n, ValueId v) {
+  return v.valid() ? std::vector<Dim>(n.b.graph().dims(v).begin(), n.b.graph().dims(v).end()) : std::vector<Dim>();
+}
+
+// ---- Packed weights.
+
+struct Scheme {
+  std::string name;  // "Int8Block", "GgufQ4K"
+  int64_t block = 0;
+  std::optional<BlockFormat> gguf;
+};
+
+std::optional<Scheme> scheme_of(Node& n) {
+  Scheme s;
+  const Field* f = n.find("scheme");
+  if (!f) return n.fail(Code::BadAttribute, "\"scheme\" is missing"), std::nullopt;
+  JsonReader r(f->value);
+  if (r.peek() == JsonReader::Kind::Object) {
+    std::string_view key;
+    r.begin_object();
+    if (r.next_key(&key)) {
+      s.name = key;
+      r.begin_object();
+      for (std::string_view k; r.next_key(&k);)
+        if (!(k == "block_size" ? r.integer(&s.block) : r.skip())) break;
+    }
+  } else {
+    r.string(&s.name);
+  }
+  if (s.name.starts_with("Gguf")) {  // GgufQ4K, GgufQ4_0, GgufIQ4NL
+    std::string text;
+    for (char c : s.name.substr(4)) text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (text.ends_with("k")) text.insert(text.size() - 1, "_");
+    if (text == "iq4nl") text = "iq4_nl";
+    s.gguf = block_format_from_name(text);
+    if (!s.gguf) return n.fail(Code::UnsupportedAttribute, "the format " + s.name + " is not supported"), std::nullopt;
+  }
+  const bool blocked = s.name == "Int8Block" || s.name == "Int8BlockAsym" || s.name == "Int4Block";
+  if (blocked && (s.block < 1 || s.block > 1 << 20))
+    return n.fail(Code::BadAttribute, "block_size is out of range"), std::nullopt;
+  if (!blocked && !s.gguf && s.name != "Fp8E4m3" && s.name != "Fp8E5m2" && s.name != "Nvfp4Block")
+    return n.fail(Code::UnsupportedAttribute, "the scheme \"" + s.name + "\" is unknown"), std::nullopt;
+  return s;
+}
+
+// A row per block of `block` rows of w [k, n], repeated for each of them.
+ValueId spread_rows(Node& n, ValueId rows, Dim k, Dim columns, int64_t block) {
+  DimTable& t = n.b.dims();
+  const Dim groups = t.ceil_div(k, Dim(block)), whole = t.mul(groups, Dim(block));
+  const ValueId each = n.b.expand(n.b.reshape(rows, {groups, Dim(1), columns}), {groups, Dim(block), columns});
+  const ValueId all = n.b.reshape(each, {whole, columns});
+  return t.equal(whole, k) ? all : n.b.narrow(all, 0, Dim(0), k);
+}
+
+// Codes of 4 bits in the order of a row-major matrix, low half first.
+ValueId nibbles(Node& n, ValueId packed, Dim k, Dim columns) {
+  DimTable& t = n.b.dims();
+  const Dim bytes = t.product(sizes(n, packed)), count = t.mul(k, columns);
+  const ValueId all = compose::unpack_bits(n.b, n.b.reshape(packed, {bytes}), 4);
+  return n.b.reshape(t.equal(t.mul(bytes, Dim(2)), count) ? all : n.b.narrow(all, 0, Dim(0), count), {k, columns});
+}
+
+// f32 [rows, k] of blocks that lie one after another.
+ValueId gguf_rows(Node& n, BlockFormat f, ValueId packed, Dim rows, Dim k) {
+  DimTable& t = n.b.dims();
+  if (!packed.valid()) return {};
+  if (!t.divides(Dim(block_elements(f)), k))
+    return n.fail(Code::BadShape, "rows must be whole blocks of " + std::to_string(block_elements(f))), ValueId();
+  const Dim blocks = t.floor_div(t.mul(rows, k), Dim(block_elements(f)));
+  return n.b.reshape(compose::decode_blocks(n.b, f, n.b.reshape(packed, {blocks, Dim(block_bytes(f))})), {rows, k});
+}
+
+// x [..., k], the packed weights, scales, zero points (or the scale of the whole).
+ValueId dequant_matmul(Node& n) {
+  const auto s = scheme_of(n);
+  if (!s || !n.count(s->gguf ? 2 : 4, s->gguf ? 2 : 4) || n.rank(0) < 2 || n.type.rank() < 2) return {};
+  Builder& b = n.b;
+  const ValueId x = b.cast(n.in[0], kReal);
+  const Dim k = sizes(n, x).back(), columns = n.type.dims.back();
+  if (s->gguf) return b.matmul(x, gguf_rows(n, *s->gguf, n.in[1], columns, k), false, true);
+  const auto as_real = [&](size_t i) { return b.cast(n.in[i], kReal); };
+  ValueId w;
+  if (s->name.starts_with("Fp8")) {
+    const DType t = s->name == "Fp8E4m3" ? DType::F8E4M3FN : DType::F8E5M2;
+    w = b.cast(b.create(OpKind::BitCast, {b.reshape(n.in[1], {k, columns})}, CastAttrs{t, true}), kReal);
+    w = b.mul(w, b.reshape(as_real(2), {Dim(1), columns}));
+  } else if (s->name == "Nvfp4Block") {
+    const ValueId scales = compose::decode_scale_bytes(b, n.in[2]);
+    w = b.mul(compose::look_up(b, fp4_values(), nibbles(n, n.in[1], k, columns)), spread_rows(n, scales, k, columns, 16));
+    w = b.mul(w, b.reshape(as_real(3), {}));
+  } else {
+    const ValueId q = s->name == "Int4Block" ? b.cast(nibbles(n, n.in[1], k, columns), kReal) : as_real(1);
+    w = b.mul(b.sub(q, spread_rows(n, as_real(3), k, columns, s->block)), spread_rows(n, as_real(2), k, columns, s->block));
+  }
+  return b.matmul(x, w);
+}
+
+// [E,K,N] of experts whose rows [N,K] are packed one after another.
+ValueId expert_weights(Node& n, BlockFormat f, ValueId packed, Dim experts, Dim k, Dim columns) {
+  const ValueId rows = gguf_rows(n, f, packed, n.b.dims().mul(experts, columns), k);
+  return n.b.transpose(n.b.reshape(rows, {experts, columns, k}), {0, 2, 1});
+}
+
+ValueId dequant_moe_weights(Node& n) {
+  const auto s = scheme_of(n);
+  if (!s || !n.count(1, 1)) return {};
+  if (!s->gguf || n.type.rank() != 3) return n.fail(Code::UnsupportedAttribute, "needs a gguf format and [E,K,N]"), ValueId();
+  return expert_weights(n, *s->gguf, n.in[0], n.type.dims[0], n.type.dims[1], n.type.dims[2]);
+}
+
+// Each row of x times the weights [E,K,N] of its expert.
+ValueId by_expert(Node& n, ValueId x, ValueId weights, ValueId experts) {
+  const auto d = sizes(n, x);
+  if (d.size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
+  const ValueId own = n.b.create(OpKind::Gather, {weights, n.b.cast(experts, DType::I64)}, AxisAttrs{0});
+  const ValueId y = n.b.matmul(n.b.reshape(x, {d[0], Dim(1), d[1]}), own);
+  return y.valid() ? n.b.reshape(y, {d[0], sizes(n, y).back()}) : ValueId();
+}
+
+ValueId grouped_matmul(Node& n) { return n.count(3, 3) ? by_expert(n, n.in[0], n.in[1], n.in[2]) : ValueId(); }
+
+ValueId dequant_grouped_matmul(Node& n) {
+  const auto s = scheme_of(n);
+  if (!s || !n.count(3, 3)) return {};
+  DimTable& t = n.b.dims();
+  if (!s->gguf || n.rank(0) != 2 || n.type.rank() != 2)
+    return n.fail(Code::UnsupportedAttribute, "needs a gguf format and x [M,K]"), ValueId();
+  const Dim k = sizes(n, n.in[0])[1], columns = n.type.dims[1], bytes = t.product(sizes(n, n.in[1]));
+  const Dim elements = t.mul(t.floor_div(bytes, Dim(block_bytes(*s->gguf))), Dim(block_elements(*s->gguf)));
+  const Dim experts = t.floor_div(elements, t.mul(k, columns));
+  return by_expert(n, n.in[0], expert_weights(n, *s->gguf, n.in[1], experts, k, columns), n.in[2]);
+}
+
+// ---- Integer products.
+
+ValueId round_away(Builder& b, ValueId v) {  // halves away from 0
+  const ValueId up = b.unary(OpKind::Floor, b.add(b.unary(OpKind::Abs, v), b.scalar(b.graph().dtype(v), 0.5)));
+  return b.mul(b.unary(OpKind::Sign, v), up);
+}
+
+ValueId zero_point(Node& n, std::string_view field) { return n.b.scalar(DType::I8, static_cast<double>(n.integer(field, 0))); }
+
+// i8 of the accumulator plus a bias, times `mult`, plus `out_zp`.
+ValueId requantised(Node& n, ValueId accumulator, ValueId bias) {
+  Builder& b = n.b;
+  const ValueId scaled = b.mul(b.cast(b.add(accumulator, bias), kReal), b.scalar(kReal, n.number("mult", 1)));
+  const ValueId moved = b.add(round_away(b, scaled), b.scalar(kReal, static_cast<double>(n.integer("out_zp", 0))));
+  return b.cast(b.create(OpKind::Clamp, {moved}, ClampAttrs{-128, 127}), DType::I8);
+}
+
+ValueId q_matmul(Node& n) {
+  if (!n.count(3, 3)) return {};
+  return requantised(n, n.b.create(OpKind::QMatMul, {n.in[0], n.in[1], zero_point(n, "x_zp"), zero_point(n, "w_zp")}), n.in[2]);
+}
+
+ValueId q_conv2d(Node& n) {
+  if (!n.count(3, 3)) return {};
+  ConvAttrs a = reference_conv_attrs(n);
+  if (!n.good) return {};
+  const ValueId sum = n.b.create(OpKind::QConv, {n.in[0], n.in[1], zero_point(n, "x_zp"), zero_point(n, "w_zp")}, std::move(a));
+  return requantised(n, sum, n.b.reshape(n.in[2], {n.b.dims().product(sizes(n, n.in[2])), Dim(1), Dim(1)}));
+}
+
+// ---- Fake quantisation: codes -qm..qm of a scale per channel, or of one.
+
+struct Channels {
+  std::vector<int64_t> axes;  // to be reduced over
+  std::vector<Dim> shape;     // of a scale, with ones
+};
+
+std::optional<Channels> channels_of(Node& n, ValueId x) {
+  Channels c;
+  const auto d = sizes(n, x);
+  const int64_t kept = n.find("axis") ? n.axis(n.integer("axis"), static_cast<int>(d.size())) : -1;
+  if (!n.good) return std::nullopt;
+  for (int64_t i = 0; i < static_cast<int64_t>(d.size()); ++i) {
+    c.shape.push_back(i == kept ? d[static_cast<size_t>(i)] : Dim(1));
+    if (i != kept) c.axes.push_back(i);
+  }
+  return c;
+}
+
+std::optional<double> largest_code(Node& n) {
+  switch (n.integer("bits", 8)) {
+    case 8: return 127;
+    case 4: return 7;
+    case 2: return 1;
+    default: return n.fail(Code::BadAttribute, "bits must be 8, 4 or 2"), std::nullopt;
+  }
+}
+
+ValueId at_least(Builder& b, ValueId scale) { return b.create(OpKind::Max, {scale, b.scalar(b.graph().dtype(scale), 1e-12)}); }
+
+ValueId batch_scale(Node& n, ValueId x, const Channels& c, double qm) {
+  const ValueId m = n.b.reduce(ReduceOp::Max, n.b.unary(OpKind::Abs, x), c.axes, true);
+  return at_least(n.b, n.b.div(m, n.b.scalar(n.b.graph().dtype(x), qm)));
+}
+
+ValueId quantised_with(Node& n, ValueId x, ValueId scale, double qm) {
+  const ValueId q = n.b.create(OpKind::Clamp, {round_away(n.b, n.b.div(x, scale))}, ClampAttrs{-qm, qm});
+  return n.b.mul(q, scale);
+}
+
+ValueId fake_quantize(Node& n) {
+  const auto qm = largest_code(n);
+  const auto c = qm && n.count(1, 2) ? channels_of(n, n.in[0]) : std::nullopt;
+  if (!c) return {};
+  const std::string mode = n.word("scale_mode");
+  if (mode == "Fixed" && n.count(2, 2)) return quantised_with(n, n.in[0], at_least(n.b, n.b.reshape(n.in[1], c->shape)), *qm);
+  if (mode.empty() && n.find("scale_mode"))
+    return n.fail(Code::UnsupportedAttribute, "a moving average updates its state in place"), ValueId();
+  return n.good ? quantised_with(n, n.in[0], batch_scale(n, n.in[0], *c, *qm), *qm) : ValueId();
+}
+
+ValueId fake_quantize_lsq(Node& n) {
+  const auto qm = largest_code(n);
+  const auto c = qm && n.count(2, 2) ? channels_of(n, n.in[0]) : std::nullopt;
+  return c ? quantised_with(n, n.in[0], n.b.reshape(n.in[1], c->shape), *qm) : ValueId();
+}
+
+// How the gradient passes the rounding.
+ValueId fake_quantize_backward(Node& n) {
+  const auto qm = largest_code(n);
+  const auto c = qm && n.count(2, 2) ? channels_of(n, n.in[0]) : std::nullopt;
+  if (!c) return {};
+  Builder& b = n.b;
+  const ValueId x = n.in[0], dy = n.in[1], scale = batch_scale(n, x, *c, *qm);
+  const auto real = [&](double v) { return b.scalar(b.graph().dtype(x), v); };
+  const std::string ste = n.find("ste") ? n.word("ste") : "Identity";
+  if (ste == "Identity") return dy;
+  const ValueId edge = b.mul(scale, real(*qm)), size = b.unary(OpKind::Abs, x);
+  if (ste == "ClippedIdentity") return b.create(OpKind::Where, {b.create(OpKind::Le, {size, edge}), dy, real(0)});
+  if (ste == "HardTanh") return b.mul(dy, b.create(OpKind::Max, {real(0), b.sub(real(1), b.div(size, edge))}));
+  const ValueId t = b.unary(OpKind::Tanh, b.div(x, scale));
+  if (ste == "Tanh") return b.mul(dy, b.sub(real(1), b.mul(t, t)));
+  return n.fail(Code::BadAttribute, "the gradient \"" + ste + "\" is unknown"), ValueId();
+}
+
+ValueId lsq_backward_x(Node& n) {
+  const auto qm = largest_code(n);
+  const auto c = qm && n.count(3, 3) ? channels_of(n, n.in[0]) : std::nullopt;
+  if (!c) return {};
+  const DType t = n.b.graph().dtype(n.in[0]);
+  const ValueId z = n.b.unary(OpKind::Abs, n.b.div(n.in[0], n.b.reshape(n.in[1], c->shape)));
+  return n.b.create(OpKind::Where, {n.b.create(OpKind::Le, {z, n.b.scalar(t, *qm)}), n.in[2], n.b.scalar(t, 0)});
+}
+
+ValueId lsq_backward_scale(Node& n) {
+  const auto qm = largest_code(n);
+  const auto c = qm && n.count(3, 3) ? channels_of(n, n.in[0]) : std::nullopt;
+  if (!c) return {};
+  Builder& b = n.b;
+  const ValueId z = b.div(n.in[0], b.reshape(n.in[1], c->shape)), limit = b.scalar(b.graph().dtype(n.in[0]), *qm);
+  const ValueId inside = b.create(OpKind::Le, {b.unary(OpKind::Abs, z), limit});
+  const ValueId psi = b.create(OpKind::Where, {inside, b.sub(round_away(b, z), z), b.mul(b.unary(OpKind::Sign, z), limit)});
+  return b.reshape(b.reduce(ReduceOp::Sum, b.mul(psi, n.in[2]), c->axes, true), sizes(n, n.in[1]));
+}
+
+}  // namespace
+
+std::span<const ReferenceRow> reference_quant_rows() {
+  static constexpr ReferenceRow kRows[] = {
+      {"DequantMatMul", dequant_matmul},
+      {"DequantGroupedMatMul", dequant_grouped_matmul},
+      {"DequantMoEWeights", dequant_moe_weights},
+      {"GroupedMatMul", grouped_matmul},
+      {"QMatMul", q_matmul},
+      {"QConv2d", q_conv2d},
+      {"FakeQuantize", fake_quantize},
+      {"FakeQuantizeLSQ", fake_quantize_lsq},
+      {"FakeQuantizeBackward", fake_quantize_backward},
+      {"FakeQuantizeLSQBackwardX", lsq_backward_x},
+      {"FakeQuantizeLSQBackwardScale", lsq_backward_scale},
+  };
+  return kRows;
+}
+
+}  // namespace rlxc::import_json

@@ -1,0 +1,240 @@
+// Attention of com.microsoft, as what it is made of: https://github.com/microsoft/onnxruntime docs/ContribOperators.md
+#include <array>
+
+#include "import/onnx/attention.h"
+#include "import/onnx/handlers.h"
+#include "import/onnx/quantised.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+bool attention_heads(Op& op, int64_t heads) {
+  if (heads >= 1 && heads <= 1 << 20) return true;
+  return op.fail(Code::BadAttribute, "num_heads is " + std::to_string(heads) + ", must be >= 1");
+}
+
+std::vector<Dim> sizes_of(Op& op, ValueId x) { return {op.graph().dims(x).begin(), op.graph().dims(x).end()}; }
+
+// A third of the last axis (or another part) of a packed projection.
+ValueId part(Op& op, ValueId x, Dim start, Dim size) {
+  return x.valid() ? op.b.narrow(x, op.graph().rank(x) - 1, start, size) : ValueId();
+}
+
+// Entry i of an axis of known size, without the axis.
+ValueId entry(Op& op, ValueId x, int64_t axis, int64_t i) {
+  if (!x.valid()) return {};
+  std::vector<Dim> d = sizes_of(op, x);
+  d.erase(d.begin() + axis);
+  return op.b.reshape(op.b.narrow(x, axis, Dim(i), Dim(1)), std::move(d));
+}
+
+// Keys that take part, by a mask [B,T] of 0 and 1, [B,S,T], [B,1,S,T], lengths [B], or ends and then starts [2B].
+void key_mask(Op& op, size_t i, Dim batch, Dim keys, Masks* m) {
+  if (!op.has(i)) return;
+  const std::vector<Dim> d = op.sizes(i);
+  const ValueId x = op.in(i);
+  const ValueId shown = d.size() == 1 ? ValueId() : op.b.create(OpKind::Ne, {x, op.b.scalar(op.dtype(i), 0)});
+  const auto bound = [&](OpKind compare, ValueId v) {
+    m->keep(op.b.create(compare, {positions(op, keys), per_batch(op, v, batch)}));
+  };
+  if (d.size() == 1 && op.dims().equal(d[0], batch)) {
+    bound(OpKind::Lt, x);
+  } else if (d.size() == 1 && op.dims().equal(d[0], op.dims().mul(batch, Dim(2)))) {
+    bound(OpKind::Lt, op.b.narrow(x, 0, Dim(0), batch));
+    bound(OpKind::Ge, op.b.narrow(x, 0, batch, batch));
+  } else if (d.size() == 2 && op.dims().equal(d[1], keys)) {
+    m->keep(op.b.reshape(shown, {d[0], Dim(1), Dim(1), d[1]}));
+  } else if (d.size() == 3) {
+    m->keep(op.b.reshape(shown, {d[0], Dim(1), d[1], d[2]}));
+  } else if (d.size() == 4) {
+    m->keep(shown);
+  } else {
+    op.unsupported("a mask " + op.show(i));
+  }
+}
+
+// What Attention and QAttention share, from the projection [B,S,3*hidden] on: inputs of the mask, the past and the bias of the
+// scores (SIZE_MAX: none).
+void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias) {
+  const int64_t heads = op.i("num_heads", 0);
+  if (!attention_heads(op, heads) || !qkv.valid()) return;
+  if (op.i("do_rotary", 0) != 0) return (void)op.unsupported("rotary embedding");
+  DimTable& dims = op.dims();
+  const std::vector<Dim> d = sizes_of(op, qkv);
+  const Dim third = dims.floor_div(d[2], Dim(3));
+  std::array<Dim, 3> hidden{third, third, third};
+  if (const auto given = op.ints("qkv_hidden_sizes"); given.size() == 3) hidden = {Dim(given[0]), Dim(given[1]), Dim(given[2])};
+  const ValueId q = heads_first(op, part(op, qkv, Dim(0), hidden[0]), heads);
+  ValueId k = heads_first(op, part(op, qkv, hidden[0], hidden[1]), heads),
+          v = heads_first(op, part(op, qkv, dims.add(hidden[0], hidden[1]), hidden[2]), heads);
+  if (!q.valid() || !k.valid() || !v.valid()) return;
+  ValueId offset;
+  if (op.has(past)) {
+    if (op.rank(past) != 5) return (void)op.fail(Code::BadShape, "the past needs five axes: " + op.show(past));
+    k = op.b.concat(std::array{entry(op, op.in(past), 0, 0), k}, 2);
+    v = op.b.concat(std::array{entry(op, op.in(past), 0, 1), v}, 2);
+    offset = size_of(op, op.sizes(past)[3]);
+  }
+  if (!k.valid()) return;
+  const Dim keys = op.graph().dims(k)[2];
+  Masks m{op, {}, {}};
+  key_mask(op, mask, d[0], keys, &m);
+  if (op.has(bias)) m.add(op.in(bias));
+  if (op.i("unidirectional", 0) != 0) m.keep(causal_mask(op, d[1], keys, offset));
+  op.set(0, heads_last(op, attend(op, q, k, v, m, op.f("scale", 0), 0)));
+  if (!op.wants(1)) return;
+  const auto stacked = [&](ValueId x) {
+    std::vector<Dim> s = sizes_of(op, x);
+    s.insert(s.begin(), Dim(1));
+    return op.b.reshape(x, std::move(s));
+  };
+  op.set(1, op.b.concat(std::array{stacked(k), stacked(v)}, 0));
+}
+
+bool projection_operands(Op& op) {
+  return (op.rank(0) == 3 && op.rank(1) == 2) ||
+         op.fail(Code::BadShape, "needs x [batch, length, width] and weights [width, 3*hidden]");
+}
+
+// The new keys (or values) of each batch written into its cache [B,H,P,D] from position `past` [B] on. The result has room for
+// `total` positions.
+ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) {
+  if (!cache.valid() || !fresh.valid()) return {};
+  const std::vector<Dim> d = sizes_of(op, fresh);
+  PadAttrs p;
+  p.before.assign(4, Dim(0)), p.after = p.before;
+  p.after[2] = op.dims().sub(total, op.graph().dims(cache)[2]);
+  const ValueId room = p.after[2] == Dim(0) ? cache : op.b.create(OpKind::Pad, {cache}, std::move(p));
+  const ValueId at = op.b.add(op.b.reshape(positions(op, d[2]), {d[2], Dim(1)}), past);
+  return op.b.create(OpKind::ScatterElements, {room, op.b.expand(at, d), fresh}, ScatterAttrs{2});
+}
+
+}  // namespace
+
+void ms_rotary_embedding(Op& op) {
+  if (op.f("scale", 1) != 1 || op.i("is_packed_batching", 0) != 0) return (void)op.unsupported("scale or packed batching");
+  rotary(op, 2, 3, 1);
+}
+
+// x [B,S,W], weights [W,3H], bias [3H], mask, past [2,B,N,P,D], bias of the scores
+void ms_attention(Op& op) {
+  if (!projection_operands(op)) return;
+  if (op.has(6)) return (void)op.unsupported("a past in a buffer of its own length");
+  ValueId qkv = op.b.matmul(op.in(0), op.in(1));
+  if (op.has(2)) qkv = op.b.add(qkv, op.in(2));
+  packed_attention(op, qkv, 3, 4, 5);
+}
+
+// x, weights, bias, scale of x, scale of the weights, mask, zero point of x, of the weights, past
+void q_attention(Op& op) {
+  if (!projection_operands(op)) return;
+  const ValueId product = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 6), scalar_or_vector(op, 7)});
+  const ValueId scale = op.b.mul(scalar_or_vector(op, 3), scalar_or_vector(op, 4));
+  packed_attention(op, op.b.add(op.b.mul(op.b.cast(product, op.dtype(3)), scale), op.in(2)), 5, 8, SIZE_MAX);
+}
+
+// q, k, v [B,S,H] (k, v also of four axes; q alone [B,S,N,3,D]; q with k [B,L,N,2,D]), bias [3H], key mask, bias of the scores,
+// past key, past value
+void multi_head_attention(Op& op) {
+  const int64_t heads = op.i("num_heads", 0);
+  if (!attention_heads(op, heads)) return;
+  std::array<ValueId, 3> x{op.in(0), op.in(1), op.in(2)};
+  const bool packed = !op.has(1) && op.rank(0) == 5, packed_kv = op.has(1) && !op.has(2) && op.rank(1) == 5;
+  if (packed) x = {entry(op, op.in(0), 3, 0), entry(op, op.in(0), 3, 1), entry(op, op.in(0), 3, 2)};
+  if (packed_kv) x[1] = entry(op, op.in(1), 3, 0), x[2] = entry(op, op.in(1), 3, 1);
+  for (size_t i = 0; i < 3; ++i) {
+    if (!x[i].valid()) return (void)op.unsupported("this form of q, k and v: " + op.show(0));
+    if (!packed && !(packed_kv && i > 0)) continue;  // [B,S,N,D] as [B,S,H]
+    const std::vector<Dim> d = sizes_of(op, x[i]);
+    x[i] = op.b.reshape(x[i], {d[0], d[1], op.dims().mul(d[2], d[3])});
+  }
+  if (op.graph().rank(x[0]) != 3) return (void)op.unsupported("q " + op.show(0));
+  const Dim batch = op.graph().dims(x[0])[0], length = op.graph().dims(x[0])[1];
+  Dim start(0);
+  for (ValueId& v : x) {
+    if (op.has(3) && op.graph().rank(v) == 3) {
+      const Dim size = op.graph().dims(v)[2];
+      v = op.b.add(v, part(op, op.in(3), start, size));
+      start = op.dims().add(start, size);
+    }
+    v = heads_first(op, v, heads);
+  }
+  ValueId offset;
+  if (op.has(6) && op.has(7)) {
+    x[1] = op.b.concat(std::array{op.in(6), x[1]}, 2);
+    x[2] = op.b.concat(std::array{op.in(7), x[2]}, 2);
+    if (op.rank(6) == 4) offset = size_of(op, op.sizes(6)[2]);
+  }
+  if (!x[0].valid() || !x[1].valid() || !x[2].valid()) return;
+  const Dim keys = op.graph().dims(x[1])[2];
+  Masks m{op, {}, {}};
+  key_mask(op, 4, batch, keys, &m);
+  if (op.has(5)) m.add(op.in(5));
+  if (op.i("unidirectional", 0) != 0) m.keep(causal_mask(op, length, keys, offset));
+  op.set(0, heads_last(op, attend(op, x[0], x[1], x[2], m, op.f("scale", 0), 0)));
+  op.set(1, x[1]);
+  op.set(2, x[2]);
+}
+
+// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin, positions, bias of the scores, sinks.
+// Each batch has its own length of the past: the lengths less that of the queries (padding is at the right; the first queries of
+// all may be padded, and have no past). The caches come out as long as the total length when it is known, else with room for
+// the queries.
+void group_query_attention(Op& op) {
+  const int64_t heads = op.i("num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
+  if (!attention_heads(op, heads) || !attention_heads(op, kv_heads)) return;
+  if (!op.has(5)) return (void)op.fail(Code::BadArity, "the lengths are absent");
+  if (op.rank(0) != 3 || heads % kv_heads != 0)
+    return (void)op.fail(Code::BadShape, "needs q [batch, length, hidden], and num_heads a multiple of kv_num_heads");
+  Builder& b = op.b;
+  DimTable& dims = op.dims();
+  const Dim batch = op.sizes(0)[0], length = op.sizes(0)[1];
+  std::array<ValueId, 3> x{op.in(0), op.in(1), op.in(2)};
+  if (!op.has(1)) {
+    const Dim size = dims.floor_div(op.sizes(0)[2], Dim(heads + 2 * kv_heads)), q = dims.mul(size, Dim(heads)),
+              kv = dims.mul(size, Dim(kv_heads));
+    const ValueId packed = x[0];
+    x = {part(op, packed, Dim(0), q), part(op, packed, q, kv), part(op, packed, dims.add(q, kv), kv)};
+  }
+  for (size_t i = 0; i < 3; ++i) x[i] = heads_first(op, x[i], i == 0 ? heads : kv_heads);
+  const bool past = op.has(3) && op.has(4) && op.rank(3) == 4 && op.rank(4) == 4 && !(op.sizes(3)[2] == Dim(0));
+  const ValueId last = per_batch(op, op.in(5), batch);  // the position of the last key
+  ValueId before = b.scalar(DType::I64, 0);             // [B,1,1,1], the length of the past
+  if (past) before = b.create(OpKind::Max, {b.sub(b.add(last, b.scalar(DType::I64, 1)), size_of(op, length)), before});
+  if (op.i("do_rotary", 0) != 0) {
+    if (!op.has(7) || !op.has(8)) return (void)op.fail(Code::BadArity, "rotary embedding needs its tables");
+    RopeAttrs a;
+    a.style = op.i("rotary_interleaved", 0) != 0 ? RopeStyle::GptJ : RopeStyle::NeoX;
+    if (const auto half = dims.constant_value(op.sizes(7).back())) a.n_rot = 2 * *half;
+    ValueId at = positions(op, length);
+    if (op.has(9)) at = b.cast(op.in(9), DType::I64);
+    else if (past) at = b.add(at, b.reshape(before, {batch, Dim(1)}));
+    const auto table = [&](size_t i) { return b.create(OpKind::Gather, {op.in(i), at}, AxisAttrs{0}); };
+    const ValueId c = table(7), s = table(8);
+    for (size_t i = 0; i < 2; ++i) x[i] = b.create(OpKind::Rope, {x[i], c, s}, a);
+  }
+  if (past) {
+    Dim total = dims.add(op.sizes(3)[2], length);
+    if (const auto known = op.known_ints(6); known && known->size() == 1)
+      if (const auto room = dims.constant_value(op.sizes(3)[2])) total = Dim(std::max((*known)[0], *room));
+    x[1] = appended(op, op.in(3), x[1], before, total);
+    x[2] = appended(op, op.in(4), x[2], before, total);
+  }
+  if (!x[0].valid() || !x[1].valid() || !x[2].valid()) return;
+  const Dim keys = op.graph().dims(x[1])[2];
+  const int64_t window = op.i("local_window_size", -1);  // of the keys that a query sees, its own among them
+  Masks m{op, {}, {}};
+  m.keep(window_mask(op, length, keys, past ? before : ValueId(), window > 0 ? window - 1 : -1, 0));
+  m.keep(b.create(OpKind::Le, {positions(op, keys), last}));
+  if (op.has(10)) m.add(op.in(10));
+  ValueId sinks = op.has(11) ? b.cast(op.in(11), op.graph().dtype(x[0])) : ValueId();
+  if (!sinks.valid() && op.i("smooth_softmax", 0) > 0) sinks = b.expand(b.scalar(op.graph().dtype(x[0]), 0), {Dim(heads)});
+  const double scale = op.f("scale", 0), softcap = op.f("softcap", 0);
+  const ValueId y = sinks.valid() ? attend_with_sinks(op, x[0], x[1], x[2], m, softcap, sinks)
+                                  : attend(op, x[0], x[1], x[2], m, scale, softcap);
+  op.set(0, heads_last(op, y));
+  op.set(1, x[1]);
+  op.set(2, x[2]);
+}
+
+}  // namespace rlxc::onnx_import

@@ -1,0 +1,166 @@
+#include <cmath>
+
+#include "support/onnx_pairs.h"
+
+using namespace rlxc;
+using namespace rlxc::test;
+
+namespace {
+
+// Inputs of a quantised tensor: numbers, scale, zero point (named x, xs, xz).
+void quantised(OnnxPair& p, const std::string& name, DType t, std::vector<int64_t> dims, double scale, double zero) {
+  p.integers(name, t, std::move(dims), t == DType::U8 ? 0 : -128, t == DType::U8 ? 255 : 127);
+  p.constant(name + "s", DType::F32, {scale}).constant(name + "z", t, {zero});
+}
+OnnxPair& decoded(OnnxPair& p, const std::string& name) {
+  return p.on("DequantizeLinear", {name, name + "s", name + "z"}, name + "r");
+}
+OnnxPair& encoded(OnnxPair& p, const std::string& real, const std::string& out) {
+  return p.on("QuantizeLinear", {real, "ys", "yz"}, out);
+}
+OnnxPair& result_scale(OnnxPair& p, DType t, double scale, double zero) {
+  return p.constant("ys", DType::F32, {scale}).constant("yz", t, {zero});
+}
+
+}  // namespace
+
+TEST_CASE("weights of 2, 4 and 8 bits in blocks") {
+  for (const int width : {2, 4, 8})
+    for (const bool ordered : {false, true}) {
+      OnnxPair p;
+      const int fields = 8 / width;
+      const size_t k = 40, n = 3, blocks = 3, block = 16, row = blocks * block / static_cast<size_t>(fields);
+      const auto x = some(2 * k, 1), scales = some(n * blocks, 2);
+      std::vector<double> bytes, zeros, order;
+      for (size_t i = 0; i < n * row; ++i) bytes.push_back(static_cast<double>(i * 37 % 256));
+      const size_t packed = (blocks + static_cast<size_t>(fields) - 1) / static_cast<size_t>(fields);
+      for (size_t i = 0; i < n * packed; ++i) zeros.push_back(static_cast<double>((i * 91 + 17) % 256));
+      for (size_t i = 0; i < k; ++i) order.push_back(static_cast<double>(ordered ? i * 7 % blocks : i / block));
+      auto& m = p.model();
+      m.input("x", DType::F32, {2, static_cast<int64_t>(k)}, x);
+      m.input("w", DType::U8, {static_cast<int64_t>(n), static_cast<int64_t>(blocks), static_cast<int64_t>(row / blocks)}, bytes);
+      m.input("scales", DType::F32, {static_cast<int64_t>(n * blocks)}, scales);
+      m.input("zeros", DType::U8, {static_cast<int64_t>(zeros.size())}, zeros);
+      m.input("order", DType::I32, {static_cast<int64_t>(k)}, order);
+      const std::vector<std::string> attributes{attribute("K", static_cast<int>(k)), attribute("N", static_cast<int>(n)),
+                                                attribute("bits", width), attribute("block_size", static_cast<int>(block))};
+      const std::string g = ordered ? "order" : "";
+      p.ms("MatMulNBits", {"x", "w", "scales", "zeros", g}, {"y"}, attributes)
+          .ms("MatMulNBits", {"x", "w", "scales", "", g}, {"z"}, attributes);
+      m.output("y");
+      m.output("z");
+      const auto field = [&](const std::vector<double>& v, size_t i) {
+        const int byte = static_cast<int>(v[i / static_cast<size_t>(fields)]);
+        return byte >> (static_cast<int>(i % static_cast<size_t>(fields)) * width) & ((1 << width) - 1);
+      };
+      std::vector<double> y, z;
+      for (size_t r = 0; r < 2; ++r)
+        for (size_t c = 0; c < n; ++c) {
+          double with = 0, without = 0;
+          for (size_t i = 0; i < k; ++i) {
+            const auto b = static_cast<size_t>(order[i]);
+            const int q = field(bytes, c * blocks * block + i), zero = field(zeros, c * packed * static_cast<size_t>(fields) + b);
+            with += x[r * k + i] * (q - zero) * scales[c * blocks + b];
+            without += x[r * k + i] * (q - (1 << (width - 1))) * scales[c * blocks + b];
+          }
+          y.push_back(with), z.push_back(without);
+        }
+      const auto got = m.run();
+      INFO(width, " bits, ordered ", ordered);
+      check_close(got[0], y, 1e-4);
+      check_close(got[1], z, 1e-4);
+    }
+}
+
+TEST_CASE("rows of a quantised table") {
+  OnnxPair p;
+  const auto scales = some(5 * 2, 3);
+  std::vector<double> bytes;
+  for (size_t i = 0; i < 5 * 16; ++i) bytes.push_back(static_cast<double>(i * 53 % 256));
+  p.model().input("table", DType::U8, {5, 16}, bytes);
+  p.model().input("rows", DType::I64, {3}, {4, 0, 4});
+  p.model().input("scales", DType::F32, {5, 2}, scales);
+  p.ms("GatherBlockQuantized", {"table", "rows", "scales"}, {"y"},
+       {attribute("bits", 4), attribute("block_size", 16), attribute("gather_axis", 0), attribute("quantize_axis", 1)});
+  p.model().output("y");
+  std::vector<double> y;
+  for (size_t r : {4u, 0u, 4u})
+    for (size_t i = 0; i < 32; ++i) {
+      const int byte = static_cast<int>(bytes[r * 16 + i / 2]), q = i % 2 == 0 ? byte & 15 : byte >> 4;
+      y.push_back((q - 8) * scales[r * 2 + i / 16]);
+    }
+  check_close(p.model().run()[0], y);
+}
+
+TEST_CASE("integer products with scales") {
+  OnnxPair p;
+  quantised(p, "a", DType::U8, {3, 4}, 0.02, 120);
+  quantised(p, "b", DType::I8, {4, 5}, 0.03, 3);
+  result_scale(p, DType::U8, 0.2, 100);
+  p.integers("c", DType::I32, {5}, -900, 900).real("x", {3, 4}).real("bias", {5});
+  p.ms("MatMulIntegerToFloat", {"a", "b", "as", "bs", "az", "bz", "bias"}, {"y"});
+  decoded(decoded(p, "a"), "b").on("MatMul", {"ar", "br"}, "ab").on("Add", {"ab", "bias"}, "y2");
+  p.ms("DynamicQuantizeMatMul", {"x", "b", "bs", "bz", "bias"}, {"z"});
+  p.node_of("", "DynamicQuantizeLinear", {"x"}, {"xq", "xs", "xz"}).on("DequantizeLinear", {"xq", "xs", "xz"}, "xr");
+  p.on("MatMul", {"xr", "br"}, "xb").on("Add", {"xb", "bias"}, "z2");
+  p.ms("QGemm", {"a", "as", "az", "b", "bs", "bz", "c"}, {"g"}, {attribute("alpha", 0.5)});
+  p.number("half", 0.5).on("Mul", {"as", "bs"}, "unit").on("CastLike", {"c", "ab"}, "cf").on("Mul", {"cf", "unit"}, "cr");
+  p.on("Add", {"ab", "cr"}, "abc").on("Mul", {"abc", "half"}, "g2");
+  p.ms("QGemm", {"a", "as", "az", "b", "bs", "bz", "c", "ys", "yz"}, {"h"}, {attribute("alpha", 0.5)});
+  encoded(p, "g2", "h2");
+  p.integers("d", DType::U8, {3, 4}, 0, 255).constant("dz", DType::U8, {7});
+  p.ms("MulInteger", {"a", "az", "d", "dz"}, {"m"}).number("dzf", 7).number("azf", 120);
+  p.on("CastLike", {"a", "x"}, "af")
+      .on("CastLike", {"d", "x"}, "df")
+      .on("Sub", {"af", "azf"}, "a0")
+      .on("Sub", {"df", "dzf"}, "d0")
+      .on("Mul", {"a0", "d0"}, "m2");
+  p.agree({{"y", "y2"}, {"z", "z2"}, {"g", "g2"}, {"h", "h2"}, {"m", "m2"}}, 1e-4);
+}
+
+TEST_CASE("quantised elementwise operators") {
+  OnnxPair p;
+  quantised(p, "a", DType::U8, {2, 6}, 0.02, 120);
+  quantised(p, "b", DType::U8, {6}, 0.05, 60);
+  quantised(p, "c", DType::U8, {2, 6}, 0.01, 90);
+  result_scale(p, DType::U8, 0.04, 100);
+  p.integers("keep", DType::Bool, {2, 6}, 0, 1);
+  decoded(decoded(decoded(p, "a"), "b"), "c");
+  p.ms("QLinearAdd", {"a", "as", "az", "b", "bs", "bz", "ys", "yz"}, {"add"}).on("Add", {"ar", "br"}, "addr");
+  p.ms("QLinearMul", {"a", "as", "az", "b", "bs", "bz", "ys", "yz"}, {"mul"}).on("Mul", {"ar", "br"}, "mulr");
+  p.ms("QLinearSigmoid", {"a", "as", "az", "ys", "yz"}, {"sig"}).on("Sigmoid", {"ar"}, "sigr");
+  p.ms("QLinearLeakyRelu", {"a", "as", "az", "ys", "yz"}, {"leaky"}, {attribute("alpha", 0.2)})
+      .on("LeakyRelu", {"ar"}, "leakyr", {attribute("alpha", 0.2)});
+  p.ms("QLinearWhere", {"keep", "a", "as", "az", "c", "cs", "cz", "ys", "yz"}, {"where"})
+      .on("Where", {"keep", "ar", "cr"}, "wherer");
+  p.ms("QLinearConcat", {"ys", "yz", "a", "as", "az", "c", "cs", "cz"}, {"cat"}, {attribute("axis", 1)})
+      .on("Concat", {"ar", "cr"}, "catr", {attribute("axis", 1)});
+  p.ms("QLinearSoftmax", {"a", "as", "az", "ys", "yz"}, {"soft"}, {attribute("axis", -1), attribute("opset", 13)})
+      .on("Softmax", {"ar"}, "softr", {attribute("axis", -1)});
+  p.ms("QLinearReduceMean", {"a", "as", "az", "ys", "yz"}, {"mean"},
+       {attribute("axes", std::vector<int64_t>{1}), attribute("keepdims", 0)});
+  p.ints("one", {1}).on("ReduceMean", {"ar", "one"}, "meanr", {attribute("keepdims", 0)});
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const char* name : {"add", "mul", "sig", "leaky", "where", "cat", "soft", "mean"}) {
+    encoded(p, std::string(name) + "r", std::string(name) + "2");
+    pairs.emplace_back(name, std::string(name) + "2");
+  }
+  p.agree(pairs, 0);
+}
+
+TEST_CASE("quantised pooling") {
+  OnnxPair p;
+  quantised(p, "a", DType::I8, {1, 3, 5, 4}, 0.02, -10);
+  result_scale(p, DType::I8, 0.015, 4);
+  const auto kernel = attribute("kernel_shape", std::vector<int64_t>{2, 3}),
+             pads = attribute("pads", std::vector<int64_t>{0, 1, 1, 1});
+  const auto last = attribute("perm", std::vector<int64_t>{0, 2, 3, 1});
+  decoded(p, "a").on("AveragePool", {"ar"}, "poolr", {kernel, pads}).on("GlobalAveragePool", {"ar"}, "allr");
+  encoded(encoded(p, "poolr", "pool2"), "allr", "all2")
+      .on("Transpose", {"a"}, "al", {last})
+      .on("Transpose", {"pool2"}, "pooll2", {last});
+  p.ms("QLinearAveragePool", {"a", "as", "az", "ys", "yz"}, {"pool"}, {kernel, pads});
+  p.ms("QLinearAveragePool", {"al", "as", "az", "ys", "yz"}, {"pooll"}, {kernel, pads, attribute("channels_last", 1)});
+  p.ms("QLinearGlobalAveragePool", {"a", "as", "az", "ys", "yz"}, {"all"}, {attribute("channels_last", 0)});
+  p.agree({{"pool", "pool2"}, {"pooll", "pooll2"}, {"all", "all2"}}, 0);
+}

@@ -1,0 +1,79 @@
+#include "kernel/builders/attention_operands.h"
+
+#include <limits>
+
+namespace rlxc::kernel {
+
+AttentionOperands::AttentionOperands(Builder& builder, const AttentionSpec& s)
+    : b(builder), spec(s), type(compute_dtype(s.q.dtype)), queries(s.queries.in(b.kernel())), keys(s.keys.in(b.kernel())) {
+  q_ = b.input(s.q.name, s.q.dtype, s.q.extent), k_ = b.input(s.k.name, s.k.dtype, s.k.extent),
+  v_ = b.input(s.v.name, s.v.dtype, s.v.extent);
+  if (s.mask) mask_ = b.input(s.mask->name, s.mask->dtype, s.mask->extent);
+  y_ = b.output(s.y.name, s.y.dtype, s.y.extent);
+}
+
+void AttentionOperands::at_head(Expr batch, Expr head) {
+  batch_ = batch, head_ = head;
+  kv_head_ = spec.group == 1 ? head : b.let("kv_head", head / spec.group);
+}
+
+Expr AttentionOperands::at(const Operand& o, Expr head, Expr position, Expr element) const {
+  auto stride = [&](size_t i) { return o.strides[i].in(b.kernel()); };
+  return o.offset.in(b.kernel()) + batch_ * stride(0) + head * stride(1) + position * stride(2) + element * stride(3);
+}
+
+Expr AttentionOperands::load_q(Expr query, Expr d, int lanes) const {
+  return cast_to(q_.load(at(spec.q, head_, query, d), lanes), type);
+}
+Expr AttentionOperands::load_k(Expr key, Expr d, int lanes) const {
+  return cast_to(k_.load(at(spec.k, kv_head_, key, d), lanes), type);
+}
+Expr AttentionOperands::load_v(Expr key, Expr d, int lanes) const {
+  return cast_to(v_.load(at(spec.v, kv_head_, key, d), lanes), type);
+}
+void AttentionOperands::store_y(Expr query, Expr d, Expr value) const {
+  y_.store(at(spec.y, head_, query, d), cast_to(value, spec.y.dtype));
+}
+
+Expr AttentionOperands::low() const { return constant(b.kernel(), type, -std::numeric_limits<double>::infinity()); }
+
+Expr AttentionOperands::score(Expr dot, Expr query, Expr key) const {
+  const int lanes = dot.lanes();
+  Expr s = dot * spec.scale;
+  if (spec.softcap > 0) s = spec.softcap * tanh(s / spec.softcap);
+  Expr visible = broadcast(constant_int(b.kernel(), DType::Bool, 1), lanes);
+  // Lane i holds key + i, and is visible where i <= position - key.
+  const Expr ahead = cast_to(query + (keys - queries) - key, DType::I32), zero_lane = constant_int(b.kernel(), DType::I32, 0);
+  const Expr lane = lanes > 1 ? ramp(zero_lane, 1, lanes) : zero_lane;
+  if (spec.causal || spec.window) visible = visible && lane <= broadcast(ahead, lanes);
+  if (spec.window) visible = visible && lane >= broadcast(ahead - cast_to(b.i64(*spec.window), DType::I32), lanes);
+  if (spec.mask) {
+    auto stride = [&](size_t i) { return spec.mask->strides[i].in(b.kernel()); };
+    int64_t step = 0;
+    const bool repeated = constant(spec.mask->strides[3], &step) && step == 0;
+    const Expr where =
+        spec.mask->offset.in(b.kernel()) + batch_ * stride(0) + head_ * stride(1) + query * stride(2) + key * stride(3);
+    const Expr v = broadcast(mask_.load(where, repeated ? 1 : lanes), lanes);
+    if (spec.mask_is_bias) s = s + cast_to(v, type);
+    else visible = visible && (v.dtype() == DType::Bool ? v : v != lit(v, 0));
+  }
+  if (!spec.causal && !spec.window && !(spec.mask && !spec.mask_is_bias)) return s;
+  const double lowest = type == DType::F64 ? std::numeric_limits<double>::lowest() : double{std::numeric_limits<float>::lowest()};
+  return select(visible, s, broadcast(spec.finite ? constant(b.kernel(), type, lowest) : low(), lanes));
+}
+
+bool AttentionOperands::score_vectors() const {
+  int64_t step = 0;
+  return !spec.mask || (constant(spec.mask->strides[3], &step) && (step == 0 || step == 1));
+}
+
+Expr AttentionOperands::first_block(Expr first, int64_t block) const {
+  if (!spec.window || spec.finite) return b.i64(0);
+  return b.let("begin", max(first + (keys - queries) - *spec.window, 0) / block);
+}
+
+Expr AttentionOperands::end(Expr first, int64_t count) const {
+  return spec.causal && !spec.finite ? b.let("end", max(min(keys, first + count + (keys - queries)), 0)) : keys;
+}
+
+}  // namespace rlxc::kernel

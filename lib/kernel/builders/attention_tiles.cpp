@@ -1,0 +1,188 @@
+// Attention on threads: a piece of work is a block of queries of one head. For each block of keys, transposed once, its scores
+// and then its share of the result are register tiles of products, as in gemm_tiles.cpp; between them a softmax with running
+// maximum and sum.
+#include <algorithm>
+
+#include "kernel/builders/attention_operands.h"
+#include "kernel/builders/gemm_operands.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int64_t kQueries = 96;       // of a piece of work, at most
+constexpr int64_t kResults = 1 << 15;  // elements of their results on the stack
+
+class Tiles {
+ public:
+  Tiles(AttentionOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), keys_(t_.panel()) {
+    int64_t queries = 0;
+    const bool known = constant(o.queries, &queries);
+    rows_ = known ? static_cast<int>(std::clamp<int64_t>(queries, 1, t_.rows)) : t_.rows;
+    const int64_t most = std::clamp<int64_t>(kResults / o.spec.value_width, rows_, kQueries);
+    const int64_t blocks = known ? (std::max<int64_t>(queries, 1) + most - 1) / most : 1;
+    const int64_t even = known ? (queries + blocks - 1) / blocks : most;
+    block_ = std::max<int64_t>((even + rows_ - 1) / rows_, 1) * rows_;
+  }
+
+  void run() {
+    const Expr heads = o_.spec.heads.in(b_.kernel()), blocks = ceil_div(o_.queries, block_);
+    for_each(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, block_ << 14, [&](Expr work) {
+      first_ = b_.let("query0", work % blocks * block_);
+      o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
+      count_ = b_.let("queries", min(o_.queries - first_, block_)), tiles_ = b_.let("tiles", ceil_div(count_, int64_t{rows_}));
+      block();
+    });
+  }
+
+ private:
+  void block() {
+    const AttentionSpec& s = o_.spec;
+    q_ = b_.registers("q_block", o_.type, block_ * s.width), k_ = b_.registers("k_panel", o_.type, s.width * keys_);
+    scores_ = b_.registers("scores", o_.type, block_ * keys_), acc_ = b_.registers("acc", o_.type, block_ * s.value_width);
+    Buf tops = b_.registers("tops", o_.type, block_), sums = b_.registers("sums", o_.type, block_);
+    // The last tile repeats the last query.
+    b_.loop("r", tiles_ * rows_, [&](Expr r) {
+      const Expr query = b_.let("query", min(first_ + r, o_.queries - 1));
+      b_.loop("d", s.width, [&](Expr d) { q_.store(r * s.width + d, o_.load_q(query, d)); });
+      b_.loop("d", s.value_width, [&](Expr d) { acc_.store(r * s.value_width + d, o_.zero()); });
+      tops.store(r, o_.low()), sums.store(r, o_.zero());
+    });
+    const Expr end = o_.end(first_, block_), begin = o_.first_block(first_, keys_);
+    b_.loop("block", ceil_div(end, keys_) - begin, [&](Expr block) {
+      key0_ = b_.let("key0", (begin + block) * keys_), some_ = b_.let("count", min(end - key0_, keys_));
+      pack_keys();
+      b_.loop("tile", tiles_, [&](Expr i) { dots(i * rows_); });
+      b_.loop("r", tiles_ * rows_, [&](Expr r) { exponentials(r, tops, sums); });
+      b_.loop("tile", tiles_, [&](Expr i) { add_values(i * rows_); });
+    });
+    b_.loop("r", count_, [&](Expr r) {
+      const Expr sum = sums.load(r), scale = b_.let("scale", select(sum == 0.0, o_.zero(), 1.0 / sum));
+      b_.loop("d", s.value_width, [&](Expr d) { o_.store_y(first_ + r, d, acc_.load(r * s.value_width + d) * scale); });
+    });
+  }
+
+  // Element d of key j at d * keys + j.
+  void pack_keys() {
+    const int64_t width = o_.spec.width;
+    b_.when(some_ < keys_, [&] { b_.loop("i", width * t_.vectors, [&](Expr i) { k_.store(i * t_.lanes, o_.zero(t_.lanes)); }); });
+    if (is_constant(o_.spec.k.strides[2], 1)) {
+      auto whole = [&] {
+        b_.loop("d", width, [&](Expr d) {
+          for (int v = 0; v < t_.vectors; ++v) k_.store(d * keys_ + v * t_.lanes, o_.load_k(key0_ + v * t_.lanes, d, t_.lanes));
+        });
+      };
+      return b_.when(some_ == keys_, whole, [&] { pack_singly(); });
+    }
+    pack_singly();
+  }
+  void pack_singly() {
+    b_.loop("j", some_,
+            [&](Expr j) { b_.loop("d", o_.spec.width, [&](Expr d) { k_.store(d * keys_ + j, o_.load_k(key0_ + j, d)); }); });
+  }
+
+  // A tile of sums in registers: loaded, added to for `depth` steps, stored.
+  template <class Start, class Left, class Right, class Store>
+  void tile(int vectors, int lanes, const Index& depth, const Start& start, const Left& left, const Right& right,
+            const Store& store) {
+    std::vector<Buf> sums;
+    for (int i = 0; i < rows_; ++i)
+      for (int v = 0; v < vectors; ++v) sums.push_back(b_.variable("part", start(i, v)));
+    b_.loop("p", depth, [&](Expr p) {
+      std::vector<Expr> values;
+      for (int v = 0; v < vectors; ++v) values.push_back(b_.let("value", right(p, v)));
+      for (int i = 0; i < rows_; ++i) {
+        const Expr x = broadcast(b_.let("x", left(i, p)), lanes);
+        for (int v = 0; v < vectors; ++v) {
+          Buf& sum = sums[static_cast<size_t>(i * vectors + v)];
+          sum.set(fma(x, values[static_cast<size_t>(v)], sum.get()));
+        }
+      }
+    });
+    for (int i = 0; i < rows_; ++i)
+      for (int v = 0; v < vectors; ++v) store(i, v, sums[static_cast<size_t>(i * vectors + v)].get());
+  }
+
+  void dots(Expr r) {
+    const int64_t width = o_.spec.width;
+    tile(
+        t_.vectors, t_.lanes, width, [&](int, int) { return o_.zero(t_.lanes); },
+        [&](int i, Expr d) { return q_.load((r + i) * width + d); },
+        [&](Expr d, int v) { return k_.load(d * keys_ + v * t_.lanes, t_.lanes); },
+        [&](int i, int v, Expr sum) { scores_.store((r + i) * keys_ + v * t_.lanes, sum); });
+  }
+
+  // Dot products of a row become scores, then exponentials; what the row has summed up so far is scaled to the new maximum.
+  void exponentials(Expr r, const Buf& tops, const Buf& sums) {
+    const int64_t n = o_.spec.value_width;
+    const Expr query = b_.let("query", min(first_ + r, o_.queries - 1)), row = b_.let("row", r * keys_);
+    Buf top = b_.variable("top", tops.load(r));
+    auto singly = [&] {
+      b_.loop("j", some_, [&](Expr j) {
+        const Expr score = b_.let("score", o_.score(scores_.load(row + j), query, key0_ + j));
+        scores_.store(row + j, score);
+        top.set(max(top.get(), score));
+      });
+      b_.loop("j", keys_ - some_, [&](Expr j) { scores_.store(row + some_ + j, o_.low()); });
+    };
+    auto whole = [&] {
+      Buf wide = b_.variable("wide", broadcast(o_.low(), t_.lanes));
+      for (int v = 0; v < t_.vectors; ++v) {
+        const Expr at = row + v * t_.lanes;
+        const Expr score = b_.let("score", o_.score(scores_.load(at, t_.lanes), query, key0_ + v * t_.lanes));
+        scores_.store(at, score);
+        wide.set(max(wide.get(), score));
+      }
+      top.set(max(top.get(), t_.lanes > 1 ? reduce_max(wide.get()) : wide.get()));
+    };
+    o_.score_vectors() ? b_.when(some_ == keys_, whole, singly) : singly();
+    const Expr largest = b_.let("largest", top.get()), base = b_.let("base", select(largest == o_.low(), o_.zero(), largest));
+    Buf sum = b_.variable("sum", sums.load(r)), wide = b_.variable("exponentials", o_.zero(t_.lanes));
+    b_.when(largest != tops.load(r), [&] {
+      const Expr factor = b_.let("factor", exp(tops.load(r) - base));
+      sum.set(sum.get() * factor);
+      b_.loop("d", n, [&](Expr d) { acc_.store(r * n + d, acc_.load(r * n + d) * factor); });
+    });
+    tops.store(r, largest);
+    for (int v = 0; v < t_.vectors; ++v) {
+      const Expr at = row + v * t_.lanes, e = b_.let("e", exp(scores_.load(at, t_.lanes) - broadcast(base, t_.lanes)));
+      scores_.store(at, e);
+      wide.set(wide.get() + e);
+    }
+    sums.store(r, sum.get() + (t_.lanes > 1 ? reduce_add(wide.get()) : wide.get()));
+  }
+
+  // acc[r ..] += scores * v, a few vectors of the rows of v at a time.
+  void add_values(Expr r) {
+    const int64_t n = o_.spec.value_width;
+    int lanes = is_constant(o_.spec.v.strides[3], 1) ? t_.lanes : 1;
+    while (lanes > n) lanes /= 2;
+    auto piece = [&](Expr d, int vectors, int w) {
+      auto place = [&](int i, int v) { return (r + i) * n + d + v * w; };
+      tile(
+          vectors, w, some_, [&](int i, int v) { return acc_.load(place(i, v), w); },
+          [&](int i, Expr j) { return scores_.load((r + i) * keys_ + j); },
+          [&](Expr j, int v) { return o_.load_v(key0_ + j, d + v * w, w); },
+          [&](int i, int v, Expr sum) { acc_.store(place(i, v), sum); });
+    };
+    const int64_t vectors = n / lanes, wide = std::min<int64_t>(t_.vectors, vectors), pieces = vectors / wide;
+    b_.loop("c", pieces, [&](Expr c) { piece(c * (wide * lanes), static_cast<int>(wide), lanes); });
+    if (const int64_t rest = vectors - pieces * wide) piece(b_.i64(pieces * wide * lanes), static_cast<int>(rest), lanes);
+    if (vectors * lanes < n) b_.loop("d", n - vectors * lanes, [&](Expr d) { piece(d + vectors * lanes, 1, 1); });
+  }
+
+  AttentionOperands& o_;
+  Builder& b_;
+  const Mapping& m_;
+  const RegisterTile t_;
+  const int64_t keys_;  // of a block
+  int rows_ = 1;        // queries of a tile
+  int64_t block_ = 1;   // of a piece of work
+  Buf q_, k_, scores_, acc_;
+  Expr first_, count_, tiles_, key0_, some_;
+};
+
+}  // namespace
+
+void attention_on_tiles(AttentionOperands& o, const Mapping& m) { Tiles(o, m).run(); }
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,99 @@
+#include "kernel/builders/spread.h"
+
+namespace rlxc::kernel {
+
+int64_t taps_of(const WindowSpec& s) {
+  int64_t n = 1;
+  for (int64_t k : s.kernel) n *= k;
+  return n;
+}
+
+std::vector<SpreadAxis> spread_axes(const WindowSpec& s) {
+  std::vector<SpreadAxis> axes(s.kernel.size());
+  for (size_t d = 0; d < axes.size(); ++d) {
+    SpreadAxis& a = axes[d];
+    const int64_t reach = (s.kernel[d] - 1) * s.dilations[d];
+    if (s.kernel[d] == 1) a.source_step = s.strides[d];
+    else if (d + 1 < axes.size()) a.step = s.strides[d], a.extra = reach;
+    else a.phases = a.source_step = s.strides[d], a.extra = (reach + s.strides[d] - 1) / s.strides[d];
+  }
+  return axes;
+}
+
+bool is_spread(const WindowSpec& s) {
+  bool plain = !s.x_zero;
+  for (size_t d = 0; d < s.kernel.size(); ++d)
+    plain = plain && s.kernel[d] == 1 && s.strides[d] == 1 && s.pads_begin[d] == 0 && s.pads_end[d] == 0;
+  return plain;
+}
+
+SpreadImage::SpreadImage(Kernel* k, const WindowSpec& s) : k_(k), s_(s), axes_(spread_axes(s)) {
+  Expr pitch = constant_int(k, DType::I64, 1);
+  pitch_.resize(axes_.size());
+  for (size_t d = axes_.size(); d-- > 0;) {
+    pitch_[d] = pitch;
+    pitch = pitch * (length(d) * axes_[d].phases);
+  }
+  plane_ = pitch;
+}
+
+Expr SpreadImage::length(size_t d) const { return s_.out_size[d].in(k_)*axes_[d].step + axes_[d].extra; }
+
+Expr SpreadImage::row(Expr r) const {
+  const std::vector<Expr> at = split_index(r, Dims(s_.out_size.begin(), s_.out_size.end() - 1));
+  Expr offset = constant_int(k_, DType::I64, 0);
+  for (size_t d = 0; d < at.size(); ++d) offset = offset + at[d] * axes_[d].step * pitch_[d];
+  return offset;
+}
+
+Expr SpreadImage::tap(size_t d, Expr t) const {
+  const Expr i = t * s_.dilations[d];
+  return (i % axes_[d].phases * length(d) + i / axes_[d].phases) * pitch_[d];
+}
+
+Operand SpreadImage::operand(std::string name) const {
+  const Expr elements = s_.batch.in(k_)*s_.in_channels.in(k_)*plane_;
+  return {std::move(name), s_.x_zero ? s_.accumulate : s_.input, {}, elements + (is_spread(s_) ? 0 : kSpreadSlack), 0};
+}
+
+void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kernel*)>& padding, const Mapping& m) {
+  Kernel* k = b.kernel();
+  const SpreadImage image(k, s);
+  const Operand spread = image.operand("image");
+  Buf x = b.input("x", s.input, s.batch.in(k)*s.in_channels.in(k)*product(k, s.in_size)), x_zero;
+  if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
+  Buf y = b.output(spread.name, spread.dtype, spread.extent);
+  const size_t last = s.kernel.size() - 1;
+  Dims rows = {s.batch, s.in_channels};
+  for (size_t d = 0; d < last; ++d) rows.push_back(image.length(d));
+  const SpreadAxis& axis = image.axes()[last];
+  const Expr size = s.in_size[last].in(k), length = image.length(last);
+  for_each(b, m, "row", product(k, rows), 512, [&](Expr row) {
+    const std::vector<Expr> at = split_index(row, rows);
+    Expr inside = constant_int(k, DType::Bool, 1), line = at[0] * s.in_channels.in(k) + at[1];
+    for (size_t d = 0; d < last; ++d) {
+      const Expr n = s.in_size[d].in(k), i = b.let("i", at[d + 2] * image.axes()[d].source_step - s.pads_begin[d]);
+      inside = inside && i >= 0 && i < n;
+      line = line * n + i;
+    }
+    const Expr reads = b.let("reads", inside), from = b.let("from", line * size);
+    const Expr outside = padding ? cast_to(padding(k), spread.dtype) : constant_int(k, spread.dtype, 0);
+    for (int64_t f = 0; f < axis.phases; ++f) {
+      const Expr to = row * (length * axis.phases) + f * length;
+      const int64_t shift = f - s.pads_begin[last];
+      auto reach = [&](Expr i) { return max(min(ceil_div(i, axis.source_step), length), 0); };  // elements before element i
+      const Expr begin = b.let("begin", select(reads, reach(b.i64(-shift)), length));
+      const Expr end = b.let("end", max(select(reads, reach(size - shift), length), begin));
+      b.loop("j", begin, [&](Expr j) { y.store(to + j, outside); });
+      b.loop("j", end - begin, [&](Expr j) {
+        const Expr i = begin + j;
+        Expr v = cast_to(x[from + i * axis.source_step + shift], spread.dtype);
+        if (s.x_zero) v = v - cast_to(x_zero[0], spread.dtype);
+        y.store(to + i, v);
+      });
+      b.loop("j", length - end, [&](Expr j) { y.store(to + end + j, outside); });
+    }
+  });
+}
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,308 @@
+#include "support/block_format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "support/half.h"
+
+namespace rlxc {
+namespace {
+
+using Bytes = std::span<const uint8_t>;
+using Values = std::span<const float>;
+
+float f16_at(Bytes b, size_t i) { return f16_to_float(static_cast<uint16_t>(b[i] | b[i + 1] << 8)); }
+// Stores the nearest half and answers its value.
+float put_f16(std::span<uint8_t> b, size_t i, float v) {
+  const uint16_t h = float_to_f16(v);
+  b[i] = static_cast<uint8_t>(h), b[i + 1] = static_cast<uint8_t>(h >> 8);
+  return f16_to_float(h);
+}
+int nearest(float v, int low, int high) { return std::clamp(static_cast<int>(std::nearbyint(v)), low, high); }
+// The code of x for a step; 0 where the step is.
+int code(float x, float step, int low, int high) { return step == 0 ? std::clamp(0, low, high) : nearest(x / step, low, high); }
+
+struct Extremes {
+  float low = 0, high = 0, largest = 0;  // largest: of the greatest magnitude, with its sign
+};
+Extremes extremes(Values v) {
+  Extremes e{v[0], v[0], v[0]};
+  for (float x : v) {
+    e.low = std::min(e.low, x), e.high = std::max(e.high, x);
+    if (std::fabs(x) > std::fabs(e.largest)) e.largest = x;
+  }
+  return e;
+}
+
+// 32 elements, d [, m], then the fifth bits, then 16 bytes of two codes: element j in the low half, j+16 in the high half.
+template <int kBits, bool kMin>
+struct Small {
+  static constexpr size_t kHigh = kMin ? 4 : 2, kCodes = kHigh + (kBits == 5 ? 4 : 0);
+  static void decode(Bytes b, std::span<float> out) {
+    const float d = f16_at(b, 0), m = kMin ? f16_at(b, 2) : 0;
+    for (size_t j = 0; j < 32; ++j) {
+      int q = j < 16 ? b[kCodes + j] & 15 : b[kCodes + j - 16] >> 4;
+      if (kBits == 5) q |= (b[kHigh + j / 8] >> (j % 8) & 1) << 4;
+      out[j] = kMin ? d * static_cast<float>(q) + m : d * static_cast<float>(q - (1 << (kBits - 1)));
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    const Extremes e = extremes(v);
+    const int top = (1 << kBits) - 1, middle = 1 << (kBits - 1);
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    const float d = put_f16(b, 0, kMin ? (e.high - e.low) / static_cast<float>(top) : e.largest / static_cast<float>(-middle));
+    const float m = kMin ? put_f16(b, 2, e.low) : 0;
+    for (size_t j = 0; j < 32; ++j) {
+      const int q = kMin ? code(v[j] - m, d, 0, top) : code(v[j], d, -middle, middle - 1) + middle;
+      b[kCodes + j % 16] = static_cast<uint8_t>(b[kCodes + j % 16] | (q & 15) << (j < 16 ? 0 : 4));
+      if (kBits == 5) b[kHigh + j / 8] = static_cast<uint8_t>(b[kHigh + j / 8] | q >> 4 << (j % 8));
+    }
+  }
+};
+
+// A scale and 8-bit codes.
+template <size_t kCount, bool kWide>
+struct Eight {
+  static constexpr size_t kCodes = kWide ? 4 : 2;
+  static void decode(Bytes b, std::span<float> out) {
+    float d = 0;
+    if (kWide) std::memcpy(&d, b.data(), 4);
+    else d = f16_at(b, 0);
+    for (size_t j = 0; j < kCount; ++j) out[j] = d * static_cast<float>(static_cast<int8_t>(b[kCodes + j]));
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    float d = std::fabs(extremes(v).largest) / 127;
+    if (kWide) std::memcpy(b.data(), &d, 4);
+    else d = put_f16(b, 0, d);
+    for (size_t j = 0; j < kCount; ++j) b[kCodes + j] = static_cast<uint8_t>(code(v[j], d, -127, 127));
+    for (size_t s = 0; kWide && s < 16; ++s) {  // sums of 16 codes, for products with other formats
+      int sum = 0;
+      for (size_t j = 0; j < 16; ++j) sum += static_cast<int8_t>(b[kCodes + s * 16 + j]);
+      b[kCodes + kCount + 2 * s] = static_cast<uint8_t>(sum), b[kCodes + kCount + 2 * s + 1] = static_cast<uint8_t>(sum >> 8);
+    }
+  }
+};
+
+// Scales and minima of 6 bits, eight each, in 12 bytes.
+struct SixBits {
+  int scale = 0, min = 0;
+};
+SixBits six_bits(Bytes s, size_t j) {
+  if (j < 4) return {s[j] & 63, s[j + 4] & 63};
+  return {(s[j + 4] & 15) | s[j - 4] >> 6 << 4, s[j + 4] >> 4 | s[j] >> 6 << 4};
+}
+void put_six_bits(std::span<uint8_t> s, size_t j, SixBits v) {
+  const auto add = [&](size_t i, int bits) { s[i] = static_cast<uint8_t>(s[i] | bits); };
+  if (j < 4) return add(j, v.scale), add(j + 4, v.min);
+  add(j + 4, (v.scale & 15) | (v.min & 15) << 4);
+  add(j - 4, v.scale >> 4 << 6), add(j, v.min >> 4 << 6);
+}
+
+// d, dmin, 12 bytes of scales, [32 bytes of fifth bits,] 128 bytes of two codes: x = d*scale*q - dmin*min in runs of 32.
+template <int kBits>
+struct Medium {
+  static constexpr size_t kHigh = 16, kCodes = kBits == 5 ? 48 : 16;
+  static void decode(Bytes b, std::span<float> out) {
+    const float d = f16_at(b, 0), dmin = f16_at(b, 2);
+    for (size_t i = 0; i < 256; ++i) {
+      const size_t run = i / 32, l = i % 32;
+      const SixBits s = six_bits(b.subspan(4, 12), run);
+      int q = b[kCodes + run / 2 * 32 + l] >> (run % 2 * 4) & 15;
+      if (kBits == 5) q += (b[kHigh + l] >> run & 1) << 4;
+      out[i] = d * static_cast<float>(s.scale * q) - dmin * static_cast<float>(s.min);
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    const int top = (1 << kBits) - 1;
+    std::array<float, 8> scale{}, min{};
+    for (size_t run = 0; run < 8; ++run) {
+      const Extremes e = extremes(v.subspan(run * 32, 32));
+      min[run] = std::max(-e.low, 0.0f);
+      scale[run] = (e.high + min[run]) / static_cast<float>(top);
+    }
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    const float d = put_f16(b, 0, *std::ranges::max_element(scale) / 63),
+                dmin = put_f16(b, 2, *std::ranges::max_element(min) / 63);
+    for (size_t run = 0; run < 8; ++run) {
+      const SixBits s{code(scale[run], d, 0, 63), code(min[run], dmin, 0, 63)};
+      put_six_bits(b.subspan(4, 12), run, s);
+      for (size_t l = 0; l < 32; ++l) {
+        const int q = code(v[run * 32 + l] + dmin * static_cast<float>(s.min), d * static_cast<float>(s.scale), 0, top);
+        uint8_t& byte = b[kCodes + run / 2 * 32 + l];
+        byte = static_cast<uint8_t>(byte | (q & 15) << (run % 2 * 4));
+        if (kBits == 5) b[kHigh + l] = static_cast<uint8_t>(b[kHigh + l] | q >> 4 << run);
+      }
+    }
+  }
+};
+
+// Where element i of 256 has its code of 2 bits: two halves of 128, in each four runs of 32 one above the other.
+struct TwoBits {
+  size_t byte;
+  int shift;
+  explicit TwoBits(size_t i) : byte(i / 128 * 32 + i % 32), shift(static_cast<int>(i % 128 / 32 * 2)) {}
+};
+
+// 16 bytes of scale and minimum (4 bits each, of runs of 16), 64 bytes of codes, d, dmin.
+struct TwoK {
+  static void decode(Bytes b, std::span<float> out) {
+    const float d = f16_at(b, 80), dmin = f16_at(b, 82);
+    for (size_t i = 0; i < 256; ++i) {
+      const TwoBits at(i);
+      out[i] = d * static_cast<float>((b[i / 16] & 15) * (b[16 + at.byte] >> at.shift & 3)) -
+               dmin * static_cast<float>(b[i / 16] >> 4);
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    std::array<float, 16> scale{}, min{};
+    for (size_t run = 0; run < 16; ++run) {
+      const Extremes e = extremes(v.subspan(run * 16, 16));
+      min[run] = std::max(-e.low, 0.0f);
+      scale[run] = (e.high + min[run]) / 3;
+    }
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    const float d = put_f16(b, 80, *std::ranges::max_element(scale) / 15),
+                dmin = put_f16(b, 82, *std::ranges::max_element(min) / 15);
+    for (size_t i = 0; i < 256; ++i) {
+      const int s = code(scale[i / 16], d, 0, 15), m = code(min[i / 16], dmin, 0, 15);
+      b[i / 16] = static_cast<uint8_t>(s | m << 4);
+      const TwoBits at(i);
+      const int q = code(v[i] + dmin * static_cast<float>(m), d * static_cast<float>(s), 0, 3);
+      b[16 + at.byte] = static_cast<uint8_t>(b[16 + at.byte] | q << at.shift);
+    }
+  }
+};
+
+// 32 bytes of third bits, 64 bytes of codes, 12 bytes of scales (6 bits, less 32, of runs of 16), d. A third bit of 0 takes 4
+// away.
+struct ThreeK {
+  static int scale_of(Bytes s, size_t j) {
+    const int low = j < 8 ? s[j] & 15 : s[j - 8] >> 4;
+    return (low | (s[8 + j % 4] >> (j / 4 * 2) & 3) << 4) - 32;
+  }
+  static void decode(Bytes b, std::span<float> out) {
+    const float d = f16_at(b, 108);
+    for (size_t i = 0; i < 256; ++i) {
+      const TwoBits at(i);
+      const int q = (b[32 + at.byte] >> at.shift & 3) - (b[i % 32] >> (i / 32) & 1 ? 0 : 4);
+      out[i] = d * static_cast<float>(scale_of(b.subspan(96, 12), i / 16) * q);
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    std::array<float, 16> scale{};
+    for (size_t run = 0; run < 16; ++run) scale[run] = extremes(v.subspan(run * 16, 16)).largest / -4;
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    const float d = put_f16(b, 108, extremes(scale).largest / -32);
+    for (size_t j = 0; j < 16; ++j) {
+      const int s = code(scale[j], d, -32, 31) + 32;
+      b[96 + j % 8] = static_cast<uint8_t>(b[96 + j % 8] | (s & 15) << (j < 8 ? 0 : 4));
+      b[104 + j % 4] = static_cast<uint8_t>(b[104 + j % 4] | s >> 4 << (j / 4 * 2));
+    }
+    for (size_t i = 0; i < 256; ++i) {
+      const int s = scale_of(b.subspan(96, 12), i / 16), q = code(v[i], d * static_cast<float>(s), -4, 3) + 4;
+      const TwoBits at(i);
+      b[32 + at.byte] = static_cast<uint8_t>(b[32 + at.byte] | (q & 3) << at.shift);
+      b[i % 32] = static_cast<uint8_t>(b[i % 32] | q >> 2 << (i / 32));
+    }
+  }
+};
+
+// 128 bytes of low halves, 64 bytes of upper bits, 16 scales (i8, of runs of 16), d: x = d*scale*(q-32).
+struct SixK {
+  static void decode(Bytes b, std::span<float> out) {
+    const float d = f16_at(b, 208);
+    for (size_t i = 0; i < 256; ++i) {
+      const TwoBits at(i);
+      const size_t half = i / 128, run = i % 128 / 32;
+      const int low = b[half * 64 + run % 2 * 32 + i % 32] >> (run / 2 * 4) & 15, high = b[128 + at.byte] >> at.shift & 3;
+      out[i] = d * static_cast<float>(static_cast<int8_t>(b[192 + i / 16]) * ((low | high << 4) - 32));
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    std::array<float, 16> scale{};
+    for (size_t run = 0; run < 16; ++run) scale[run] = extremes(v.subspan(run * 16, 16)).largest / -32;
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    const float d = put_f16(b, 208, extremes(scale).largest / -128);
+    for (size_t j = 0; j < 16; ++j) b[192 + j] = static_cast<uint8_t>(code(scale[j], d, -128, 127));
+    for (size_t i = 0; i < 256; ++i) {
+      const TwoBits at(i);
+      const size_t half = i / 128, run = i % 128 / 32;
+      const int q = code(v[i], d * static_cast<float>(static_cast<int8_t>(b[192 + i / 16])), -32, 31) + 32;
+      uint8_t& low = b[half * 64 + run % 2 * 32 + i % 32];
+      low = static_cast<uint8_t>(low | (q & 15) << (run / 2 * 4));
+      b[128 + at.byte] = static_cast<uint8_t>(b[128 + at.byte] | q >> 4 << at.shift);
+    }
+  }
+};
+
+// A scale and 16 bytes of two codes into a table of 16 numbers.
+template <bool kPowerOfTwo>
+struct Table {
+  static constexpr size_t kCodes = kPowerOfTwo ? 1 : 2;
+  static std::span<const float> table() { return kPowerOfTwo ? fp4_values() : iq4_nl_values(); }
+  static float scale(Bytes b) { return kPowerOfTwo ? static_cast<float>(decode_float(DType::F8E8M0, b[0])) : f16_at(b, 0); }
+  static void decode(Bytes b, std::span<float> out) {
+    for (size_t j = 0; j < 32; ++j) out[j] = scale(b) * table()[j < 16 ? b[kCodes + j] & 15 : b[kCodes + j - 16] >> 4];
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    const float largest = extremes(v).largest;
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    if (!kPowerOfTwo) put_f16(b, 0, largest / table()[0]);
+    // The greatest exponent of fp4 is 2: the scale brings the largest element there.
+    else b[0] = static_cast<uint8_t>(largest == 0 ? 0 : std::clamp(std::ilogb(largest) - 2 + 127, 0, 254));
+    const float d = scale(b);
+    for (size_t j = 0; j < 32; ++j) {
+      size_t best = 0;
+      for (size_t k = 1; k < 16; ++k)
+        if (std::fabs(v[j] - d * table()[k]) < std::fabs(v[j] - d * table()[best])) best = k;
+      b[kCodes + j % 16] = static_cast<uint8_t>(b[kCodes + j % 16] | best << (j < 16 ? 0 : 4));
+    }
+  }
+};
+
+struct Row {
+  std::string_view name;
+  int elements, bytes;
+  void (*decode)(Bytes, std::span<float>);
+  void (*encode)(Values, std::span<uint8_t>);
+};
+template <class F>
+constexpr Row row(std::string_view name, int elements, int bytes) {
+  return {name, elements, bytes, F::decode, F::encode};
+}
+constexpr Row kRows[kBlockFormatCount] = {
+    row<Small<4, false>>("q4_0", 32, 18), row<Small<4, true>>("q4_1", 32, 20),     row<Small<5, false>>("q5_0", 32, 22),
+    row<Small<5, true>>("q5_1", 32, 24),  row<Eight<32, false>>("q8_0", 32, 34),   row<TwoK>("q2_k", 256, 84),
+    row<ThreeK>("q3_k", 256, 110),        row<Medium<4>>("q4_k", 256, 144),        row<Medium<5>>("q5_k", 256, 176),
+    row<SixK>("q6_k", 256, 210),          row<Eight<256, true>>("q8_k", 256, 292), row<Table<false>>("iq4_nl", 32, 18),
+    row<Table<true>>("mxfp4", 32, 17)};
+
+const Row& row_of(BlockFormat f) { return kRows[static_cast<size_t>(f)]; }
+
+}  // namespace
+
+std::string_view name(BlockFormat f) { return row_of(f).name; }
+int block_elements(BlockFormat f) { return row_of(f).elements; }
+int block_bytes(BlockFormat f) { return row_of(f).bytes; }
+
+std::optional<BlockFormat> block_format_from_name(std::string_view name) {
+  for (size_t i = 0; i < kBlockFormatCount; ++i)
+    if (kRows[i].name == name) return static_cast<BlockFormat>(i);
+  return std::nullopt;
+}
+
+void decode_block(BlockFormat f, std::span<const uint8_t> block, std::span<float> out) { row_of(f).decode(block, out); }
+void encode_block(BlockFormat f, std::span<const float> values, std::span<uint8_t> out) { row_of(f).encode(values, out); }
+
+std::span<const float> fp4_values() {
+  static constexpr float kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0f, -0.5, -1, -1.5, -2, -3, -4, -6};
+  return kValues;
+}
+std::span<const float> iq4_nl_values() {
+  static constexpr float kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  return kValues;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,55 @@
+#!/bin/bash
+# Sizes that only a run tells: a package with sanitizers writes outputs of their real size, for nothing, some and all selected;
+# what has no bound is refused by name, what outgrows a given bound is an error.
+set -euo pipefail
+cd "$TMPDIR"
+export ASAN_OPTIONS=detect_leaks=0
+cat >select.rlx <<'IR'
+module "select" mir {
+graph @main {
+  %0 = input "x" : f32[6,3]
+  %1 = input "keep" : u8[6]
+  %2 = non_zero(%1) : i64[1,rows]
+  %3 = reshape(%2) {dims = ["rows"]} : i64[rows]
+  %4 = gather(%0, %3) {axis = 0} : f32[rows,3]
+  %5, %6, %7, %8 = unique(%4) {flat = true, sorted = true} : f32[kinds], i64[kinds], i64[3*rows], i64[kinds]
+  return %4 "picked", %5 "kinds"
+}
+}
+IR
+"$RLXC" compile select.rlx --emit=lir,kernels -o out
+grep -q '"symbol": "kinds".*"bound": 18' out/lir.json
+flags="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover"
+make -s -C out/kernels/cpu CFLAGS="$flags" LDFLAGS="$flags"
+for i in $(seq 18); do printf '\0\0\x80\x3f'; done >x.bin
+for keep in '\0\0\0\0\0\0' '\0\1\0\1\1\0' '\1\1\1\1\1\1'; do
+  printf "$keep" >keep.bin
+  out/kernels/cpu/run -w out/kernels/cpu x.bin keep.bin
+  rows=$(tr -d '\0' <keep.bin | wc -c)
+  [ "$(stat -c %s output_0.bin)" -eq $((rows * 12)) ]
+  [ "$(stat -c %s output_1.bin)" -eq $((rows > 0 ? 4 : 0)) ]
+done
+
+cat >free.rlx <<'IR'
+module "free" mir {
+graph @main {
+  %0 = input "n" : i64[]
+  %1 = iota(%0) "count" : i64[length]
+  return %1 "numbers"
+}
+}
+IR
+if "$RLXC" check free.rlx --target cpu 2>said; then echo "a size without a bound passed"; exit 1; fi
+grep -q 'node "count" (Iota).*"length"' said
+grep -q -- '--bound length=SIZE' said
+if "$RLXC" check free.rlx --target cpu --bound lenght=4 2>said; then echo "a bound of nothing passed"; exit 1; fi
+grep -q 'did you mean length?' said
+"$RLXC" compile free.rlx --bound length=4 --emit=kernels -o free
+make -s -C free/kernels/cpu CFLAGS="$flags" LDFLAGS="$flags"
+printf '\4\0\0\0\0\0\0\0' >n.bin
+free/kernels/cpu/run n.bin
+[ "$(stat -c %s output_0.bin)" -eq 32 ]
+printf '\5\0\0\0\0\0\0\0' >n.bin
+code=0
+free/kernels/cpu/run n.bin || code=$?
+[ "$code" -eq 4 ]
