@@ -72,6 +72,10 @@ std::vector<Sample> contraction_samples() {
   add(Conv, "1x1 of 17 channels", 17, [](Operands& o) {
     return o.op(Conv, {o.in({1, 17, 9, 5}), o.in({13, 17, 1, 1})}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
   });
+  for (int64_t rows : {1, 37})
+    add(FusedMatMulSwiGLU, std::to_string(rows) + "x19x2*11", 19, [=](Operands& o) {
+      return o.op(FusedMatMulSwiGLU, {o.in({rows, 19}), o.in({19, 22})}, GatedMatMulAttrs{});
+    });
   add(FusedConvBiasAct, "3x3 with residual", 27, [](Operands& o) {
     return o.op(FusedConvBiasAct, {o.in({1, 3, 7, 7}), o.in({5, 3, 3, 3}), o.in({5}), o.in({1, 5, 7, 7})},
                 FusedConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, {true, Relu, 0, 0}});
@@ -100,6 +104,10 @@ std::vector<Sample> contraction_samples() {
         return o.op(Rope, {o.in({2, 3, 5, 10}), o.in({5, half}), o.in({5, half})},
                     RopeAttrs{10, rotated, style, AttentionLayout::BHSD});
       });
+  add(Rope, "of normalised heads", 10, [](Operands& o) {
+    return o.op(Rope, {o.in({2, 5, 30}), o.in({5, 10}), o.in({5, 10}), o.in({3, 10})},
+                RopeAttrs{10, 0, RopeStyle::NeoX, AttentionLayout::Packed, 1e-3});
+  });
   for (OpKind op : {Lstm, Gru, Rnn})
     for (RnnDirection d : {RnnDirection::Forward, RnnDirection::Bidirectional})
       add(op, std::string(enum_names(d)[static_cast<size_t>(d)]), 9, [=](Operands& o) {

@@ -7,6 +7,7 @@
 
 #include "driver/commands.h"
 #include "driver/options.h"
+#include "driver/reproducer.h"
 #include "support/text.h"
 
 namespace {
@@ -54,12 +55,15 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
   app->add_option("--kernel-dispatch", o.kernel_dispatch, "prefer native kernels, or decompose what has a decomposition")
       ->check(CLI::IsMember({"native", "common"}))
       ->capture_default_str();
+  app->add_option("--supported-ops", o.supported_ops,
+                  "operations that may be left, one a line or as a JSON list: the others are rewritten, or are an error")
+      ->type_name("FILE");
   app->add_option("--passes", o.passes, "run these passes instead of the target's pipeline")
       ->type_name("PASS,...")
       ->delimiter(',');
   app->add_option("--disable-pass", disabled, "skip a pass (repeatable)")->type_name("PASS")->delimiter(',');
   app->add_option("--stop-after", o.stop_after, "stop after a pass, or after the stage hir or mir")->type_name("PASS");
-  app->add_option("--bisect-limit", o.bisect_limit, "run only the first N passes")->type_name("N");
+  app->add_option("--bisect-limit", o.bisect_limit, "run only the first N of the passes that can be left out")->type_name("N");
   app->add_flag("--verify", o.verify, "verify the graph after every pass that changed it, and the memory plan");
   app->add_flag("--verify-each", o.verify_each, "evaluate before and after every pass on random inputs and compare");
   app->add_flag("--time-passes", o.time_passes, "print what each pass did and how long it took");
@@ -68,6 +72,12 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
                   "bytes that activations may take: cheap values are computed again where that helps; fails if it is not enough")
       ->type_name("BYTES");
   app->add_flag("!--no-reorder", o.reorder, "run nodes in the given order, even if another one takes less memory");
+  app->add_option("--unroll", o.unroll_max_nodes, "write loops of known trip count out where that takes at most N nodes")
+      ->type_name("N");
+  app->add_flag("--lint", o.lint, "warn of computations that give infinities or not-a-number");
+  app->add_option("--promote-param", o.promoted_params, "make a parameter an input (repeatable)")->type_name("NAME");
+  app->add_option("--specialise-param", o.specialised_params, "make a parameter a constant, which folding may use (repeatable)")
+      ->type_name("NAME");
   app->add_flag("!--no-in-place", o.in_place, "never let a result overwrite an operand");
 }
 
@@ -136,13 +146,14 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e, const std::vector
 }  // namespace
 
 int main(int argc, char** argv) {
+  report_crashes(argc, argv);
   Options o;
   apply_environment(o, [](const char* name) -> const char* { return std::getenv(name); });
   RunRequest run;
   CalibrateRequest calibration;
   Sizes sizes;
-  std::vector<std::string> emit, disabled;
-  std::string engine = "kernels", topic, name, target, stage = "lir", csv;
+  std::vector<std::string> emit, disabled, fail_on;
+  std::string engine = "kernels", topic, name, target, stage = "lir", csv, before, after;
   uint64_t capacity = 0;
   bool dump = false, after_each = false, json = false, matrix = false;
   const Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
@@ -224,7 +235,8 @@ int main(int argc, char** argv) {
   CLI::App* calibrate =
       app.add_subcommand("calibrate", "evaluate a model on sample data and write the record of scales for --calibration");
   add_model_flags(calibrate, o, sizes);
-  calibrate->add_option("--data", calibration.data, "folders of samples, as of rlxc run")->required()->type_name("DIR");
+  calibrate->add_option("--data", calibration.data, "folders of samples, as of rlxc run")->type_name("DIR");
+  calibrate->add_option("--random", calibration.random, "so many samples with random inputs")->type_name("N");
   calibrate->add_option("--output,-o", o.output, "file to write, or - for standard output")->required()->type_name("FILE");
   calibrate
       ->add_option("--method", calibration.method, "range of an activation: all values, all but the outermost, or least error")
@@ -255,6 +267,24 @@ int main(int argc, char** argv) {
   CLI::App* plan = app.add_subcommand("plan", "place buffers of a CSV file (id, lower, upper, size) in one arena");
   plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
   plan->add_option("--capacity", capacity, "bytes that the arena may take; 0: as few as possible");
+
+  CLI::App* bisect = app.add_subcommand("bisect", "find the pass that makes a command fail");
+  add_model_flags(bisect, o, sizes);
+  add_pass_flags(bisect, o, disabled);
+  bisect->add_option("--target,-t", o.targets, "target whose pipeline runs");
+  bisect->add_option("--check", name, "shell command that exits with 0 when all is well; it runs with RLX_BISECT_LIMIT set")
+      ->required()
+      ->type_name("CMD");
+  bisect->footer("Example: rlxc bisect model.onnx --check 'rlxc run model.onnx --data test_data_set_0'");
+
+  CLI::App* diff = app.add_subcommand("diff", "compare the reports of two compiles");
+  diff->add_option("before", before, "output folder of a compile")->required()->type_name("DIR");
+  diff->add_option("after", after, "output folder of another")->required()->type_name("DIR");
+  diff->add_option("--fail-on", fail_on,
+                   "exit with 1 only if this holds, as plan.arena>+2% or dispatch.unsupported>0 (repeatable)")
+      ->type_name("EXPR");
+  diff->add_flag("--json", json, "as JSON");
+  diff->footer("Example: rlxc diff old/ new/ --fail-on 'fusion.launches>+0' --fail-on 'plan.arena>+2%'");
 
   CLI::App* list = app.add_subcommand("list", "list targets, passes, ops, onnx, env, schemas or codes");
   list->add_option("topic", topic, "what to list")
@@ -302,6 +332,8 @@ int main(int argc, char** argv) {
   else if (*check) code = check_command(o, json, terminal);
   else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);
   else if (*plan) code = plan_command(csv, capacity, terminal);
+  else if (*bisect) code = bisect_command(o, name, terminal);
+  else if (*diff) code = diff_command(before, after, fail_on, json, terminal);
   else if (*list) code = list_command(topic, json, matrix);
   else if (*schema) code = schema_command(name, terminal);
   else if (*explain_app) code = explain_command(name, terminal);

@@ -15,6 +15,7 @@ double contraction_size(const Graph& g, NodeId n) {
     case OpKind::FusedMatMulBiasAct:
     case OpKind::Linear:
     case OpKind::LinearFused: return size_of(a[a.size() - (g.attrs<FusedMatMulAttrs>(n).trans_a ? 2 : 1)]);
+    case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns for each of the result
     case OpKind::QMatMul: return size_of(a.back());
     case OpKind::DotGeneral: {
       double k = 1;

@@ -19,12 +19,6 @@ std::optional<Dim> narrow_offset(const Graph& g, NodeId n) {
 
 constexpr size_t kFewReaders = 16;
 
-bool takes_rows_at_a_distance(const Graph& g, Graph::Use use) {
-  if (g.op(use.user) == OpKind::Attention)
-    return use.index < 3 && g.attrs<AttentionAttrs>(use.user).layout == AttentionLayout::Packed;
-  return g.op(use.user) == OpKind::Rope && use.index == 0 && g.attrs<RopeAttrs>(use.user).layout == AttentionLayout::Packed;
-}
-
 bool keeps_order(const Graph& g, NodeId n) {
   const auto& perm = g.attrs<PermAttrs>(n).perm;
   const auto dims = g.dims(g.operand(n, 0));
@@ -38,6 +32,12 @@ bool keeps_order(const Graph& g, NodeId n) {
 }
 
 }  // namespace
+
+bool takes_rows_at_a_distance(const Graph& g, Graph::Use use) {
+  if (g.op(use.user) == OpKind::Attention)
+    return use.index < 3 && g.attrs<AttentionAttrs>(use.user).layout == AttentionLayout::Packed;
+  return g.op(use.user) == OpKind::Rope && use.index == 0 && g.attrs<RopeAttrs>(use.user).layout == AttentionLayout::Packed;
+}
 
 bool is_row_part(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Narrow || narrow_offset(g, n)) return false;

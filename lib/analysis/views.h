@@ -12,6 +12,9 @@ struct View {
   Dim byte_offset;
 };
 
+// Can this reader step over what else lies in each row of a wider value?
+bool takes_rows_at_a_distance(const Graph&, Graph::Use);
+
 // Is the node a part of each row of its operand, that only operations read which take rows at any distance? Then it is a view.
 // O(rank + uses).
 bool is_row_part(const Graph&, NodeId);

@@ -67,6 +67,7 @@ constexpr Row kTable[] = {
     {OpKind::Lrn, lower_lrn},
     {OpKind::MatMul, lower_matmul},
     {OpKind::FusedMatMulBiasAct, lower_fused_matmul},
+    {OpKind::FusedMatMulSwiGLU, lower_matmul_swiglu},
     {OpKind::DotGeneral, lower_dot_general},
     {OpKind::QMatMul, lower_q_matmul},
     {OpKind::Conv, lower_conv},

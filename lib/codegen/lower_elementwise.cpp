@@ -87,6 +87,10 @@ Expr activation(const Epilogue& e, Expr x) {
   return apply(e.op, p, x.dtype(), args);
 }
 
+Expr gated(Expr up, Expr gate, const Epilogue& act) {
+  return up * (act.has ? activation(act, gate) : gate / (1.0 + kernel::exp(-gate)));
+}
+
 bool lower_elementwise(const Node& node) {
   const ops::Params p = params(node.graph.module().attrs[node.graph.attr_id(node.id)], node.result_dtype());
   return map(node,

@@ -25,6 +25,7 @@ struct Product {
   Side a, b;
   bool zero_points = false;  // operands 2 and 3 are zero points; else bias and residual
   Epilogue act;
+  std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
   DType accumulate = DType::F32;
 };
 
@@ -65,7 +66,7 @@ Operand side_operand(Scope& s, Operand o, const Side& side, const std::vector<Di
 GemmSpec spec_of(Scope& s, const Product& p) {
   GemmSpec g;
   g.batch = s.shape(p.batch), g.m = s.size(p.m), g.n = s.size(p.n), g.k = s.size(p.k);
-  g.accumulate = p.accumulate;
+  g.accumulate = p.accumulate, g.pair = p.pair;
   return g;
 }
 
@@ -95,8 +96,8 @@ bool emit(const Node& node, const Product& p) {
   uint32_t packed = 0;
   if (pack) {
     DimTable& t = node.table();
-    const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate));
-    const Dim panels = t.mul(t.ceil_div(p.n, w), t.mul(w, p.k));
+    const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
+    const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
     packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
     Scope s(node, "pack");
     Product of_b = p;
@@ -152,6 +153,14 @@ bool lower_fused_matmul(const Node& node) {
   const auto& a = node.attrs<FusedMatMulAttrs>();
   Product p = product_of(node, a.trans_a, a.trans_b);
   p.act = a.act;
+  return emit(node, p);
+}
+
+bool lower_matmul_swiglu(const Node& node) {
+  const auto& a = node.attrs<GatedMatMulAttrs>();
+  Product p = product_of(node, false, a.trans_b);
+  p.b.free = node.table().mul(p.n, Dim(2));
+  p.pair = [a](Expr first, Expr second) { return gated(a.gate_first ? second : first, a.gate_first ? first : second, a.act); };
   return emit(node, p);
 }
 

@@ -1,6 +1,7 @@
 // Ops whose result is the operand seen through other strides: one elementwise copy over a suitable index space.
 #include "codegen/lowerings.h"
 #include "kernel/builders/map.h"
+#include "kernel/builders/row.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -120,9 +121,7 @@ bool lower_swiglu(const Node& node) {
   gate.name = "gate", up.name = "up";
   (a.gate_first ? up : gate).offset = shape.back();
   Operand y = s.out();
-  auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> {
-    return {v[0] * (a.act.has ? activation(a.act, v[1]) : v[1] / (1.0 + kernel::exp(-v[1])))};
-  };
+  auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {gated(v[0], v[1], a.act)}; };
   kernel::build_map(s.builder(), {shape, {up, gate}, {y}, body}, node.mapping());
   return s.finish(), true;
 }
@@ -180,6 +179,22 @@ bool lower_rope(const Node& node) {
     Operand x0 = source("first", 0), x1 = source("second", second);
     Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true),
             s1 = table(2, "sine_second", true);
+    if (node.has(3)) {
+      if (!t.equal(rotated, head_dim)) return node.fail("only heads that are rotated whole can be normalised");
+      auto gamma = [&](const std::string& name, const Index& offset) {
+        Operand o = s.in(3);
+        const Dims own = o.strides;
+        o.name = name, o.strides = {0, node.dims(3).size() == 2 ? own[0] : Index(0), 0, step}, o.offset = offset;
+        return o;
+      };
+      kernel::RotateNormSpec spec;
+      spec.rows = {space[0], space[1], space[2]}, spec.pairs = space[3], spec.eps = a.eps;
+      spec.x[0] = x0, spec.x[1] = x1, spec.cosine[0] = c0, spec.sine[0] = s0, spec.cosine[1] = c1, spec.sine[1] = s1;
+      spec.gamma[0] = gamma("gamma_first", 0), spec.gamma[1] = gamma("gamma_second", second);
+      spec.y[0] = part(s.out(), "y_first", 0), spec.y[1] = part(s.out(), "y_second", second);
+      kernel::build_rotate_norm(s.builder(), spec, node.mapping());
+      return s.finish(), true;
+    }
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
     auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> {
       return {v[0] * v[2] - v[1] * v[3], v[1] * v[4] + v[0] * v[5]};

@@ -6,6 +6,8 @@ namespace rlxc::codegen {
 
 // The activation of a fused op on a value of its compute type.
 Expr activation(const Epilogue&, Expr);
+// up * act(gate); silu if no act is given.
+Expr gated(Expr up, Expr gate, const Epilogue&);
 // An elementwise op (one with a meaning, Where or Cast) with its parameters; `to` is the type of the result.
 Expr elementwise(OpKind, double alpha, double beta, DType to, std::span<const Expr>);
 // The parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
@@ -64,6 +66,7 @@ bool lower_lrn(const Node&);
 
 bool lower_matmul(const Node&);
 bool lower_fused_matmul(const Node&);
+bool lower_matmul_swiglu(const Node&);
 bool lower_dot_general(const Node&);
 bool lower_q_matmul(const Node&);
 

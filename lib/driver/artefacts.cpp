@@ -88,9 +88,13 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"max-arena", std::to_string(o.max_arena)},
       {"passes", join(o.passes, ",")},
       {"precision", custom ? "custom:" + base(o.precision.substr(7)) : o.precision},
+      {"promote-param", join(o.promoted_params, ",")},
       {"range", join(range, ",")},
       {"reorder", flag(o.reorder)},
+      {"specialise-param", join(o.specialised_params, ",")},
       {"stop-after", o.stop_after},
+      {"supported-ops", base(o.supported_ops)},
+      {"unroll", std::to_string(o.unroll_max_nodes)},
   };
 }
 

@@ -7,6 +7,7 @@
 #include "driver/load.h"
 #include "driver/pipeline.h"
 #include "driver/target_traits.h"
+#include "eval/equivalence.h"
 #include "eval/value.h"
 #include "passes/match.h"
 #include "passes/quantise/tensor_names.h"
@@ -120,6 +121,12 @@ std::optional<Calibrated> calibrate(const Options& o, const CalibrateRequest& re
     if (!sets) return std::nullopt;
     for (DataSet& s : *sets) samples.push_back(std::move(s));
   }
+  eval::EquivalenceOptions random;
+  random.range = {-3, 3, 0, 3};
+  random.evaluation.bindings = o.bind;
+  for (random.seed = 1; random.seed <= request.random; ++random.seed)
+    samples.push_back({"random", eval::random_inputs(m, random), {}});
+  if (samples.empty()) return d.error(Code::BadFlag, "there are no samples", {}, "give --data DIR or --random N"), std::nullopt;
   for (bool counting : {false, true})
     for (const DataSet& s : samples)
       if (!calibration.sample(m, s, counting, d)) return std::nullopt;

@@ -11,6 +11,7 @@ namespace rlxc {
 
 struct CalibrateRequest {
   std::vector<std::string> data;  // folders as of `rlxc run`; only inputs are read
+  uint64_t random = 0;            // further samples, whose inputs are random: floats uniform in -3 .. 3, integers in 0 .. 3
   std::string method = "minmax";  // of activations: minmax, percentile, entropy, mse
   double percentile = 99.99;
 };

@@ -22,11 +22,16 @@ ExitCode compile_command(const Options&, Terminal);
 ExitCode specialize_command(Options, Terminal);
 ExitCode run_command(const Options&, const RunRequest&, Terminal);
 ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
+// Runs `check` (a shell command, which sees RLX_BISECT_LIMIT) with ever fewer passes; names the pass without which it passes.
+ExitCode bisect_command(const Options&, const std::string& check, Terminal);
 // Everything in a model that the targets cannot run, grouped by reason.
 ExitCode check_command(const Options&, bool json, Terminal);
 // `json`: the graph of the stage in the form that `compile` reads.
 ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, bool json, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal);
+// `fail_on`: conditions (report/diff.h); ExitCode::Finding when one fails or, without any, when the compiles differ.
+ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on, bool json,
+                      Terminal);
 ExitCode list_command(const std::string& topic, bool json, bool matrix);
 ExitCode schema_command(const std::string& name, Terminal);
 ExitCode explain_command(const std::string& code, Terminal);

@@ -63,6 +63,8 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
   PassOptions p;
   p.fold_max_bytes = o.fold_max_bytes;
   p.fast_math = o.fast_math;
+  p.unroll_max_nodes = o.unroll_max_nodes;
+  p.promoted_params = o.promoted_params, p.specialised_params = o.specialised_params;
   if (o.hir_policy == "direct") p.fusion = FusionPolicy::Direct;
   if (o.precision.starts_with("custom:")) {
     p.precision = PrecisionPolicy::Custom;
@@ -88,6 +90,11 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   if (o.kernel_dispatch == "common")
     for (size_t k = 0; k < kOpCount; ++k)
       if (has_trait(static_cast<OpKind>(k), kFused)) traits.native.reset(k);
+  if (!o.supported_ops.empty()) {
+    std::bitset<kOpCount> claimed;
+    if (!read_supported_ops(o.supported_ops, &claimed, d)) return false;
+    traits.native &= claimed;
+  }
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};
   RunnerOptions runner;
   runner.verify = o.verify || o.verify_each;
@@ -95,6 +102,7 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   runner.stop_after = o.stop_after;
   runner.disabled.assign(o.disabled_passes.begin(), o.disabled_passes.end());
   runner.bisect_limit = o.bisect_limit;
+  runner.most_runs = o.most_runs;
   runner.dump = sink;
 
   std::vector<PipelinePart> parts = pipeline(target.name, o);

@@ -8,9 +8,11 @@
 #include "driver/commands.h"
 #include "driver/kernel_folder.h"
 #include "driver/log.h"
+#include "driver/reproducer.h"
 #include "driver/target_traits.h"
 #include "ir/text.h"
 #include "support/json_reader.h"
+#include "support/line_diff.h"
 #include "support/mapped_file.h"
 #include "support/number.h"
 #include "support/output_file.h"
@@ -20,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Numbered text files of a folder, or all stages in one file.
+// Numbered text files of a folder, each with what it changed, or all stages in one file.
 class Dump {
  public:
   Dump(std::string where, Diagnostics& d) : where_(std::move(where)), diagnostics_(d), folder_(where_.ends_with('/')) {}
@@ -32,7 +34,11 @@ class Dump {
       std::string number = std::to_string(count_++);
       number.insert(0, 3 - std::min<size_t>(3, number.size()), '0');
       make_folder(where_);
-      write_file(where_ + number + "-" + std::string(name) + ".txt", text, diagnostics_);
+      const std::string file = number + "-" + std::string(name) + ".txt";
+      write_file(where_ + file, text, diagnostics_);
+      if (count_ > 1)
+        write_file(where_ + file.substr(0, file.size() - 3) + "diff", unified_diff(last_, text, last_file_, file), diagnostics_);
+      last_ = std::move(text), last_file_ = file;
     } else {
       all_ += "// after " + std::string(name) + "\n" + text;
     }
@@ -52,7 +58,7 @@ class Dump {
   Diagnostics& diagnostics_;
   bool folder_;
   int count_ = 0;
-  std::string all_;
+  std::string all_, last_, last_file_;
 };
 
 void print_times(const Compiled& c) {
@@ -126,13 +132,20 @@ ExitCode compile_command(const Options& o, Terminal t) {
     if (!model) return print_diagnostics(d, t);
     const InputIdentity input{fs::path(o.input).filename().string(), model->content_hash, model->hash_sampled};
     Dump dump(targets.size() > 1 && o.dump.ends_with('/') ? o.dump + target + "/" : o.dump, d);
+    int64_t runs = -1;  // the first stage is the import
+    std::string last;
     const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
+      ++runs, last = stage;
+      note_stage(stage);
       progress.stage(stage);
       log.stage(stage, changed, m);
       dump.stage(stage, changed, m);
     };
     auto compiled = compile(std::move(*model), target, o, sink, d);
-    if (!compiled) return print_diagnostics(d, t);
+    if (!compiled) {
+      write_reproducer(o, target, runs, last, to_stdout ? "." : o.output, d);
+      return print_diagnostics(d, t);
+    }
     dump.finish();
     const std::string folder = targets.size() > 1 ? o.output + "/" + target : o.output;
     progress.stage("write");

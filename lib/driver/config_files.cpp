@@ -1,9 +1,11 @@
 #include "driver/config_files.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "support/mapped_file.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -38,6 +40,39 @@ bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnos
     if (!t || (*t != DType::F32 && *t != DType::F16 && *t != DType::BF16))
       d.error(Code::BadJson, path + ": rule \"" + name + "\" must be f32, f16 or bf16");
     else out->rules.emplace_back(name, *t);
+  }
+  return d.ok();
+}
+
+bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Diagnostics& d) {
+  const auto file = open_model_file(path, d);
+  if (!file) return false;
+  if (file->size() > kMaxConfigBytes) return d.error(Code::TooLarge, path + " is larger than 64 MiB"), false;
+  const std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
+  std::vector<std::string> names;
+  if (trim(text).starts_with('[')) {
+    const json list = json::parse(text.begin(), text.end(), nullptr, false);
+    if (!list.is_array() || !std::ranges::all_of(list, [](const json& j) { return j.is_string(); }))
+      return d.error(Code::BadJson, path + " is not a list of names"), false;
+    names = list.get<std::vector<std::string>>();
+  } else {
+    for (std::string_view line : split(text, '\n'))
+      if (const auto name = trim(line.substr(0, line.find('#'))); !name.empty()) names.emplace_back(name);
+  }
+  std::vector<std::string_view> known;
+  for (size_t k = 0; k < kOpCount; ++k) known.push_back(kind_name(static_cast<OpKind>(k)));
+  for (const std::string& name : names) {
+    bool found = false;
+    for (size_t k = 0; k < kOpCount; ++k) {
+      const auto op = static_cast<OpKind>(k);
+      if (name != kind_name(op) && name != rlxc::name(op) && name != claim_name(op)) continue;
+      out->set(k);
+      found = true;
+    }
+    if (found) continue;
+    const auto near = closest(name, known);
+    d.error(Code::BadFlag, path + ": there is no operation \"" + name + "\"", {},
+            near ? "did you mean " + std::string(*near) + "?" : "`rlxc list ops` shows them");
   }
   return d.ok();
 }

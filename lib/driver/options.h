@@ -34,11 +34,14 @@ struct Options {
   std::string hir_policy = "fusable";      // or "direct": how HIR blocks are lowered
   std::string kernel_dispatch = "native";  // prefer-native "native", or "common": decompose what has a decomposition
 
+  std::string supported_ops;  // file of the operations that may be left; empty: those of the target
+
   std::vector<std::string> passes;  // replaces the pipeline of the target; empty: that pipeline
   std::set<std::string, std::less<>> disabled_passes;
   std::string stop_after;     // a pass, or the stages hir, mir
   std::string stop_before;    // a part of the pipeline ("quantise"): it and the later ones do not run
-  int64_t bisect_limit = -1;  // run only so many passes; -1: all
+  int64_t bisect_limit = -1;  // run only so many passes of those that can be left out; -1: all
+  int64_t most_runs = -1;     // stop after so many passes of any kind; -1: all
 
   std::string dump;          // folder (or a file, if it does not end in '/') of the text of every stage; empty: none
   bool verify = false;       // verify the graph after every pass that changed it, and the plan
@@ -51,6 +54,9 @@ struct Options {
   bool in_place = true;
   bool reorder = true;  // run nodes in another order where that takes less memory
   bool fast_math = false;
+  uint64_t unroll_max_nodes = 0;                                 // loops of known trip count are written out up to so many nodes
+  bool lint = false;                                             // warn of computations that give infinities or not-a-number
+  std::vector<std::string> promoted_params, specialised_params;  // Params that become Inputs, Constants
 
   uint64_t max_nodes = 10'000'000;
   uint64_t fold_max_bytes = 1 << 16;

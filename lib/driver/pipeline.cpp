@@ -9,11 +9,17 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   };
   // HIR blocks become tensor operations.
   add("lower", {"lower_hir", "lower_sequence_loops", "lower_scan_axes"});
+  std::vector<std::string_view> params;
+  if (!options.promoted_params.empty()) params.push_back("promote_params");
+  if (!options.specialised_params.empty()) params.push_back("specialise_params");
+  if (!params.empty()) add("params", params);
   // One spelling per meaning: no dead nodes, no constant subexpressions, no identities, no duplicates.
   add("clean",
       {"dead_code_elimination", "sccp", "constant_folding", "lower_sequences", "algebraic_simplify",
        "common_subexpression_elimination", "dead_code_elimination"},
       4);
+  if (options.lint) add("lint", {"numeric_lint"});
+  if (options.unroll_max_nodes > 0) add("lower", {"unroll_loops", "sccp", "constant_folding"}, 4);
   // Exporter idioms become what the author wrote.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
                     "recognise_group_norm", "recognise_rope", "recognise_attention"});
@@ -28,13 +34,15 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   // Neighbours that share data become one launch. XLA fuses by itself and wants primitive operations.
   if (target != "tpu")
-    add("fuse", {"fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_residual_ln", "fuse_residual_rms_norm",
-                 "fuse_matmul_bias_act", "fuse_conv_bias_act", "mark_elementwise_regions"});
+    add("fuse",
+        {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_matmul_swiglu",
+         "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act", "mark_elementwise_regions"});
   // Nothing is left that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (target != "tpu") legalise.push_back("widen_narrow_types");
   add("legalise", legalise);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
+  if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have made new kinds
   return parts;
 }
 

@@ -269,6 +269,11 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
     c.add(MatMul, {ints(DType::I32, {3, 9}, -9, 9), w(ints(DType::I32, {9, 4}, -9, 9))});
     c.add(FusedMatMulBiasAct, FusedMatMulAttrs{false, false, {true, Gelu}},
           {f32({6, 20}), w(f32({20, 40})), f32({40}), f32({6, 40})});
+    for (int64_t rows : {1, 7})
+      for (int64_t columns : {6, 64})
+        for (bool transposed : {false, true})
+          c.add(FusedMatMulSwiGLU, GatedMatMulAttrs{transposed, rows == 1, {}},
+                {f32({2, rows, 40}), w(transposed ? f32({2 * columns, 40}) : f32({40, 2 * columns}))});
     c.add(QMatMul, {ints(DType::U8, {5, 40}, 0, 255), w(ints(DType::I8, {40, 20}, -128, 127)), ints(DType::U8, {}, 0, 255)});
     c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}), {f32({2, 3, 8, 9}), w(f32({5, 3, 3, 3})), f32({5})});
     c.add(Conv, conv({2, 2}, {2, 2}, {2, 2}, 2), {f32({1, 4, 9, 9}), w(f32({6, 2, 3, 3}))});
@@ -333,6 +338,11 @@ TEST_CASE("kernels of attention, rotary embedding, quantisation, resizing and re
   for (RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ})
     for (int64_t rotated : {0, 4})
       c.add(Rope, RopeAttrs{0, rotated, style}, {f32({2, 3, 5, 8}), f32({5, rotated ? 2 : 4}), f32({5, rotated ? 2 : 4})});
+  for (RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ}) {
+    c.add(Rope, RopeAttrs{16, 0, style, AttentionLayout::Packed, 1e-3},
+          {f32({2, 3, 48}), f32({3, 16}), f32({3, 16}), f32({3, 16})});
+    c.add(Rope, RopeAttrs{0, 10, style, AttentionLayout::BHSD, 1e-3}, {f32({2, 3, 5, 10}), f32({5, 5}), f32({5, 5}), f32({10})});
+  }
   for (DType t : {DType::I8, DType::U8}) {
     c.add(Quantize, QuantAttrs{0, 0, t}, {f32({4, 9}, -9, 9), f32({}, 0.1, 0.1), ints(t, {}, 3, 3)});
     c.add(Quantize, QuantAttrs{1, 0, t}, {f32({4, 9}, -9, 9), f32({9}, 0.01, 0.1), ints(t, {9}, 0, 9)});

@@ -68,6 +68,20 @@ std::vector<double> attention(const AttentionOperands& p) {
   return out;
 }
 
+void normalise_heads(std::vector<double>& x, const HeadView& v, const TensorData& gamma, double eps) {
+  const auto scale = load_all<double>(gamma);
+  for (int64_t b = 0; b < v.batch; ++b)
+    for (int64_t h = 0; h < v.heads; ++h)
+      for (int64_t s = 0; s < v.length; ++s) {
+        double* head = x.data() + v.at(b, h, s);
+        double square = 0;
+        for (int64_t i = 0; i < v.width; ++i) square += head[i] * head[i];
+        const double factor = 1 / std::sqrt(square / static_cast<double>(v.width) + eps);
+        const auto row = static_cast<size_t>(gamma.dims.size() == 2 ? h * v.width : 0);
+        for (int64_t i = 0; i < v.width; ++i) head[i] *= factor * scale[row + static_cast<size_t>(i)];
+      }
+}
+
 void rope(std::vector<double>& x, const HeadView& v, const TensorData& cos_table, const TensorData& sin_table, int64_t n_rot,
           RopeStyle style) {
   const auto cosines = load_all<double>(cos_table), sines = load_all<double>(sin_table);
@@ -135,6 +149,7 @@ bool eval_rope(Context& c) {
     return c.fail("tables " + show(c.t(1).dtype, table) + " do not cover x " + show(c.t(0).dtype, d));
   auto x = c.doubles(0);
   if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
+  if (c.has(3)) normalise_heads(x, v, c.t(3), a.eps);
   rope(x, v, c.t(1), c.t(2), n_rot, a.style);
   return c.put_result(0, x);
 }

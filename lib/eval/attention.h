@@ -26,6 +26,9 @@ struct AttentionOperands {
 };
 std::vector<double> attention(const AttentionOperands&);
 
+// x := rms_norm(x) * gamma for each head; gamma is [width] or [heads, width].
+void normalise_heads(std::vector<double>& x, const HeadView&, const TensorData& gamma, double eps);
+
 // Rotates the first n_rot elements of each head by the angles of the tables, whose rows are positions.
 void rope(std::vector<double>& x, const HeadView&, const TensorData& cos, const TensorData& sin, int64_t n_rot, RopeStyle);
 

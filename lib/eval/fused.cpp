@@ -55,33 +55,45 @@ bool eval_residual_norm(Context& c) {
   return c.put_result(0, y) && c.put_result(1, sum);
 }
 
-bool eval_swiglu(Context& c) {
-  const auto& a = c.a<SwiGLUAttrs>();
-  const auto x = c.doubles(0);
-  if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
-  const auto n = static_cast<size_t>(c.dims(0).back() / 2);
+// Rows of x are two halves of n elements.
+std::vector<double> gated(std::span<const double> x, size_t n, bool gate_first, const Epilogue& act) {
   std::vector<double> up, gate;
   for (size_t at = 0; n > 0 && at < x.size(); at += 2 * n) {
     auto first = x.begin() + static_cast<std::ptrdiff_t>(at), middle = first + static_cast<std::ptrdiff_t>(n),
          end = middle + static_cast<std::ptrdiff_t>(n);
-    (a.gate_first ? gate : up).insert((a.gate_first ? gate : up).end(), first, middle);
-    (a.gate_first ? up : gate).insert((a.gate_first ? up : gate).end(), middle, end);
+    (gate_first ? gate : up).insert((gate_first ? gate : up).end(), first, middle);
+    (gate_first ? up : gate).insert((gate_first ? up : gate).end(), middle, end);
   }
-  apply_epilogue(a.act.has ? a.act : Epilogue{true, OpKind::Silu, 0, 0}, gate);
+  apply_epilogue(act.has ? act : Epilogue{true, OpKind::Silu, 0, 0}, gate);
   for (size_t i = 0; i < up.size(); ++i) up[i] *= gate[i];
-  return c.put_result(0, up);
+  return up;
+}
+
+bool eval_swiglu(Context& c) {
+  const auto& a = c.a<SwiGLUAttrs>();
+  const auto x = c.doubles(0);
+  if (!c.charge(4.0 * static_cast<double>(x.size()))) return false;
+  return c.put_result(0, gated(x, static_cast<size_t>(c.dims(0).back() / 2), a.gate_first, a.act));
+}
+
+bool eval_matmul_swiglu(Context& c) {
+  const auto& a = c.a<GatedMatMulAttrs>();
+  auto dims = c.result_dims();
+  const int64_t n = dims.back();
+  dims.back() = 2 * n;
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2))) return false;
+  const auto y = matmul(c.doubles(0), c.dims(0), false, c.doubles(1), c.dims(1), a.trans_b, dims);
+  return c.put_result(0, gated(y, static_cast<size_t>(n), a.gate_first, a.act));
 }
 
 }  // namespace
 
 std::span<const Entry> fused_evaluators() {
-  static constexpr Entry kTable[] = {{OpKind::FusedMatMulBiasAct, eval_matmul_bias_act},
-                                     {OpKind::Linear, eval_matmul_bias_act},
-                                     {OpKind::LinearFused, eval_matmul_bias_act},
-                                     {OpKind::FusedConvBiasAct, eval_conv_bias_act},
-                                     {OpKind::FusedResidualLN, eval_residual_norm},
-                                     {OpKind::FusedResidualRmsNorm, eval_residual_norm},
-                                     {OpKind::FusedSwiGLU, eval_swiglu}};
+  static constexpr Entry kTable[] = {
+      {OpKind::FusedMatMulBiasAct, eval_matmul_bias_act}, {OpKind::Linear, eval_matmul_bias_act},
+      {OpKind::LinearFused, eval_matmul_bias_act},        {OpKind::FusedConvBiasAct, eval_conv_bias_act},
+      {OpKind::FusedResidualLN, eval_residual_norm},      {OpKind::FusedResidualRmsNorm, eval_residual_norm},
+      {OpKind::FusedMatMulSwiGLU, eval_matmul_swiglu},    {OpKind::FusedSwiGLU, eval_swiglu}};
   return kTable;
 }
 

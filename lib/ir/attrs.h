@@ -226,7 +226,9 @@ struct RopeAttrs {
   int64_t head_dim = 0, n_rot = 0;
   RopeStyle style = RopeStyle::NeoX;
   AttentionLayout layout = AttentionLayout::BHSD;
-  RLXC_REFLECT(f("head_dim", self.head_dim); f("n_rot", self.n_rot); f("style", self.style); f("layout", self.layout);)
+  double eps = 0;  // of the norm, with gamma
+  RLXC_REFLECT(f("head_dim", self.head_dim); f("n_rot", self.n_rot); f("style", self.style); f("layout", self.layout);
+               f("eps", self.eps);)
 };
 struct ConvAttrs {
   std::vector<int64_t> strides, pads_begin, pads_end, dilations, output_padding;
@@ -282,6 +284,11 @@ struct SwiGLUAttrs {
   bool gate_first = false;
   Epilogue act;
   RLXC_REFLECT(f("gate_first", self.gate_first); f("act", self.act);)
+};
+struct GatedMatMulAttrs {
+  bool trans_b = false, gate_first = false;
+  Epilogue act;
+  RLXC_REFLECT(f("trans_b", self.trans_b); f("gate_first", self.gate_first); f("act", self.act);)
 };
 struct LoopAttrs {
   int64_t carries = 0;
@@ -392,7 +399,7 @@ using Attrs =
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
                  SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
-                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs>;
+                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs>;
 
 class AttrTable {
  public:

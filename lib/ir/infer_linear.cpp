@@ -48,6 +48,15 @@ bool infer_fused_matmul(InferContext& c) {
   return c.result(c.t(0).dtype, std::move(out));
 }
 
+bool infer_gated_matmul(InferContext& c) {
+  std::vector<Dim> out;
+  if (c.t(1).rank() != 2) return c.fail("the weight needs two axes");
+  if (!same_dtype(c, 0, 1) || !matmul_dims(c, false, c.a<GatedMatMulAttrs>().trans_b, &out)) return false;
+  if (!c.dims().divides(Dim(2), out.back())) return c.fail("the weight " + c.show(1) + " must have an even number of columns");
+  out.back() = c.dims().floor_div(out.back(), Dim(2));
+  return c.result(c.t(0).dtype, std::move(out));
+}
+
 bool infer_dot_general(InferContext& c) {
   const auto& a = c.a<DotGeneralAttrs>();
   const auto &l = c.t(0).dims, &r = c.t(1).dims;

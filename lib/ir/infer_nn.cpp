@@ -88,6 +88,19 @@ bool infer_fused_residual_norm(InferContext& c) {
   return affine(c, 3, tail) && c.result(c.t(0)) && c.result(c.t(0));
 }
 
+bool infer_rope(InferContext& c) {
+  const auto& a = c.a<RopeAttrs>();
+  if (!c.has(3)) return c.result(c.t(0));
+  const auto &d = c.t(0).dims, &g = c.t(3).dims;
+  const bool packed = a.layout == AttentionLayout::Packed;
+  if (!same_dtype(c, 0, 3) || d.size() != (packed ? 3U : 4U) || (packed && a.head_dim < 1))
+    return c.fail("x " + c.show(0) + " and the scale of its heads " + c.show(3) + " do not fit");
+  const Dim width = packed ? Dim(a.head_dim) : d[3];
+  const Dim heads = packed ? c.dims().floor_div(d[2], width) : d[a.layout == AttentionLayout::BHSD ? 1 : 2];
+  const bool fits = (g.size() == 1 && g[0] == width) || (g.size() == 2 && g[0] == heads && g[1] == width);
+  return fits ? c.result(c.t(0)) : c.fail("the scale must be [head size] or [heads, head size]: " + c.show(3));
+}
+
 bool infer_group_norm(InferContext& c) {
   const auto& a = c.a<GroupNormAttrs>();
   if (c.t(0).rank() < 2) return c.fail("needs [N,C,...]: " + c.show(0));

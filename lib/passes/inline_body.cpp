@@ -2,15 +2,13 @@
 
 namespace rlxc {
 
-std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs,
-                                 std::vector<NodeId>* made) {
+std::vector<ValueId> copy_body(Graph& g, NodeId before, const Graph& body, std::span<const ValueId> inputs,
+                               std::vector<NodeId>* made) {
   std::vector<ValueId> map(body.value_capacity());
   for (size_t i = 0; i < body.inputs().size(); ++i) map[body.result(body.inputs()[i]).raw] = inputs[i];
-  std::vector<NodeId> order;
   std::vector<ValueId> operands;
   std::vector<TypeId> types;
   for (NodeId n : body.nodes()) {
-    order.push_back(n);
     if (body.op(n) == OpKind::Input) continue;
     operands.clear();
     types.clear();
@@ -27,6 +25,14 @@ std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span
   }
   std::vector<ValueId> results;
   for (ValueId v : body.outputs()) results.push_back(map[v.raw]);
+  return results;
+}
+
+std::vector<ValueId> inline_body(Graph& g, NodeId before, Graph& body, std::span<const ValueId> inputs,
+                                 std::vector<NodeId>* made) {
+  const std::vector<ValueId> results = copy_body(g, before, body, inputs, made);
+  std::vector<NodeId> order;
+  for (NodeId n : body.nodes()) order.push_back(n);
   body.set_outputs({});
   while (!body.inputs().empty()) body.remove_input(body.inputs().back());
   for (auto n = order.rbegin(); n != order.rend(); ++n) body.erase(*n);

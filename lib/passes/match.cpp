@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "passes/provenance.h"
+
 namespace rlxc::match {
 namespace {
 
@@ -184,6 +186,11 @@ void replace(Graph& g, ValueId from, ValueId to) {
   sweep(g, g.def(from));
 }
 
+void replace_group(Graph& g, std::span<const NodeId> members, ValueId from, ValueId to) {
+  merge_origins(g, g.def(to), members);
+  replace(g, from, to);
+}
+
 Order::Order(const Graph& g) : position_(g.node_capacity()) {
   uint32_t i = 0;
   for (NodeId n : g.nodes()) position_[n.raw] = ++i;
@@ -232,6 +239,10 @@ Decision fused(const Graph& g, std::string_view pattern, NodeId root, std::span<
   d.launches_saved = std::max<int64_t>(0, static_cast<int64_t>(members.size()) - 1);
   d.bytes_saved = bytes_saved;
   return d;
+}
+
+void record_before(PassContext& ctx, size_t first, Decision d) {
+  ctx.decisions.insert(ctx.decisions.begin() + static_cast<std::ptrdiff_t>(first), std::move(d));
 }
 
 Decision declined(const Graph& g, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,

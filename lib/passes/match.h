@@ -56,6 +56,9 @@ void sweep(Graph&, NodeId);
 // Puts `to` in the place of `from` and sweeps what only `from` needed.
 void replace(Graph&, ValueId from, ValueId to);
 
+// The same where the node that makes `to` stands for all `members`: it names them as its sources.
+void replace_group(Graph&, std::span<const NodeId> members, ValueId from, ValueId to);
+
 // Execution order of the nodes that a graph had when this was made; nodes made since count as early.
 class Order {
  public:
@@ -77,6 +80,9 @@ bool per_channel(const Graph&, ValueId v, ValueId y);
 
 // Decisions. `members` are labelled before the rewrite erases them; launches saved = members - 1 unless given.
 Decision fused(const Graph&, std::string_view pattern, NodeId root, std::span<const NodeId> members, int64_t bytes_saved = 0);
+// Records a fusion whose member was refused something more since there were `first` decisions: those refusals hold of what was
+// formed, and follow it.
+void record_before(PassContext&, size_t first, Decision);
 Decision declined(const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
                   std::string hint = {});
 

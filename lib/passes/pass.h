@@ -67,8 +67,11 @@ struct PassOptions {
   PrecisionPolicy precision = PrecisionPolicy::F32;
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
-  uint64_t fold_max_bytes = 1 << 16;  // a folded result may not be larger
-  bool fast_math = false;             // rewrites that are not exact in IEEE arithmetic
+  uint64_t fold_max_bytes = 1 << 16;         // a folded result may not be larger
+  bool fast_math = false;                    // rewrites that are not exact in IEEE arithmetic
+  uint64_t unroll_max_nodes = 0;             // a loop of known trip count is written out when that takes no more nodes; 0: never
+  std::vector<std::string> promoted_params;  // Params that become Inputs
+  std::vector<std::string> specialised_params;  // Params whose bytes become Constants
 };
 
 struct PassContext {

@@ -26,6 +26,8 @@ bool same_results(const Module& m, const PassInfo& pass, ResultCheck& check, Dia
 
 }  // namespace
 
+bool is_required(const PassInfo& pass) { return pass.group == "lower" || pass.group == "legalise"; }
+
 bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext& context, const RunnerOptions& options,
                 RunnerReport* report) {
   if (options.verify_each && !report->check) {
@@ -43,9 +45,11 @@ bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext&
     PassRecord record;
     record.name = pass->name;
     record.skipped = std::ranges::find(options.disabled, pass->name) != options.disabled.end() ||
-                     (options.bisect_limit >= 0 && report->executed >= options.bisect_limit);
+                     (options.bisect_limit >= 0 && !is_required(*pass) && report->bisected >= options.bisect_limit);
+    if (!record.skipped && options.most_runs >= 0 && report->executed >= options.most_runs) return report->stopped = true, true;
     if (!record.skipped) {
       ++report->executed;
+      report->bisected += !is_required(*pass);
       const size_t errors = context.diagnostics.errors();
       m.current_pass = m.symbol(pass->name);
       const auto start = std::chrono::steady_clock::now();

@@ -105,6 +105,7 @@ class Movement : public NodeTranslator {
   }
   bool rope() {
     const auto& a = attrs<RopeAttrs>();
+    if (has(3)) return fail("the norm of heads");
     Hlo x = b_.convert(in(0), wide(in(0).dtype));
     if (a.layout == AttentionLayout::Packed) x = b_.reshape(x, {x.dims[0], x.dims[1], x.dims[2] / a.head_dim, a.head_dim});
     const bool heads_first = a.layout == AttentionLayout::BHSD, halves = a.style == RopeStyle::NeoX;

@@ -581,10 +581,12 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
     return mx.reshape(y, [y.shape[0], y.shape[1], -1]) if out_layout == "packed" else y
 
 
-def rope(x, cos, sin, head_dim=0, n_rot=0, style="neox", layout="bhsd"):
+def rope(x, cos, sin, gamma=None, head_dim=0, n_rot=0, style="neox", layout="bhsd", eps=0.0):
     shape = x.shape
     if layout == "packed":
         x = mx.reshape(x, [shape[0], shape[1], -1, head_dim])
+    if gamma is not None:
+        x = rms_norm(x, axis=-1, eps=eps) * (mx.expand_dims(gamma, 1) if layout == "bhsd" and gamma.ndim == 2 else gamma)
     n = n_rot or x.shape[-1]
     if layout != "bhsd" and cos.ndim > 1:
         cos, sin = mx.expand_dims(cos, -2), mx.expand_dims(sin, -2)
@@ -603,6 +605,10 @@ def fused_swiglu(x, gate_first=False, act=None):
     half = x.shape[-1] // 2
     up, gate = (x[..., half:], x[..., :half]) if gate_first else (x[..., :half], x[..., half:])
     return up * (silu(gate) if act is None else _act(gate, act))
+
+
+def fused_matmul_swiglu(x, w, trans_b=False, gate_first=False, act=None):
+    return fused_swiglu(mx.matmul(x, mx.swapaxes(w, 0, 1) if trans_b else w), gate_first, act)
 
 
 def selective_scan(x, delta, a, b, c):

@@ -9,8 +9,8 @@ namespace {
 class RowByRow {
  public:
   RowByRow(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), lanes_(m.vector_lanes(rlxc::bits(o.spec.accumulate) / 8)) {
-    const bool k_fits =
-        !m.lanes && !o.spec.b_at && is_constant(o.spec.a.strides.back(), 1) && is_constant(o.spec.b.strides.end()[-2], 1);
+    const bool k_fits = !m.lanes && !o.spec.b_at && !o.spec.pair && is_constant(o.spec.a.strides.back(), 1) &&
+                        is_constant(o.spec.b.strides.end()[-2], 1);
     along_n_ = !m.lanes && !o.spec.b_at && o.b_vectors() && o.c_vectors() && !(k_fits && is_constant(o.n, 1));
     along_k_ = !along_n_ && k_fits;
     if (!along_n_ && !along_k_) lanes_ = 1;
@@ -37,11 +37,14 @@ class RowByRow {
 
  private:
   void element(Expr row, Expr column, int width) {
-    Buf sum = b_.variable("sum", o_.zero(width));
+    Buf sum = b_.variable("sum", o_.zero(width)), second;
+    if (o_.spec.pair) second = b_.variable("second", o_.zero(width));
     b_.loop("p", o_.k, [&](Expr p) {
-      sum.set(o_.multiply_add(broadcast(o_.load_a(row, p), width), o_.load_b(p, column, width), sum.get()));
+      const Expr a = broadcast(o_.load_a(row, p), width);
+      sum.set(o_.multiply_add(a, o_.load_b(p, column, width), sum.get()));
+      if (o_.spec.pair) second.set(o_.multiply_add(a, o_.load_b(p, column + o_.n, width), second.get()));
     });
-    o_.write(row, column, sum.get());
+    o_.write(row, column, o_.spec.pair ? o_.spec.pair(sum.get(), second.get()) : sum.get());
   }
 
   // Several sums hide the latency of an addition.

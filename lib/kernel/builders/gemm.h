@@ -34,12 +34,15 @@ struct GemmSpec {
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
   std::vector<Operand> extras;            // operands of the epilogue
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
+  // b has 2n columns, and an element of c is made of the sums of columns j and n + j (before the epilogue).
+  std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
 };
 
 // Adds arguments a, b, [a_zero], [b_zero], extras, c and the body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
-// Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled. Adds b, [b_zero], out.
+// Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled; of a pair, each panel
+// holds w/2 columns of each half. Adds b, [b_zero], out.
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_panel(const Mapping&, DType accumulate);
 bool gemm_is_tiled(const GemmSpec&);  // whether build_gemm works on tiles: on threads, packing ahead is of use

@@ -21,14 +21,17 @@ class GridTiles {
     while (each > 1 && 2 * kSlice * side_ * each * (rlxc::bits(o.spec.accumulate) / 8) > m.shared_bytes) each /= 2;
     rows_ = known_rows ? std::min(each, (rows + side_ - 1) / side_) : each;
     columns_ = known_columns ? std::min(each, (columns + side_ - 1) / side_) : each;
+    // Of a pair, a lane has as many columns of each half.
+    own_ = o.spec.pair ? std::max<int64_t>(1, std::min(each / 2, columns_)) : columns_;
+    if (o.spec.pair) columns_ = 2 * own_;
   }
 
   void run() {
-    const Expr columns = ceil_div(o_.n, columns_ * side_), rows = ceil_div(o_.m, rows_ * side_);
+    const Expr columns = ceil_div(o_.n, own_ * side_), rows = ceil_div(o_.m, rows_ * side_);
     for_each_group(b_, m_, "tile", o_.batches() * rows * columns, side_ * side_, [&](Expr tile, Expr lane) {
       o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
       row0_ = b_.let("row0", tile / columns % rows * (rows_ * side_));
-      column0_ = b_.let("column0", tile % columns * (columns_ * side_));
+      column0_ = b_.let("column0", tile % columns * (own_ * side_));
       lane_ = lane, x_ = b_.let("x", lane % side_), y_ = b_.let("y", lane / side_);
       body();
     });
@@ -62,7 +65,9 @@ class GridTiles {
         b_.when(k0 + p < o_.k && row0_ + i < o_.m, [&] { v.set(o_.load_a(row0_ + i, k0 + p)); });
       });
       fetch(b, width, !o_.spec.b_at && !is_constant(o_.spec.b.strides.back(), 1), [&](Expr p, Expr j, Buf& v) {
-        b_.when(k0 + p < o_.k && column0_ + j < o_.n, [&] { v.set(o_.load_b(k0 + p, column0_ + j)); });
+        const Expr column = o_.spec.pair ? b_.let("column", column0_ + j % (own_ * side_)) : column0_ + j;
+        b_.when(k0 + p < o_.k && column < o_.n,
+                [&] { v.set(o_.load_b(k0 + p, o_.spec.pair ? column + j / (own_ * side_) * o_.n : column)); });
       });
       b_.barrier();
       b_.loop("p", kSlice, [&](Expr p) {
@@ -80,9 +85,10 @@ class GridTiles {
     for (int64_t i = 0; i < rows_; ++i) {
       const Expr row = b_.let("row", row0_ + y_ + i * side_);
       b_.when(row < o_.m, [&] {
-        for (int64_t j = 0; j < columns_; ++j) {
+        for (int64_t j = 0; j < own_; ++j) {
           const Expr column = b_.let("column", column0_ + x_ + j * side_);
-          b_.when(column < o_.n, [&] { o_.write(row, column, sums[static_cast<size_t>(i * columns_ + j)].get()); });
+          const auto sum = [&](int64_t at) { return sums[static_cast<size_t>(i * columns_ + at)].get(); };
+          b_.when(column < o_.n, [&] { o_.write(row, column, o_.spec.pair ? o_.spec.pair(sum(j), sum(j + own_)) : sum(j)); });
         }
       });
     }
@@ -92,6 +98,7 @@ class GridTiles {
   Builder& b_;
   const Mapping& m_;
   int64_t side_ = 1, rows_ = 1, columns_ = 1;  // lanes along an axis; rows and columns of a lane
+  int64_t own_ = 1;                            // columns of the result that a lane makes
   Expr lane_, x_, y_, row0_, column0_;
 };
 

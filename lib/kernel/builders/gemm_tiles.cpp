@@ -15,21 +15,22 @@ constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this
 
 class Tiles {
  public:
-  Tiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()) {}
+  Tiles(GemmOperands& o, const Mapping& m)
+      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pair ? w_ / 2 : w_) {}
 
   void pack(const std::string& out) {
-    const Expr panels = ceil_div(o_.n, w_);
+    const Expr panels = ceil_div(o_.n, own_);
     Buf to = b_.output(out, o_.spec.accumulate, o_.batches() * panels * o_.k * w_);
     for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / panels, o_.spec.batch);
-      pack_panel(to, i * (o_.k * w_), b_.let("column", i % panels * w_), b_.i64(0), o_.k);
+      pack_panel(to, i * (o_.k * w_), b_.let("column", i % panels * own_), b_.i64(0), o_.k);
     });
   }
 
   // A piece of work is a block of rows and a panel of columns, or a few of them where rows are copied.
   void run() {
     copied_ = rows_need_copy();
-    const Expr panels = ceil_div(o_.n, w_);
+    const Expr panels = ceil_div(o_.n, own_);
     int64_t k = 64, m = kRowBlock, count = 0;
     constant(o_.k, &k), constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
@@ -45,7 +46,7 @@ class Tiles {
       rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
       auto each_panel = [&](const std::function<void(Expr, Expr)>& body) {
         auto one = [&](Expr i) {
-          column0_ = b_.let("column0", (first + i) * w_);
+          column0_ = b_.let("column0", (first + i) * own_);
           body(i, batch * panels + first + i);
         };
         group_ == 1 ? one(b_.i64(0)) : b_.loop("panel", min(panels - first, group_), one);
@@ -64,33 +65,36 @@ class Tiles {
     return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
   }
 
-  // Columns column .. column + panel of rows k0 .. k0 + count of b; beyond n zero, or anything finite.
+  // Rows k0 .. k0 + count of the columns of b that make columns column .. of the result; beyond n zero, or anything finite.
   void pack_panel(const Buf& to, Expr base, Expr column, Expr k0, Expr count) {
     if (o_.spec.fill) return o_.spec.fill({&b_, o_.from_b, to, o_.batch, column, k0, count, w_, t_.lanes});
+    pack_columns(to, base, column, 0, k0, count);
+    if (o_.spec.pair) pack_columns(to, base + own_, column, o_.n, k0, count);
+  }
+  void pack_columns(const Buf& to, Expr base, Expr column, Index skip, Expr k0, Expr count) {
+    const Expr from = column + skip.in(b_.kernel());
     auto whole = [&] {
       if (o_.b_vectors())
         b_.loop("p", count, [&](Expr p) {
-          for (int v = 0; v < t_.vectors; ++v)
-            to.store(base + p * w_ + v * t_.lanes, o_.load_b(k0 + p, column + v * t_.lanes, t_.lanes));
+          for (int64_t v = 0; v < own_; v += t_.lanes) to.store(base + p * w_ + v, o_.load_b(k0 + p, from + v, t_.lanes));
         });
       else
-        b_.loop("j", w_, [&](Expr j) {
-          b_.loop("p", count, [&](Expr p) { to.store(base + p * w_ + j, o_.load_b(k0 + p, column + j)); });
-        });
+        b_.loop("j", own_,
+                [&](Expr j) { b_.loop("p", count, [&](Expr p) { to.store(base + p * w_ + j, o_.load_b(k0 + p, from + j)); }); });
     };
     auto part = [&] {
       b_.loop("p", count, [&](Expr p) {
-        b_.loop("j", w_, [&](Expr j) {
+        b_.loop("j", own_, [&](Expr j) {
           b_.when(
-              column + j < o_.n, [&] { to.store(base + p * w_ + j, o_.load_b(k0 + p, column + j)); },
+              column + j < o_.n, [&] { to.store(base + p * w_ + j, o_.load_b(k0 + p, from + j)); },
               [&] { to.store(base + p * w_ + j, o_.zero()); });
         });
       });
     };
     int64_t n = 0;
-    if (is_constant(o_.n % w_, 0)) return whole();
-    if (constant(o_.n, &n) && n < w_) return part();
-    b_.when(column + w_ <= o_.n, whole, part);
+    if (is_constant(o_.n % own_, 0)) return whole();
+    if (constant(o_.n, &n) && n < own_) return part();
+    b_.when(column + own_ <= o_.n, whole, part);
   }
 
   void copy_rows(Expr k0, Expr count) {
@@ -136,7 +140,7 @@ class Tiles {
     const Expr at = b_.let("panel_at", o_.spec.packed ? panel * (o_.k * w_) + k0 * w_ : b_.i64(0));
     auto with = [&](int vectors, int lanes) { tiles({at, sums, k0, count, vectors, lanes, once}); };
     int64_t n = 0;
-    if (!constant(o_.n, &n) || n % w_ == 0) return with(t_.vectors, t_.lanes);
+    if (o_.spec.pair || !constant(o_.n, &n) || n % w_ == 0) return with(t_.vectors, t_.lanes);
     auto last = [&] {
       int lanes = t_.lanes;
       while (lanes > 1 && lanes / 2 >= n % w_) lanes /= 2;
@@ -196,7 +200,14 @@ class Tiles {
         for (int v = 0; v < c.vectors; ++v) body(i, v);
     };
     if (!c.once) return each([&](int i, int v) { sums_.store(place(i, v), sum_of(i, v).get()); });
-    auto whole = [&] { each([&](int i, int v) { o_.write(row0_ + r + i, column0_ + v * c.lanes, sum_of(i, v).get()); }); };
+    auto whole = [&] {
+      each([&](int i, int v) {
+        const Expr sum = sum_of(i, v).get();
+        if (!o_.spec.pair) return o_.write(row0_ + r + i, column0_ + v * c.lanes, sum);
+        const int half = c.vectors / 2;
+        if (v < half) o_.write(row0_ + r + i, column0_ + v * c.lanes, o_.spec.pair(sum, sum_of(i, v + half).get()));
+      });
+    };
     auto part = [&] {
       Buf line = b_.registers("line", o_.spec.accumulate, rows * w_);
       each([&](int i, int v) { line.store(b_.i64(i * w_ + v * c.lanes), sum_of(i, v).get()); });
@@ -205,31 +216,32 @@ class Tiles {
     if (!o_.c_vectors()) return part();
     int64_t n = 0;
     const int64_t columns = int64_t{c.vectors} * c.lanes;
-    if (!constant(o_.n, &n)) return b_.when(column0_ + w_ <= o_.n, whole, part);
+    if (!constant(o_.n, &n) || (o_.spec.pair && n % own_ != 0)) return b_.when(column0_ + own_ <= o_.n, whole, part);
     columns == w_ || n % w_ == columns ? whole() : part();
   }
 
   // Sums of a row of the panel as they lie in a buffer.
   void write_row(Expr row, const Buf& from, Expr at, int vectors, int lanes) {
-    const int64_t columns = int64_t{vectors} * lanes;
+    const int64_t columns = o_.spec.pair ? own_ : int64_t{vectors} * lanes;
     const bool wide = o_.c_vectors() && lanes > 1;
+    auto write = [&](Expr i, int width) {
+      const Expr sum = from.load(at + i, width);
+      o_.write(row, column0_ + i, o_.spec.pair ? o_.spec.pair(sum, from.load(at + own_ + i, width)) : sum);
+    };
     if (wide && is_constant(o_.n % columns, 0)) {
-      for (int v = 0; v < vectors; ++v) o_.write(row, column0_ + v * lanes, from.load(at + v * lanes, lanes));
+      for (int64_t v = 0; v < columns; v += lanes) write(b_.i64(v), lanes);
       return;
     }
     const Expr count = b_.let("columns", min(o_.n - column0_, columns)), done = wide ? count / lanes : b_.i64(0);
-    if (wide) b_.loop("v", done, [&](Expr v) { o_.write(row, column0_ + v * lanes, from.load(at + v * lanes, lanes)); });
-    b_.loop("j", count - done * lanes, [&](Expr j) {
-      const Expr i = done * lanes + j;
-      o_.write(row, column0_ + i, from.load(at + i));
-    });
+    if (wide) b_.loop("v", done, [&](Expr v) { write(v * lanes, lanes); });
+    b_.loop("j", count - done * lanes, [&](Expr j) { write(done * lanes + j, 1); });
   }
 
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
   const RegisterTile t_;
-  const int64_t w_;                // columns of a panel
+  const int64_t w_, own_;          // columns of a panel, and of the result that it makes
   bool copied_ = false;            // rows of a
   int64_t pitch_ = 0;              // of the copy
   int64_t group_ = 1;              // panels of a piece of work

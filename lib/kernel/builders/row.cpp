@@ -226,4 +226,51 @@ void build_norm(Builder& b, const NormSpec& s, const Mapping& m) {
   });
 }
 
+void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
+  Kernel* k = b.kernel();
+  const DType t = compute_dtype(s.x[0].dtype);
+  const Expr pairs = s.pairs.in(k);
+  struct Half {
+    Buf x, gamma, cosine, sine, y;
+  } half[2];
+  bool vectors = true;
+  auto in = [&](const Operand& o) {
+    vectors = vectors && (is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0));
+    return b.input(o.name, o.dtype, o.extent);
+  };
+  for (int i : {0, 1}) half[i].x = in(s.x[i]);
+  for (int i : {0, 1}) half[i].cosine = in(s.cosine[i]), half[i].sine = in(s.sine[i]);
+  for (int i : {0, 1}) half[i].gamma = in(s.gamma[i]);
+  for (int i : {0, 1}) half[i].y = b.output(s.y[i].name, s.y[i].dtype, s.y[i].extent);
+  vectors = vectors && is_constant(s.y[0].strides.back(), 1);
+  const int lanes = vectors ? vector_for(m, pairs, t) : 1;
+  per_row(b, m, product(k, s.rows), pairs * 2, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
+    const std::vector<Expr> at = split_index(row, s.rows);
+    auto place = [&](const Operand& o, Expr i) {
+      Expr where = o.offset.in(k) + i * o.strides.back().in(k);
+      for (size_t d = 0; d < at.size(); ++d) where = where + at[d] * o.strides[d].in(k);
+      return where;
+    };
+    auto load = [&](const Buf& buf, const Operand& o, Expr i, int w) {
+      return cast_to(buf.load(place(o, i), is_constant(o.strides.back(), 0) ? 1 : w), t);
+    };
+    Accumulator squares(b, ExprOp::Add, t, lanes);
+    across(b, pairs, lanes, lane, m.group_lanes, squares.slots(), [&](Expr i, int w, int slot) {
+      const Expr first = b.let("v", load(half[0].x, s.x[0], i, w)), second = b.let("v", load(half[1].x, s.x[1], i, w));
+      squares.add(first * first + second * second, slot);
+    });
+    const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, lane, m.group_lanes) / cast_to(pairs * 2, t) + s.eps));
+    across(b, pairs, lanes, lane, m.group_lanes, 1, [&](Expr i, int w, int) {
+      Expr v[2], c[2], sine[2];
+      for (int h : {0, 1}) {
+        v[h] = load(half[h].x, s.x[h], i, w) * broadcast(scale, w) * load(half[h].gamma, s.gamma[h], i, w);
+        v[h] = b.let("v", v[h]);
+        c[h] = load(half[h].cosine, s.cosine[h], i, w), sine[h] = load(half[h].sine, s.sine[h], i, w);
+      }
+      half[0].y.store(place(s.y[0], i), broadcast(cast_to(v[0] * c[0] - v[1] * sine[0], s.y[0].dtype), w));
+      half[1].y.store(place(s.y[1], i), broadcast(cast_to(v[1] * c[1] + v[0] * sine[1], s.y[1].dtype), w));
+    });
+  });
+}
+
 }  // namespace rlxc::kernel

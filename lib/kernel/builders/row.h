@@ -30,4 +30,15 @@ struct NormSpec {
 };
 void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds x, addends, [gamma], [beta], y, [sum]
 
+// Pairs (a, b) of the two halves of a row, turned by an angle: (a*cos - b*sin, b*cos + a*sin), each element of the row first
+// divided by sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair].
+struct RotateNormSpec {
+  Dims rows;
+  Index pairs = 1;
+  Operand x[2], cosine[2], sine[2], gamma[2], y[2];
+  double eps = 1e-5;
+};
+void build_rotate_norm(Builder&, const RotateNormSpec&,
+                       const Mapping&);  // adds x, x, cosine, sine, cosine, sine, gamma, gamma, y, y
+
 }  // namespace rlxc::kernel

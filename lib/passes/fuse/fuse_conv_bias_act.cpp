@@ -12,6 +12,7 @@ int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
   ValueId value = g.result(n), residual;
   std::vector<NodeId> members{n};
   Epilogue act;
+  const size_t first = ctx.decisions.size();
   if (const auto r = match_residual(g, value)) {
     residual = r->residual;
     value = g.result(r->node);
@@ -29,8 +30,8 @@ int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
   if (!y.valid()) return 0;
   Decision d = fused(g, "conv_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g, g.result(n)));
   if (act.has) d.detail = name(act.op);
-  ctx.decisions.push_back(std::move(d));
-  replace(g, value, y);
+  record_before(ctx, first, std::move(d));
+  replace_group(g, members, value, y);
   return 1;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/fuse/epilogue.h"
+#include "passes/provenance.h"
 
 namespace rlxc {
 namespace {
@@ -77,6 +78,7 @@ class MatMulEpilogue {
   }
 
   int64_t visit(NodeId n) {
+    const size_t first = ctx_.decisions.size();
     Tail t;
     t.value = g_.result(n);
     t.nodes.push_back(n);
@@ -99,10 +101,10 @@ class MatMulEpilogue {
     const bool use_ahead = reshaped && (ahead.residual.valid() || ahead.act.has || (ahead.bias.valid() && !t.bias.valid()));
     const Tail& final = reshaped && !use_ahead ? t : last;
     if (!any || final.nodes.size() == 1) return 0;
-    return emit(n, final);
+    return emit(n, final, first);
   }
 
-  int64_t emit(NodeId n, const Tail& t) {
+  int64_t emit(NodeId n, const Tail& t, size_t first_decision) {
     const NodeId root = g_.def(t.value);
     const ValueId product = g_.result(n);
     const auto& m = g_.attrs<MatMulAttrs>(n);
@@ -118,7 +120,8 @@ class MatMulEpilogue {
     std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });
     Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, product));
     if (t.act.has) d.detail = name(t.act.op);
-    ctx_.decisions.push_back(std::move(d));
+    record_before(ctx_, first_decision, std::move(d));
+    merge_origins(g_, g_.def(y), members);
     replace(g_, t.value, b.reshape(y, outer));
     return 1;
   }

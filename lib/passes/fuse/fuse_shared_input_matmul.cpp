@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "analysis/views.h"
 #include "passes/match.h"
+#include "passes/provenance.h"
 
 namespace rlxc {
 namespace {
@@ -79,11 +81,41 @@ class SharedInput {
       biased = biased || members.back().bias.valid();
       sized = sized && g_.dims(members.back().value).back().is_static();
     }
-    if (members.size() < 2) return;
+    if (members.size() < 2 || !pays(members, x)) return;
     if (biased && !sized)  // a missing bias would be zeros of an unknown number
       for (Member& m : members) m = {m.matmul, {}, g_.result(m.matmul)};
     emit(members, x, *layout, biased && sized);
     merged_ += static_cast<int64_t>(members.size());
+  }
+
+  // Is this part of the packed result copied for its readers? Attention and rotations step over the rest of each row, and a
+  // gate reads both halves at once.
+  bool is_copied(ValueId v) const {
+    const auto d = g_.dims(v);
+    if (std::ranges::all_of(d.first(d.size() - 1), [](Dim s) { return s == Dim(1); })) return false;
+    for (const auto use : g_.uses(v)) {
+      const OpKind op = g_.op(use.user);
+      if (!takes_rows_at_a_distance(g_, use) && op != OpKind::Mul && !has_trait(op, kActivation)) return true;
+    }
+    return false;
+  }
+
+  // The launches and reads of x that are saved, against the copies: all members, or those that need no copy.
+  bool pays(std::vector<Member>& members, ValueId x) {
+    const auto worth = [&](const std::vector<Member>& list) {
+      const double launch = ctx_.target.launch_ns, bandwidth = ctx_.target.memory_gbps;
+      double gain = static_cast<double>(list.size() - 1) * (launch + static_cast<double>(bytes(g_, x)) / bandwidth);
+      for (const Member& m : list)
+        if (is_copied(m.value)) gain -= launch + 2 * static_cast<double>(bytes(g_, m.value)) / bandwidth;
+      return gain >= 0;
+    };
+    if (worth(members)) return true;
+    for (const Member& m : members)
+      if (is_copied(m.value))
+        ctx_.decisions.push_back(declined(g_, "shared_input_matmul", m.matmul, "copies_cost_more",
+                                          "its part of a shared product would be copied for its readers"));
+    std::erase_if(members, [&](const Member& m) { return is_copied(m.value); });
+    return members.size() > 1;
   }
 
   void emit(const std::vector<Member>& members, ValueId x, const MatMulAttrs& attrs, bool biased) {
@@ -108,6 +140,7 @@ class SharedInput {
     }
     ValueId y = b.matmul(x, b.concat(weights, attrs.trans_b ? 0 : 1), false, attrs.trans_b);
     if (biased) y = b.add(y, b.concat(biases, 0));
+    merge_origins(g_, g_.def(y), nodes);
     Decision d = fused(g_, "shared_input_matmul", at, nodes, static_cast<int64_t>(members.size() - 1) * bytes(g_, x));
     ctx_.decisions.push_back(std::move(d));
     std::vector<ValueId> parts;  // all made before the place where they go is erased

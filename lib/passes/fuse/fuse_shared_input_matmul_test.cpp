@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "support/rewrite.h"
 
 using namespace rlxc;
@@ -6,6 +8,9 @@ using namespace rlxc::testing;
 namespace {
 
 constexpr std::string_view kPass = "fuse_shared_input_matmul";
+
+// A target on which copies cost nothing.
+void free_copies(PassRun& run) { run.target.launch_ns = 0, run.target.memory_gbps = std::numeric_limits<double>::infinity(); }
 
 int64_t matmuls(const Rewrite& r) {
   int64_t n = 0;
@@ -39,21 +44,44 @@ TEST_CASE("fuse_shared_input_matmul: query, key and value of different widths, w
 }
 
 TEST_CASE("fuse_shared_input_matmul: symbolic rows, widths and weights that are declared late") {
-  const Rewrite r(kPass, [](Builder& b) {
-    const ValueId x = f32_input(b, "x", {b.dims().symbol("s"), 8});
-    const ValueId first = b.unary(OpKind::Tanh, b.matmul(x, f32_param(b, "w", {8, 4})));
-    return std::vector{first, b.matmul(x, b.transpose(f32_param(b, "late", {4, 8}), {1, 0}))};
-  });
+  const Rewrite r(
+      kPass,
+      [](Builder& b) {
+        const ValueId x = f32_input(b, "x", {b.dims().symbol("s"), 8});
+        const ValueId first = b.unary(OpKind::Tanh, b.matmul(x, f32_param(b, "w", {8, 4})));
+        return std::vector{first, b.matmul(x, b.transpose(f32_param(b, "late", {4, 8}), {1, 0}))};
+      },
+      free_copies);
   CHECK(matmuls(r) == 1);
 }
 
 TEST_CASE("fuse_shared_input_matmul: products that are outputs keep their values") {
-  const Rewrite r(kPass, [](Builder& b) {
-    const ValueId x = f32_input(b, "x", {3, 8});
-    const ValueId p = b.matmul(x, f32_param(b, "p", {8, 4})), q = b.matmul(x, f32_param(b, "q", {8, 4}));
-    return std::vector{p, b.add(p, f32_param(b, "bias", {4})), q};
-  });
+  const Rewrite r(
+      kPass,
+      [](Builder& b) {
+        const ValueId x = f32_input(b, "x", {3, 8});
+        const ValueId p = b.matmul(x, f32_param(b, "p", {8, 4})), q = b.matmul(x, f32_param(b, "q", {8, 4}));
+        return std::vector{p, b.add(p, f32_param(b, "bias", {4})), q};
+      },
+      free_copies);
   CHECK(matmuls(r) == 1);
+}
+
+TEST_CASE("fuse_shared_input_matmul: parts that would be copied stay products where copies cost more than they save") {
+  for (const int copies : {0, 1, 2}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId x = f32_input(b, "x", {2, 3, 8});
+      const auto part = [&](const char* name, bool copied) {
+        const ValueId y = b.matmul(x, f32_param(b, name, {8, 8}));
+        return copied ? b.reshape(b.unary(OpKind::Neg, b.reshape(y, {6, 8})), {2, 3, 8}) : y;
+      };
+      AttentionAttrs a;
+      a.num_heads = a.num_kv_heads = 2, a.layout = a.out_layout = AttentionLayout::Packed;
+      return std::vector{b.create(OpKind::Attention, {part("q", copies > 0), part("k", copies > 1), part("v", false)}, a)};
+    });
+    CHECK(matmuls(r) == (copies == 2 ? 3 : 1));
+    CHECK(r.first_decline() == (copies == 2 ? "copies_cost_more" : ""));
+  }
 }
 
 TEST_CASE("fuse_shared_input_matmul: weights known only at run time, of another layout, or the other operand") {

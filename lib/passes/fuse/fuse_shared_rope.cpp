@@ -16,13 +16,24 @@ NodeId slice_of(const Graph& g, NodeId rope) {
   return narrow.valid() && g.attrs<NarrowAttrs>(narrow).axis == g.rank(g.result(narrow)) - 1 ? narrow : NodeId();
 }
 
+// The scale of the norms of both slices as one: invalid when they have none.
+ValueId joined_scale(Builder& b, ValueId first, Dim first_heads, ValueId second, Dim second_heads) {
+  const Graph& g = b.graph();
+  if (first == second && (!first.valid() || g.rank(first) == 1)) return first;
+  const auto rows = [&](ValueId v, Dim heads) {
+    return g.rank(v) == 2 ? v : b.expand(b.reshape(v, {1, g.dims(v)[0]}), {heads, g.dims(v)[0]});
+  };
+  const ValueId both[] = {rows(first, first_heads), rows(second, second_heads)};
+  return b.concat(both, 0);
+}
+
 }  // namespace
 
 PassResult fuse_shared_rope(Module& m, PassContext& ctx) {
   int64_t merged = 0;
   each_graph(m, [&](Graph& g) {
     DimTable& t = m.dims;
-    const Order order(g);
+    Order order(g);
     for (NodeId n : g.nodes()) {
       const NodeId part = slice_of(g, n);
       if (!part.valid()) continue;
@@ -35,14 +46,22 @@ PassResult fuse_shared_rope(Module& m, PassContext& ctx) {
         const NodeId other_rope = g.only_user(g.result(use.user));
         if (slice_of(g, other_rope) != use.user || g.attr_id(other_rope) != g.attr_id(n)) continue;
         if (g.operand(other_rope, 1) != g.operand(n, 1) || g.operand(other_rope, 2) != g.operand(n, 2)) continue;
+        const ValueId gamma = g.operand(n, 3), second_gamma = g.operand(other_rope, 3);
+        if (gamma.valid() != second_gamma.valid() || (gamma.valid() && !(is_weight(g, gamma) && is_weight(g, second_gamma))))
+          continue;
         const NarrowAttrs second = g.attrs<NarrowAttrs>(use.user);
         if (second.axis != a.axis || !t.equal(second.start, t.add(a.start, a.len))) continue;
         const NodeId members[] = {n, other_rope};
         ctx.decisions.push_back(fused(g, "shared_rope", n, members));
         Builder b(g, nullptr, order.at(other_rope) < order.at(n) ? other_rope : n);
+        for (ValueId v : {gamma, second_gamma})
+          if (v.valid()) order.hoist(g, v, b.insertion_point());
+        const RopeAttrs rope = g.attrs<RopeAttrs>(n);
+        const Dim width(rope.head_dim);
+        const ValueId scale = joined_scale(b, gamma, t.floor_div(a.len, width), second_gamma, t.floor_div(second.len, width));
         const ValueId both = b.create(
-            OpKind::Rope, {b.narrow(packed, a.axis, a.start, t.add(a.len, second.len)), g.operand(n, 1), g.operand(n, 2)},
-            g.attrs<RopeAttrs>(n));
+            OpKind::Rope, {b.narrow(packed, a.axis, a.start, t.add(a.len, second.len)), g.operand(n, 1), g.operand(n, 2), scale},
+            rope);
         const ValueId first = b.narrow(both, a.axis, Dim(0), a.len), last = b.narrow(both, a.axis, a.len, second.len);
         replace(g, g.result(other_rope), last);
         replace(g, g.result(n), first);

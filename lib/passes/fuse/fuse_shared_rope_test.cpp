@@ -10,18 +10,23 @@ constexpr std::string_view kPass = "fuse_shared_rope";
 struct Form {
   Dim second_start = 8;
   bool key_first = false, other_table = false, tap = false;
+  int scales = 0;  // norms of the heads: of none, of both by one scale, of both by two, of the queries only
 };
 
 // Queries (2 heads of 4) and keys (1 head) of a packed projection.
 Rewrite::Build rotated(Form f) {
   return [f](Builder& b) {
     const ValueId t = f32_input(b, "t", {2, 3, 16}), cos = f32_input(b, "cos", {3, 4}), sin = f32_input(b, "sin", {3, 4});
-    const RopeAttrs a{4, 4, RopeStyle::NeoX, AttentionLayout::Packed};
+    const RopeAttrs a{4, 4, RopeStyle::NeoX, AttentionLayout::Packed, 1e-5};
+    const ValueId gamma = f.scales ? f32_param(b, "g", {4}) : ValueId();
+    const ValueId second = f.scales == 2 ? f32_param(b, "second", {4}) : f.scales == 3 ? ValueId() : gamma;
     ValueId part_q, part_k, q, k;
-    const auto query = [&] { q = b.unary(OpKind::Tanh, b.create(OpKind::Rope, {part_q = b.narrow(t, 2, 0, 8), cos, sin}, a)); };
+    const auto query = [&] {
+      q = b.unary(OpKind::Tanh, b.create(OpKind::Rope, {part_q = b.narrow(t, 2, 0, 8), cos, sin, gamma}, a));
+    };
     const auto key = [&] {
-      k = b.unary(OpKind::Exp,
-                  b.create(OpKind::Rope, {part_k = b.narrow(t, 2, f.second_start, 4), f.other_table ? sin : cos, sin}, a));
+      k = b.unary(OpKind::Exp, b.create(OpKind::Rope,
+                                        {part_k = b.narrow(t, 2, f.second_start, 4), f.other_table ? sin : cos, sin, second}, a));
     };
     if (f.key_first) key(), query();
     else query(), key();
@@ -42,6 +47,14 @@ int64_t ropes(const Rewrite& r) {
 TEST_CASE("fuse_shared_rope: adjacent slices, in either order of execution") {
   CHECK(ropes(Rewrite(kPass, rotated({}))) == 1);
   CHECK(ropes(Rewrite(kPass, rotated({.key_first = true}))) == 1);
+}
+
+TEST_CASE("fuse_shared_rope: norms of the heads go along, by one scale or one for each head") {
+  const Rewrite one(kPass, rotated({.scales = 1})), two(kPass, rotated({.scales = 2}));
+  CHECK(ropes(one) == 1);
+  CHECK(ropes(two) == 1);
+  CHECK(two.after->main().rank(two.after->main().operand(two.find(OpKind::Rope), 3)) == 2);
+  CHECK(ropes(Rewrite(kPass, rotated({.scales = 3}))) == 2);
 }
 
 TEST_CASE("fuse_shared_rope: slices apart, other tables or a slice that is read stay") {

@@ -48,7 +48,7 @@ PassResult fuse_swiglu(Module& m, PassContext& ctx) {
         attrs.gate_first = m.dims.equal(gate_half->start, Dim(0));
         attrs.act = Epilogue{true, g.op(act), 0, 0};
         Builder builder(g, nullptr, n);
-        replace(g, g.result(n), builder.create(OpKind::FusedSwiGLU, {a}, attrs));
+        replace_group(g, members, g.result(n), builder.create(OpKind::FusedSwiGLU, {a}, attrs));
         ++found;
         break;
       }

@@ -38,6 +38,8 @@ class Marker {
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
     for (const Group& group : groups_)
       if (group.members.size() > 1) emit(group);
+    // After the regions: a node that stays apart from its readers may itself be the last of a region.
+    std::ranges::move(misses_, std::back_inserter(context_.decisions));
   }
 
   int64_t regions = 0, merged = 0, copies = 0;
@@ -136,7 +138,7 @@ class Marker {
   }
 
   void miss(NodeId n, const char* reason, uint32_t u) {
-    if (load_time_[n.raw] && !load_time_[groups_[u].root.raw]) return;  // nothing is missed: it runs at load time
+    if (load_time_[n.raw]) return;  // nothing is missed: it runs at load time
     Decision d;
     d.pattern = "elementwise_region";
     d.reason = reason;
@@ -145,7 +147,7 @@ class Marker {
     d.members = {graph_.label(groups_[u].root)};
     d.detail = std::to_string(graph_.use_count(value(n))) + " uses, region of " + std::to_string(groups_[u].members.size()) +
                " steps and " + std::to_string(groups_[u].inputs.size()) + " operands";
-    context_.decisions.push_back(std::move(d));
+    misses_.push_back(std::move(d));
   }
 
   void emit(const Group& group) {
@@ -198,6 +200,7 @@ class Marker {
   std::vector<uint32_t> group_;  // by node
   std::vector<uint16_t> step_;   // by node: its step within its region
   std::vector<Group> groups_;
+  std::vector<Decision> misses_;
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ bool rewrite(Graph& g, NodeId norm, OpKind kind, std::string_view pattern, Order
   const NodeId n = b.create_node(kind, operands, g.attrs<NormAttrs>(norm));
   if (!n.valid()) return false;
   ctx.decisions.push_back(std::move(d));
-  replace(g, g.result(norm), g.result(n, 0));
+  replace_group(g, members, g.result(norm), g.result(n, 0));
   if (g.alive(add)) replace(g, s, g.result(n, 1));
   return true;
 }

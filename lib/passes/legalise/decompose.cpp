@@ -1,11 +1,25 @@
 #include "passes/legalise/decompose.h"
 
+#include <algorithm>
 #include <array>
 
 #include "passes/graphs.h"
 #include "passes/legalise/decompositions.h"
 
 namespace rlxc {
+namespace {
+
+constexpr size_t kShown = 8;  // nodes of a kind that a message names
+
+// "name" f32[2,3], bool[2,3]: the node and the types of its operands.
+std::string describe(const Graph& g, NodeId n) {
+  std::string s = "\"" + g.label(n) + "\"";
+  for (ValueId v : g.operands(n))
+    if (v.valid()) s += (v == g.operand(n, 0) ? " (" : ", ") + text(g.type(v), g.module().dims);
+  return g.operands(n).empty() ? s : s + ")";
+}
+
+}  // namespace
 
 PassResult decompose(Module& m, PassContext& context) {
   const TargetTraits& target = context.target;
@@ -27,7 +41,7 @@ PassResult decompose(Module& m, PassContext& context) {
       const legalise::Decomposition expand = legalise::decomposition(g.op(n));
       const size_t before = g.node_capacity();
       if (!expand || !legalise::expand_node(g, n, expand)) {
-        unsupported[kind].push_back(g.label(n));
+        unsupported[kind].push_back(describe(g, n));
         continue;
       }
       ++expanded[kind];
@@ -47,11 +61,14 @@ PassResult decompose(Module& m, PassContext& context) {
     if (expanded[kind]) result.counts.emplace_back(name(static_cast<OpKind>(k)), expanded[kind]);
     if (unsupported[kind].empty()) continue;
     std::string nodes;
-    for (const std::string& label : unsupported[kind]) nodes += (nodes.empty() ? "\"" : ", \"") + label + "\"";
+    for (size_t i = 0; i < std::min(kShown, unsupported[kind].size()); ++i)
+      nodes += (nodes.empty() ? "" : ", ") + unsupported[kind][i];
+    if (unsupported[kind].size() > kShown) nodes += ", and " + std::to_string(unsupported[kind].size() - kShown) + " more";
     context.diagnostics.error(Code::UnsupportedOnTarget,
                               std::string(name(static_cast<OpKind>(k))) + " has no kernel on " + target.name +
                                   " and no expansion for these nodes: " + nodes,
-                              std::to_string(unsupported[kind].size()) + (unsupported[kind].size() == 1 ? " node" : " nodes"));
+                              std::to_string(unsupported[kind].size()) + (unsupported[kind].size() == 1 ? " node" : " nodes"),
+                              "add the operation to what the target supports, or write the model without it");
   }
   result.changed = !result.counts.empty();
   return result;

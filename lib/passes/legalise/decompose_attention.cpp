@@ -105,6 +105,12 @@ std::vector<ValueId> rope(Expansion& e) {
   const Dim columns = e.dim(e.in(1), -1);
   if (!columns.is_static() || rotated % 2 || rotated > width || (columns.size() != half && columns.size() < rotated)) return {};
   const bool heads_inner = a.layout != AttentionLayout::BHSD;
+  if (e.has(3)) {
+    x = e.b.create(OpKind::RmsNorm, {x}, NormAttrs{3, a.eps});
+    ValueId gamma = e.in(3);
+    if (e.g.rank(gamma) == 2 && !heads_inner) gamma = e.b.reshape(gamma, {e.dim(gamma, 0), 1, e.dim(gamma, 1)});
+    x = e.b.mul(x, gamma);
+  }
   ValueId c = beside(e, e.in(1), x, heads_inner), s = beside(e, e.in(2), x, heads_inner);
   if (!c.valid() || !s.valid()) return {};
   if (columns.size() > rotated) c = e.b.narrow(c, e.g.rank(c) - 1, 0, rotated), s = e.b.narrow(s, e.g.rank(s) - 1, 0, rotated);

@@ -34,6 +34,11 @@ std::vector<ValueId> fused_swiglu(Expansion& e) {
   return {e.b.mul(up, a.act.has ? e.activation(gate, a.act) : e.b.unary(OpKind::Silu, gate))};
 }
 
+std::vector<ValueId> fused_matmul_swiglu(Expansion& e) {
+  const auto& a = e.attrs<GatedMatMulAttrs>();
+  return {e.b.create(OpKind::FusedSwiGLU, {e.b.matmul(e.in(0), e.in(1), false, a.trans_b)}, SwiGLUAttrs{a.gate_first, a.act})};
+}
+
 std::vector<ValueId> region(Expansion& e) { return {unfuse_region(e.g, e.n)}; }
 
 }  // namespace
@@ -44,6 +49,7 @@ std::span<const DecompositionEntry> fused_decompositions() {
       {OpKind::FusedConvBiasAct, fused_conv},
       {OpKind::FusedResidualLN, fused_residual_norm},
       {OpKind::FusedResidualRmsNorm, fused_residual_norm},
+      {OpKind::FusedMatMulSwiGLU, fused_matmul_swiglu},
       {OpKind::FusedSwiGLU, fused_swiglu},
       {OpKind::ElementwiseRegion, region},
   };

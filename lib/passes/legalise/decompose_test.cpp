@@ -59,6 +59,11 @@ TEST_CASE("fused products and norms") {
                         FusedMatMulAttrs{false, trans, {true, OpKind::Gelu, 0, 0}});
     });
     check([&](Fixture& f) { return f.b.create(OpKind::FusedSwiGLU, {f.in("x", {f.batch, 8})}, SwiGLUAttrs{trans, {}}); });
+    for (bool gate_first : {false, true})
+      check([&](Fixture& f) {
+        return f.b.create(OpKind::FusedMatMulSwiGLU, {f.in("x", {f.batch, f.seq, 4}), f.in("w", {trans ? 6 : 4, trans ? 4 : 6})},
+                          GatedMatMulAttrs{trans, gate_first, {}});
+      });
     check([&](Fixture& f) {
       return f.b.create(OpKind::FusedSwiGLU, {f.in("x", {f.batch, 8})}, SwiGLUAttrs{trans, {true, OpKind::GeluApprox, 0, 0}});
     });
@@ -155,6 +160,14 @@ TEST_CASE("rotary embedding in both styles, of part of the head, with narrow and
             return f.b.create(OpKind::Rope, {f.in("x", x), f.in("cos", table), f.in("sin", table)},
                               RopeAttrs{8, rotated, style, layout});
           });
+  for (AttentionLayout layout : {AttentionLayout::BHSD, AttentionLayout::BSHD})
+    for (const std::vector<Dim>& scale : {std::vector<Dim>{8}, std::vector<Dim>{2, 8}})
+      check([&](Fixture& f) {
+        const std::vector<Dim> x =
+            layout == AttentionLayout::BHSD ? std::vector<Dim>{f.batch, 2, f.seq, 8} : std::vector<Dim>{f.batch, f.seq, 2, 8};
+        return f.b.create(OpKind::Rope, {f.in("x", x), f.in("cos", {7, 4}), f.in("sin", {7, 4}), f.in("gamma", scale)},
+                          RopeAttrs{8, 8, RopeStyle::NeoX, layout, 1e-3});
+      });
 }
 
 TEST_CASE("general contractions: batch, contracting and free axes in any order") {
@@ -366,7 +379,8 @@ TEST_CASE("all nodes that stay unsupported are named in one message a kind") {
   f.run(f.m, "decompose");
   CHECK(f.run.diagnostics.errors() == 2);
   CHECK(f.run.diagnostics.items()[0].code == Code::UnsupportedOnTarget);
-  CHECK(f.run.diagnostics.text().find("\"/top0\", \"/top1\", \"/top2\"") != std::string::npos);
+  for (const char* node : {"\"/top0\" (f32[batch,4])", "\"/top1\"", "\"/top2\""})
+    CHECK(f.run.diagnostics.text().find(node) != std::string::npos);
 }
 
 TEST_CASE("random graphs decompose, in bodies too") {

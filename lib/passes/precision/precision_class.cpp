@@ -17,7 +17,7 @@ std::array<PrecisionRow, kOpCount> make_table() {
   };
   for (int k = 0; k < kOpCount; ++k)
     if (has_trait(static_cast<OpKind>(k), kElementwise)) t[static_cast<size_t>(k)] = {PrecisionClass::Elementwise, kAll};
-  set(PrecisionClass::Contraction, 0b11, {MatMul, DotGeneral});
+  set(PrecisionClass::Contraction, 0b11, {MatMul, DotGeneral, FusedMatMulSwiGLU});
   set(PrecisionClass::Contraction, 0b111, {Conv, ConvTranspose, Attention});
   set(PrecisionClass::Contraction, 0b1111, {FusedMatMulBiasAct, FusedConvBiasAct});
   set(PrecisionClass::Norm, 0b1, {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn});
@@ -26,8 +26,9 @@ std::array<PrecisionRow, kOpCount> make_table() {
       {Exp, Expm1, Log, Log1p, Recip, Rsqrt, Sqrt, Tan, Sinh, Cosh, Asin, Acos, Atanh, Sin, Cos, Reduce, Cumsum});
   set(PrecisionClass::Sensitive, 0b11, {Pow, Div, Mod, Fmod, Atan2});
   set(PrecisionClass::Movement, 0b1,
-      {Reshape, Transpose, Narrow, Slice, Expand, Gather, GatherElements, GatherNd, Reverse, Tile, Trilu, Resize, Rope, Pool,
+      {Reshape, Transpose, Narrow, Slice, Expand, Gather, GatherElements, GatherNd, Reverse, Tile, Trilu, Resize, Pool,
        MaxPoolIndices, TopK, ArgReduce});
+  set(PrecisionClass::Movement, 0b1001, {Rope});
   set(PrecisionClass::Movement, 0b11, {Pad});
   set(PrecisionClass::Movement, 0b101, {ScatterElements, ScatterNd});
   set(PrecisionClass::Movement, 0b10, {OneHot});

@@ -210,14 +210,19 @@ class AttentionPass {
     const HeadSource *qs = deepest(q, kOrderBSHD), *ks = deepest(k, kOrderBSHD), *vs = deepest(v, kOrderBSHD);
     const bool packed =
         qs && ks && vs && dims_.equal(ks->heads, vs->heads) && dims_.constant_value(qs->heads) && dims_.constant_value(ks->heads);
+    // Attention over channels keeps queries and values as columns: they are turned.
+    bool turn_q = false, turn_v = false;
     if (!packed) {
       qs = deepest(q, kOrderBHSD), ks = deepest(k, kOrderBHSD), vs = deepest(v, kOrderBHSD);
+      if (!qs) turn_q = (qs = deepest(q, kOrderBHDS)) != nullptr;
+      if (!vs) turn_v = (vs = deepest(v, kOrderBHDS)) != nullptr;
       if (!ks || (vs && !dims_.equal(ks->heads, vs->heads))) {
         const HeadSource* t = deepest(k, kOrderBHDS);
         if (t && (!vs || dims_.equal(t->heads, vs->heads))) ks = t, a.k_transposed = !(t->orders & kOrderBHSD);
       }
       if (ks && vs && !dims_.equal(ks->heads, vs->heads)) {  // only one of them is known to be repeated: read both in full
         vs = v.empty() ? nullptr : &v.front();
+        turn_v = vs && !(vs->orders & kOrderBHSD);
         ks = k.empty() ? nullptr : &k.front();
         a.k_transposed = ks && !(ks->orders & kOrderBHSD);
       }
@@ -256,8 +261,11 @@ class AttentionPass {
     }
     const NodeId root = g_.def(result);
     Builder b(g_, nullptr, root);
-    const ValueId qv = as_layout(b, *qs, qz, a.layout), kv = as_layout(b, *ks, kz, a.layout, a.k_transposed),
-                  vv = as_layout(b, *vs, vz, a.layout);
+    const auto rows = [&](const HeadSource& s, const HeadSizes& z, bool turn) {
+      const ValueId x = as_layout(b, s, z, a.layout, turn);
+      return turn ? b.transpose(x, {0, 1, 3, 2}) : x;
+    };
+    const ValueId qv = rows(*qs, qz, turn_q), kv = as_layout(b, *ks, kz, a.layout, a.k_transposed), vv = rows(*vs, vz, turn_v);
     const ValueId y = b.create(OpKind::Attention, {qv, kv, vv, mask.operand}, a);
     if (!y.valid()) {
       for (ValueId x : {qv, kv, vv})

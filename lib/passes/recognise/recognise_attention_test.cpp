@@ -206,3 +206,14 @@ TEST_CASE("recognise_attention: parts of one projection, moved in front") {
   CHECK(found(r)->layout == AttentionLayout::Packed);
   CHECK(r.left() == "narrow narrow narrow attention");
 }
+
+TEST_CASE("recognise_attention: over channels, whose queries and values are columns") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const auto columns = [&](std::string_view name) { return f32_input(b, name, {2, 3, 7, 4}); };  // [B,H,tokens,channels]
+    const ValueId scores = b.matmul(b.mul(columns("k"), num(b, 0.5)), columns("v"), true, false);
+    return std::vector{b.matmul(b.create(OpKind::Softmax, {scores}, AxisAttrs{3}), columns("q"), false, true)};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->layout == AttentionLayout::BHSD);
+  CHECK(r.left() == "transpose transpose attention");
+}

@@ -1,5 +1,6 @@
 #include "passes/recognise/recognise_rope.h"
 
+#include "passes/provenance.h"
 #include "passes/recognise/axis_view.h"
 
 namespace rlxc {
@@ -207,6 +208,7 @@ bool rewrite(Graph& g, Match m, PassContext& ctx) {
   Builder b(g, nullptr, g.def(y));
   const ValueId cos = b.reshape(m.cos, t->dims), sin = b.reshape(m.sin, t->dims);
   ValueId r = b.create(OpKind::Rope, {packed ? as_layout(b, *packed, sizes, AttentionLayout::Packed) : m.x, cos, sin}, a);
+  if (r.valid()) merge_origins(g, g.def(r), m.nodes);
   if (packed) r = b.reshape(r, {sizes.batch, sizes.rows, sizes.heads, sizes.width});
   if (packed && heads_first) r = b.transpose(r, {0, 2, 1, 3});
   if (!r.valid() || !same_dims(g, r, y)) return false;

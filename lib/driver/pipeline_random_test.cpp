@@ -1,0 +1,89 @@
+// Every pass alone, and every pipeline, leaves what random graphs compute as it was. RLXC_RANDOM_GRAPHS sets how many graphs of
+// each kind are tried.
+#include <cstdlib>
+
+#include "driver/compile.h"
+#include "driver/pipeline.h"
+#include "driver/target_traits.h"
+#include "support/pass_run.h"
+#include "support/random_blocks.h"
+#include "support/random_graph.h"
+#include "support/same_results.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+using Make = std::unique_ptr<Module> (*)(uint64_t seed);
+std::unique_ptr<Module> blocks(uint64_t seed) { return random_blocks(seed); }
+std::unique_ptr<Module> operations(uint64_t seed) { return random_graph({.seed = seed, .symbolic = seed % 2 == 0}); }
+
+uint64_t graphs() {
+  const char* wanted = std::getenv("RLXC_RANDOM_GRAPHS");
+  return wanted ? std::strtoull(wanted, nullptr, 10) : 60;
+}
+
+std::vector<eval::HostValue> results(const Module& m, const eval::EquivalenceOptions& o) {
+  const auto params = eval::random_params(m, o);
+  auto evaluation = o.evaluation;
+  evaluation.params = &params;
+  Diagnostics d;
+  const auto values = eval::evaluate(m, eval::random_inputs(m, o), d, evaluation);
+  REQUIRE_MESSAGE(values.has_value(), d.text());
+  return *values;
+}
+
+// Values may differ by 1e-3 of the largest one of an output: norms of rows that hardly vary amplify what rounding changes.
+void check_same(const std::vector<eval::HostValue>& before, const Module& after, const eval::EquivalenceOptions& o,
+                const std::string& what) {
+  const auto now = results(after, o);
+  REQUIRE(now.size() == before.size());
+  for (size_t i = 0; i < now.size(); ++i) {
+    double largest = 0;
+    for (int64_t k = 0; is_float(before[i].tensor.dtype) && k < before[i].tensor.elements(); ++k)
+      if (const double v = std::abs(element_as_double(before[i].tensor, k)); v < 1e30) largest = std::max(largest, v);
+    const eval::Comparison c = eval::compare(now[i], before[i], o.rtol, o.atol + 1e-3 * largest);
+    CHECK_MESSAGE(c.pass, what << ", output " << i << ": " << c.message << " max abs " << c.max_abs << " of " << largest);
+  }
+}
+
+// Passes that change results on purpose, or need a record that the graph has none of.
+bool is_exact(const PassInfo& pass) { return pass.group != "precision" && pass.group != "quantise"; }
+
+}  // namespace
+
+TEST_CASE("random graphs: each pass alone keeps what is computed, and finds nothing more to do") {
+  for (const Make make : {&blocks, &operations})
+    for (uint64_t seed = 1; seed <= graphs(); ++seed) {
+      const auto before = make(seed);
+      const auto o = equivalence_options(*before, seed);
+      const auto expected = results(*before, o);
+      for (const PassInfo& pass : all_passes()) {
+        if (!is_exact(pass)) continue;
+        const auto after = make(seed);
+        PassRun run;
+        const std::string what = std::string(pass.name) + ", graph " + std::to_string(seed) + " of " + before->name;
+        if (run(*after, pass.name).changed) check_same(expected, *after, o, what);
+        CHECK_MESSAGE(run.diagnostics.ok(), what << ": " << run.diagnostics.text());
+      }
+    }
+}
+
+TEST_CASE("random graphs: the pipelines of cpu and tpu keep what is computed") {
+  for (const Make make : {&blocks, &operations})
+    for (uint64_t seed = 1; seed <= graphs(); ++seed) {
+      const auto before = make(seed);
+      const auto o = equivalence_options(*before, seed);
+      const auto expected = results(*before, o);
+      for (const char* target : {"cpu", "tpu"}) {
+        const auto after = make(seed);
+        Options options;
+        options.verify = true;
+        Compiled out;
+        Diagnostics d;
+        REQUIRE_MESSAGE(optimise(*after, *find_target(target), options, {}, {}, &out, d), d.text());
+        check_same(expected, *after, o, std::string(target) + ", graph " + std::to_string(seed) + " of " + before->name);
+      }
+    }
+}

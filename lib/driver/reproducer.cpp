@@ -1,0 +1,84 @@
+#include "driver/reproducer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "driver/compile.h"
+#include "driver/target_traits.h"
+#include "ir/text.h"
+#include "support/output_file.h"
+
+namespace rlxc {
+namespace {
+
+constexpr uintmax_t kWholeModel = 64 << 20;  // of larger models the values of weights are left out
+
+// All that the signal handler touches: filled ahead, never allocated.
+char crash_command[4096] = "rlxc", crash_stage[128] = "start";
+
+void put(char* to, size_t room, std::string_view text) {
+  const size_t n = std::min(room - 1, text.size());
+  std::memcpy(to, text.data(), n);
+  to[n] = 0;
+}
+
+void say(int fd, const char* text) { [[maybe_unused]] const auto written = write(fd, text, std::strlen(text)); }
+
+void on_crash(int) {
+  const char* const lines[] = {"rlxc: error[RLX0900]: internal error after stage ", crash_stage,
+                               "\n  help: reproduce with: ", crash_command, "\n"};
+  for (const int fd : {STDERR_FILENO, open("rlxc-crash.txt", O_WRONLY | O_CREAT | O_TRUNC, 0644)})
+    for (const char* text : lines)
+      if (fd >= 0) say(fd, text);
+  _exit(static_cast<int>(ExitCode::Internal));
+}
+
+}  // namespace
+
+void write_reproducer(const Options& o, const std::string& target, int64_t runs, const std::string& pass,
+                      const std::string& where, Diagnostics& d) {
+  const bool ours = std::ranges::any_of(
+      d.items(), [](const Diagnostic& i) { return i.code == Code::VerifyFailed || i.code == Code::PassChangedResult; });
+  if (!ours || runs < 1 || !find_pass(pass)) return;
+  Options again = o;
+  again.most_runs = runs - 1, again.verify = again.verify_each = false, again.stop_before.clear();
+  Diagnostics ignored;
+  auto model = load_model(again, ignored);
+  const TargetTraits* traits = find_target(target);
+  const auto passes = pass_options(again, ignored);
+  Compiled out;
+  if (!model || !traits || !passes || !optimise(*model->module, *traits, again, *passes, {}, &out, ignored)) return;
+  std::error_code error;
+  std::filesystem::create_directories(where, error);
+  const std::string file = (std::filesystem::path(where) / ("reproducer-" + pass + ".txt")).string();
+  Diagnostics written;
+  const bool whole = std::filesystem::file_size(o.input, error) <= kWholeModel && !error;
+  write_file(file, print(*model->module, {.full_data = whole, .origins = false}), written);
+  if (!written.ok()) return;
+  d.add({Severity::Note,
+         Code::Internal,
+         {},
+         "reproducer: rlxc compile " + file + " --target " + target + " --passes " + pass + " --verify-each",
+         {}});
+}
+
+void report_crashes(int argc, const char* const* argv) {
+  std::string command = "rlxc";
+  for (int i = 1; i < argc; ++i) command += std::string(" '") + argv[i] + "'";
+  put(crash_command, sizeof crash_command, command);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) {
+    struct sigaction action {};
+    action.sa_handler = on_crash;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+void note_stage(std::string_view stage) { put(crash_stage, sizeof crash_stage, stage); }
+
+}  // namespace rlxc

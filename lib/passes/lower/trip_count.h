@@ -1,0 +1,12 @@
+// How often a loop runs.
+#pragma once
+#include <optional>
+
+#include "ir/graph.h"
+
+namespace rlxc {
+
+// How often the body of a Loop runs, where that is the same for all inputs.
+std::optional<int64_t> trip_count(const Graph&, NodeId loop);
+
+}  // namespace rlxc

@@ -1,0 +1,69 @@
+#include "passes/lower/unroll_loops.h"
+
+#include <algorithm>
+
+#include "passes/graphs.h"
+#include "passes/inline_body.h"
+#include "passes/lower/trip_count.h"
+
+namespace rlxc {
+namespace {
+
+constexpr size_t kBeforeCarries = 2;  // trip count and condition; in the body the iteration and the condition
+
+bool can_unroll(const Graph& g, NodeId loop, int64_t trips, const Graph& body, uint64_t most) {
+  if (trips < 1 || body.live_nodes() > most / static_cast<uint64_t>(trips)) return false;
+  for (NodeId n : body.nodes())
+    if (has_trait(body.op(n), kBody)) return false;
+  for (size_t i = kBeforeCarries; i < g.operands(loop).size(); ++i)
+    if (g.type_id(g.operand(loop, i)) != body.type_id(body.result(body.inputs()[i]))) return false;
+  const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(loop).carries);
+  for (size_t j = 0; j < carries; ++j)  // a carry that changes its size would need other types in every copy
+    if (body.type_id(body.outputs()[1 + j]) != body.type_id(body.result(body.inputs()[kBeforeCarries + j]))) return false;
+  return true;
+}
+
+bool unroll(Graph& g, NodeId loop, uint64_t most) {
+  const auto trips = trip_count(g, loop);
+  Graph& body = g.module().graph(g.bodies(loop)[0]);
+  if (!trips || !can_unroll(g, loop, *trips, body, most)) return false;
+  const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(loop).carries), scans = g.result_count(loop) - carries;
+  Builder b(g, nullptr, loop);
+  std::vector<ValueId> inputs(g.operands(loop).begin(), g.operands(loop).end());
+  std::vector<std::vector<ValueId>> rows(scans);
+  inputs[1] = b.scalar(DType::Bool, 1);
+  for (int64_t i = 0; i < *trips; ++i) {
+    inputs[0] = b.scalar(DType::I64, static_cast<double>(i));
+    const std::vector<ValueId> results = copy_body(g, loop, body, inputs);
+    std::copy_n(results.begin() + 1, carries, inputs.begin() + kBeforeCarries);
+    for (size_t s = 0; s < scans; ++s) {
+      const ValueId v = results[1 + carries + s];
+      std::vector<Dim> dims(g.dims(v).begin(), g.dims(v).end());
+      dims.insert(dims.begin(), Dim(1));
+      rows[s].push_back(b.reshape(v, dims));
+    }
+  }
+  for (size_t j = 0; j < carries; ++j) g.replace_all_uses(g.result(loop, j), inputs[kBeforeCarries + j]);
+  for (size_t s = 0; s < scans; ++s) g.replace_all_uses(g.result(loop, carries + s), b.concat(rows[s], 0));
+  g.erase(loop);
+  body.clear();
+  return true;
+}
+
+}  // namespace
+
+PassResult unroll_loops(Module& m, PassContext& ctx) {
+  int64_t unrolled = 0;
+  if (ctx.options.unroll_max_nodes == 0) return {};
+  // Inner loops first: what they leave behind has no bodies.
+  std::vector<GraphId> graphs = graphs_in_use(m);
+  std::ranges::reverse(graphs);
+  for (GraphId id : graphs) {
+    Graph& g = m.graph(id);
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Loop) unrolled += unroll(g, n, ctx.options.unroll_max_nodes);
+  }
+  return {unrolled > 0, {{"loops_unrolled", unrolled}}};
+}
+
+}  // namespace rlxc

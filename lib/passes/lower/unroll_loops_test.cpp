@@ -1,0 +1,47 @@
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+// Four steps of a = tanh(a * w) + i, with a as the scan; the condition is a constant or depends on a.
+std::vector<ValueId> loop(Builder& b, bool conditional) {
+  Module& m = b.module();
+  Graph& body = m.graph(m.make_graph("body"));
+  Builder inner(body);
+  const Type row = tensor_type(DType::F32, {3});
+  const ValueId i = inner.input("i", tensor_type(DType::I64, {})), going = inner.input("going", tensor_type(DType::Bool, {}));
+  const ValueId a = inner.input("a", row), w = inner.input("w", row);
+  const ValueId next = inner.add(inner.unary(OpKind::Tanh, inner.mul(a, w)), inner.cast(i, DType::F32));
+  body.add_output(
+      conditional ? inner.create(OpKind::Lt, {inner.reduce(ReduceOp::Max, a, {0}, false), inner.scalar(DType::F32, 2)}) : going,
+      {});
+  body.add_output(next, {});
+  body.add_output(a, {});
+  const NodeId n = b.create_node(
+      OpKind::Loop,
+      std::vector<ValueId>{b.scalar(DType::I64, 4), b.scalar(DType::Bool, 1), f32_input(b, "x", {3}), f32_input(b, "w", {3})},
+      LoopAttrs{1}, std::vector<GraphId>{body.id()});
+  return {b.graph().result(n, 0), b.graph().result(n, 1)};
+}
+
+Rewrite unrolled(uint64_t most, bool conditional = false) {
+  return Rewrite(
+      "unroll_loops", [=](Builder& b) { return loop(b, conditional); },
+      [=](PassRun& run) { run.options.unroll_max_nodes = most; });
+}
+
+}  // namespace
+
+TEST_CASE("a loop of a known number of steps is written out, with its carries and scans") {
+  const Rewrite r = unrolled(100);
+  CHECK_FALSE(r.find(OpKind::Loop).valid());
+  CHECK(r.find(OpKind::Concat).valid());
+}
+
+TEST_CASE("a loop that is too long, may stop early, or is not asked for stays a loop") {
+  CHECK(unrolled(20).left() == "loop");
+  CHECK(unrolled(100, true).left() == "loop");
+  CHECK(unrolled(0).left() == "loop");
+}

@@ -1,0 +1,25 @@
+#include "passes/simplify/promote_params.h"
+
+#include "passes/simplify/param_names.h"
+
+namespace rlxc {
+
+PassResult promote_params(Module& m, PassContext& ctx) {
+  Graph& g = m.main();
+  // A second run finds Inputs of these names.
+  std::vector<std::string> names = ctx.options.promoted_params;
+  for (NodeId n : g.inputs()) std::erase(names, m.text(g.value_name(g.result(n))));
+  const auto params = find_params(g, names, ctx.diagnostics);
+  for (NodeId n : params) {
+    const ValueId v = g.result(n);
+    const TypeId type = g.type_id(v);
+    const NodeId input = g.make_node(OpKind::Input, {}, m.attrs.intern(NoAttrs{}), {&type, 1}, {}, n);
+    g.set_node_name(input, g.node_name(n));
+    g.set_value_name(g.result(input), g.value_name(v));
+    g.replace_all_uses(v, g.result(input));
+    g.erase(n);
+  }
+  return {!params.empty(), {{"params_promoted", static_cast<int64_t>(params.size())}}};
+}
+
+}  // namespace rlxc

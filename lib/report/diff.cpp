@@ -1,0 +1,170 @@
+#include "report/diff.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "report/context.h"
+#include "report/table.h"
+#include "support/number.h"
+#include "support/text.h"
+
+namespace rlxc::report {
+namespace {
+
+using Compare = Condition::Compare;
+constexpr std::array<std::pair<std::string_view, Compare>, 6> kComparisons = {{{"<=", Compare::LessEqual},
+                                                                               {">=", Compare::GreaterEqual},
+                                                                               {"==", Compare::Equal},
+                                                                               {"!=", Compare::NotEqual},
+                                                                               {"<", Compare::Less},
+                                                                               {">", Compare::Greater}}};
+
+bool holds(Compare c, double value, double limit) {
+  switch (c) {
+    case Compare::Less: return value < limit;
+    case Compare::LessEqual: return value <= limit;
+    case Compare::Greater: return value > limit;
+    case Compare::GreaterEqual: return value >= limit;
+    case Compare::Equal: return value == limit;
+    case Compare::NotEqual: break;
+  }
+  return value != limit;
+}
+
+double percent(double before, double after) {
+  return before == 0 ? (after == 0 ? 0 : std::copysign(std::numeric_limits<double>::infinity(), after))
+                     : 100 * (after - before) / std::abs(before);
+}
+
+// The part of a name before the first dot or space behind a possible "target/".
+std::string section(const std::string& name) {
+  const size_t from = name.find('/') == name.npos ? 0 : name.find('/') + 1;
+  return name.substr(0, name.find_first_of(". ", from));
+}
+
+std::string rounded(double percent) { return shortest(std::round(percent * 10) / 10) + " %"; }
+
+}  // namespace
+
+std::optional<Condition> parse_condition(std::string_view text, std::string* message) {
+  Condition c;
+  c.text = text;
+  const size_t at = text.find_first_of("<>=!");
+  const auto bad = [&](std::string_view why) {
+    *message = "\"" + c.text + "\" " + std::string(why) + "; a condition is NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%";
+    return std::nullopt;
+  };
+  if (at == text.npos || at == 0) return bad("has no comparison");
+  c.name = trim(text.substr(0, at));
+  std::string_view rest = text.substr(at);
+  const auto kind = std::ranges::find_if(kComparisons, [&](const auto& k) { return rest.starts_with(k.first); });
+  if (kind == kComparisons.end()) return bad("has no comparison");
+  c.compare = kind->second;
+  rest = trim(rest.substr(kind->first.size()));
+  c.change = rest.starts_with('+') || rest.starts_with('-');
+  if (rest.starts_with('+')) rest.remove_prefix(1);
+  if (rest.ends_with('%')) c.relative = c.change = true, rest = trim(rest.substr(0, rest.size() - 1));
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), c.limit);
+  if (error != std::errc{} || end != rest.data() + rest.size()) return bad("has no number");
+  return c;
+}
+
+bool Diff::finding() const {
+  return checks.empty() ? !changes.empty() : std::ranges::any_of(checks, [](const Check& c) { return c.failed; });
+}
+
+bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Condition>& conditions, Diff* out,
+             std::string* message) {
+  auto a = before.begin();
+  auto b = after.begin();
+  while (a != before.end() || b != after.end()) {
+    const bool only_a = b == after.end() || (a != before.end() && a->first < b->first);
+    const bool only_b = a == before.end() || (b != after.end() && b->first < a->first);
+    Change c;
+    c.name = only_b ? b->first : a->first;
+    if (!only_b) c.before = a->second;
+    if (!only_a) c.after = b->second;
+    const bool named = c.before.item || c.after.item || !c.before.text.empty() || !c.after.text.empty();
+    c.added = only_b && named, c.removed = only_a && named;
+    if (c.added || c.removed || c.before.number != c.after.number || c.before.text != c.after.text)
+      out->changes.push_back(std::move(c));
+    if (!only_b) ++a;
+    if (!only_a) ++b;
+  }
+  for (const Condition& c : conditions) {
+    const auto x = before.find(c.name), y = after.find(c.name);
+    if (x == before.end() && y == after.end()) {
+      std::vector<std::string_view> known;
+      for (const Snapshot* s : {&before, &after})
+        for (const auto& [name, fact] : *s)
+          if (!fact.item && fact.text.empty()) known.push_back(name);
+      const auto near = closest(c.name, known);
+      *message = "neither compile has \"" + c.name + "\"" + (near ? "; did you mean " + std::string(*near) + "?" : "");
+      return false;
+    }
+    for (const auto& [side, it] : {std::pair{&before, x}, {&after, y}})
+      if (it != side->end() && !it->second.text.empty()) {
+        *message = "\"" + c.name + "\" is no number: " + it->second.text;
+        return false;
+      }
+    Diff::Check check{c, x == before.end() ? 0 : x->second.number, y == after.end() ? 0 : y->second.number, false};
+    const double value = c.relative ? percent(check.before, check.after) : c.change ? check.after - check.before : check.after;
+    check.failed = holds(c.compare, value, c.limit);
+    out->checks.push_back(std::move(check));
+  }
+  return true;
+}
+
+std::string diff_text(const Diff& d, size_t limit) {
+  std::string out;
+  Table numbers({"", "before", "after", "change"});
+  size_t rows = 0;
+  for (const Change& c : d.changes) {
+    if (c.added || c.removed || !c.before.text.empty() || !c.after.text.empty()) continue;
+    const double p = percent(c.before.number, c.after.number);
+    numbers.add({one_line(c.name), shortest(c.before.number), shortest(c.after.number), std::isfinite(p) ? rounded(p) : "new"});
+    ++rows;
+  }
+  if (rows) numbers.print(&out);
+  std::map<std::string, size_t> shown;
+  for (const Change& c : d.changes) {
+    const bool text = !c.before.text.empty() && !c.after.text.empty();
+    if (!c.added && !c.removed && !text) continue;
+    const std::string kind = std::string(c.added ? "+" : c.removed ? "-" : "~") + " " + section(c.name);
+    if (++shown[kind] <= limit) out += (c.added ? "+ " : c.removed ? "- " : "~ ") + one_line(c.name) + "\n";
+  }
+  for (const auto& [kind, count] : shown)
+    if (count > limit) out += kind + ": " + std::to_string(count - limit) + " more\n";
+  if (d.changes.empty()) out += "no difference\n";
+  for (const Diff::Check& c : d.checks)
+    out += (c.failed ? "FAIL " : "ok   ") + c.condition.text + " (" + shortest(c.before) + " -> " + shortest(c.after) + ")\n";
+  return out;
+}
+
+void write_diff(const Diff& d, JsonWriter& w, const std::string& version) {
+  w.begin_object();
+  w.key("$schema").string("diff.schema.json").key("format").string("rlxc-diff").key("format_version").string(kFormatVersion);
+  w.key("generator").string("rlxc " + version).key("finding").boolean(d.finding());
+  w.key("changes").begin_array();
+  for (const Change& c : d.changes) {
+    w.begin_object(JsonLayout::Line).key("name").string(c.name);
+    if (c.added || c.removed) {
+      w.key("change").string(c.added ? "added" : "removed");
+    } else if (!c.before.text.empty() || !c.after.text.empty()) {
+      w.key("change").string("text").key("before").string(c.before.text).key("after").string(c.after.text);
+    } else {
+      w.key("change").string("number").key("before").number(c.before.number).key("after").number(c.after.number);
+    }
+    w.end_object();
+  }
+  w.end_array().key("checks").begin_array();
+  for (const Diff::Check& c : d.checks) {
+    w.begin_object(JsonLayout::Line).key("condition").string(c.condition.text).key("before").number(c.before);
+    w.key("after").number(c.after).key("failed").boolean(c.failed).end_object();
+  }
+  w.end_array().end_object().finish();
+}
+
+}  // namespace rlxc::report

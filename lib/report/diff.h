@@ -1,0 +1,49 @@
+// What changed between two compiles, and conditions on it.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/snapshot.h"
+#include "support/json_writer.h"
+
+namespace rlxc::report {
+
+// NAME COMPARISON NUMBER, where a number with a sign is compared with the change and one with "%" with the relative change:
+// "plan.arena>+2%", "fusion.launches>+0", "dispatch.unsupported>0".
+struct Condition {
+  enum class Compare : uint8_t { Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual };
+  std::string text, name;
+  Compare compare = Compare::Greater;
+  double limit = 0;
+  bool change = false, relative = false;
+};
+std::optional<Condition> parse_condition(std::string_view, std::string* message);
+
+struct Change {
+  std::string name;
+  Fact before, after;
+  bool added = false, removed = false;  // of items and texts
+};
+
+struct Diff {
+  std::vector<Change> changes;  // sorted by name
+  struct Check {
+    Condition condition;
+    double before = 0, after = 0;
+    bool failed = false;
+  };
+  std::vector<Check> checks;
+  // A check failed; without conditions, anything changed.
+  bool finding() const;
+};
+
+// Conditions on names that neither snapshot has, or that are texts (symbolic sizes), are errors: false with a message. O(facts).
+bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Condition>&, Diff*, std::string* message);
+
+// Numbers first, then what came and went; at most `limit` lines of each kind of item.
+std::string diff_text(const Diff&, size_t limit = 20);
+void write_diff(const Diff&, JsonWriter&, const std::string& version);
+
+}  // namespace rlxc::report

@@ -1,0 +1,105 @@
+#include "report/diff.h"
+
+#include <doctest/doctest.h>
+
+#include "support/schema.h"
+
+using namespace rlxc;
+using namespace rlxc::report;
+
+namespace {
+
+Snapshot snapshot(int launches, int arena, const char* miss) {
+  Snapshot s;
+  std::string message;
+  const std::string fusion =
+      R"({"summary": {"launches": {"before": 9, "after": )" + std::to_string(launches) +
+      R"(}}, "ops": [{"op": "MatMul", "before": 3, "after": 2}], "misses": [{"pattern": "attention", "node": ")" + miss +
+      R"(", "reason": "layout"}], "launches": [{"node": 1}]})";
+  CHECK_MESSAGE(read_facts("fusion.json", fusion, "", &s, &message), message);
+  CHECK(read_facts("plan.json", R"({"arena": {"bytes": )" + std::to_string(arena) + R"(, "method": "x"}, "peak": null})", "", &s,
+                   &message));
+  CHECK(read_facts("manifest.json",
+                   R"({"files": [{"path": "kernels/cpu/a.c", "sha256": ")" + std::to_string(arena) +
+                       R"("}, {"path": "lir.json", "sha256": "x"}]})",
+                   "", &s, &message));
+  return s;
+}
+
+Condition condition(const char* text) {
+  std::string message;
+  const auto c = parse_condition(text, &message);
+  REQUIRE_MESSAGE(c.has_value(), message);
+  return *c;
+}
+
+}  // namespace
+
+TEST_CASE("facts of artefacts are numbers, texts and items under dotted names") {
+  const Snapshot s = snapshot(7, 100, "a");
+  CHECK(s.size() == 5);
+  CHECK(s.at("fusion.launches").number == 7);
+  CHECK(s.at("ops.MatMul").number == 2);
+  CHECK(s.at("plan.arena").number == 100);
+  CHECK(s.at("kernels.cpu/a.c").text == "100");
+  CHECK(s.at("fusion.miss attention @ a (layout)").item);
+  Snapshot bad;
+  std::string message;
+  CHECK_FALSE(read_facts("plan.json", "{\"arena\": [", "", &bad, &message));
+  CHECK_FALSE(message.empty());
+}
+
+TEST_CASE("a comparison lists every change, and only those") {
+  Diff d, none;
+  std::string message;
+  REQUIRE(compare(snapshot(7, 100, "a"), snapshot(8, 103, "b"), {}, &d, &message));
+  REQUIRE(compare(snapshot(7, 100, "a"), snapshot(7, 100, "a"), {}, &none, &message));
+  CHECK(diff_text(d) ==
+        "                   before  after  change\n"
+        "  fusion.launches       7      8  14.3 %\n"
+        "  plan.arena          100    103     3 %\n"
+        "- fusion.miss attention @ a (layout)\n"
+        "+ fusion.miss attention @ b (layout)\n"
+        "~ kernels.cpu/a.c\n");
+  CHECK(d.finding());
+  CHECK_FALSE(none.finding());
+  CHECK(diff_text(none) == "no difference\n");
+}
+
+TEST_CASE("conditions look at values, changes and relative changes") {
+  const auto failed = [](const char* text) {
+    Diff d;
+    std::string message;
+    REQUIRE_MESSAGE(compare(snapshot(7, 100, "a"), snapshot(8, 103, "a"), {condition(text)}, &d, &message), message);
+    return d.finding();
+  };
+  CHECK(failed("plan.arena>+2%"));
+  CHECK_FALSE(failed("plan.arena > +3%"));
+  CHECK(failed("plan.arena>=3%"));
+  CHECK(failed("fusion.launches>+0"));
+  CHECK_FALSE(failed("fusion.launches<-0"));
+  CHECK(failed("fusion.launches==8"));
+  CHECK_FALSE(failed("fusion.launches!=8"));
+  std::string message;
+  for (const char* bad : {"plan.arena", ">3", "plan.arena>", "plan.arena>x", "plan.arena=3", "plan.arena>3x"})
+    CHECK_FALSE_MESSAGE(parse_condition(bad, &message).has_value(), bad);
+}
+
+TEST_CASE("a condition on what neither compile has, or on a text, is an error and not silently true") {
+  Diff d;
+  std::string message;
+  CHECK_FALSE(compare(snapshot(7, 1, "a"), snapshot(7, 1, "a"), {condition("plan.arnea>1")}, &d, &message));
+  CHECK(message.find("plan.arena") != message.npos);
+  CHECK_FALSE(compare(snapshot(7, 1, "a"), snapshot(7, 1, "a"), {condition("kernels.cpu/a.c>1")}, &d, &message));
+}
+
+TEST_CASE("a comparison as JSON follows its schema") {
+  Diff d;
+  std::string message, text;
+  REQUIRE(compare(snapshot(7, 100, "a"), snapshot(8, 103, "b"), {condition("plan.arena>+2%")}, &d, &message));
+  {
+    JsonWriter w(text);
+    write_diff(d, w, "0");
+  }
+  rlxc::test::check_schema("diff", text);
+}

@@ -1,0 +1,21 @@
+#!/bin/bash
+# Fusion reports of all models of RLXC_TEST_MODELS (without it: of the examples) name every fusion that is missed, and no other; and
+# every norm, activation and attention that is written in a model is recognised.
+set -uo pipefail
+mkdir "$TMPDIR/models" "$TMPDIR/reports"
+if [ -n "${RLXC_TEST_MODELS:-}" ] && [ -x "$RLXC_TEST_MODELS/make-weights.sh" ]; then
+  "$RLXC_TEST_MODELS/make-weights.sh" "$TMPDIR/models/full" > /dev/null || exit 1
+  ln -s "$RLXC_TEST_MODELS/tiny" "$TMPDIR/models/tiny"
+else
+  for f in examples/*.onnx; do mkdir -p "$TMPDIR/models/$(basename "$f" .onnx)" && cp "$f" "$TMPDIR/models/$(basename "$f" .onnx)/model.onnx"; done
+fi
+count=0
+for model in "$TMPDIR"/models/*/model.onnx "$TMPDIR"/models/*/*/model.onnx; do
+  [ -f "$model" ] || continue
+  count=$((count + 1))
+  "$RLXC" compile "$model" --emit fusion,lir -q -o "$TMPDIR/reports/$count-$(basename "$(dirname "$model")")" || exit 1
+done
+scripts/check-fusion "$TMPDIR"/reports/* || exit 1
+if [ -d "$TMPDIR/models/full" ]; then
+  scripts/fusion-doc "$TMPDIR/models" "$RLXC" --check
+fi

@@ -1,0 +1,203 @@
+"""Finds, in the result of a compile, every place where a fusion pattern is there and unfused. Each finder yields
+(pattern, names): the names of nodes at that place, of which the report must name one."""
+from rlxc_graph import ELEMENTWISE
+
+CHEAP = set("Neg Abs Sign Not BitNot Relu Add Sub Mul Max Min And Or Xor Eq Ne Lt Le Gt Ge Where Cast IsNan IsInf Clamp".split())
+ACTIVATIONS = set("""Gelu GeluApprox Silu Relu Sigmoid Tanh Exp Expm1 Log Log1p Sqrt Rsqrt Recip Neg Abs Sign Sin Cos Tan Asin Acos
+Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish LogSigmoid HardSwish HardSigmoid Elu Selu Celu LeakyRelu
+ThresholdedRelu Shrink Swish Clamp""".split())
+FLOATS = ("f32", "f16", "bf16", "f64")
+
+
+def names(*nodes):
+    found = set()
+    for n in nodes:
+        found |= {n.name, *n.sources, *n.value_names, "%" + str(n.id)}
+    return found - {""}
+
+
+def other(n, value):
+    a, b = n.operands[:2]
+    return None if a == b else b if a == value else a if b == value else None
+
+
+def is_row(g, value, of):
+    d, full = g.dims[value], g.dims[of]
+    return len(d) <= len(full) and all(x == "1" for x in d[:-1]) and (not d or d[-1] in ("1", full[-1]))
+
+
+def products(g):
+    """A product that another node could have ended: a bias, an activation or a residual that stays outside."""
+    for n in g.nodes:
+        if n.op not in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct") or g.dtype[n.results[0]] not in FLOATS:
+            continue
+        y = n.results[0]
+        pattern = "conv_bias_act" if "Conv" in n.op else "matmul_bias_act"
+        if n.attrs.get("act", "none") != "none":
+            continue
+        users = g.users_of(y)
+        if any(u.op in ACTIVATIONS for u in users):
+            yield pattern, names(n)
+        if n.op == "MatMul":
+            for u in users:
+                row = other(u, y) if u.op == "Add" else None
+                alone = g.only_user(y) is u
+                if row is not None and is_row(g, row, y) and (alone or g.is_weight(row)):
+                    yield pattern, names(n)
+        only = g.only_user(y)
+        free = len(n.operands) < 4 or n.operands[3] is None
+        if only and only.op == "Add" and free and g.dims[only.results[0]] == g.dims[y]:
+            residual = other(only, y)
+            if residual is not None and g.dims[residual] == g.dims[y]:
+                yield pattern, names(n)
+
+
+def per_channel(g, value, of):
+    d, full = g.dims[value], g.dims[of]
+    return len(d) >= len(full) - 1 and [x for x in d if x != "1"] == [full[1]] and d[1 - len(full)] == full[1]
+
+
+def batch_norms(g):
+    """A factor or a term for each channel directly behind a convolution."""
+    for n in g.nodes:
+        if n.op != "Conv" and not (n.op == "FusedConvBiasAct" and n.attrs.get("act", "none") == "none"):
+            continue
+        y = n.results[0]
+        for u in g.users_of(y):
+            if u.op == "BatchNormInference" and u.operands[0] == y:
+                yield "batch_norm", names(n, u)
+            if u.op == "ElementwiseRegion" and {"mul", "add"} <= {s.split("(")[0] for s in u.attrs["steps"]}:
+                if any(v != y and g.is_weight(v) and per_channel(g, v, y) for v in u.operands):
+                    yield "batch_norm", names(n, u)
+            if u.op != "Mul":
+                continue
+            w = other(u, y)
+            if w is not None and g.is_weight(w) and per_channel(g, w, y):
+                after = g.only_user(u.results[0])
+                if after and after.op == "Add":
+                    yield "batch_norm", names(n, u, after)
+
+
+def norms(g):
+    """A norm of a sum of two values of its shape."""
+    for n in g.nodes:
+        if n.op not in ("LayerNorm", "RmsNorm"):
+            continue
+        add = g.made_by(n.operands[0], "Add")
+        if add and not any(g.is_weight(v) for v in add.operands):
+            if all(g.dims[v] == g.dims[n.operands[0]] for v in add.operands):
+                yield ("residual_ln" if n.op == "LayerNorm" else "residual_rms_norm"), names(n, add)
+
+
+def shared_inputs(g):
+    """Several products of one value with weights."""
+    for x, users in g.users.items():
+        readers = [u for u in users if u.op in ("MatMul", "FusedMatMulBiasAct") and u.operands[0] == x and
+                   len(g.dims[u.operands[1]]) == 2 and not u.attrs.get("trans_a") and g.dtype[u.results[0]] in FLOATS]
+        for layout in (False, True):
+            weighted = [u for u in readers if bool(u.attrs.get("trans_b")) == layout and g.is_weight(u.operands[1])]
+            near = [u for u in weighted if any(0 < abs(u.id - v.id) <= 12 for v in weighted)]
+            if len(near) > 1:
+                yield "shared_input_matmul", names(*near)
+
+
+def half_of(g, value):
+    n = g.made_by(value, "Narrow")
+    if n and n.attrs.get("axis") == len(g.dims[value]) - 1:
+        length, whole = str(n.attrs.get("len")), g.dims[n.operands[0]][-1]
+        if length.isdigit() and whole.isdigit() and 2 * int(length) == int(whole):
+            return n.operands[0], int(n.attrs.get("start", 0))
+    return None
+
+
+def gates(g):
+    """up * act(gate) of the halves of one value, and such a gate behind a product."""
+    for n in g.nodes:
+        if n.op == "Mul":
+            for up, acted in (n.operands, reversed(n.operands)):
+                act = g.made_by(acted, "Silu", "Gelu", "GeluApprox", "Relu", "Sigmoid")
+                a, b = half_of(g, up), half_of(g, act.operands[0]) if act else None
+                if a and b and a[0] == b[0] and a[1] != b[1]:
+                    yield "swiglu", names(n)
+                    break
+        if n.op == "FusedSwiGLU":
+            product = g.maker[n.operands[0]]
+            if product.op in ("MatMul", "FusedMatMulBiasAct"):
+                yield "matmul_swiglu", names(n, product)
+
+
+def attentions(g):
+    """Two products around a softmax."""
+    def above(value, steps):
+        n = g.maker.get(value)
+        if n.op in ("MatMul", "FusedMatMulBiasAct"):
+            return True
+        return steps > 0 and n.op in ELEMENTWISE and any(v is not None and above(v, steps - 1) for v in n.operands)
+
+    for n in g.nodes:
+        if n.op != "Softmax" or n.attrs.get("axis") != len(g.dims[n.results[0]]) - 1:
+            continue
+        after, value = None, n.results[0]
+        for _ in range(3):
+            users = g.users_of(value)
+            after = next((u for u in users if u.op in ("MatMul", "FusedMatMulBiasAct") and u.operands[0] == value), None)
+            step = g.only_user(value)
+            if after or not step or step.op not in ELEMENTWISE:
+                break
+            value = step.results[0]
+        if after and above(n.operands[0], 6):
+            yield "attention", names(n)
+
+
+def written_out(g):
+    """Norms, activations and rotations that are still chains."""
+    for n in g.nodes:
+        steps = [s.split("(")[0] for s in n.attrs.get("steps", [])]
+        if n.op == "Erf" or "erf" in steps:
+            yield "gelu", names(n)
+        if n.op == "Sigmoid" and any(u.op == "Mul" and n.operands[0] in u.operands for u in g.users_of(n.results[0])):
+            yield "silu", names(n)
+        if n.op == "Reduce" and n.attrs.get("op") == "mean":
+            square = g.made_by(n.operands[0], "Pow", "Mul")
+            if square and (square.op == "Pow" or square.operands[0] == square.operands[1]):
+                yield "layer_norm", names(n)
+        if n.op == "Concat" and len(n.operands) == 2 and n.attrs.get("axis") == len(g.dims[n.results[0]]) - 1:
+            neg = g.made_by(n.operands[0], "Neg")
+            a, b = (half_of(g, neg.operands[0]) if neg else None), half_of(g, n.operands[1])
+            if a and b and a[0] == b[0] and a[1] > 0 == b[1]:
+                yield "rope", names(n, *g.users_of(n.results[0]), *(v for u in g.users_of(n.results[0]) for r in u.results
+                                                                   for v in g.users_of(r)))
+        if n.op == "Concat" and len(n.operands) == 2:
+            real, imaginary = (g.made_by(v, "ElementwiseRegion") for v in n.operands)
+            turns = [[s.split("(")[0] for s in x.attrs["steps"]] if x else None for x in (real, imaginary)]
+            if turns == [["mul", "mul", "sub"], ["mul", "mul", "add"]] and sorted(real.operands) == sorted(imaginary.operands):
+                yield "rope", names(n)
+        if n.op == "Rope" and (len(n.operands) < 4 or n.operands[3] is None):
+            x = g.made_by(n.operands[0], "Reshape")
+            norm = g.made_by(x.operands[0] if x else n.operands[0], "RmsNorm")
+            if norm and len(g.dims[norm.results[0]]) == 4:
+                yield "norm_rope", names(n, norm)
+
+
+def neighbours(g):
+    """An elementwise node that only elementwise nodes of its shape read, and all of it at run time."""
+    def steppable(n):
+        return n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and g.dtype[n.results[0]] not in ("c64", "c128", "string")
+
+    for n in g.nodes:
+        if not steppable(n):
+            continue
+        y = n.results[0]
+        inside = [u for u in g.users_of(y) if steppable(u)]
+        if inside and all(g.dtype[u.results[0]] != "string" for u in inside):
+            yield "elementwise_region", names(n)
+
+
+FINDERS = (products, batch_norms, norms, shared_inputs, gates, attentions, written_out, neighbours)
+
+
+def find(graphs):
+    for index, g in enumerate(graphs):
+        for finder in FINDERS:
+            for pattern, where in finder(g):
+                yield index, pattern, where
