@@ -1,7 +1,8 @@
 // Products of every form against three loops: interpreted, as C, and as text of the targets with grids.
+#include "kernel/builders/gemm.h"
+
 #include <doctest/doctest.h>
 
-#include "kernel/builders/gemm.h"
 #include "target/kernel_check.h"
 
 namespace rlxc::target {
@@ -30,7 +31,8 @@ KernelCase product_case(const Form& f) {
       for (int64_t j = 0; j < f.n; ++j) {
         double sum = f.epilogue ? bias[count(j)] : 0;
         for (int64_t p = 0; p < f.k; ++p)
-          sum += a[count(i * f.m * f.k + (f.trans_a ? p * f.m + r : r * f.k + p))] * b[count(f.trans_b ? j * f.k + p : p * f.n + j)];
+          sum +=
+              a[count(i * f.m * f.k + (f.trans_a ? p * f.m + r : r * f.k + p))] * b[count(f.trans_b ? j * f.k + p : p * f.n + j)];
         y[count((i * f.m + r) * f.n + j)] = sum;
       }
   const DType sums = integers ? DType::I32 : DType::F32;
