@@ -25,7 +25,7 @@ struct Place {
   Memory memory = Memory::Arena;
   uint32_t index = 0;
   Dim offset;
-  Dim slot, slot_bytes;  // where the buffer that it lies in begins, and its size; not of Weights and Packed
+  Dim slot = {}, slot_bytes = {};  // where the buffer that it lies in begins, and its size; not of Weights and Packed
 };
 
 struct Step {

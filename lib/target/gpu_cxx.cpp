@@ -46,6 +46,13 @@ std::string GpuCxx::function(ExprOp op, Type t, Helpers& h) const {
   return name;
 }
 
+// A choice between a half and a float would be ambiguous: both convert to the other.
+std::string GpuCxx::literal(const ExprNode& e) const {
+  const DType t = e.type.dtype;
+  const std::string s = CLike::literal(e);
+  return t == DType::F16 || t == DType::BF16 ? scalar(t) + "(" + s + ")" : s;
+}
+
 std::string GpuCxx::cast(Type to, Type from, const std::string& value, Helpers& h) const {
   bool half_to = to.dtype == DType::F16 || to.dtype == DType::BF16,
        half_from = from.dtype == DType::F16 || from.dtype == DType::BF16;

@@ -9,6 +9,7 @@ class GpuCxx : public CLike {
   std::string type(Type, Helpers&) const override;
   std::string element(DType t, Helpers& h) const override { return type(t, h); }
   std::string function(ExprOp, Type operand, Helpers&) const override;
+  std::string literal(const ExprNode&) const override;
   std::string cast(Type to, Type from, const std::string& value, Helpers&) const override;
   std::string select(Type, Type condition, const std::string& c, const std::string& a, const std::string& b,
                      Helpers&) const override;
