@@ -594,9 +594,13 @@ def rope(x, cos, sin, gamma=None, head_dim=0, n_rot=0, style="neox", layout="bhs
         cos, sin = mx.expand_dims(cos, 1), mx.expand_dims(sin, 1)
     turned, rest = x[..., :n], x[..., n:]
     half = n // 2
-    c, s = (cos[..., :half], sin[..., :half]) if style == "neox" or cos.shape[-1] == half else (cos[..., ::2], sin[..., ::2])
-    a, b = (turned[..., :half], turned[..., half:]) if style == "neox" else (turned[..., ::2], turned[..., 1::2])
-    low, high = a * c - b * s, b * c + a * s
+    def pairs(t):  # the first and the second element of each pair that is rotated
+        if t.shape[-1] == half:
+            return t, t
+        return (t[..., :half], t[..., half:n]) if style == "neox" else (t[..., :n:2], t[..., 1:n:2])
+
+    (c, c_high), (s, s_high), (a, b) = pairs(cos), pairs(sin), pairs(turned)
+    low, high = a * c - b * s, b * c_high + a * s_high
     y = mx.concatenate([low, high], axis=-1) if style == "neox" else mx.reshape(mx.stack([low, high], axis=-1), turned.shape)
     return mx.reshape(mx.concatenate([y, rest], axis=-1).astype(x.dtype), shape)
 
