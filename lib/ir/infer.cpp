@@ -28,7 +28,7 @@ constexpr auto kDomains = [] {
                     FusedMatMulBiasAct, FusedConvBiasAct, Quantize, Dequantize, QMatMul, QConv})
     table[static_cast<size_t>(op)] = Domain::Number;
   for (OpKind op : {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn, Attention, Rope, Lstm, Gru, Rnn,
-                    SelectiveScan, Fft, FusedResidualLN, FusedResidualRmsNorm, FusedSwiGLU})
+                    SelectiveScan, Fft, FusedResidualLN, FusedResidualRmsNorm, FusedSwiGLU, FusedMatMulSwiGLU})
     table[static_cast<size_t>(op)] = Domain::Real;
   return table;
 }();
