@@ -138,24 +138,31 @@ class Tiles {
   void chunk(Expr panel, Expr sums, Expr k0, Expr count, bool once) {
     if (!o_.spec.packed) pack_panel(panel_, b_.i64(0), column0_, k0, count);
     const Expr at = b_.let("panel_at", o_.spec.packed ? panel * (o_.k * w_) + k0 * w_ : b_.i64(0));
-    auto with = [&](int vectors, int lanes) { tiles({at, sums, k0, count, vectors, lanes, once}); };
+    auto with = [&](int vectors, int lanes, Columns of_result) { tiles({at, sums, k0, count, vectors, lanes, once, of_result}); };
     int64_t n = 0;
-    if (o_.spec.pair || !constant(o_.n, &n) || n % w_ == 0) return with(t_.vectors, t_.lanes);
+    const bool known = constant(o_.n, &n);
+    if (known && n % own_ == 0) return with(t_.vectors, t_.lanes, Columns::All);
+    if (!known || o_.spec.pair) return with(t_.vectors, t_.lanes, Columns::Asked);
     auto last = [&] {
       int lanes = t_.lanes;
       while (lanes > 1 && lanes / 2 >= n % w_) lanes /= 2;
-      with(static_cast<int>((n % w_ + lanes - 1) / lanes), lanes);
+      const int64_t vectors = (n % w_ + lanes - 1) / lanes;
+      with(static_cast<int>(vectors), lanes, n % w_ == vectors * lanes ? Columns::All : Columns::Some);
     };
     if (n < w_) return last();
     b_.when(
-        column0_ + w_ <= o_.n, [&] { with(t_.vectors, t_.lanes); }, last);
+        column0_ + w_ <= o_.n, [&] { with(t_.vectors, t_.lanes, Columns::All); }, last);
   }
+
+  // How many columns of a chunk's vectors the result has; asked of column0 when it runs where that differs from panel to panel.
+  enum class Columns : uint8_t { All, Some, Asked };
 
   // A chunk of a panel (at `at`, `vectors` vectors of it wanted), its sums (at `sums`), and whether it is all of k.
   struct Chunk {
     Expr at, sums, k0, count;
     int vectors, lanes;
     bool once;
+    Columns of_result;
   };
 
   // All rows of the piece of work, a tile at a time; what is left over in one tile where their number is known.
@@ -214,10 +221,8 @@ class Tiles {
       b_.loop("i", b_.i64(rows), [&](Expr i) { write_row(row0_ + r + i, line, i * w_, c.vectors, c.lanes); });
     };
     if (!o_.c_vectors()) return part();
-    int64_t n = 0;
-    const int64_t columns = int64_t{c.vectors} * c.lanes;
-    if (!constant(o_.n, &n) || (o_.spec.pair && n % own_ != 0)) return b_.when(column0_ + own_ <= o_.n, whole, part);
-    columns == w_ || n % w_ == columns ? whole() : part();
+    if (c.of_result == Columns::Asked) return b_.when(column0_ + own_ <= o_.n, whole, part);
+    c.of_result == Columns::All ? whole() : part();
   }
 
   // Sums of a row of the panel as they lie in a buffer.
