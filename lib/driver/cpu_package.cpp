@@ -1,6 +1,7 @@
 #include "driver/cpu_package.h"
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "driver/cpu_launcher.h"
@@ -599,6 +600,15 @@ bool write_weights(const Package& p, const CpuPackageOptions& o, const std::func
       return false;
   }
   return true;
+}
+
+bool write_weights_file(const Package& p, const CpuPackageOptions& o, const std::string& folder) {
+  std::ofstream out(folder + "/" + weights_file(p), std::ios::binary);
+  const bool written = write_weights(p, o, [&](std::span<const std::byte> b) {
+    return static_cast<bool>(out.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())));
+  });
+  out.close();
+  return written && out.good();
 }
 
 }  // namespace rlxc

@@ -30,6 +30,7 @@ std::string weights_file(const codegen::Package&);  // <name>.weights
 // Its bytes, streamed in order. False when `write` is.
 bool write_weights(const codegen::Package&, const CpuPackageOptions&,
                    const std::function<bool(std::span<const std::byte>)>& write);
+bool write_weights_file(const codegen::Package&, const CpuPackageOptions&, const std::string& folder);
 
 // A C identifier made of any text.
 std::string c_identifier(std::string_view);

@@ -44,11 +44,8 @@ class EmulatedRunner : public KernelRunner {
     if (!at_.empty()) fs::create_directories(at_ / "hip", error);
     if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
     for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
-    std::ofstream weights(at_ / weights_file(*package_), std::ios::binary);
-    write_weights(*package_, kPacked, [&](std::span<const std::byte> b) {
-      return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())));
-    });
-    weights.close();
+    if (!write_weights_file(*package_, kPacked, at_.string()))
+      return d.error(Code::NotWritable, "can't write the weights"), false;
     return target_ == "cpu" ? build_guarded(*texts, d) : !needs_build() || build_native(d);
   }
 

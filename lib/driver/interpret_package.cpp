@@ -1,7 +1,5 @@
 #include "driver/interpret_package.h"
 
-#include <fstream>
-
 #include "driver/device_package.h"
 #include "driver/host/program.hpp"
 #include "driver/launch_json.h"
@@ -81,11 +79,8 @@ class InterpretingRunner : public KernelRunner {
     write_launch_json(*package_, target_, std::vector<std::string>(package_->kernels.size()), kPacked, j);
     j.finish();
     folder_.write("launch.json", text);
-    std::ofstream weights(folder_.path() + "/" + weights_file(*package_), std::ios::binary);
-    write_weights(*package_, kPacked, [&](std::span<const std::byte> b) {
-      return static_cast<bool>(weights.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size())));
-    });
-    weights.close();
+    if (!write_weights_file(*package_, kPacked, folder_.path()))
+      return d.error(Code::NotWritable, "can't write the weights"), false;
     device_ = std::make_unique<InterpretedDevice>(*package_);
     return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
   }

@@ -24,20 +24,10 @@ uint64_t graphs() {
   return wanted ? std::strtoull(wanted, nullptr, 10) : 60;
 }
 
-std::vector<eval::HostValue> results(const Module& m, const eval::EquivalenceOptions& o) {
-  const auto params = eval::random_params(m, o);
-  auto evaluation = o.evaluation;
-  evaluation.params = &params;
-  Diagnostics d;
-  const auto values = eval::evaluate(m, eval::random_inputs(m, o), d, evaluation);
-  REQUIRE_MESSAGE(values.has_value(), d.text());
-  return *values;
-}
-
 // Values may differ by 1e-3 of the largest one of an output: norms of rows that hardly vary amplify what rounding changes.
 void check_same(const std::vector<eval::HostValue>& before, const Module& after, const eval::EquivalenceOptions& o,
                 const std::string& what) {
-  const auto now = results(after, o);
+  const auto now = results_of(after, o);
   REQUIRE(now.size() == before.size());
   for (size_t i = 0; i < now.size(); ++i) {
     double largest = 0;
@@ -58,7 +48,7 @@ TEST_CASE("random graphs: each pass alone keeps what is computed, and finds noth
     for (uint64_t seed = 1; seed <= graphs(); ++seed) {
       const auto before = make(seed);
       const auto o = equivalence_options(*before, seed);
-      const auto expected = results(*before, o);
+      const auto expected = results_of(*before, o);
       for (const PassInfo& pass : all_passes()) {
         if (!is_exact(pass)) continue;
         const auto after = make(seed);
@@ -75,7 +65,7 @@ TEST_CASE("random graphs: the pipelines of cpu and tpu keep what is computed") {
     for (uint64_t seed = 1; seed <= graphs(); ++seed) {
       const auto before = make(seed);
       const auto o = equivalence_options(*before, seed);
-      const auto expected = results(*before, o);
+      const auto expected = results_of(*before, o);
       for (const char* target : {"cpu", "tpu"}) {
         const auto after = make(seed);
         Options options;

@@ -19,8 +19,7 @@ inline eval::EquivalenceOptions equivalence_options(const Module& m, uint64_t se
   return o;
 }
 
-inline std::vector<eval::HostValue> results_of(const Module& m, uint64_t seed) {
-  const auto options = equivalence_options(m, seed);
+inline std::vector<eval::HostValue> results_of(const Module& m, const eval::EquivalenceOptions& options) {
   const auto params = eval::random_params(m, options);
   auto evaluation = options.evaluation;
   evaluation.params = &params;
@@ -28,6 +27,9 @@ inline std::vector<eval::HostValue> results_of(const Module& m, uint64_t seed) {
   const auto results = eval::evaluate(m, eval::random_inputs(m, options), d, evaluation);
   REQUIRE_MESSAGE(results.has_value(), d.text());
   return *results;
+}
+inline std::vector<eval::HostValue> results_of(const Module& m, uint64_t seed) {
+  return results_of(m, equivalence_options(m, seed));
 }
 
 inline void same_results(const Module& before, const Module& after, uint64_t seed = 1, Tolerance t = {}) {

@@ -79,9 +79,9 @@ bool expand_node(Graph& g, NodeId n, Decomposition expand) {
   return whole;
 }
 
-int64_t expand_all(Graph& g, OpKind op) {
+int64_t expand_all(Graph& g, OpKind op, Decomposition expand) {
   int64_t count = 0;
-  for (NodeId n : g.nodes()) count += g.op(n) == op && expand_node(g, n, decomposition(op));
+  for (NodeId n : g.nodes()) count += g.op(n) == op && expand_node(g, n, expand);
   return count;
 }
 

@@ -55,6 +55,8 @@ std::span<const DecompositionEntry> dynamic_decompositions();
 // Replaces the results of n by its expansion, gives the new nodes n's provenance, and erases n. New nodes are numbered from the
 // node_capacity before. False, and nothing changed, when there is no expansion.
 bool expand_node(Graph&, NodeId n, Decomposition);
-int64_t expand_all(Graph&, OpKind);  // the nodes of one kind; returns how many were expanded
+// The nodes of one kind; returns how many were expanded.
+int64_t expand_all(Graph&, OpKind, Decomposition);
+inline int64_t expand_all(Graph& g, OpKind op) { return expand_all(g, op, decomposition(op)); }
 
 }  // namespace rlxc::legalise

@@ -45,13 +45,7 @@ std::vector<ValueId> axes_first(legalise::Expansion& e) {
 
 PassResult lower_scan_axes(Module& m, PassContext&) {
   int64_t lowered = 0;
-  for (GraphId id : graphs_in_use(m)) {
-    Graph& g = m.graph(id);
-    std::vector<NodeId> scans;
-    for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Scan) scans.push_back(n);
-    for (NodeId n : scans) lowered += legalise::expand_node(g, n, axes_first);
-  }
+  for (GraphId id : graphs_in_use(m)) lowered += legalise::expand_all(m.graph(id), OpKind::Scan, axes_first);
   return {lowered > 0, {{"nodes_lowered", lowered}}};
 }
 
