@@ -22,8 +22,9 @@ struct Options {
   std::string output = "out";  // a folder, or "-" for standard output with a single artefact
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
-  SymbolRanges ranges;        // of symbols, constants: the plan is for sizes in them
-  DimBindings bounds;         // of sizes that only a run tells
+  SymbolRanges ranges;                                      // of symbols, constants: the plan is for sizes in them
+  DimBindings bounds;                                       // of sizes that only a run tells
+  std::vector<std::pair<std::string, std::string>> states;  // an input and an output that are one buffer
   std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
   bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
   bool plan_only = false;     // the contents of weights are not needed

@@ -21,6 +21,7 @@ struct Memory {
   std::vector<uint8_t> known;  // stored to; empty where everything is
   std::vector<Touch> reads, writes;
   int64_t elements = 0;
+  const Memory* overwritten_by = nullptr;  // an argument at the same place whose stores show here
 };
 
 class Interpreter {
@@ -40,6 +41,10 @@ class Interpreter {
     for (uint32_t i = 0; i < k_.exprs.size(); ++i) prepare(i);
     for (size_t s = 0; s < symbols_.size(); ++s) set_var(k_.symbols[s], symbols_[s]);
     for (uint32_t b = 0; b < k_.buffers.size(); ++b) prepare_buffer(b);
+    for (size_t a = 0; a < arguments_.size(); ++a)
+      for (size_t b = 0; b < arguments_.size(); ++b)
+        if (a != b && arguments_[a] == arguments_[b] && k_.buffers[b].access == Access::Write)
+          memory_[a].overwritten_by = &memory_[b];
     active_.assign(lanes_, 1);
     std::array<int64_t, 3> grid = {1, 1, 1}, lanes = {1, 1, 1};
     for (int a = 0; a < 3; ++a) {
@@ -184,6 +189,9 @@ class Interpreter {
       if (write) m.known[index] = 1;
       else if (!m.known[index]) find("load of " + b.name + "[" + std::to_string(index) + "], which nothing was stored to");
     }
+    if (m.overwritten_by && !write && static_cast<size_t>(index) < m.overwritten_by->known.size() &&
+        m.overwritten_by->known[static_cast<size_t>(index)])
+      find("load of " + b.name + "[" + std::to_string(index) + "], which a result has overwritten");
     if (m.writes.empty() || atomic) return true;
     bool shared = b.space == Space::Shared;
     auto current = [&](const Touch& t) { return t.phase == phase_ && (t.agent != agent_ ? !shared : t.epoch == epoch_); };
