@@ -13,9 +13,9 @@ GemmOperands::GemmOperands(Builder& builder, const GemmSpec& s)
     : b(builder), spec(s), m(s.m.in(b.kernel())), n(s.n.in(b.kernel())), k(s.k.in(b.kernel())) {}
 
 void GemmOperands::add_a() { from_a = b.input(spec.a.name, spec.a.dtype, spec.a.extent); }
+void GemmOperands::add_b() { from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent); }
 
-void GemmOperands::add_b() {
-  from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent);
+void GemmOperands::add_zeros() {
   if (spec.a_zero) a_zero_ = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
   if (spec.b_zero) b_zero_ = b.input(spec.b_zero->name, spec.b_zero->dtype, spec.b_zero->extent);
 }
@@ -39,6 +39,10 @@ Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
   const Expr v = cast_to(from_a.load(at(spec.a, row, k_index), lanes), spec.accumulate);
   if (!spec.a_zero) return v;
   return v - cast_to(a_zero_.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);
+}
+
+Expr GemmOperands::load_packed_a(Expr block, int row, Expr k_index) const {
+  return from_a.load(at(spec.a, block, k_index) + row);
 }
 
 Expr GemmOperands::finish_b(Expr v, Expr column) const {

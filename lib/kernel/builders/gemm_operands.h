@@ -9,10 +9,12 @@ class GemmOperands {
  public:
   GemmOperands(Builder&, const GemmSpec&);  // without arguments yet
   void add_a();
-  void add_b();  // with the zero points
+  void add_b();
+  void add_zeros();  // those that the spec has
   void add_extras_and_c();
 
-  Expr load_a(Expr row, Expr k, int lanes = 1) const;  // lanes along k
+  Expr load_a(Expr row, Expr k, int lanes = 1) const;     // lanes along k
+  Expr load_packed_a(Expr block, int row, Expr k) const;  // `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
   void write(Expr row, Expr column, Expr sum) const;  // the epilogue of a vector of sums, and its store
