@@ -85,6 +85,7 @@ ValueId group_norm_backward_beta(Node& n) {
 
 ValueId rope_backward(Node& n) {  // the inverse rotation
   RopeAttrs a;
+  if (!reference_rope_style(n, &a)) return {};
   a.head_dim = n.integer("head_dim"), a.n_rot = n.integer("n_rot", a.head_dim);
   a.layout = n.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BSHD;
   return n.good && n.count(3, 3) ? n.b.create(OpKind::Rope, {n.in[0], n.in[1], n.b.unary(OpKind::Neg, n.in[2])}, a) : ValueId();

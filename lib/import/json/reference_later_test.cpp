@@ -119,6 +119,26 @@ TEST_CASE("state spaces") {
   close(one(R"({"Mamba2":{"head_dim":2,"state_size":3}})", {x, dt, a, b, c}, {1, 3, 2, 2}), y);
 }
 
+TEST_CASE("a state whose rows decay each by their own gate") {
+  const size_t s = 2, w = 2;
+  const In q = random_in({1, 2, 1, 2}, 80), k = random_in({1, 2, 1, 2}, 81), v = random_in({1, 2, 1, 2}, 82),
+           g = random_in({1, 2, 1, 2}, 83), beta = random_in({1, 2, 1}, 84);
+  Reals y(s * w);
+  double state[2][2] = {};
+  for (size_t t = 0; t < s; ++t) {
+    for (size_t i = 0; i < w; ++i)
+      for (double& x : state[i]) x *= std::exp(g.values[t * w + i]);
+    double d[2];
+    for (size_t j = 0; j < w; ++j)
+      d[j] = (v.values[t * w + j] - state[0][j] * k.values[t * w] - state[1][j] * k.values[t * w + 1]) * beta.values[t];
+    for (size_t i = 0; i < w; ++i)
+      for (size_t j = 0; j < w; ++j) state[i][j] += k.values[t * w + i] * d[j];
+    for (size_t i = 0; i < w; ++i)
+      for (size_t j = 0; j < w; ++j) y[t * w + j] += state[i][j] * q.values[t * w + i] / std::sqrt(2.0);
+  }
+  close(one(R"({"GatedDeltaNet":{"state_size":2,"gate_per_channel":true}})", {q, k, v, g, beta}, {1, 2, 1, 2}), y);
+}
+
 TEST_CASE("codes of few bits beside scales") {
   const auto format = [](const char* f, const char* layout) {
     return std::string(R"("format":)") + f + R"(,"layout":)" + layout + "}}";
@@ -273,6 +293,96 @@ TEST_CASE("windows, caches, running maxima, filters, code books") {
   const Reals noise = one(R"({"RngUniform":{"low":2,"high":3,"key":5}})", {}, {100});
   for (double x : noise) CHECK((x >= 2 && x < 3));
   CHECK(one(R"({"Binary":"Mod"})", {{{2}, {-5, 5}}, {{2}, {3, -3}}}, {2}) == Reals{-2, 2});
+}
+
+TEST_CASE("rotations of adjacent pairs") {
+  const In x{{1, 1, 4}, {1, 2, 3, 4}}, cos{{1, 2}, {0, 1}}, sin{{1, 2}, {1, 0}};
+  CHECK(one(R"({"Rope":{"head_dim":4,"n_rot":4,"style":"GptJ"}})", {x, cos, sin}, {1, 1, 4}) == Reals{-2, 1, 3, 4});
+  CHECK(one(R"({"RopeBackward":{"head_dim":4,"n_rot":4,"style":"GptJ"}})", {x, cos, sin}, {1, 1, 4}) == Reals{2, -1, 3, 4});
+}
+
+TEST_CASE("later operations are read, or refused by name") {
+  for (const char* name : {"StopGradient",
+                           "Fma",
+                           "Clamp",
+                           "Pad",
+                           "Slice",
+                           "Reverse",
+                           "Roll",
+                           "Tile",
+                           "Trilu",
+                           "ArgMax",
+                           "ArgMin",
+                           "Sort",
+                           "ArgSort",
+                           "CumProd",
+                           "CumMax",
+                           "Histogram",
+                           "GatherElements",
+                           "GatherNd",
+                           "ScatterElements",
+                           "ScatterNd",
+                           "BatchNormInference",
+                           "Conv3d",
+                           "ConvTranspose3d",
+                           "Im2Col",
+                           "Interpolate3d",
+                           "KvAppend",
+                           "RngNormal",
+                           "RngUniform",
+                           "Lstm",
+                           "Gru",
+                           "Rnn",
+                           "Mamba2",
+                           "FusedMatMulResidual",
+                           "FusedConvBiasAct",
+                           "AdaLayerNorm",
+                           "GatedResidual",
+                           "SoftmaxCrossEntropy",
+                           "AttentionBackwardAll",
+                           "ScaledMatMul",
+                           "ScaledGroupedMatMul",
+                           "ScaledQuantScale",
+                           "ScaledQuantize",
+                           "ScaledDequantize",
+                           "DequantGroupedMatMulMlx",
+                           "TransformRegion",
+                           "BatchElementwiseRegion",
+                           "Cholesky",
+                           "TriangularSolve",
+                           "Det",
+                           "LogDet",
+                           "Svd",
+                           "Qr",
+                           "Eigh",
+                           "EighBatch",
+                           "BiMap",
+                           "ReEig",
+                           "LogEig",
+                           "SpdBatchNorm",
+                           "SpdKarcherMean",
+                           "SpdKarcherMeanWeighted",
+                           "SpdLogMap",
+                           "SpdExpMap",
+                           "SpdParallelTransport",
+                           "SpdMatrixFnBatch",
+                           "FftQ",
+                           "FftButterflyStage",
+                           "LogMel",
+                           "LogMelBackward",
+                           "WelchPeaks",
+                           "PartitionedConv",
+                           "SynthMatMul",
+                           "SynthMatMulBackward",
+                           "SynthReconstruct",
+                           "SplineActivation",
+                           "MaxPool3dBackward",
+                           "Conv3dBackwardInput",
+                           "Conv3dBackwardWeight",
+                           "GatedDeltaNetBackward"}) {
+    const bool found = import_json::find_reference_op(name) != nullptr;
+    CHECK_MESSAGE(found, name);
+  }
 }
 
 TEST_CASE("the gradients of attention in one") {

@@ -186,6 +186,7 @@ ValueId attention(Node& n) {
 }
 ValueId rope(Node& n) {
   RopeAttrs a;
+  if (!reference_rope_style(n, &a)) return {};
   a.head_dim = n.integer("head_dim"), a.n_rot = n.integer("n_rot", a.head_dim);
   a.layout = n.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BSHD;
   return n.good && n.count(3, 3) ? n.b.create(OpKind::Rope, n.in, a) : ValueId();
@@ -302,6 +303,8 @@ struct StepReader {
 };
 ValueId region(Node& n) {
   RegionAttrs a;
+  if (n.find("prologue") && n.word("prologue") != "None")
+    return n.fail(Code::UnsupportedAttribute, "a region with a prologue is not supported"), ValueId();
   const Field* f = n.find("chain");
   if (!f) return n.fail(Code::BadAttribute, "\"chain\" is missing"), ValueId();
   JsonReader r(f->value);
@@ -474,6 +477,12 @@ ValueId reference_packed(ReferenceNode& n, std::span<const ValueId> values) {
     flat.push_back(n.b.reshape(v, {n.b.dims().product(n.b.graph().dims(v))}));
   }
   return n.b.reshape(n.b.concat(flat, 0), n.type.dims);
+}
+
+bool reference_rope_style(ReferenceNode& n, RopeAttrs* a) {
+  const std::string style = n.find("style") ? n.word("style") : "NeoX";
+  a->style = style == "GptJ" ? RopeStyle::GptJ : RopeStyle::NeoX;
+  return style == "GptJ" || style == "NeoX" || n.fail(Code::BadAttribute, "the style \"" + style + "\" is unknown");
 }
 
 ReferenceHandler find_reference_op(std::string_view name) {

@@ -26,6 +26,7 @@ ConvAttrs reference_conv_attrs(ReferenceNode&);
 bool reference_epilogue(ReferenceNode&, Epilogue*);
 std::optional<AttentionLayout> reference_head_layout(ReferenceNode&, int64_t heads);
 bool reference_mask_kind(ReferenceNode&, std::string_view field, AttentionAttrs*);
+bool reference_rope_style(ReferenceNode&, RopeAttrs*);
 // f32 [batch, keys] of numbers, hidden below 0.5, as a bool mask [batch,1,1,keys].
 ValueId reference_custom_mask(ReferenceNode&, ValueId mask);
 // "PerTensor", or {"Nvfp4": {"group": 16}} with numbers.
