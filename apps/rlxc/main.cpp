@@ -200,6 +200,11 @@ int main(int argc, char** argv) {
       ->type_name("LIST");
   compile->add_flag("--dump", dump, "write the text of every stage and of every pass that changed something to DIR/dump/");
   compile->add_option("--align", o.alignment, "alignment of arena slots in bytes (default: that of the target)");
+  compile
+      ->add_option(
+          "--element-bytes", o.element_bytes,
+          "least bytes of an element of what is no weight, in the plan: 4 for runtimes that keep all values as 32-bit words")
+      ->check(CLI::IsMember({1, 2, 4, 8}));
   compile->add_flag("--quiet,-q", o.quiet, "print nothing but errors");
   compile->add_flag("--verbose,-v", o.verbose, "say what is done, step by step, with times");
   compile->footer("Example: rlxc compile model.onnx --target metal --precision automixed --bind batch=1,seq=128 -o out/");

@@ -80,6 +80,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"bisect-limit", std::to_string(o.bisect_limit)},
       {"calibration", base(o.calibration)},
       {"disable-pass", join(o.disabled_passes, ",")},
+      {"element-bytes", std::to_string(o.element_bytes)},
       {"emit", emit.empty() ? "all" : join(emit, ",")},
       {"fast-math", flag(o.fast_math)},
       {"fold-max-bytes", std::to_string(o.fold_max_bytes)},

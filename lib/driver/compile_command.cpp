@@ -123,6 +123,11 @@ ExitCode compile_command(const Options& o, Terminal t) {
     d.error(Code::BadFlag, "--align must be a power of two, got " + std::to_string(o.alignment));
     return print_diagnostics(d, t);
   }
+  if (o.element_bytes > 1 && (o.emit.empty() || o.emit.contains(Emit::Kernels))) {
+    d.error(Code::BadFlag, "--element-bytes plans for kernels of others: ours keep elements at their own width", {},
+            "choose artefacts with --emit, for example --emit plan,lir");
+    return print_diagnostics(d, t);
+  }
   Progress progress(t.err_is_tty && !o.quiet && !o.verbose);
   Log log(o.verbose);
   for (const std::string& target : targets) {

@@ -7,6 +7,7 @@
 #include "driver/launch_json.h"
 #include "driver/weight_files.h"
 #include "kernel/simplify.h"
+#include "report/module_terms.h"
 #include "support/json_writer.h"
 #include "target/render.h"
 #include "target/targets.h"
@@ -169,6 +170,30 @@ void separate_weights(Package* p) {
   p->kernels = std::move(kernels);
 }
 
+// Every device binds so much of a buffer; many bind more, for which the host asks, and it refuses what it does not get.
+void warn_of_large_bindings(const Package& p, uint64_t limit, Diagnostics& d) {
+  const auto warn = [&](const std::string& what, uint64_t bytes) {
+    if (limit > 0 && bytes > limit)
+      d.warning(Code::UnsupportedOnTarget,
+                "it takes " + std::to_string(bytes) + " bytes in one binding, of which only " + std::to_string(limit) +
+                    " are sure to work on every device",
+                what);
+  };
+  const auto bytes = [](Dim size) { return size.is_static() ? static_cast<uint64_t>(size.size()) : 0; };
+  for (const codegen::Weight& w : p.weights) warn("weight \"" + w.name + "\"", w.bytes);
+  uint64_t memory = bytes(p.packed_bytes) + bytes(p.arena_bytes) + bytes(p.held_bytes) + bytes(p.scratch_bytes);
+  for (const auto* ports : {&p.inputs, &p.outputs})
+    for (const codegen::Port& port : *ports) memory += bytes(p.lir->plans[port.graph.raw].slot[port.value.raw].size);
+  warn("all memory that kernels write", memory);
+  const Graph& g = p.lir->module->main();
+  for (NodeId n : g.nodes())
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const Slot& s = p.lir->plans[0].slot[g.result(n, r).raw];
+      if (s.region != Region::None && s.region != Region::Weights && !s.view && !s.in_place)
+        warn("\"" + report::value_label(g, g.result(n, r)) + "\"", bytes(s.size));
+    }
+}
+
 std::string file_name(const DeviceRow& row, const Package& p, size_t file, const std::vector<uint32_t>& kernels) {
   const std::string stem = row.kernels_in_file ? "kernels_" + std::to_string(file) : p.kernels[kernels[0]].name;
   return stem + "." + std::string(target::target(row.id).extension);
@@ -220,6 +245,7 @@ std::optional<Package> adapt_package(const Package& original, std::string_view n
   const DeviceRow& row = *find_row(name);
   Package p = original;
   if (row.separate_weights) separate_weights(&p);
+  warn_of_large_bindings(p, target::target(row.id).max_binding, d);
   for (kernel::Kernel& k : p.kernels) {
     row.prepare(k);
     const std::string why = row.refuses(k);

@@ -3,82 +3,89 @@
 #include <algorithm>
 
 #include "analysis/extents.h"
+#include "driver/place_symbolic.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
 
 namespace rlxc {
 namespace {
 
-std::optional<Placed> place_static(const Buffers& buffers, const std::vector<uint64_t>& sizes, uint64_t alignment, bool verify,
-                                   Diagnostics& diagnostics) {
+// Where the arena is larger than a block, a unit at the end of each block is kept free, so that nothing lies across it.
+plan::Solution solve_in_blocks(plan::Problem* problem, uint64_t alignment, uint64_t block) {
+  plan::Solution solution = plan::solve(*problem);
+  const uint64_t lower_bound = solution.lower_bound;
+  const bool fits = std::ranges::all_of(problem->buffers, [&](const plan::Buffer& b) { return b.size <= block - alignment; });
+  if (block == 0 || !fits) return solution;
+  int64_t end = 0;
+  for (const plan::Buffer& b : problem->buffers) end = std::max(end, b.end);
+  for (uint64_t blocks = 1; solution.height > blocks * block;) {
+    for (const uint64_t needed = (solution.height - 1) / block + 1; blocks < needed; ++blocks)
+      problem->buffers.push_back({0, end, alignment, alignment, blocks * block - alignment});
+    solution = plan::solve(*problem);
+  }
+  solution.lower_bound = lower_bound;
+  return solution;
+}
+
+std::optional<Placed> place_static(const Buffers& buffers, const std::vector<uint64_t>& sizes, uint64_t alignment, uint64_t block,
+                                   bool verify, Diagnostics& diagnostics) {
   plan::Problem problem;
   for (size_t i = 0; i < sizes.size(); ++i)
     problem.buffers.push_back({buffers.first[i], int64_t{buffers.last[i]} + 1, sizes[i], alignment});
   if (!plan::check(problem, diagnostics)) return std::nullopt;
-  const plan::Solution solution = plan::solve(problem);
+  const plan::PeakInfo peak = plan::peak(problem);
+  const plan::Solution solution = solve_in_blocks(&problem, alignment, block);
   if (verify)
     for (const plan::Finding& f : plan::validate(problem, solution.offsets, solution.height))
       diagnostics.error(Code::PlanInvalid, f.text);
   Placed out;
-  for (uint64_t offset : solution.offsets) out.offsets.emplace_back(static_cast<int64_t>(offset));
+  for (size_t i = 0; i < sizes.size(); ++i) out.offsets.emplace_back(static_cast<int64_t>(solution.offsets[i]));
   out.total = Dim(static_cast<int64_t>(solution.height));
   out.method = solution.method;
   out.is_static = true;
   out.lower_bound = solution.lower_bound;
-  out.peak = plan::peak(problem);
+  out.peak = peak;
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// First fit over lanes in time order: a free lane of the same size, else one that is proven large enough, else a new one.
-Placed place_lanes(DimTable& dims, const Buffers& buffers, uint64_t alignment) {
-  struct Lane {
-    Dim size;
-    uint32_t free_from = 0;
-    std::vector<size_t> members;
-  };
-  constexpr size_t kTried = 256;  // bounds the search in graphs with very many lanes
-  const Dim unit(static_cast<int64_t>(alignment));
-  std::vector<size_t> order(buffers.sizes.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers.first[a] < buffers.first[b]; });
-  std::vector<Lane> lanes;
-  for (size_t i : order) {
-    const Dim size = dims.mul(dims.ceil_div(buffers.sizes[i], unit), unit);
-    Lane* best = nullptr;
-    for (size_t k = 0; k < std::min(lanes.size(), kTried); ++k) {
-      Lane& lane = lanes[lanes.size() - 1 - k];
-      if (lane.free_from > buffers.first[i]) continue;
-      if (lane.size == size) {
-        best = &lane;
-        break;
-      }
-      if (!best && dims.at_least(dims.sub(lane.size, size), 0)) best = &lane;
+// Holds by construction; evaluated for some sizes, the plan must pass the validator of constant ones.
+bool check_symbolic(const DimTable& dims, const Buffers& buffers, const SymbolicPlacement& placement, uint64_t alignment,
+                    Diagnostics& diagnostics) {
+  for (const int64_t least : {1, 2, 7, 64}) {
+    DimBindings sizes;
+    for (const std::string& s : dims.symbol_names()) sizes[s] = least + static_cast<int64_t>(sizes.size());
+    const auto bytes = [&](Dim d) { return static_cast<uint64_t>(dims.evaluate(d, sizes).value_or(0)); };
+    plan::Problem problem;
+    std::vector<uint64_t> offsets;
+    for (size_t i = 0; i < buffers.sizes.size(); ++i) {
+      problem.buffers.push_back({buffers.first[i], int64_t{buffers.last[i]} + 1, bytes(buffers.sizes[i]), alignment});
+      offsets.push_back(bytes(placement.offsets[i]));
     }
-    if (!best) best = &lanes.emplace_back(Lane{size, 0, {}});
-    best->free_from = buffers.last[i] == kForever ? kForever : buffers.last[i] + 1;
-    best->members.push_back(i);
+    for (const plan::Finding& f : plan::validate(problem, offsets, bytes(placement.total)))
+      diagnostics.error(Code::PlanInvalid, f.text);
   }
-  Placed out;
-  out.method = "lanes";
-  out.offsets.resize(buffers.sizes.size());
-  for (const Lane& lane : lanes) {
-    for (size_t i : lane.members) out.offsets[i] = out.total;
-    out.total = dims.add(out.total, lane.size);
-  }
-  return out;
+  return diagnostics.ok();
 }
 
 }  // namespace
 
-std::optional<Placed> place_buffers(DimTable& dims, const Buffers& buffers, uint64_t alignment, const SymbolRanges& ranges,
-                                    bool verify, Diagnostics& diagnostics) {
+std::optional<Placed> place_buffers(DimTable& dims, const Buffers& buffers, uint64_t alignment, uint64_t block,
+                                    const SymbolRanges& ranges, bool verify, Diagnostics& diagnostics) {
   std::vector<uint64_t> sizes;
+  bool symbolic = false;
   for (Dim d : buffers.sizes) {
     const Dim most = largest(dims, d, ranges);
-    if (!most.is_static()) return place_lanes(dims, buffers, alignment);
-    sizes.push_back(static_cast<uint64_t>(most.size()));
+    sizes.push_back(most.is_static() ? static_cast<uint64_t>(most.size()) : 0);
+    symbolic |= !most.is_static();
   }
-  return place_static(buffers, sizes, alignment, verify, diagnostics);
+  if (symbolic) {
+    SymbolicPlacement placement = place_symbolic(dims, buffers, alignment);
+    if (verify && !check_symbolic(dims, buffers, placement, alignment, diagnostics)) return std::nullopt;
+    Placed out;
+    out.offsets = std::move(placement.offsets), out.total = placement.total, out.method = placement.method;
+    return out;
+  }
+  return place_static(buffers, sizes, alignment, block, verify, diagnostics);
 }
 
 }  // namespace rlxc

@@ -21,7 +21,8 @@ struct Placed {
 // With constant sizes (or, with `ranges`, upper bounds of them) the planner finds the offsets. Otherwise buffers whose sizes are
 // proven to fit one after another share a lane, and lane offsets are sums of sizes, so the plan holds for every binding.
 // Errors: sizes that overflow, a plan that the validator refuses (if `verify`).
-std::optional<Placed> place_buffers(DimTable&, const Buffers&, uint64_t alignment, const SymbolRanges& ranges, bool verify,
-                                    Diagnostics&);
+// `block`: no buffer crosses a multiple of so many bytes, unless one is larger; 0: no such limit. Symbolic plans ignore it.
+std::optional<Placed> place_buffers(DimTable&, const Buffers&, uint64_t alignment, uint64_t block, const SymbolRanges& ranges,
+                                    bool verify, Diagnostics&);
 
 }  // namespace rlxc

@@ -23,6 +23,8 @@ class GraphPlanner {
     plan_.schedule = std::move(schedule);
     index_nodes();
     lives_ = derive_lives(g_, plan_);
+    for (NodeId n : plan_.schedule)
+      for (size_t r = 0; r < g_.result_count(n); ++r) widen(g_.result(n, r));
     set_views();
     place_boundary(weights_size);
     if (options_.join_parts) join_parts(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
@@ -45,6 +47,16 @@ class GraphPlanner {
   GraphPlan take() { return std::move(plan_); }
 
  private:
+  // Gives each element the room of `element_bytes`: slots grow, and views of them begin further on.
+  void widen(ValueId v) {
+    const OpKind maker = g_.op(g_.def(lives_.views.root[v.raw]));
+    const int64_t width = bits(g_.dtype(v));
+    if (width == 0 || 8 * options_.element_bytes <= width || maker == OpKind::Param || maker == OpKind::Constant) return;
+    const Dim factor(8 * options_.element_bytes / width);
+    plan_.slot[v.raw].size = dims_.mul(plan_.slot[v.raw].size, factor);
+    lives_.views.offset[v.raw] = dims_.mul(lives_.views.offset[v.raw], factor);
+  }
+
   Dim bytes(ValueId v) { return largest(dims_, dense_bytes(dims_, g_.type(v)), extents_); }
 
   Buffers buffers(Region region) const { return buffers_of(g_, plan_, lives_, region, plans_, options_.alignment); }
@@ -141,7 +153,8 @@ class GraphPlanner {
   }
 
   bool place(const Buffers& buffers, Region region) {
-    auto placed = place_buffers(dims_, buffers, options_.alignment, options_.ranges, options_.verify, diagnostics_);
+    auto placed =
+        place_buffers(dims_, buffers, options_.alignment, options_.max_binding, options_.ranges, options_.verify, diagnostics_);
     if (!placed) return false;
     for (size_t i = 0; i < placed->offsets.size(); ++i) {
       if (buffers.owners[i].valid()) {
@@ -293,6 +306,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   lir.extents = find_extents(*module, options.bounds);
   const SymbolRanges extents = extent_ranges(lir.extents);
   PlanOptions own = options;
+  const uint64_t unit = std::max<uint64_t>(options.alignment, 64);
+  own.max_binding = options.max_binding / unit * unit;
   // What a node tells of sizes when it runs holds for the nodes after it, in the order of the graph.
   own.reorder &= lir.extents.empty();
   for (GraphId id : order) {

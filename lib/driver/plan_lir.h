@@ -12,14 +12,16 @@
 namespace rlxc {
 
 struct PlanOptions {
-  uint64_t alignment = 64;   // of every slot; a power of two
-  bool in_place = true;      // results overwrite operands that die
-  bool join_parts = true;    // operands of concatenations are made in place
-  bool reorder = true;       // another order of the nodes, where its arena is smaller
-  uint64_t max_arena = 0;    // bytes; above it, cheap values are computed again instead of being kept. 0: no limit
-  SymbolRanges ranges = {};  // of symbols, constants: sizes are planned at the most they can be
-  bool verify = false;       // run the independent validator
-  DimBindings bounds = {};   // of sizes that only a run tells, where they cannot be derived
+  uint64_t alignment = 64;    // of every slot; a power of two
+  bool in_place = true;       // results overwrite operands that die
+  bool join_parts = true;     // operands of concatenations are made in place
+  bool reorder = true;        // another order of the nodes, where its arena is smaller
+  uint64_t max_binding = 0;   // bytes that a device binds at a time: no slot crosses a multiple of that. 0: no limit
+  int64_t element_bytes = 1;  // that an element takes at least, but of weights: 4 where a runtime keeps all else in 32-bit words
+  uint64_t max_arena = 0;     // bytes; above it, cheap values are computed again instead of being kept. 0: no limit
+  SymbolRanges ranges = {};   // of symbols, constants: sizes are planned at the most they can be
+  bool verify = false;        // run the independent validator
+  DimBindings bounds = {};    // of sizes that only a run tells, where they cannot be derived
   std::vector<State> states = {};
 };
 

@@ -192,3 +192,56 @@ TEST_CASE("cheap values are computed again where the arena would be too large") 
   CHECK_FALSE(plan_lir(skip(), options, d));
   CHECK(d.exit() == ExitCode::Limit);
 }
+
+TEST_CASE("nothing lies across what a device binds at a time") {
+  const auto many = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {20, 16}));
+    const ValueId w = b.param("w", tensor_type(DType::F32, {16, 16}));
+    std::vector<ValueId> values;
+    for (int i = 0; i < 12; ++i) values.push_back(b.matmul(x, w));
+    ValueId sum = b.matmul(values[0], w);
+    for (int i = 1; i < 12; ++i) sum = b.create(OpKind::Atan2, {b.matmul(sum, w), values[static_cast<size_t>(i)]});
+    m->main().add_output(b.matmul(sum, w), {});
+    return m;
+  };
+  PlanOptions options;
+  options.reorder = false;
+  const LirModule whole = plan(many(), options);
+  options.max_binding = 4100;
+  const LirModule cut = plan(many(), options);
+  CHECK(whole.plans[0].arena_size.size() > 2 * 4096);
+  CHECK(cut.plans[0].lower_bound == whole.plans[0].lower_bound);
+  size_t slots = 0;
+  for (const Slot& s : cut.plans[0].slot)
+    if (s.region == Region::Activations && s.size != Dim(0)) {
+      CHECK(s.offset.size() / 4096 == (s.offset.size() + s.size.size() - 1) / 4096);
+      ++slots;
+    }
+  CHECK(slots > 12);
+  options.max_binding = 1024;  // less than a value: the plan is as without, and who binds it says so
+  CHECK(plan(many(), options).plans[0].arena_size == whole.plans[0].arena_size);
+}
+
+TEST_CASE("where every element gets a word, slots grow and views of them begin further on") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::I8, {2, 8}));
+  const ValueId w = b.param("w", tensor_type(DType::I8, {2, 8}));
+  const ValueId own = named(*m, b.unary(OpKind::Abs, x), "own");
+  const ValueId half = named(*m, b.narrow(own, 0, 1, 1), "half");
+  const ValueId of_input = named(*m, b.narrow(x, 0, 1, 1), "of_input"), of_weight = named(*m, b.narrow(w, 0, 1, 1), "of_weight");
+  m->main().add_output(b.create(OpKind::Max, {b.create(OpKind::Max, {half, of_input}), of_weight}), {});
+  m->main().add_output(b.cast(own, DType::F32), {});
+  PlanOptions options;
+  options.element_bytes = 4;
+  const LirModule lir = plan(std::move(m), options);
+  CHECK(slot_of(lir, "own").size == Dim(64));
+  CHECK(slot_of(lir, "half").offset == lir.module->dims.add(slot_of(lir, "own").offset, Dim(32)));
+  CHECK(slot_of(lir, "half").size == Dim(32));
+  CHECK(slot_of(lir, "of_input").offset == Dim(32));
+  CHECK(slot_of(lir, "of_weight").size == Dim(8));
+  CHECK(slot_of(lir, "of_weight").offset == lir.module->dims.add(slot_of(lir, "w").offset, Dim(8)));
+  CHECK(lir.plans[0].arena_size == Dim(128));
+}

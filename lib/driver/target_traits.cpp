@@ -8,6 +8,7 @@
 #include "codegen/stablehlo/translate.h"
 #include "driver/graph_package.h"
 #include "passes/legalise/decompositions.h"
+#include "target/targets.h"
 
 namespace rlxc {
 namespace {
@@ -73,6 +74,11 @@ uint64_t arena_alignment(std::string_view target) {
   for (const Row& row : kRows)
     if (row.name == target) return row.alignment;
   return 64;
+}
+
+uint64_t max_binding(std::string_view target) {
+  const auto id = target::target_from_name(target);
+  return id ? target::target(*id).max_binding : 0;
 }
 
 }  // namespace rlxc

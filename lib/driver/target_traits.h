@@ -12,5 +12,6 @@ std::span<const std::string_view> target_names();  // cpu, metal, mlx, wgpu, cud
 // Null for an unknown name.
 const TargetTraits* find_target(std::string_view name);
 uint64_t arena_alignment(std::string_view target);
+uint64_t max_binding(std::string_view target);  // see target::Target; 0 for an unknown name
 
 }  // namespace rlxc

@@ -34,6 +34,7 @@ struct Target {
   std::span<const DType> dtypes;    // that buffers may have
   int region_steps, region_inputs;  // limits of an elementwise region; 0: none
   bool float_atomics;
+  uint64_t max_binding;  // bytes of a buffer that a kernel can be given at a time; 0: any
   Costs costs;
 };
 

@@ -15,6 +15,13 @@ if "$RLXC" compile examples/bert.onnx --emit plan --max-arena 64 -q -o "$TMPDIR/
 grep -q RLX0105 "$TMPDIR/log" || fail "the limit is named"
 
 [ -n "${RLXC_TEST_MODELS:-}" ] || exit 0
+# Models in an arena of exactly the planned size; RLXC_TEST_SANITIZE names others, or `all`.
+sanitized=${RLXC_TEST_SANITIZE:-custom_topk_nms_head custom_unet gpt2}
+[ "$sanitized" != all ] || sanitized=$(ls "$RLXC_TEST_MODELS/tiny")
+for model in $sanitized; do
+  "$RLXC" run "$RLXC_TEST_MODELS/tiny/$model/model.onnx" --data "$RLXC_TEST_MODELS/tiny/$model" --sanitize --rtol 1e-3 --atol 1e-4 ||
+    fail "$model: in an arena of the planned size"
+done
 arena() { sed -n 's/.*"arena": {"bytes": \([^,]*\),.*/\1/p' "$1/plan.json"; }
 for model in bert_ts_dyn llama_ts_dyn; do
   dyn="$RLXC_TEST_MODELS/tiny/$model/model.onnx"
