@@ -26,9 +26,9 @@ constexpr char kExamples[] = R"(Examples:
 Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
 7 resource limit, 70 internal error.)";
 
-// NAME=SIZE pairs of flags, and NAME=LOW..HIGH.
+// NAME=SIZE pairs of flags, NAME=LOW..HIGH, and INPUT=OUTPUT.
 struct Sizes {
-  std::vector<std::string> bind, bound, range;
+  std::vector<std::string> bind, bound, range, state;
 };
 
 void add_model_flags(CLI::App* app, Options& o, Sizes& sizes) {
@@ -41,6 +41,9 @@ void add_model_flags(CLI::App* app, Options& o, Sizes& sizes) {
       ->delimiter(',');
   app->add_option("--bound", sizes.bound, "how large sizes that only a run tells can get, where that is not known")
       ->type_name("NAME=SIZE")
+      ->delimiter(',');
+  app->add_option("--state", sizes.state, "inputs and outputs that are one buffer, which a run updates, as cache=new_cache")
+      ->type_name("INPUT=OUTPUT")
       ->delimiter(',');
   app->add_option("--max-nodes", o.max_nodes, "refuse larger models")->capture_default_str();
 }
@@ -63,7 +66,7 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
       ->delimiter(',');
   app->add_option("--disable-pass", disabled, "skip a pass (repeatable)")->type_name("PASS")->delimiter(',');
   app->add_option("--stop-after", o.stop_after, "stop after a pass, or after the stage hir or mir")->type_name("PASS");
-  app->add_option("--bisect-limit", o.bisect_limit, "run only the first N of the passes that can be left out")->type_name("N");
+  app->add_option("--bisect-limit", o.bisect_limit, "make only the first N of the rewrites that can be left out")->type_name("N");
   app->add_flag("--verify", o.verify, "verify the graph after every pass that changed it, and the memory plan");
   app->add_flag("--verify-each", o.verify_each, "evaluate before and after every pass on random inputs and compare");
   app->add_flag("--time-passes", o.time_passes, "print what each pass did and how long it took");
@@ -108,6 +111,18 @@ bool parse_ranges(const std::vector<std::string>& ranges, SymbolRanges& out) {
       return false;
     }
     out[r.substr(0, eq)] = {Dim(low), Dim(high)};
+  }
+  return true;
+}
+
+bool parse_states(const std::vector<std::string>& pairs, Options& o) {
+  for (const std::string& p : pairs) {
+    const size_t eq = p.find('=');
+    if (eq == p.npos || eq == 0 || eq + 1 == p.size()) {
+      std::cerr << "rlxc: error[RLX0110]: --state takes INPUT=OUTPUT, got \"" << p << "\"\n";
+      return false;
+    }
+    o.states.emplace_back(p.substr(0, eq), p.substr(eq + 1));
   }
   return true;
 }
@@ -268,7 +283,7 @@ int main(int argc, char** argv) {
   plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
   plan->add_option("--capacity", capacity, "bytes that the arena may take; 0: as few as possible");
 
-  CLI::App* bisect = app.add_subcommand("bisect", "find the pass that makes a command fail");
+  CLI::App* bisect = app.add_subcommand("bisect", "find the rewrite that makes a command fail");
   add_model_flags(bisect, o, sizes);
   add_pass_flags(bisect, o, disabled);
   bisect->add_option("--target,-t", o.targets, "target whose pipeline runs");
@@ -307,7 +322,7 @@ int main(int argc, char** argv) {
     return usage_error(app, e, arguments);
   }
   if (!parse_bindings("--bind", sizes.bind, o.bind) || !parse_bindings("--bound", sizes.bound, o.bounds) ||
-      !parse_ranges(sizes.range, o.ranges) || !parse_emit(emit, o.emit))
+      !parse_ranges(sizes.range, o.ranges) || !parse_states(sizes.state, o) || !parse_emit(emit, o.emit))
     return static_cast<int>(ExitCode::Usage);
   for (const std::string& s : run_sizes) {
     const auto pairs = split(s, ',');

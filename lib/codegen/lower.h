@@ -25,6 +25,7 @@ struct Launch {
   std::vector<Binding> buffers;  // the kernel's Global buffers, in order
   std::vector<Dim> sizes;        // the kernel's symbols, in order
   bool on_load = false;          // reads nothing but weights: runs once, when the weights are loaded
+  bool copies = false;           // buffer 0 to buffer 1, as they are
 };
 
 struct Scratch {

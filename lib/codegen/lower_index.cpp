@@ -25,7 +25,7 @@ void copy_operand(const Node& node) {
   Operand x = s.in(0), y = s.out();
   x.strides = y.strides = {1};
   kernel::build_map(s.builder(), {{x.extent}, {x}, {y}, [](const Exprs& v) { return v; }}, node.mapping());
-  s.finish();
+  s.finish(false, true);
 }
 
 Expr combine(Reduction r, Expr old, Expr update) {

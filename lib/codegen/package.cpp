@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kVectorBytes = 16;  // widest access of a lane of a device
+constexpr uint32_t kNone = ~uint32_t{0};
 
 struct Lowered {
   std::vector<uint32_t> kernels;  // of the package
@@ -97,7 +98,8 @@ class Packager {
     const Slot& whole = s.view ? plan(g).slot[s.root.raw] : s;
     switch (s.region) {
       case Region::Input: return {Place::Memory::Input, s.index, s.offset, whole.offset, whole.size};
-      case Region::Output: return {Place::Memory::Output, s.index, s.offset, whole.offset, whole.size};
+      case Region::Output:
+      case Region::State: return {Place::Memory::Output, s.index, s.offset, whole.offset, whole.size};
       case Region::Weights: {
         const ValueId root = s.root.valid() ? s.root : v;
         return {Place::Memory::Weights, weight_of_[g.id().raw][root.raw], dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
@@ -140,7 +142,13 @@ class Packager {
       }
       if (const Lowered* l = lower(g, n, is_weight)) launches(g, n, *l, pl.phase[n.raw] == Phase::Prologue, &program);
     }
-    for (size_t i = 0; i < g.outputs().size(); ++i) {
+    // States last: until then their buffers may hold what other outputs are copied from.
+    std::vector<size_t> order, states;
+    for (size_t i = 0; i < g.outputs().size(); ++i)
+      (g.id().raw == 0 && std::ranges::any_of(lir_.states, [&](const State& s) { return s.output == i; }) ? states : order)
+          .push_back(i);
+    order.insert(order.end(), states.begin(), states.end());
+    for (size_t i : order) {
       const ValueId v = g.outputs()[i];
       const Place from = place_of(g, v);
       if (from.memory == Place::Memory::Output && from.index == i && from.offset == Dim(0)) continue;
@@ -164,10 +172,27 @@ class Packager {
     return key;
   }
 
+  // For each result the operand whose place it takes, if any. Elementwise kernels always reckon with that.
+  std::vector<uint32_t> overwritten_operands(const Graph& g, NodeId n) const {
+    const std::vector<Slot>& slot = plan(g).slot;
+    std::vector<uint32_t> operands(g.result_count(n), kNone);
+    if (has_trait(g.op(n), kElementwise)) return operands;
+    for (size_t r = 0; r < operands.size(); ++r)
+      for (uint32_t i = 0; i < g.operands(n).size() && operands[r] == kNone; ++i) {
+        const Slot& to = slot[g.result(n, r).raw];
+        if (!to.in_place || !g.operand(n, i).valid()) continue;
+        const Slot& from = slot[g.operand(n, i).raw];
+        if (from.region == to.region && from.index == to.index && from.offset == to.offset) operands[r] = i;
+      }
+    return operands;
+  }
+
   const Lowered* lower(const Graph& g, NodeId n, const IsWeight& is_weight) {
     const bool vectors = !row_.mapping.lanes || vectors_fit(g, n);
+    const std::vector<uint32_t> overwritten = overwritten_operands(g, n);
     auto key = key_of(g, n, is_weight);
     key.push_back(vectors);
+    key.insert(key.end(), overwritten.begin(), overwritten.end());
     const auto [it, is_new] = lowered_.try_emplace(std::move(key));
     Lowered& l = it->second;
     if (is_new) {
@@ -175,6 +200,7 @@ class Packager {
       if (kernels) {
         l.ok = true;
         l.launches = std::move(kernels->launches), l.scratch = std::move(kernels->scratch);
+        let_overwrite(overwritten, l.launches, &kernels->kernels);
         for (kernel::Kernel& k : kernels->kernels) l.kernels.push_back(intern(std::move(k)));
       }
     }
@@ -182,6 +208,16 @@ class Packager {
     if (l.ok) return &l;
     diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: " + l.why, where(g, n));
     return nullptr;
+  }
+
+  static void let_overwrite(const std::vector<uint32_t>& overwritten, const std::vector<Launch>& launches,
+                            std::vector<kernel::Kernel>* kernels) {
+    for (const Launch& l : launches)
+      for (uint32_t r = 0; r < overwritten.size(); ++r)
+        for (size_t b = 0; b < l.buffers.size() && overwritten[r] != kNone; ++b)
+          if (l.buffers[b] == Binding{Binding::Kind::Result, r} ||
+              l.buffers[b] == Binding{Binding::Kind::Operand, overwritten[r]})
+            (*kernels)[l.kernel].buffers[b].may_alias = true;
   }
 
   void launches(const Graph& g, NodeId n, const Lowered& lowered, bool prologue, GraphProgram* program) {
@@ -216,12 +252,12 @@ class Packager {
     }
   }
 
-  // A part of a concatenation that was made in its place needs no copy.
+  // A part of a concatenation that was made in its place needs no copy, nor does an operand that its copy overwrites.
   bool copies_to_itself(const Graph& g, NodeId n, const Launch& l) {
-    if (g.op(n) != OpKind::Concat || l.buffers[0].kind != Binding::Kind::Operand) return false;
+    if ((g.op(n) != OpKind::Concat && !l.copies) || l.buffers[0].kind != Binding::Kind::Operand) return false;
     const std::vector<Slot>& slot = plan(g).slot;
     const Slot &part = slot[g.operand(n, l.buffers[0].index).raw], &whole = slot[g.result(n).raw];
-    if (!part.part || part.root != whole.root) return false;
+    if (!(l.copies ? whole.in_place : part.part) || part.root != whole.root) return false;
     Dim at = whole.offset;
     for (uint32_t i = 0; i < l.buffers[0].index; ++i) at = dims_.add(at, slot[g.operand(n, i).raw].size);
     return at == part.offset;

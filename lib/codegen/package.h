@@ -19,7 +19,7 @@ struct Place {
     Arena,    // activations of the graph
     Scratch,  // of one step; in the load-time part a block of its own
     Input,
-    Output,  // buffer number `index` of the graph
+    Output,  // buffer number `index` of the graph; that of a state holds its input when a run begins
     Extent,  // the value of extent number `index` of the LIR, an i64
   };
   Memory memory = Memory::Arena;

@@ -113,7 +113,7 @@ void Scope::may_alias() {
     if (b.space == kernel::Space::Global) b.may_alias = true;
 }
 
-void Scope::finish(bool on_load) {
+void Scope::finish(bool on_load, bool copies) {
   kernel::Kernel k = builder_->finish();
   kernel::simplify(k);
   // What is bound twice and written shares memory with itself.
@@ -122,7 +122,7 @@ void Scope::finish(bool on_load) {
       if (i != j && launch_.buffers[i] == launch_.buffers[j] && k.buffers[j].access != kernel::Access::Read)
         k.buffers[i].may_alias = k.buffers[j].may_alias = true;
   launch_.kernel = static_cast<uint32_t>(node_.out.kernels.size());
-  launch_.on_load = on_load;
+  launch_.on_load = on_load, launch_.copies = copies;
   node_.out.kernels.push_back(std::move(k));
   node_.out.launches.push_back(std::move(launch_));
 }

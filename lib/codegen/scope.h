@@ -70,7 +70,7 @@ class Scope {
   void may_alias();                                      // results may share memory with operands, index by index
 
   // Simplifies the kernel and launches it.
-  void finish(bool on_load = false);
+  void finish(bool on_load = false, bool copies = false);
 
  private:
   Operand dense(std::string name, ValueId);

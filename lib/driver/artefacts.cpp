@@ -67,10 +67,11 @@ bool make_folder(const std::string& folder, Diagnostics& d) {
 std::vector<std::pair<std::string, std::string>> resolved_options(const Options& o, uint64_t alignment) {
   const auto base = [](const std::string& path) { return fs::path(path).filename().string(); };
   const auto flag = [](bool b) { return std::string(b ? "true" : "false"); };
-  std::vector<std::string> bind, emit, range;
+  std::vector<std::string> bind, emit, range, state;
   for (const auto& [symbol, size] : o.bind) bind.push_back(symbol + "=" + std::to_string(size));
   for (const auto& [symbol, r] : o.ranges)
     range.push_back(symbol + "=" + std::to_string(r.low->size()) + ".." + std::to_string(r.high->size()));
+  for (const auto& [input, output] : o.states) state.push_back(input + "=" + output);
   for (Emit e : o.emit) emit.emplace_back(kEmitNames[static_cast<size_t>(e)]);
   const bool custom = o.precision.starts_with("custom:");
   return {
@@ -92,6 +93,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"range", join(range, ",")},
       {"reorder", flag(o.reorder)},
       {"specialise-param", join(o.specialised_params, ",")},
+      {"state", join(state, ",")},
       {"stop-after", o.stop_after},
       {"supported-ops", base(o.supported_ops)},
       {"unroll", std::to_string(o.unroll_max_nodes)},

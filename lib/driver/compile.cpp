@@ -7,6 +7,7 @@
 #include "driver/dispatch.h"
 #include "driver/pipeline.h"
 #include "driver/plan_lir.h"
+#include "driver/states.h"
 #include "driver/target_traits.h"
 #include "ir/verify.h"
 #include "passes/graphs.h"
@@ -143,6 +144,9 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   planning.max_arena = o.max_arena;
   planning.ranges = o.ranges, planning.bounds = o.bounds;
   planning.verify = o.verify;
+  auto states = find_states(*m, o.states, d);
+  if (!states) return std::nullopt;
+  planning.states = std::move(*states);
   auto lir = plan_lir(std::move(m), planning, d);
   if (!lir) return std::nullopt;
   std::vector<std::string_view> names;

@@ -95,6 +95,9 @@ std::string header(const Package& p, bool files) {
            : " in the last run. Where it depends on what the inputs hold, output_bytes is room for the\n// largest.\n";
   s += "int64_t " + n + "_output_dim(const " + n +
        "_ctx*, int i, int axis);\n\n// One run. Not to be called for one context from two threads at a time.\n";
+  for (const State& state : p.lir->states)
+    s += "// Input " + std::to_string(state.input) + " and output " + std::to_string(state.output) +
+         " are one state: give the same buffer, or null as the input, and it is updated there; another input is copied first.\n";
   s += "int " + n + "_run(" + n + "_ctx*, const void* const* inputs, void* const* outputs);\n";
   s += "void " + n + "_destroy(" + n + "_ctx*);\n\n#ifdef __cplusplus\n}\n#endif\n";
   return s;
@@ -328,7 +331,7 @@ $N_ctx* $N_create(const char* folder, const char* model_folder, int* error) {
 
 int $N_run($N_ctx* c, const void* const* inputs, void* const* outputs) {
   if (!c->sized) return $U_NO_SIZES;
-  return graph_0(c, c->arena, inputs, outputs);
+$STATES  return graph_0(c, c->arena, inputs, outputs);
 }
 
 void $N_destroy($N_ctx* c) {
@@ -389,6 +392,12 @@ std::string launcher(const Package& p, const Storage& storage, bool guard) {
                     [&](const std::string& name) { return std::binary_search(p.symbols.begin(), p.symbols.end(), name); }))
       conditions += "  if (" + sizes(a) + " != " + sizes(b) + ") return " + upper(p.name) + "_NO_SIZES;\n";
   }
+  std::string states;
+  for (const State& s : p.lir->states) {
+    const std::string in = "inputs[" + std::to_string(s.input) + "]", out = "outputs[" + std::to_string(s.output) + "]";
+    states += "  if (" + in + " && " + in + " != " + out + ") memcpy(" + out + ", " + in + ", " + p.name + "_input_bytes(c, " +
+              std::to_string(s.input) + "));\n";
+  }
   const std::string arena = sizes(p.arena_bytes), held = sizes(p.held_bytes), scratch = sizes(p.scratch_bytes);
   const std::vector<std::pair<std::string_view, std::string>> values = {
       {"TABLE", weight_table(p, storage)},
@@ -404,6 +413,7 @@ std::string launcher(const Package& p, const Storage& storage, bool guard) {
       {"SCRATCH", scratch},
       {"INPUTS", inputs},
       {"OUTPUTS", outputs},
+      {"STATES", states},
       {"LOAD_SCRATCH", sizes(p.load_scratch_bytes)},
       {"PACKED", sizes(p.packed_bytes)},
       {"N", p.name},

@@ -62,6 +62,10 @@ class Writer {
     j_.end_object();
     ports("inputs", p_.inputs);
     ports("outputs", p_.outputs);
+    j_.key("states").begin_array(JsonLayout::Line);
+    for (const State& s : p_.lir->states)
+      j_.begin_array(JsonLayout::Line).unsigned_integer(s.input).unsigned_integer(s.output).end_array();
+    j_.end_array();
     weights();
     kernels(files);
     j_.key("load").begin_array();

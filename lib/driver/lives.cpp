@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/extents.h"
+#include "codegen/overwrite.h"
 #include "plan/problem.h"
 
 namespace rlxc {
@@ -11,26 +12,39 @@ namespace {
 constexpr uint64_t kJoinWork = 50'000'000;  // nodes visited while parts are tried
 
 bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
+  if (plan.slot[v.raw].region == Region::State) return true;
   const NodeId maker = g.def(v);
   return plan.slot[v.raw].region == Region::None && !has_trait(g.op(maker), kLeaf) && plan.phase[maker.raw] != Phase::Prologue;
 }
 
-bool dies_here(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId n, ValueId v) {
-  const ValueId root = lives.views.root[v.raw], result = g.result(n);
+// Does operand i die in the node, so that result r can take over its bytes?
+bool gives_way(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId n, size_t r, size_t i) {
+  const ValueId v = g.operand(n, i), result = g.result(n, r);
+  if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
+  const ValueId root = lives.views.root[v.raw];
   if (!is_free(g, plan, root) || lives.sharing[root.raw] == Sharing::Part) return false;
   if (lives.last_use[root.raw] != plan.step[n.raw] || lives.views.offset[v.raw] != Dim(0)) return false;
   if (bits(g.dtype(v)) != bits(g.dtype(result)) || !std::ranges::equal(g.dims(v), g.dims(result)) ||
       plan.slot[root.raw].size != plan.slot[v.raw].size)
     return false;
   const auto operands = g.operands(n);
-  return std::all_of(operands.begin(), operands.end(),
-                     [&](ValueId other) { return !other.valid() || other == v || lives.views.root[other.raw] != root; });
+  for (size_t j = 0; j < operands.size(); ++j)
+    if (operands[j].valid() && lives.views.root[operands[j].raw] == root &&
+        (operands[j] != v || !codegen::may_overwrite(g, n, r, j)))
+      return false;
+  return true;
+}
+
+// May the result be made in this buffer? That of a state is not to hold another output when a run ends.
+bool may_take(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId owner, ValueId result) {
+  const Slot& s = plan.slot[owner.raw];
+  return s.region != Region::State || lives.last_use[result.raw] < plan.schedule.size() || g.outputs()[s.index] == result;
 }
 
 // Can the operand be made at its place in the result?
 bool can_be_part(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId v) {
-  return lives.views.root[v.raw] == v && is_free(g, plan, v) && lives.sharing[v.raw] == Sharing::None &&
-         !has_trait(g.op(g.def(v)), kBody);
+  return lives.views.root[v.raw] == v && plan.slot[v.raw].region == Region::None && is_free(g, plan, v) &&
+         lives.sharing[v.raw] == Sharing::None && !has_trait(g.op(g.def(v)), kBody);
 }
 
 bool joins_whole_blocks(const Graph& g, NodeId n) {
@@ -72,7 +86,9 @@ Lives derive_lives(const Graph& g, const GraphPlan& plan) {
     uint32_t& last = lives.last_use[lives.views.root[v.raw].raw];
     last = std::max(last, step);
   };
-  const auto is_prologue = [&](ValueId v) { return plan.phase[g.def(v).raw] == Phase::Prologue; };
+  const auto is_prologue = [&](ValueId v) {
+    return plan.phase[g.def(v).raw] == Phase::Prologue && g.op(g.def(v)) != OpKind::Input;
+  };
   for (NodeId n : plan.schedule) {
     const uint32_t step = plan.step[n.raw];
     const bool later = plan.phase[n.raw] != Phase::Prologue;
@@ -87,14 +103,20 @@ Lives derive_lives(const Graph& g, const GraphPlan& plan) {
 
 void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
   for (NodeId n : plan.schedule) {
-    if (!has_trait(g.op(n), kElementwise) || !has_trait(g.op(n), kInPlace) || plan.phase[n.raw] == Phase::Prologue) continue;
-    const ValueId result = g.result(n);
-    if (plan.slot[result.raw].region != Region::None || lives.owner[result.raw] != result) continue;
-    for (ValueId v : g.operands(n)) {
-      if (!v.valid() || !dies_here(g, plan, lives, n, v)) continue;
-      lives.owner[result.raw] = lives.owner[lives.views.root[v.raw].raw];
-      lives.sharing[result.raw] = Sharing::InPlace;
-      break;
+    if (plan.phase[n.raw] == Phase::Prologue) continue;
+    std::vector<ValueId> taken;
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const ValueId result = g.result(n, r);
+      if (plan.slot[result.raw].region != Region::None || lives.owner[result.raw] != result) continue;
+      for (size_t i = 0; i < g.operands(n).size(); ++i) {
+        if (!gives_way(g, plan, lives, n, r, i)) continue;
+        const ValueId root = lives.views.root[g.operand(n, i).raw];
+        if (std::ranges::find(taken, root) != taken.end() || !may_take(g, plan, lives, lives.owner[root.raw], result)) continue;
+        taken.push_back(root);
+        lives.owner[result.raw] = lives.owner[root.raw];
+        lives.sharing[result.raw] = Sharing::InPlace;
+        break;
+      }
     }
   }
 }
@@ -164,6 +186,7 @@ void join_parts(const Graph& g, const GraphPlan& plan, Lives& lives, bool in_pla
         trial.offset[v.raw] = at;
         trial.sharing[v.raw] = Sharing::Part;
         trial.last_use[v.raw] = std::max(trial.last_use[v.raw], trial.last_use[result.raw]);
+        trial.last_use[owner.raw] = std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // nothing overwrites the part
         any = true;
       }
       at = dims.add(at, plan.slot[v.raw].size);

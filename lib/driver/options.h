@@ -22,8 +22,9 @@ struct Options {
   std::string output = "out";  // a folder, or "-" for standard output with a single artefact
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
-  SymbolRanges ranges;        // of symbols, constants: the plan is for sizes in them
-  DimBindings bounds;         // of sizes that only a run tells
+  SymbolRanges ranges;                                      // of symbols, constants: the plan is for sizes in them
+  DimBindings bounds;                                       // of sizes that only a run tells
+  std::vector<std::pair<std::string, std::string>> states;  // an input and an output that are one buffer
   std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
   bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
   bool plan_only = false;     // the contents of weights are not needed
@@ -40,7 +41,7 @@ struct Options {
   std::set<std::string, std::less<>> disabled_passes;
   std::string stop_after;     // a pass, or the stages hir, mir
   std::string stop_before;    // a part of the pipeline ("quantise"): it and the later ones do not run
-  int64_t bisect_limit = -1;  // run only so many passes of those that can be left out; -1: all
+  int64_t bisect_limit = -1;  // make only so many rewrites of those that can be left out; -1: all
   int64_t most_runs = -1;     // stop after so many passes of any kind; -1: all
 
   std::string dump;          // folder (or a file, if it does not end in '/') of the text of every stage; empty: none

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/overwrite.h"
 #include "plan/schedule.h"
 
 namespace rlxc {
@@ -38,12 +39,12 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const 
       out.graph.bytes.push_back(s.region == Region::None ? sample_size(dims, s.size) : 0);
       out.graph.kept.push_back(lives.last_use[v.raw] >= plan.schedule.size());
     }
-    for (ValueId v : g.operands(n)) {
+    for (size_t i = 0; i < g.operands(n).size(); ++i) {
+      const ValueId v = g.operand(n, i);
       const uint32_t b = v.valid() ? buffer[lives.views.root[v.raw].raw] : kNone;
       if (b == kNone || std::find(task.makes.begin(), task.makes.end(), b) != task.makes.end()) continue;
       task.reads.push_back(b);
-      if (task.makes.size() == 1 && has_trait(g.op(n), kElementwise) && has_trait(g.op(n), kInPlace) &&
-          std::ranges::equal(g.dims(v), g.dims(g.result(n))))
+      if (!task.makes.empty() && codegen::may_overwrite(g, n, 0, i) && std::ranges::equal(g.dims(v), g.dims(g.result(n))))
         task.overwrites.push_back(b);
     }
     for (GraphId b : g.bodies(n)) task.scratch += sample_size(dims, plans[b.raw].arena_size);

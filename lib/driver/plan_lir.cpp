@@ -27,6 +27,7 @@ class GraphPlanner {
     place_boundary(weights_size);
     if (options_.join_parts) join_parts(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
     if (options_.in_place) overwrite_in_place(g_, plan_, lives_);
+    if (!settle_states()) return false;
     const Buffers activations = buffers(Region::Activations), packed = buffers(Region::Packed);
     if (!place(activations, Region::Activations) || !place(packed, Region::Packed)) return false;
     spread_to_sharers();
@@ -82,6 +83,7 @@ class GraphPlanner {
   void place_boundary(uint64_t* weights_size) {
     uint32_t index = 0;
     for (NodeId n : g_.inputs()) set_region(g_.result(n), Region::Input, index++);
+    for (const State& s : states()) set_region(g_.result(g_.inputs()[s.input]), Region::State, s.output);
     for (NodeId n : plan_.schedule) {
       if (g_.op(n) != OpKind::Param && g_.op(n) != OpKind::Constant) continue;
       Slot& s = plan_.slot[g_.result(n).raw];
@@ -94,12 +96,43 @@ class GraphPlanner {
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
       const ValueId v = g_.outputs()[i], root = lives_.views.root[v.raw];
       const NodeId maker = g_.def(root);
+      if (std::ranges::any_of(states(), [&](const State& s) { return s.output == i; })) continue;
       if (plan_.slot[root.raw].region != Region::None || has_trait(g_.op(maker), kLeaf) ||
           plan_.phase[maker.raw] == Phase::Prologue)
         continue;
       if (lives_.views.offset[v.raw] != Dim(0) || !dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size)) continue;
       set_region(root, Region::Output, static_cast<uint32_t>(i));
     }
+  }
+
+  std::span<const State> states() const { return g_.id().raw == 0 ? options_.states : std::span<const State>(); }
+
+  // A new state that no chain of updates has made in its buffer is written there at once if the old one is not needed by then;
+  // else it is copied at the end.
+  bool settle_states() {
+    for (const State& s : states()) {
+      const ValueId old = g_.result(g_.inputs()[s.input]), v = g_.outputs()[s.output], root = lives_.views.root[v.raw];
+      const ValueId owner = lives_.owner[root.raw];
+      if (owner != old && plan_.slot[owner.raw].region == Region::State) {
+        diagnostics_.error(Code::BadFlag, "--state: the new value of one state is the old value of another",
+                           "output \"" + std::string(g_.module().text(g_.output_name(s.output))) + "\"");
+        return false;
+      }
+      if (owner != root || root != v || plan_.slot[v.raw].region != Region::None || plan_.phase[g_.def(v).raw] == Phase::Prologue)
+        continue;
+      uint32_t last = 0, first = plan_.step[g_.def(v).raw];
+      std::vector<ValueId> made_there;
+      for (NodeId n : plan_.schedule)
+        for (size_t r = 0; r < g_.result_count(n); ++r) {
+          const ValueId each = g_.result(n, r);
+          if (lives_.owner[each.raw] == old) last = std::max(last, lives_.last_use[each.raw]);
+          if (lives_.owner[each.raw] == v) made_there.push_back(each), first = std::min(first, plan_.step[n.raw]);
+        }
+      if (last >= first) continue;
+      for (ValueId each : made_there) lives_.owner[each.raw] = old;
+      lives_.sharing[v.raw] = Sharing::InPlace;
+    }
+    return true;
   }
 
   void set_region(ValueId v, Region region, uint32_t index) {
@@ -252,6 +285,7 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   LirModule lir;
   lir.alignment = options.alignment;
   lir.ranges = options.ranges;
+  lir.states = options.states;
   lir.plans.resize(module->graph_count());
   uint64_t weights_size = 0;
   const std::vector<GraphId> order = bodies_first(*module);

@@ -20,6 +20,7 @@ struct PlanOptions {
   SymbolRanges ranges = {};  // of symbols, constants: sizes are planned at the most they can be
   bool verify = false;       // run the independent validator
   DimBindings bounds = {};   // of sizes that only a run tells, where they cannot be derived
+  std::vector<State> states = {};
 };
 
 // Compacts all graphs, so node and value ids change. Errors: sizes that overflow, a plan that the validator refuses, an arena of

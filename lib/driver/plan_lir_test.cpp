@@ -130,6 +130,22 @@ TEST_CASE("parts of a concatenation are made in its place") {
   CHECK(lir.plans[0].saved_by_parts == 256);
 }
 
+TEST_CASE("a concatenation is not overwritten while a part of it is still read") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {1, 4, 8}));
+  const ValueId left = named(*m, b.unary(OpKind::Exp, x), "left"), right = b.unary(OpKind::Tanh, x);
+  const ValueId both = b.concat(std::vector<ValueId>{left, right}, 1);
+  const ValueId w = b.param("w", tensor_type(DType::F32, {8, 3}));
+  const ValueId over = named(*m, b.unary(OpKind::Neg, both), "over");
+  m->main().add_output(b.matmul(over, w), {});
+  m->main().add_output(b.matmul(left, w), {});
+  PlanOptions given;
+  given.reorder = false;
+  const LirModule lir = plan(std::move(m), given);
+  CHECK_FALSE((slot_of(lir, "left").part && slot_of(lir, "over").in_place));
+}
+
 TEST_CASE("branches run one after the other where that takes less") {
   const auto branches = [] {
     auto m = std::make_unique<Module>();

@@ -11,7 +11,8 @@ bool operands_stay(const Graph& g, const GraphPlan& plan, NodeId n, uint32_t rea
   return std::all_of(operands.begin(), operands.end(), [&](ValueId v) {
     if (!v.valid()) return true;
     const Slot& s = plan.slot[v.raw];
-    if (s.region == Region::Activations || s.region == Region::Output) return s.last_step >= reader_step;
+    if (s.region == Region::Activations || s.region == Region::Output || s.region == Region::State)
+      return s.last_step >= reader_step;
     return s.region != Region::None;
   });
 }

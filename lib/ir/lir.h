@@ -19,16 +19,19 @@ inline std::string_view name(Phase p) {
 }
 
 // Where the bytes of a value lie. Inputs and outputs are the caller's buffers; weights are the model's files; packed holds what
-// the prologue makes of them; activations is the arena that calls reuse.
-enum class Region : uint8_t { None, Input, Output, Weights, Packed, Activations };
+// the prologue makes of them; activations is the arena that calls reuse; state is a buffer that a run is given and updates.
+enum class Region : uint8_t { None, Input, Output, Weights, Packed, Activations, State };
+inline constexpr size_t kRegionCount = 7;
 inline std::string_view name(Region r) {
-  constexpr std::string_view names[] = {"none", "input", "output", "weights", "packed", "activations"};
+  constexpr std::string_view names[] = {"none", "input", "output", "weights", "packed", "activations", "state"};
   return names[static_cast<size_t>(r)];
 }
 
+inline bool is_of_caller(Region r) { return r == Region::Input || r == Region::Output || r == Region::State; }
+
 struct Slot {
   Region region = Region::None;
-  uint32_t index = 0;  // of the input or output
+  uint32_t index = 0;  // of the input or output; a state has that of its output
   ValueId root;        // the value that owns the bytes: itself, what it is a view of, or what it overwrites in place
   Dim offset;          // in the region (packed, activations), or in the input or output buffer
   Dim size;            // room for the value: where only a run tells its sizes, what they are at most
@@ -65,10 +68,16 @@ struct Extent {
   std::optional<Dim> bound;  // over symbols of the inputs: it is never larger. Absent: nothing is known
 };
 
+// An input and an output of the main graph that are one buffer: it holds the input when a run begins and the output when it ends.
+struct State {
+  uint32_t input, output;
+};
+
 struct LirModule {
   std::unique_ptr<Module> module;
   std::vector<GraphPlan> plans;  // by graph id
   std::vector<Extent> extents;
+  std::vector<State> states;
   uint64_t alignment = 64;
   SymbolRanges ranges;  // constants: the plan holds for sizes of symbols in these; empty: for all
   Digest128 fingerprint;

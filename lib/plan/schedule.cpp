@@ -61,11 +61,9 @@ class Scheduler {
         freed += g_.bytes[b];
     }
     uint64_t more = made;
+    size_t taken = 0;
     for (uint32_t b : task.overwrites)
-      if (g_.bytes[b] == made && dies(s, b, t)) {
-        more = 0;
-        break;
-      }
+      if (taken < task.makes.size() && g_.bytes[b] == g_.bytes[task.makes[taken]] && dies(s, b, t)) more -= g_.bytes[b], ++taken;
     uint64_t unread = 0;
     for (uint32_t b : task.makes)
       if (readers_[b].empty() && !g_.kept[b]) unread += g_.bytes[b];

@@ -11,7 +11,7 @@ namespace rlxc::plan {
 
 struct Task {
   std::vector<uint32_t> reads, makes;  // buffers; each is made by at most one task
-  std::vector<uint32_t> overwrites;    // among `reads`: whose bytes its only result takes over if this is their last reader
+  std::vector<uint32_t> overwrites;    // among `reads`: whose bytes a result takes over if this is their last reader
   uint64_t scratch = 0;                // bytes while it runs
 };
 

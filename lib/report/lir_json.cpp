@@ -100,7 +100,7 @@ class LirWriter {
     if (s.region == Region::None) return;
     out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(v.raw);
     out_.key("region").string(rlxc::name(s.region));
-    if (s.region == Region::Input || s.region == Region::Output) out_.key("index").unsigned_integer(s.index);
+    if (is_of_caller(s.region)) out_.key("index").unsigned_integer(s.index);
     out_.key("offset"), terms_.size(s.offset);
     out_.key("bytes"), terms_.size(s.size);
     if (s.root.valid() && s.root != v) out_.key("root"), terms_.value(s.root);

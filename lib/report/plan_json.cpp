@@ -9,7 +9,8 @@
 namespace rlxc::report {
 namespace {
 
-constexpr std::array kRegions = {Region::Input, Region::Output, Region::Weights, Region::Packed, Region::Activations};
+constexpr std::array kRegions = {Region::Input,   Region::Output, Region::State,
+                                 Region::Weights, Region::Packed, Region::Activations};
 
 class PlanWriter {
  public:
@@ -40,8 +41,8 @@ class PlanWriter {
 
  private:
   void regions(const std::vector<RootSlot>& slots, const GraphPlan& plan) {
-    std::array<Dim, 6> bytes{};
-    std::array<uint64_t, 6> count{};
+    std::array<Dim, kRegionCount> bytes{};
+    std::array<uint64_t, kRegionCount> count{};
     for (const RootSlot& s : slots) {
       Dim& sum = bytes[static_cast<size_t>(s.region)];
       sum = lir_.module->dims.add(sum, s.size);
@@ -130,7 +131,7 @@ class PlanWriter {
     else if (const Symbol node = g.node_name(g.def(s.root)); node.valid()) out_.key("name"), terms_.name(node);
     out_.key("type"), terms_.type(g.type_id(s.root));
     out_.key("region").string(rlxc::name(s.region));
-    if (s.region == Region::Input || s.region == Region::Output) out_.key("index").unsigned_integer(plan.slot[s.root.raw].index);
+    if (is_of_caller(s.region)) out_.key("index").unsigned_integer(plan.slot[s.root.raw].index);
     out_.key("offset"), terms_.size(s.offset);
     out_.key("bytes"), terms_.size(s.size);
     out_.key("life").begin_array(JsonLayout::Line).unsigned_integer(s.first_step).unsigned_integer(s.last_step).end_array();

@@ -183,22 +183,25 @@ class Program {
     const size_t arena = bytes(memory["arena"]), held = bytes(memory["held"]), scratch = bytes(memory["scratch"]);
     arena_ = {device_.allocate(arena + held + scratch + bytes(memory["cells"])), 0};
     held_ = {arena_.buffer, arena}, scratch_ = {arena_.buffer, arena + held}, cells_ = {arena_.buffer, arena + held + scratch};
-    for (int b : io_) device_.release(b);
+    for (int b : io_)
+      if (b >= 0) device_.release(b);
     io_.clear();
-    for (size_t i = 0; i < inputs(); ++i) io_.push_back(device_.allocate(input_bytes(i)));
+    for (size_t i = 0; i < inputs(); ++i) io_.push_back(place_of_input(i) == i ? device_.allocate(input_bytes(i)) : -1);
     for (size_t i = 0; i < outputs(); ++i) io_.push_back(device_.allocate(output_bytes(i)));
   }
 
+  // Null leaves an input as it is and an output where it is: a state stays on the device from run to run.
   void run(const std::vector<const void*>& inputs_given, const std::vector<void*>& outputs_wanted) {
     Frame frame;
     frame.arena = arena_;
     for (size_t i = 0; i < inputs(); ++i) {
-      frame.in.push_back({io_[i], 0});
-      device_.write(frame.in.back(), inputs_given[i], input_bytes(i));
+      frame.in.push_back({io_[place_of_input(i)], 0});
+      if (inputs_given[i]) device_.write(frame.in.back(), inputs_given[i], input_bytes(i));
     }
     for (size_t i = 0; i < outputs(); ++i) frame.out.push_back({io_[inputs() + i], 0});
     graph(0, frame);
-    for (size_t i = 0; i < outputs(); ++i) device_.read(outputs_wanted[i], frame.out[i], output_bytes(i));
+    for (size_t i = 0; i < outputs(); ++i)
+      if (outputs_wanted[i]) device_.read(outputs_wanted[i], frame.out[i], output_bytes(i));
   }
 
  private:
@@ -207,6 +210,13 @@ class Program {
     Address arena;
     std::vector<Address> in, out;
   };
+
+  // The buffer of an input, or of the output that is one state with it.
+  size_t place_of_input(size_t i) const {
+    for (const Json& s : json_["states"].items)
+      if (static_cast<size_t>(s.items[0].number) == i) return inputs() + static_cast<size_t>(s.items[1].number);
+    return i;
+  }
 
   void load_weight(const Json& w, const std::string& folder) {
     const size_t n = bytes(w["bytes"]);

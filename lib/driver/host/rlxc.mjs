@@ -77,16 +77,20 @@ export class Program {
     const m = this.launch.memory;
     let at = this.packed;
     const take = bytes => (at += aligned(this.size(bytes))) - aligned(this.size(bytes));
+    const out = this.launch.outputs.map(o => ({ at: take(o.bytes) })), states = new Map(this.launch.states);
     this.frame = {
-      in: this.launch.inputs.map(i => ({ at: take(i.bytes) })), out: this.launch.outputs.map(o => ({ at: take(o.bytes) })),
+      in: this.launch.inputs.map((input, i) => states.has(i) ? out[states.get(i)] : { at: take(input.bytes) }), out,
       arena: take(m.arena), held: take(m.held), scratch: take(m.scratch), cells: take(m.cells),
     };
     this.resize(at);
   }
 
-  // Bytes in the order of launch.inputs; gives those of launch.outputs.
+  // Bytes in the order of launch.inputs; gives those of launch.outputs. A state whose input is null stays on the device: the
+  // output of the run before is its input, and null comes back for its output.
   async run(inputs) {
+    const kept = new Map(this.launch.states.filter(([i]) => inputs[i] === null).map(([i, o]) => [o, i]));
     for (const [i, port] of this.launch.inputs.entries()) {
+      if ([...kept.values()].includes(i)) continue;
       if (inputs[i]?.byteLength !== this.size(port.bytes)) throw new Error(`the input "${port.name}" has ${this.size(port.bytes)} bytes`);
       this.write(this.frame.in[i], inputs[i]);
     }
@@ -95,7 +99,7 @@ export class Program {
     await this.flush();
     await this.checked('run');
     const outputs = [];
-    for (const [i, port] of this.launch.outputs.entries()) outputs.push(await this.read(this.frame.out[i], this.size(port.bytes)));
+    for (const [i, port] of this.launch.outputs.entries()) outputs.push(kept.has(i) ? null : await this.read(this.frame.out[i], this.size(port.bytes)));
     return outputs;
   }
 

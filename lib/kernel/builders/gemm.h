@@ -52,6 +52,7 @@ int64_t gemm_panel(const Mapping&, DType accumulate);
 // [a_zero], out.
 void build_pack_rows(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_rows(const Mapping&, DType accumulate);
-bool gemm_is_tiled(const GemmSpec&);  // whether build_gemm works on tiles: on threads, packing ahead is of use
+bool gemm_copies_rows(const GemmSpec&);  // whether build_gemm copies them for every few panels, on threads
+bool gemm_is_tiled(const GemmSpec&);     // whether build_gemm works on tiles: on threads, packing ahead is of use
 
 }  // namespace rlxc::kernel

@@ -54,8 +54,7 @@ Expr GemmOperands::finish_b(Expr v, Expr column) const {
 }
 
 Expr GemmOperands::load_b(Expr k_index, Expr column, int lanes) const {
-  const Expr where = spec.b_at ? spec.b_at(batch, k_index, column) : at(spec.b, k_index, column);
-  return finish_b(from_b.load(where, lanes), column);
+  return finish_b(from_b.load(where_b(k_index, column), lanes), column);
 }
 
 Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {

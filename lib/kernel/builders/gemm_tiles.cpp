@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kChunk = 256;      // steps of k for which panel and rows stay in the cache
 constexpr int64_t kRowBlock = 192;   // rows for which one piece of work walks a panel
 constexpr int64_t kLeastRows = 48;   // fewer rows do not repay the packing of a panel
+constexpr int64_t kStays = 1 << 16;  // elements of rows that stay in the cache
 constexpr int64_t kManyPieces = 8;   // pieces of work that keep threads busy
 constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
@@ -46,13 +47,15 @@ class Tiles {
 
   // A piece of work is a block of rows and a panel of columns, or a few of them where rows are copied.
   void run() {
-    copied_ = rows_need_copy();
+    copied_ = gemm_copies_rows(o_.spec);
     const Expr panels = ceil_div(o_.n, own_);
     int64_t k = 64, m = kRowBlock, count = 0;
     constant(o_.k, &k), constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
-    if (known && copied_) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
-    if (known) row_block_ = balanced_rows(m, (count + group_ - 1) / group_);
+    // Rows that were copied, or do not stay in the cache, are read for several panels while they are there.
+    const bool grouped = copied_ || (o_.spec.rows_packed && m > kStays / k);
+    if (known && grouped) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
+    if (known) row_block_ = balanced_rows(m, (count + group_ - 1) / group_, grouped ? kRowBlock : 3 * kRowBlock);
     const Expr groups = ceil_div(panels, group_), blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
     for_each(b_, m_, "work", o_.batches() * groups * blocks, bytes, [&](Expr work) {
@@ -73,19 +76,10 @@ class Tiles {
   }
 
  private:
-  // Rows of a are copied where that saves more than it costs: a conversion or a stride for every element, or rows that displace
-  // each other from the cache.
-  bool rows_need_copy() const {
-    const GemmSpec& s = o_.spec;
-    int64_t distance = 0;
-    if (s.rows_packed) return false;
-    if (s.a.dtype != s.accumulate || s.a_zero || !is_constant(s.a.strides.back(), 1)) return true;
-    return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
-  }
-
   // Rows of a piece of work beside `groups` groups of panels: as many pieces as keep threads busy, of about one size.
-  int64_t balanced_rows(int64_t m, int64_t groups) const {
-    const int64_t most = !copied_ && groups >= kManyPieces ? 3 * kRowBlock : kRowBlock, high = t_.rows;
+  int64_t balanced_rows(int64_t m, int64_t groups, int64_t most) const {
+    const int64_t high = t_.rows;
+    if (groups < kManyPieces) most = kRowBlock;
     int64_t blocks = std::max<int64_t>((m + most - 1) / most, 1);
     while (m / (blocks + 1) >= kLeastRows &&
            (blocks * groups < kManyPieces || (blocks * groups < 4 * kManyPieces && blocks * groups % 2)))
@@ -301,6 +295,14 @@ RegisterTile register_tile(const Mapping& m, DType accumulate) {
 
 int64_t gemm_panel(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).panel(); }
 int64_t gemm_rows(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).rows; }
+
+// A conversion or a stride for every element, or rows that displace each other from the cache, cost more than copies.
+bool gemm_copies_rows(const GemmSpec& s) {
+  int64_t distance = 0;
+  if (s.rows_packed) return false;
+  if (s.a.dtype != s.accumulate || s.a_zero || !is_constant(s.a.strides.back(), 1)) return true;
+  return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
+}
 
 void gemm_on_tiles(GemmOperands& o, const Mapping& m) { Tiles(o, m).run(); }
 

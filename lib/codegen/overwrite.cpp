@@ -1,0 +1,52 @@
+#include "codegen/overwrite.h"
+
+#include "kernel/builders/common.h"
+
+namespace rlxc::codegen {
+namespace {
+
+bool always(const Graph&, NodeId) { return true; }
+
+// The sum is read back as it was stored, not added up once more.
+bool stores_exact_sum(const Graph& g, NodeId n) {
+  return g.dtype(g.result(n, 1)) == kernel::compute_dtype(g.dtype(g.operand(n, 0)));
+}
+
+// Kernels of single channels on threads write the last vector of a row over the end of the one before.
+bool sums_channels(const Graph& g, NodeId n) {
+  return g.attrs<FusedConvAttrs>(n).conv.groups == 1 || g.dims(g.operand(n, 1))[1] != Dim(1);
+}
+
+struct Row {
+  OpKind op;
+  size_t result;
+  uint32_t operands;  // a set of bits
+  bool (*holds)(const Graph&, NodeId);
+};
+constexpr Row kRows[] = {
+    {OpKind::Softmax, 0, 0b1, always},
+    {OpKind::LogSoftmax, 0, 0b1, always},
+    {OpKind::LayerNorm, 0, 0b1, always},
+    {OpKind::RmsNorm, 0, 0b1, always},
+    {OpKind::GroupNorm, 0, 0b1, always},
+    {OpKind::FusedResidualLN, 0, 0b11, always},
+    {OpKind::FusedResidualLN, 1, 0b11, stores_exact_sum},
+    {OpKind::FusedResidualRmsNorm, 0, 0b11, always},
+    {OpKind::FusedResidualRmsNorm, 1, 0b11, stores_exact_sum},
+    {OpKind::FusedMatMulBiasAct, 0, 0b1000, always},
+    {OpKind::FusedConvBiasAct, 0, 0b1000, sums_channels},
+    {OpKind::ScatterElements, 0, 0b1, always},
+    {OpKind::ScatterNd, 0, 0b1, always},
+};
+
+}  // namespace
+
+bool may_overwrite(const Graph& g, NodeId n, size_t result, size_t operand) {
+  const OpKind op = g.op(n);
+  if (has_trait(op, kElementwise)) return result == 0 && has_trait(op, kInPlace);
+  for (const Row& row : kRows)
+    if (row.op == op && row.result == result && (row.operands >> operand & 1)) return row.holds(g, n);
+  return false;
+}
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,145 @@
+// Results that take the place of an operand: the kernels of every such operation compute what the reference evaluator does, and
+// the interpreter sees no element read after it was overwritten.
+#include <doctest/doctest.h>
+
+#include "driver/interpret_package.h"
+#include "driver/plan_lir.h"
+#include "driver/run_package.h"
+#include "eval/random.h"
+#include "ir/builder.h"
+#include "ir/text.h"
+
+using namespace rlxc;
+
+namespace {
+
+Type f32(std::vector<Dim> dims) { return tensor_type(DType::F32, std::move(dims)); }
+
+ConvAttrs conv(int64_t pad, int64_t groups = 1) {
+  ConvAttrs a;
+  a.strides = a.dilations = {1, 1}, a.pads_begin = a.pads_end = {pad, pad}, a.groups = groups, a.output_padding = {0, 0};
+  return a;
+}
+
+// Operations beside each other in one module, each between elementwise ones, so that operands and results lie in the arena.
+class Cases {
+ public:
+  Cases() : b_(m_->main(), &d_) { m_->name = "in_place"; }
+
+  // `overwritten`: results that take the place of an operand.
+  void add(OpKind op, Attrs attrs, const std::vector<Type>& types, size_t overwritten = 1) {
+    std::vector<ValueId> operands;
+    for (const Type& t : types) {
+      const ValueId x = b_.input("x" + std::to_string(inputs_.size()), t);
+      inputs_.push_back(eval::random_value(*m_, t, {}, inputs_.size(), {.low = -2, .high = 2, .int_low = 0, .int_high = 2}));
+      operands.push_back(t.dtype == DType::I64 ? x : b_.unary(OpKind::Neg, x));
+    }
+    const NodeId n = b_.create_node(op, operands, std::move(attrs));
+    REQUIRE_MESSAGE(n.valid(), d_.text());
+    for (size_t r = 0; r < m_->main().result_count(n); ++r) {
+      m_->main().add_output(b_.unary(OpKind::Abs, m_->main().result(n, r)), {});
+      labels_.push_back(std::string(kind_name(op)) + " " + text(m_->main().type(m_->main().result(n, r)), m_->dims));
+    }
+    overwritten_ += overwritten;
+  }
+
+  void check() {
+    const auto expected = eval::evaluate(*m_, inputs_, d_);
+    REQUIRE_MESSAGE(expected.has_value(), d_.text());
+    const auto lir = plan_lir(std::move(m_), {.verify = true}, d_);
+    REQUIRE_MESSAGE(lir.has_value(), d_.text());
+    const Graph& g = lir->module->main();
+    size_t overwritten = 0;
+    for (NodeId n : g.nodes())
+      for (size_t r = 0; !has_trait(g.op(n), kElementwise) && r < g.result_count(n); ++r)
+        overwritten += lir->plans[0].slot[g.result(n, r).raw].in_place;
+    CHECK(overwritten == overwritten_);
+    const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
+      REQUIRE_MESSAGE(actual.has_value(), how << ": " << d_.text());
+      for (size_t i = 0; i < expected->size(); ++i) {
+        const auto compared = eval::compare((*actual)[i], (*expected)[i], 1e-3, 1e-4);
+        CHECK_MESSAGE(compared.pass, how << ", " << labels_[i] << ": " << compared.message);
+      }
+    };
+    for (const char* target : {"cpu", "cuda", "wgpu"}) {
+      const auto runner = make_interpreting_runner(*lir, target, d_);
+      REQUIRE_MESSAGE(runner != nullptr, d_.text());
+      agrees(runner->run(inputs_, d_), target);
+    }
+    const auto package = codegen::make_package(*lir, "in_place", {}, d_);
+    REQUIRE_MESSAGE(package.has_value(), d_.text());
+    agrees(run_package(*package, inputs_, d_), "compiled");
+  }
+
+ private:
+  std::unique_ptr<Module> m_ = std::make_unique<Module>();
+  Diagnostics d_;
+  Builder b_;
+  std::vector<eval::HostValue> inputs_;
+  std::vector<std::string> labels_;
+  size_t overwritten_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("rows are normalised in place") {
+  Cases c;
+  for (const int64_t width : {1, 7, 37, 64}) {
+    const Type x = f32({5, Dim(width)}), row = f32({Dim(width)});
+    c.add(OpKind::Softmax, AxisAttrs{1}, {x});
+    c.add(OpKind::Softmax, AxisAttrs{0}, {x});
+    c.add(OpKind::LogSoftmax, AxisAttrs{1}, {x});
+    c.add(OpKind::LayerNorm, NormAttrs{1, 1e-5}, {x, row, row});
+    c.add(OpKind::RmsNorm, NormAttrs{1, 1e-5}, {x, row});
+    c.add(OpKind::FusedResidualLN, NormAttrs{1, 1e-5}, {x, x, row, row, row}, 2);
+    c.add(OpKind::FusedResidualRmsNorm, NormAttrs{1, 1e-5}, {x, x, row, row}, 2);
+  }
+  c.add(OpKind::GroupNorm, GroupNormAttrs{2, 1e-5}, {f32({2, 4, 3, 5}), f32({4}), f32({4})});
+  const Type half = tensor_type(DType::F16, {Dim(5), Dim(16)}), row = tensor_type(DType::F16, {Dim(16)});
+  c.add(OpKind::Softmax, AxisAttrs{1}, {half});
+  c.add(OpKind::FusedResidualLN, NormAttrs{1, 1e-5}, {half, half, row, row, row}, 1);
+  c.check();
+}
+
+TEST_CASE("products and convolutions are added to their residual in place") {
+  Cases c;
+  for (const auto& [rows, depth, columns] :
+       {std::array<int64_t, 3>{1, 5, 3}, {2, 300, 40}, {7, 33, 5}, {33, 260, 37}, {20, 8, 64}}) {
+    const Type y = f32({Dim(rows), Dim(columns)});
+    c.add(OpKind::FusedMatMulBiasAct, FusedMatMulAttrs{},
+          {f32({Dim(rows), Dim(depth)}), f32({Dim(depth), Dim(columns)}), f32({Dim(columns)}), y});
+  }
+  for (const int64_t side : {1, 5, 11}) {
+    const Type x = f32({2, 6, Dim(side), Dim(side)}), y = f32({2, 4, Dim(side), Dim(side)});
+    FusedConvAttrs dense, grouped, depthwise;
+    dense.conv = conv(1), grouped.conv = conv(1, 2), depthwise.conv = conv(1, 6);
+    c.add(OpKind::FusedConvBiasAct, dense, {x, f32({4, 6, 3, 3}), f32({4}), y});
+    c.add(OpKind::FusedConvBiasAct, grouped, {x, f32({4, 3, 3, 3}), f32({4}), y});
+    c.add(OpKind::FusedConvBiasAct, depthwise, {x, f32({6, 1, 3, 3}), f32({6}), x}, 0);
+  }
+  c.check();
+}
+
+TEST_CASE("a scatter changes its operand in place") {
+  Cases c;
+  const Type at = tensor_type(DType::I64, {Dim(2), Dim(3)});
+  c.add(OpKind::ScatterElements, ScatterAttrs{0}, {f32({4, 3}), at, f32({2, 3})});
+  c.add(OpKind::ScatterElements, ScatterAttrs{0, Reduction::Add}, {f32({4, 3}), at, f32({2, 3})});
+  c.add(OpKind::ScatterNd, ScatterAttrs{}, {f32({4, 3}), tensor_type(DType::I64, {Dim(2), Dim(1)}), f32({2, 3})});
+  c.check();
+}
+
+TEST_CASE("an operand that the operation reads in another way too is not overwritten") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.unary(OpKind::Neg, b.input("x", f32({8, 8})));
+  const ValueId w = b.param("w", f32({8, 8}));
+  const ValueId y = b.create(OpKind::FusedMatMulBiasAct, {x, w, ValueId(), x}, FusedMatMulAttrs{});
+  m->main().add_output(b.unary(OpKind::Abs, y), {});
+  Diagnostics d;
+  const auto lir = plan_lir(std::move(m), {.verify = true}, d);
+  REQUIRE(lir.has_value());
+  const Graph& g = lir->module->main();
+  for (NodeId n : g.nodes())
+    if (g.op(n) == OpKind::FusedMatMulBiasAct) CHECK_FALSE(lir->plans[0].slot[g.result(n).raw].in_place);
+}
