@@ -15,6 +15,7 @@
 #include "import/onnx/import.h"
 #include "import/onnx/refused.h"
 #include "ir/text.h"
+#include "passes/lower/strings_as_bytes.h"
 #include "plan/csv.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
@@ -154,6 +155,7 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
         row.push_back(codegen::has_lowering(op)            ? "yes"
                       : has_trait(op, kFused | kHir)       ? "decomposed"
                       : has_trait(op, kLeaf | kTerminator) ? "none needed"
+                      : has_byte_form(op)                  ? "on bytes"
                                                            : "-");
         row.push_back(onnx.contains(op) ? join(onnx[op], " ") : "");
       }

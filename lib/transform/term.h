@@ -91,6 +91,14 @@ inline Term transpose(Term x, std::vector<int64_t> perm) {
 inline Term narrow(Term x, int64_t axis, Dim start, Dim len) {
   return x.valid() ? Term{x.b, x.b->narrow(x.v, axis, start, len)} : x;
 }
+inline Term concat(const std::vector<Term>& parts, int64_t axis) {
+  std::vector<ValueId> values;
+  for (const Term& t : parts) {
+    if (!t.valid()) return t;
+    values.push_back(t.v);
+  }
+  return parts[0].with(parts[0].b->concat(values, axis));
+}
 inline Term matmul(Term a, Term b, bool trans_a = false, bool trans_b = false) {
   return make(OpKind::MatMul, {a, b}, MatMulAttrs{trans_a, trans_b});
 }

@@ -2,14 +2,14 @@
 
 #include <array>
 
+#include "import/compose/repeat.h"
+
 namespace rlxc::compose {
 namespace {
 
 ValueId range(Builder& b, Dim n) {
   return b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{n}, false});
 }
-
-ValueId size_of(Builder& b, Dim n) { return b.create(OpKind::DimValue, {}, DimsAttrs{{n}, true}); }
 
 // One step on the rows [a | b] [batch, n, width]: column i becomes that of the identity.
 ValueId eliminate(Builder& b, ValueId m, ValueId i, Dim batch, Dim n, Dim width) {
@@ -36,7 +36,7 @@ ValueId identity_matrix(Builder& b, DType t, Dim n) {
   return b.cast(b.create(OpKind::Eq, {b.reshape(i, {n, Dim(1)}), i}), t);
 }
 
-ValueId solve(Builder& b, ValueId a, ValueId rhs, const std::string& name) {
+ValueId solve(Builder& b, ValueId a, ValueId rhs) {
   if (!a.valid() || !rhs.valid()) return {};
   Graph& g = b.graph();
   const std::vector<Dim> da(g.dims(a).begin(), g.dims(a).end()), db(g.dims(rhs).begin(), g.dims(rhs).end());
@@ -45,15 +45,10 @@ ValueId solve(Builder& b, ValueId a, ValueId rhs, const std::string& name) {
             batch = b.dims().product(std::span(da).first(da.size() - 2));
   const ValueId start = b.concat(std::array{b.reshape(a, {batch, n, n}), b.reshape(rhs, {batch, n, k})}, 2);
   if (!start.valid()) return {};
-  Graph& body = b.module().graph(b.module().make_graph(name));
-  Builder inner(body);
-  const ValueId i = inner.input("i", tensor_type(DType::I64, {})), go = inner.input("go", tensor_type(DType::Bool, {}));
-  const ValueId next = eliminate(inner, inner.input("m", g.type(start)), i, batch, n, width);
-  if (!next.valid()) return {};
-  body.set_outputs(std::array{go, next});
-  const std::array operands{size_of(b, n), ValueId(), start};
-  const NodeId loop = b.create_node(OpKind::Loop, operands, LoopAttrs{1}, std::array{body.id()});
-  return loop.valid() ? b.reshape(b.narrow(g.result(loop), 2, n, k), db) : ValueId();
+  const auto out = repeat(b, "solve", n, {{&b, start}}, [&](transform::Term i, const std::vector<transform::Term>& x) {
+    return std::vector{x[0].with(eliminate(*i.b, x[0].v, i.v, batch, n, width))};
+  });
+  return out.empty() ? ValueId() : b.reshape(b.narrow(out[0].v, 2, n, k), db);
 }
 
 }  // namespace rlxc::compose

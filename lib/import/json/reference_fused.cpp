@@ -118,18 +118,14 @@ ValueId axial_rope_2d(Node& n) {
 
 // ---- Linear systems.
 
-ValueId solved(Node& n, ValueId a, ValueId b) {
-  return compose::solve(n.b, a, b, "solve" + std::to_string(n.doc.module.graph_count()));
-}
-
 ValueId dense_solve(Node& n) {  // a [.., n, n], b [.., n] or [.., n, k]
   if (!n.count(2, 2)) return {};
   const auto d = sizes(n, n.in[1]);
-  if (n.rank(1) == n.rank(0)) return solved(n, n.in[0], n.in[1]);
+  if (n.rank(1) == n.rank(0)) return compose::solve(n.b, n.in[0], n.in[1]);
   if (n.rank(1) + 1 != n.rank(0)) return n.fail(Code::BadShape, "a and b do not fit"), ValueId();
   std::vector<Dim> column = d;
   column.emplace_back(1);
-  return n.b.reshape(solved(n, n.in[0], n.b.reshape(n.in[1], column)), d);
+  return n.b.reshape(compose::solve(n.b, n.in[0], n.b.reshape(n.in[1], column)), d);
 }
 
 // ---- Sampling.

@@ -9,7 +9,7 @@ namespace rlxc::import_json {
 namespace {
 
 using Node = ReferenceNode;
-using transform::make, transform::Term;
+using transform::concat, transform::make, transform::Term;
 constexpr int64_t kLargest = 1 << 10;  // of matrices whose sizes must be known
 
 // An operand [.., m, n] as [batch, m, n].
@@ -45,15 +45,6 @@ Term flat(Term x) {
   const auto d = x.dims();
   return x.valid() ? reshape(x, {d[0], x.b->dims().product(std::span(d).subspan(1))}) : x;
 }
-Term join(const std::vector<Term>& parts) {
-  std::vector<ValueId> values;
-  for (const Term& t : parts) {
-    if (!t.valid()) return t;
-    values.push_back(t.v);
-  }
-  return parts[0].with(parts[0].b->concat(values, 1));
-}
-
 ValueId cholesky(Node& n) {
   const auto a = n.count(1, 1) ? matrices(n, 0, true, false) : std::nullopt;
   return a ? a->whole(compose::cholesky(a->x)).v : ValueId();
@@ -98,7 +89,7 @@ ValueId eigh(Node& n) {  // the values, then the vectors row by row
   const auto a = n.count(1, 1) ? matrices(n, 0, true, true) : std::nullopt;
   if (!a) return {};
   const auto e = compose::eigh(a->x);
-  return e.vectors.valid() ? a->whole(join({e.values, flat(e.vectors)})).v : ValueId();
+  return e.vectors.valid() ? a->whole(concat({e.values, flat(e.vectors)}, 1)).v : ValueId();
 }
 
 // f of the matrix, the values that went into it and the vectors, one after another.
@@ -108,7 +99,7 @@ ValueId with_factors(Node& n, F f) {
   if (!a) return {};
   const auto e = compose::eigh(a->x);
   if (!e.vectors.valid() || !e.values.valid()) return {};
-  return a->whole(join({flat(restored(e.vectors, f(e.values))), e.values, flat(e.vectors)})).v;
+  return a->whole(concat({flat(restored(e.vectors, f(e.values))), e.values, flat(e.vectors)}, 1)).v;
 }
 ValueId re_eig(Node& n) {
   const double least = n.number("eps", 1e-4);

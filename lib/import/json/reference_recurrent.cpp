@@ -9,7 +9,7 @@ namespace rlxc::import_json {
 namespace {
 
 using Node = ReferenceNode;
-using transform::make, transform::Term;
+using transform::concat, transform::make, transform::Term;
 
 std::vector<Dim> sizes(Node& n, size_t operand) { return Term{&n.b, n.in[operand]}.dims(); }
 
@@ -108,15 +108,6 @@ struct Packed {
   bool used_up() const { return !flat.valid() || flat.b->dims().equal(flat.dims()[0], Dim(at)); }
 };
 
-Term join(const std::vector<Term>& parts, int64_t axis) {
-  std::vector<ValueId> values;
-  for (const Term& t : parts) {
-    if (!t.valid()) return t;
-    values.push_back(t.v);
-  }
-  return parts[0].with(parts[0].b->concat(values, axis));
-}
-
 // x [B,S,I], weights of each layer and direction one after another, in the order of gates of this vocabulary: i,f,g,o of lstm,
 // r,z,n of gru. Layers are ONNX cells one above the other.
 template <OpKind kOp>
@@ -148,9 +139,9 @@ ValueId recurrent(Node& n) {
       const Term own = bias.take(order, hidden, 1);
       const Term other =
           kGru ? inner.take(order, hidden, 1) : transform::zeros(n.b, x.dtype(), {Dim(1), Dim(gates * hidden), Dim(1)});
-      bs.push_back(reshape(join({own, other}, 1), {Dim(1), Dim(2 * gates * hidden)}));
+      bs.push_back(reshape(concat({own, other}, 1), {Dim(1), Dim(2 * gates * hidden)}));
     }
-    std::vector<ValueId> operands{x.v, join(ws, 0).v, join(rs, 0).v, join(bs, 0).v, ValueId()};
+    std::vector<ValueId> operands{x.v, concat(ws, 0).v, concat(rs, 0).v, concat(bs, 0).v, ValueId()};
     for (size_t i = kFixed; i < n.in.size(); ++i)
       operands.push_back(narrow(Term{&n.b, n.in[i]}, 0, Dim(layer * both), Dim(both)).v);
     for (size_t i = 0; i < operands.size(); ++i)

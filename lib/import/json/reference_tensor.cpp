@@ -168,7 +168,7 @@ ValueId triangular_solve(Node& n) {  // the other triangle does not count
     if (perm.size() >= 2) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     a = n.b.transpose(a, perm);
   }
-  return compose::solve(n.b, a, n.in[1], "solve" + std::to_string(n.doc.module.graph_count()));
+  return compose::solve(n.b, a, n.in[1]);
 }
 
 // The elements from min to max in `bins` equal parts, the last of which has its end.

@@ -12,7 +12,7 @@ void inverse(Op& op) {
   const Dim n = op.sizes(0).back();
   const DType t = op.dtype(0), wide = t == DType::F64 ? t : DType::F32;
   const ValueId one = op.b.expand(compose::identity_matrix(op.b, wide, n), op.sizes(0));
-  op.set(0, op.b.cast(compose::solve(op.b, op.b.cast(op.in(0), wide), one, std::string(op.node().name) + ".step"), t));
+  op.set(0, op.b.cast(compose::solve(op.b, op.b.cast(op.in(0), wide), one), t));
 }
 
 // Distances of the rows of a [M,K] from those of b [N,K].

@@ -8,6 +8,13 @@
 #include "ops/strings.h"
 
 namespace rlxc {
+
+bool has_byte_form(OpKind op) {
+  static constexpr OpKind kKnown[] = {OpKind::Input,       OpKind::Constant,    OpKind::StringNormalize, OpKind::StringConcat,
+                                      OpKind::StringEqual, OpKind::StringIndex, OpKind::Gather,          OpKind::Reshape};
+  return std::ranges::find(kKnown, op) != std::end(kKnown);
+}
+
 namespace {
 
 bool is_text(const Graph& g, ValueId v) { return v.valid() && g.dtype(v) == DType::String; }
@@ -22,12 +29,10 @@ class TextLowering {
   explicit TextLowering(Graph& g) : g_(g), b_(g), t_(g.module().dims) {}
 
   bool run() {
-    static constexpr OpKind kKnown[] = {OpKind::Input,       OpKind::Constant,    OpKind::StringNormalize, OpKind::StringConcat,
-                                        OpKind::StringEqual, OpKind::StringIndex, OpKind::Gather,          OpKind::Reshape};
     std::vector<NodeId> nodes;
     for (NodeId n : g_.nodes()) {
       if (!touches_text(g_, n)) continue;
-      if (g_.type(g_.result(n)).kind != TypeKind::Tensor || std::ranges::find(kKnown, g_.op(n)) == std::end(kKnown)) return false;
+      if (g_.type(g_.result(n)).kind != TypeKind::Tensor || !has_byte_form(g_.op(n))) return false;
       nodes.push_back(n);
     }
     for (NodeId n : nodes) {

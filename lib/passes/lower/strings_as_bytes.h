@@ -9,5 +9,6 @@ namespace rlxc {
 // Rewrites the main graph, its inputs and outputs included. False, and nothing changes, when there are no strings, or when an
 // operation on strings has no such form: those stay for the report of what the target cannot run. O(nodes).
 bool strings_as_bytes(Module&);
+bool has_byte_form(OpKind);  // may it have strings as operands and results?
 
 }  // namespace rlxc
