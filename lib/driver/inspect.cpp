@@ -24,6 +24,7 @@
 #include "support/mapped_file.h"
 #include "support/output_file.h"
 #include "support/text.h"
+#include "target/targets.h"
 
 namespace rlxc {
 namespace {
@@ -120,12 +121,26 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
   if (topic == "targets") {
     for (std::string_view n : target_names()) {
       const TargetTraits& row = *find_target(n);
-      rows.push_back({std::string(n), std::to_string(row.region_max_steps), std::to_string(row.region_max_inputs),
-                      std::to_string(static_cast<int64_t>(row.machine.launch_ns)),
-                      std::to_string(static_cast<int64_t>(row.machine.memory_gbps)), std::to_string(arena_alignment(n))});
+      const target::Target& t = target::target(*target::target_from_name(n));
+      const kernel::Mapping& m = t.mapping;
+      const bool grid = t.language && m.lanes;
+      std::vector<std::string> types, units;
+      for (DType d : t.dtypes) types.emplace_back(name(d));
+      for (const kernel::MatrixUnit& u : m.matrix_units)
+        units.push_back(std::string(name(u.operand)) + " " + std::to_string(u.m) + "x" + std::to_string(u.n) + "x" +
+                        std::to_string(u.k));
+      rows.push_back({std::string(n), std::string(t.emits), std::to_string(row.region_max_steps),
+                      std::to_string(row.region_max_inputs), std::to_string(static_cast<int64_t>(row.machine.launch_ns)),
+                      std::to_string(static_cast<int64_t>(row.machine.memory_gbps)), std::to_string(arena_alignment(n)),
+                      grid ? std::to_string(m.group_lanes) : "", grid ? std::to_string(m.warp) : "",
+                      grid ? std::to_string(m.shared_bytes) : "", join(units, ", "), join(types, " ")});
     }
-    if (!json) rows.insert(rows.begin(), {"target", "region steps", "region inputs", "launch ns", "GB/s", "alignment"});
-    print_rows({"target", "region_steps", "region_inputs", "launch_ns", "memory_gbps", "alignment"}, rows, json);
+    if (!json)
+      rows.insert(rows.begin(), {"target", "emits", "region steps", "inputs", "launch ns", "GB/s", "alignment", "lanes", "warp",
+                                 "shared", "matrix units", "element types"});
+    print_rows({"target", "emits", "region_steps", "region_inputs", "launch_ns", "memory_gbps", "alignment", "group_lanes",
+                "warp", "shared_bytes", "matrix_units", "element_types"},
+               rows, json);
   } else if (topic == "passes") {
     for (const PassInfo& p : all_passes()) rows.push_back({std::string(p.name), std::string(p.group), std::string(p.doc)});
     print_rows({"name", "group", "doc"}, rows, json);

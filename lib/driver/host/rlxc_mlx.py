@@ -457,6 +457,7 @@ def arg_reduce(x, axis, largest, keep_dim, select_last):
     return x.shape[axis] - 1 - i if select_last else i
 
 
+@_wide
 def cumsum(x, axis, exclusive=False, reverse=False):
     return mx.cumsum(x, axis=axis, reverse=reverse, inclusive=not exclusive).astype(x.dtype)
 
