@@ -2,7 +2,7 @@
 """How fast compiles are, and how much memory they take: growth with the number of nodes, weights inside the file and beside it,
 start-up. Each figure is the best of several whole processes. Usage: bench/compile.py [RLXC] [MAKE_MODEL]"""
 import os
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -33,6 +33,16 @@ def run(args, times=3, stdin=None):
 def compile_args(model, out):
     return [rlxc, "compile", model, "--target", "cuda", "-q", "-o", out,
             "--emit", "lir,plan,fusion,dispatch,precision"]
+
+
+def passes(model, out):
+    """Nodes of the model, and the best seconds that all passes took."""
+    found = []
+    for _ in range(3):
+        p = subprocess.run([a for a in compile_args(model, out) if a != "-q"] + ["--time-passes"], capture_output=True, text=True)
+        text = p.stdout + p.stderr
+        found.append((int(re.search(r"cuda: (\d+) nodes", text)[1]), float(re.search(r"([\d.]+) ms +passes in all", text)[1]) / 1e3))
+    return min(found)
 
 
 subprocess.run(["cmake", "--build", os.path.dirname(make_model), "--target", "make_model"], check=True, stdout=subprocess.DEVNULL)
@@ -68,9 +78,10 @@ with tempfile.TemporaryDirectory() as tmp:
     if full and os.path.isdir(full):
         work = os.path.join(tmp, "models")
         subprocess.run([os.path.join(models, "make-weights.sh"), work], check=True)
-        print(f"{'full models':32} {'nodes':>9} {'wall s':>8} {'peak MB':>8} {'protoc s':>9} {'ratio':>7}")
+        print(f"{'full models':32} {'nodes':>9} {'wall s':>8} {'passes':>7} {'peak MB':>8} {'protoc s':>9} {'ratio':>7}")
         for name in sorted(os.listdir(work)):
             model = os.path.join(work, name, "model.onnx")
             wall, _, peak = run(compile_args(model, out))
             protoc, _, _ = run(["protoc", "--decode_raw"], 3, model)
-            print(f"  {name:30} {'':9} {wall:8.3f} {peak:8.0f} {protoc:9.3f} {wall / protoc:7.2f}")
+            nodes, seconds = passes(model, out)
+            print(f"  {name:30} {nodes:9} {wall:8.3f} {seconds / wall:7.0%} {peak:8.0f} {protoc:9.3f} {wall / protoc:7.2f}")

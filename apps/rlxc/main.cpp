@@ -66,7 +66,7 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
       ->delimiter(',');
   app->add_option("--disable-pass", disabled, "skip a pass (repeatable)")->type_name("PASS")->delimiter(',');
   app->add_option("--stop-after", o.stop_after, "stop after a pass, or after the stage hir or mir")->type_name("PASS");
-  app->add_option("--bisect-limit", o.bisect_limit, "run only the first N of the passes that can be left out")->type_name("N");
+  app->add_option("--bisect-limit", o.bisect_limit, "make only the first N of the rewrites that can be left out")->type_name("N");
   app->add_flag("--verify", o.verify, "verify the graph after every pass that changed it, and the memory plan");
   app->add_flag("--verify-each", o.verify_each, "evaluate before and after every pass on random inputs and compare");
   app->add_flag("--time-passes", o.time_passes, "print what each pass did and how long it took");
@@ -288,7 +288,7 @@ int main(int argc, char** argv) {
   plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
   plan->add_option("--capacity", capacity, "bytes that the arena may take; 0: as few as possible");
 
-  CLI::App* bisect = app.add_subcommand("bisect", "find the pass that makes a command fail");
+  CLI::App* bisect = app.add_subcommand("bisect", "find the rewrite that makes a command fail");
   add_model_flags(bisect, o, sizes);
   add_pass_flags(bisect, o, disabled);
   bisect->add_option("--target,-t", o.targets, "target whose pipeline runs");

@@ -1,9 +1,15 @@
 #include "analysis/cost.h"
 
+#include <algorithm>
+
 #include "analysis/views.h"
 
 namespace rlxc {
 namespace {
+
+constexpr double kNormFlops = 6;      // an element of a norm: three passes of two
+constexpr double kDivisionFlops = 8;  // an element of a division or a root
+constexpr double kSeriesFlops = 48;   // an element of what is computed by a series or a table
 
 double elements(const Graph& g, ValueId v) { return static_cast<double>(num_elements(g.type(v)).value_or(0)); }
 double size_of(Dim d) { return d.is_static() ? static_cast<double>(d.size()) : 0; }
@@ -49,9 +55,9 @@ double flops(const Graph& g, NodeId n) {
     return 2 * elements(g, g.operand(n, 0)) * taps;
   }
   if (has_trait(op, kBlas)) return 2 * out * contraction_size(g, n);
-  if (op == OpKind::ElementwiseRegion) return out * static_cast<double>(g.attrs<RegionAttrs>(n).steps.size());
-  if (has_trait(op, kElementwise)) return out;
-  if (has_trait(op, kReduction)) return elements(g, g.operand(n, 0)) * (has_trait(op, kNormTrait) ? 6 : 1);
+  if (op == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
+  if (has_trait(op, kElementwise)) return out * element_flops(op);
+  if (has_trait(op, kReduction)) return elements(g, g.operand(n, 0)) * (has_trait(op, kNormTrait) ? kNormFlops : 1);
   return 0;
 }
 
@@ -68,5 +74,65 @@ Cost node_cost(const Graph& g, NodeId n) {
     c.bytes_read = std::min(c.bytes_read, c.bytes_written * 2);  // selects
   return c;
 }
+
+bool is_cheap(OpKind op) {
+  using enum OpKind;
+  switch (op) {
+    case Neg:
+    case Abs:
+    case Sign:
+    case Relu:
+    case Not:
+    case BitNot:
+    case Cast:
+    case Add:
+    case Sub:
+    case Mul:
+    case Max:
+    case Min:
+    case And:
+    case Or:
+    case Xor:
+    case BitAnd:
+    case BitOr:
+    case BitXor:
+    case Shl:
+    case Shr:
+    case Where:
+    case Clamp:
+    case LeakyRelu:
+    case ThresholdedRelu:
+    case Floor:
+    case Ceil:
+    case Round:
+    case Fma:
+    case IsNan:
+    case IsInf:
+    case PRelu: return true;
+    default: return has_trait(op, kCompare);
+  }
+}
+
+double element_flops(OpKind op) {
+  if (is_cheap(op)) return 1;
+  if (has_trait(op, kNormTrait)) return kNormFlops;
+  const bool divides = op == OpKind::Div || op == OpKind::Recip || op == OpKind::Sqrt || op == OpKind::Rsqrt;
+  return divides ? kDivisionFlops : kSeriesFlops;
+}
+
+double steps_flops(std::span<const RegionStep> steps) {
+  double sum = 0;
+  for (const RegionStep& s : steps) sum += element_flops(s.op);
+  return sum;
+}
+
+double work_time_ns(const Cost& c, const Machine& m, double rows) {
+  const double share = std::clamp(rows / m.units, 1 / m.units, 1.0);
+  const double compute = c.flops / (m.peak_gflops * share);
+  const double traffic = static_cast<double>(c.bytes_read + c.bytes_written) / (m.memory_gbps * share);
+  return std::max(compute, traffic);
+}
+
+double launch_time_ns(const Cost& c, const Machine& m, double rows) { return m.launch_ns + work_time_ns(c, m, rows); }
 
 }  // namespace rlxc

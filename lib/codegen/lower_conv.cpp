@@ -95,6 +95,31 @@ Spread spread_of(const Node& node, const WindowSpec& w) {
   return s;
 }
 
+// Weights in the order in which threads read them, made when they are loaded. None where that is not known or of no use.
+std::optional<uint32_t> pack_weights(const Node& node, const Conv& c, int64_t channels) {
+  const auto out = node.table().constant_value(node.dims(1)[0]);
+  const bool zero = c.zero_points && node.has(3);
+  if (node.mapping().lanes || !out || (channels == 1 && c.attrs.groups > 1) || !node.constant(1) || (zero && !node.constant(3)))
+    return {};
+  WindowSpec w;
+  {
+    Scope probe(node);
+    const WindowSpec all = spec_of(node, probe, c);
+    if (!kernel::conv_is_tiled(probe.kernel(), all, channels)) return {};
+    w.out_channels = *out, w.kernel = all.kernel, w.groups = all.groups, w.weight = all.weight, w.accumulate = all.accumulate;
+  }
+  Scope s(node, "pack");
+  Dim elements(kernel::packed_channels(w, *out, node.mapping()));
+  for (Dim d : node.dims(1).subspan(1)) elements = node.table().mul(elements, d);
+  const uint32_t packed = node.scratch(w.accumulate, elements, true);
+  s.in(1);
+  if (zero) bind_zero(node, s, 3, &w.w_zero);
+  s.bind({Binding::Kind::Scratch, packed});
+  kernel::build_pack_weights(s.builder(), w, channels, node.mapping());
+  s.finish(true);
+  return packed;
+}
+
 // A product of weights and windows, or shifted rows.
 bool emit_spread(const Node& node, const Conv& c) {
   const auto channels = node.table().constant_value(node.dims(1)[1]);
@@ -117,13 +142,15 @@ bool emit_spread(const Node& node, const Conv& c) {
     kernel::build_spread(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
+  const auto packed = pack_weights(node, c, *channels);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
-  s.in(1);
+  if (packed) s.bind({Binding::Kind::Scratch, *packed}), w.weights_packed = true;
+  else s.in(1);
   if (spread.copied) s.bind({Binding::Kind::Scratch, spread.image});
   else s.in(0);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
-  if (c.zero_points) bind_zero(node, s, 3, &w.w_zero);
+  if (c.zero_points && !packed) bind_zero(node, s, 3, &w.w_zero);
   bind_extras(node, s, &w, c);
   s.out();
   kernel::build_conv(s.builder(), w, *channels, node.mapping());

@@ -8,7 +8,8 @@ namespace {
 
 using kernel::GemmSpec;
 
-constexpr int64_t kManyRows = 384, kMostPacked = 1 << 24;  // rows that make packing worth a pass; elements it may take
+// Rows, and panels, that make packing b, and a, worth a pass; elements it may take.
+constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
 
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
@@ -79,43 +80,75 @@ Operand zero_point(const Node& node, Scope& s, size_t i, size_t batch) {
   return o;
 }
 
-bool emit(const Node& node, const Product& p) {
-  const bool has_a_zero = p.zero_points && node.has(2), has_b_zero = p.zero_points && node.has(3);
-  // Packed ahead: weights when they are loaded (also for a single row, that reads them in order then), other values before they
-  // are read for several blocks of rows.
-  const bool on_load = node.constant(1) && (!has_b_zero || node.constant(3));
-  bool pack = false;
-  if (!node.mapping().lanes) {
+bool has_zero(const Node& node, const Product& p, size_t operand) { return p.zero_points && node.has(operand + 2); }
+
+// The left operand in the order in which threads read it, where its rows would otherwise be copied for many panels: a scratch
+// buffer.
+std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
+  if (node.mapping().lanes || !p.batch.empty()) return {};
+  const int64_t high = kernel::gemm_rows(node.mapping(), p.accumulate);
+  {
+    Scope probe(node);
+    GemmSpec g = spec_of(probe, p);
+    g.a = side_operand(probe, probe.in(0), p.a, p.batch, true);
+    int64_t m = 0, n = 0, k = 0;
+    if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) || !kernel::gemm_is_tiled(g) ||
+        !(has_zero(node, p, 0) || kernel::gemm_copies_rows(g)) || m > kMostPacked / k ||
+        n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
+      return {};
+  }
+  DimTable& t = node.table();
+  const uint32_t rows = node.scratch(p.accumulate, t.mul(t.mul(t.ceil_div(p.m, Dim(high)), Dim(high)), p.k));
+  Scope s(node, "pack_rows");
+  GemmSpec g = spec_of(s, p);
+  g.a = side_operand(s, s.in(0), p.a, p.batch, true);
+  if (has_zero(node, p, 0)) g.a_zero = zero_point(node, s, 2, 0);
+  s.bind({Binding::Kind::Scratch, rows});
+  kernel::build_pack_rows(s.builder(), g, "rows", node.mapping());
+  s.finish();
+  return rows;
+}
+
+// The right operand in panels: weights when they are loaded (also for a single row, that reads them in order then), other values
+// before they are read for several blocks of rows.
+std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
+  if (node.mapping().lanes) return {};
+  const bool zero = has_zero(node, p, 1), on_load = node.constant(1) && (!zero || node.constant(3));
+  {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
     int64_t m = 0, n = 0, k = 0;
     const bool large = kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
-    pack = on_load ? kernel::gemm_is_tiled(g) || large
-                   : large && kernel::constant(g.m, &m) && m >= kManyRows && n <= kMostPacked / k && p.b.batch.empty();
+    if (on_load ? !(kernel::gemm_is_tiled(g) || large)
+                : !(large && kernel::constant(g.m, &m) && m >= kManyRows && n <= kMostPacked / k && p.b.batch.empty()))
+      return {};
   }
-  uint32_t packed = 0;
-  if (pack) {
-    DimTable& t = node.table();
-    const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
-    const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
-    packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
-    Scope s(node, "pack");
-    Product of_b = p;
-    of_b.m = Dim(1);
-    GemmSpec g = spec_of(s, of_b);
-    g.b = side_operand(s, s.in(1), p.b, p.batch, false);
-    if (has_b_zero) g.b_zero = zero_point(node, s, 3, p.batch.size());
-    s.bind({Binding::Kind::Scratch, packed});
-    kernel::build_pack(s.builder(), g, "panels", node.mapping());
-    s.finish(on_load);
-  }
+  DimTable& t = node.table();
+  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
+  const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
+  const uint32_t packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
+  Scope s(node, "pack");
+  Product of_b = p;
+  of_b.m = Dim(1);
+  GemmSpec g = spec_of(s, of_b);
+  g.b = side_operand(s, s.in(1), p.b, p.batch, false);
+  if (zero) g.b_zero = zero_point(node, s, 3, p.batch.size());
+  s.bind({Binding::Kind::Scratch, packed});
+  kernel::build_pack(s.builder(), g, "panels", node.mapping());
+  s.finish(on_load);
+  return packed;
+}
+
+bool emit(const Node& node, const Product& p) {
+  const std::optional<uint32_t> rows = pack_rows(node, p), panels = pack_panels(node, p);
   Scope s(node);
   GemmSpec g = spec_of(s, p);
-  g.a = side_operand(s, s.in(0), p.a, p.batch, true);
-  if (pack) g.b = s.scratch(packed), g.packed = true;
+  if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
+  else g.a = side_operand(s, s.in(0), p.a, p.batch, true);
+  if (panels) g.b = s.scratch(*panels), g.packed = true;
   else g.b = side_operand(s, s.in(1), p.b, p.batch, false);
-  if (has_a_zero) g.a_zero = zero_point(node, s, 2, p.batch.size());
-  if (has_b_zero && !pack) g.b_zero = zero_point(node, s, 3, p.batch.size());
+  if (has_zero(node, p, 0) && !rows) g.a_zero = zero_point(node, s, 2, p.batch.size());
+  if (has_zero(node, p, 1) && !panels) g.b_zero = zero_point(node, s, 3, p.batch.size());
   Dims result = g.batch;
   result.insert(result.end(), {g.m, g.n});
   bool bias = false, residual = false;

@@ -1,61 +1,97 @@
-// rlxc bisect: which pass breaks a check?
+// rlxc bisect: which rewrite of which pass breaks a check?
 #include <cstdlib>
 #include <iostream>
 
 #include "driver/commands.h"
 #include "driver/compile.h"
 #include "driver/target_traits.h"
+#include "ir/text.h"
+#include "support/line_diff.h"
 
 namespace rlxc {
 namespace {
 
-// The passes that can be left out, in the order in which they run.
-std::optional<std::vector<std::string>> optional_passes(const Options& o, Diagnostics& d) {
+// The model after so many rewrites and passes.
+struct Optimised {
+  Compiled out;
+  std::string text;
+};
+
+std::optional<Optimised> optimised(Options o, int64_t rewrites, int64_t runs, Diagnostics& d) {
+  o.bisect_limit = rewrites, o.most_runs = runs;
   auto model = load_model(o, d);
   const TargetTraits* traits = find_target(o.targets[0]);
   if (!traits) d.error(Code::BadFlag, "there is no target \"" + o.targets[0] + "\"", {}, "`rlxc list targets` shows them");
   if (!model || !traits) return std::nullopt;
   const auto passes = pass_options(o, d);
-  Compiled out;
+  Optimised r;
   if (!passes) return std::nullopt;
-  const bool fine = optimise(*model->module, *traits, o, *passes, {}, &out, d);
-  if (!fine && out.passes.executed == 0) return std::nullopt;  // else the passes up to the one that fails are what is asked for
+  const bool fine = optimise(*model->module, *traits, o, *passes, {}, &r.out, d);
+  if (!fine && r.out.passes.executed == 0) return std::nullopt;  // else the rewrites up to the failure are what is asked for
   d = Diagnostics(o.input);
-  std::vector<std::string> names;
-  for (const PassRecord& p : out.passes.passes)
-    if (!p.skipped && !is_required(*find_pass(p.name))) names.emplace_back(p.name);
-  return names;
+  r.text = print(*model->module, {.full_data = false, .origins = false});
+  return r;
 }
 
-bool passes_with(const std::string& check, size_t limit) {
+bool passes_with(const std::string& check, int64_t limit) {
   setenv("RLX_BISECT_LIMIT", std::to_string(limit).c_str(), 1);
   const bool pass = std::system(check.c_str()) == 0;
-  std::cerr << "first " << limit << " passes: " << (pass ? "passes" : "fails") << "\n";
+  std::cerr << "first " << limit << " rewrites: " << (pass ? "passes" : "fails") << "\n";
   return pass;
+}
+
+// What a pass did once more in `now` than in `before`, by its own counts.
+std::string counted_more(const PassResult& before, const PassResult& now) {
+  for (const auto& [what, n] : now.counts) {
+    int64_t earlier = 0;
+    for (const auto& [name, m] : before.counts)
+      if (name == what) earlier = m;
+    if (n > earlier) return std::string(what);
+  }
+  return {};
+}
+
+// The pass, what it did, the node it is about, and the nodes before and after.
+void describe(const Options& o, int64_t rewrite, int64_t total, Diagnostics& d) {
+  const auto all = optimised(o, rewrite, -1, d);
+  int64_t runs = 0, made = 0;
+  for (const PassRecord& p : all->out.passes.passes) {
+    runs += !p.skipped, made += p.rewrites;
+    if (made == rewrite) break;
+  }
+  const auto before = optimised(o, rewrite - 1, runs, d), now = optimised(o, rewrite, runs, d);
+  const PassRecord &last = before->out.passes.passes.back(), &record = now->out.passes.passes.back();
+  std::cout << "rewrite " << rewrite << " of " << total << " breaks the check: " << record.name;
+  if (const std::string what = counted_more(last.result, record.result); !what.empty()) std::cout << " (" << what << ")";
+  if (now->out.decisions.size() > before->out.decisions.size())
+    if (const Decision& decision = now->out.decisions.back(); decision.fused)
+      std::cout << ", " << decision.pattern << " at " << decision.node;
+  std::cout << "\n"
+            << unified_diff(before->text, now->text, "before", "after") << "see it in its place: rlxc compile " << o.input
+            << " --target " << o.targets[0] << " --bisect-limit " << rewrite << " --dump -o out\n";
 }
 
 }  // namespace
 
 ExitCode bisect_command(const Options& o, const std::string& check, Terminal terminal) {
   Diagnostics d(o.input);
-  const auto names = optional_passes(o, d);
-  if (!names) return print_diagnostics(d, terminal);
-  if (passes_with(check, names->size())) {
-    std::cout << "the check passes with all " << names->size() << " passes\n";
+  const auto all = optimised(o, -1, -1, d);
+  if (!all) return print_diagnostics(d, terminal);
+  const int64_t total = all->out.passes.rewrites.made;
+  if (passes_with(check, total)) {
+    std::cout << "the check passes with all " << total << " rewrites\n";
     return ExitCode::Ok;
   }
-  size_t good = 0, bad = names->size();
+  int64_t good = 0, bad = total;
   if (!passes_with(check, 0)) {
-    std::cout << "the check fails without any pass that can be left out\n";
+    std::cout << "the check fails without any rewrite that can be left out\n";
     return ExitCode::Finding;
   }
   while (bad - good > 1) {
-    const size_t middle = good + (bad - good) / 2;
+    const int64_t middle = good + (bad - good) / 2;
     (passes_with(check, middle) ? good : bad) = middle;
   }
-  std::cout << "pass " << bad << " of " << names->size() << " breaks the check: " << (*names)[bad - 1]
-            << "\nsee what it does: rlxc compile " << o.input << " --target " << o.targets[0] << " --bisect-limit " << bad
-            << " --dump -o out\n";
+  describe(o, bad, total, d);
   return ExitCode::Finding;
 }
 

@@ -11,6 +11,7 @@
 #include "driver/target_traits.h"
 #include "ir/verify.h"
 #include "passes/graphs.h"
+#include "passes/lower/strings_as_bytes.h"
 #include "report/fingerprint.h"
 #include "support/text.h"
 
@@ -182,6 +183,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
+  strings_as_bytes(*model.module);
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));

@@ -38,15 +38,16 @@ struct DeviceRow {
 void narrow_proven(kernel::Kernel& k) { kernel::narrow_indices(k); }
 std::string refuse_nothing(const kernel::Kernel&) { return ""; }
 
-constexpr std::string_view kCudaMakefile = R"(# make ARCH=sm_90 builds the kernels for one kind of GPU, and the runner `run`.
+constexpr std::string_view kCudaMakefile =
+    R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them), and the runner `run`.
 NVCC ?= nvcc
-ARCH ?= sm_80
+ARCHS ?= 80 90
 KERNELS = $FILES
 
 all: $(KERNELS) run
 
 %.fatbin: %.cu
-	$(NVCC) -std=c++17 -O3 -arch=$(ARCH) -fatbin -o $@ $<
+	$(NVCC) -std=c++17 -O3 $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -fatbin -o $@ $<
 
 run: main.cpp device.hpp program.hpp
 	$(NVCC) -std=c++17 -O2 -o $@ main.cpp -lcuda
@@ -68,7 +69,7 @@ all: $(KERNELS) run
 	$(HIPCC) -std=c++17 -O3 --genco --offload-arch=$(ARCH) -o $@ $<
 
 run: main.cpp device.hpp program.hpp
-	$(HIPCC) -std=c++17 -O2 -DRLXC_HIP -o $@ main.cpp
+	$(HIPCC) -std=c++17 -O2 -DRLXC_HIP --offload-arch=$(ARCH) -o $@ main.cpp
 
 clean:
 	rm -f *.hsaco run

@@ -107,7 +107,7 @@ class EmulatedRunner : public KernelRunner {
     for (size_t f = 0; f < groups.size(); ++f) {
       const std::string stem = "kernels_" + std::to_string(f);
       std::ofstream source(at_ / (stem + ".emulated.cpp"));
-      source << read(at_ / (stem + extension));
+      source << target::emulated(read(at_ / (stem + extension)));
       for (uint32_t i : groups[f]) source << target::emulation_entry(package_->kernels[i], i, metal);
       source.close();
       std::vector<std::string> command = {compiler, "-std=c++17", "-w", "-fwrapv", "-fPIC", "-shared", "-I" + at_.string()};

@@ -48,7 +48,7 @@ const std::vector<EnvVariable>& env_variables() {
        [](Options& o, const std::string& v) { set_number(o.alignment, v); }},
       {"RLX_LINT_NUMERICS", "flag", "warn of computations that give infinities or not-a-number",
        [](Options& o, const std::string& v) { o.lint |= env_flag(v); }},
-      {"RLX_BISECT_LIMIT", "N", "run only the first N passes (set by rlxc bisect for its check)",
+      {"RLX_BISECT_LIMIT", "N", "make only the first N rewrites (set by rlxc bisect for its check)",
        [](Options& o, const std::string& v) { set_number(o.bisect_limit, v); }},
       {"RLX_PHASE_TIMING", "flag", "print the time of every pass",
        [](Options& o, const std::string& v) { o.time_passes |= env_flag(v); }},

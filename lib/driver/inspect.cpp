@@ -120,8 +120,8 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
     for (std::string_view n : target_names()) {
       const TargetTraits& row = *find_target(n);
       rows.push_back({std::string(n), std::to_string(row.region_max_steps), std::to_string(row.region_max_inputs),
-                      std::to_string(static_cast<int64_t>(row.launch_ns)), std::to_string(static_cast<int64_t>(row.memory_gbps)),
-                      std::to_string(arena_alignment(n))});
+                      std::to_string(static_cast<int64_t>(row.machine.launch_ns)),
+                      std::to_string(static_cast<int64_t>(row.machine.memory_gbps)), std::to_string(arena_alignment(n))});
     }
     if (!json) rows.insert(rows.begin(), {"target", "region steps", "region inputs", "launch ns", "GB/s", "alignment"});
     print_rows({"target", "region_steps", "region_inputs", "launch_ns", "memory_gbps", "alignment"}, rows, json);

@@ -41,7 +41,7 @@ struct Options {
   std::set<std::string, std::less<>> disabled_passes;
   std::string stop_after;     // a pass, or the stages hir, mir
   std::string stop_before;    // a part of the pipeline ("quantise"): it and the later ones do not run
-  int64_t bisect_limit = -1;  // run only so many passes of those that can be left out; -1: all
+  int64_t bisect_limit = -1;  // make only so many rewrites of those that can be left out; -1: all
   int64_t most_runs = -1;     // stop after so many passes of any kind; -1: all
 
   std::string dump;          // folder (or a file, if it does not end in '/') of the text of every stage; empty: none

@@ -1,5 +1,6 @@
 #include "driver/run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iomanip>
 
@@ -13,7 +14,9 @@
 #include "driver/run_kernels.h"
 #include "driver/target_traits.h"
 #include "eval/random.h"
+#include "eval/text_bytes.h"
 #include "ir/bind_dims.h"
+#include "passes/lower/strings_as_bytes.h"
 
 namespace rlxc {
 namespace {
@@ -78,10 +81,14 @@ struct Prepared {
   std::optional<LoadedModel> model;
   std::optional<Compiled> compiled;
   std::unique_ptr<KernelRunner> kernels;
+  std::vector<bool> text;  // outputs that are strings, as bytes
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
-    if (kernels) return kernels->run(inputs, d);
-    return eval::evaluate(compiled ? *compiled->lir.module : *model->module, inputs, d);
+    auto results =
+        kernels ? kernels->run(inputs, d) : eval::evaluate(compiled ? *compiled->lir.module : *model->module, inputs, d);
+    for (size_t i = 0; results && i < std::min(text.size(), results->size()); ++i)
+      if (text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
+    return results;
   }
 };
 
@@ -93,16 +100,24 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   if (!sets) return false;
   p->sets = std::move(*sets);
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
+  // Passes run for the reference engine only when a flag asks for one of their effects.
+  const bool optimised =
+      o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
+  if (run.engine == Engine::Reference && !optimised) return true;
+  std::vector<bool> text;
+  for (ValueId v : m.main().outputs()) text.push_back(m.main().dtype(v) == DType::String);
+  if (strings_as_bytes(m)) {
+    p->text = std::move(text);
+    for (DataSet& set : p->sets)
+      for (eval::HostValue& v : set.inputs)
+        if (v.kind == TypeKind::Tensor && v.tensor.dtype == DType::String) v = eval::bytes_of_text(v);
+  }
   if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !p->sets.empty()) {
     DimBindings sizes;
     for (size_t i = 0; i < std::min(m.main().inputs().size(), p->sets.front().inputs.size()); ++i)
       add_sizes(m.dims, m.main().type(m.main().result(m.main().inputs()[i])), p->sets.front().inputs[i].tensor.dims, &sizes);
     bind_dims(m, sizes);
   }
-  // Passes run for the reference engine only when a flag asks for one of their effects.
-  const bool optimised =
-      o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
-  if (run.engine == Engine::Reference && !optimised) return true;
   p->compiled = compile(std::move(*p->model), run.target, o, {}, d);
   if (!p->compiled) return false;
   if (run.engine == Engine::Reference) return true;

@@ -274,6 +274,13 @@ Attrs make_default() {
 
 }  // namespace
 
+Attrs::Attrs() = default;
+Attrs::Attrs(const Attrs&) = default;
+Attrs::Attrs(Attrs&&) noexcept = default;
+Attrs& Attrs::operator=(const Attrs&) = default;
+Attrs& Attrs::operator=(Attrs&&) noexcept = default;
+Attrs::~Attrs() = default;
+
 AttrId AttrTable::intern(Attrs a) {
   auto [it, made] = index_.try_emplace(key_of(a), static_cast<uint32_t>(rows_.size()));
   if (made) rows_.push_back(std::move(a));

@@ -392,7 +392,7 @@ struct RegionAttrs {
   RLXC_REFLECT(f("steps", self.steps);)
 };
 
-using Attrs =
+using AttrVariant =
     std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs, ClampAttrs,
                  CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs,
                  DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs,
@@ -400,6 +400,25 @@ using Attrs =
                  SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
                  StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs>;
+
+template <class A, class Variant>
+inline constexpr bool is_alternative = false;
+template <class A, class... All>
+inline constexpr bool is_alternative<A, std::variant<All...>> = (std::is_same_v<A, All> || ...);
+
+// The attributes of a node: one of these structs. A variant so wide costs a compiler seconds wherever it is copied or destroyed,
+// so that is done in one file.
+class Attrs : public AttrVariant {
+ public:
+  Attrs();
+  template <class A, std::enable_if_t<is_alternative<A, AttrVariant>, int> = 0>
+  Attrs(A a) noexcept : AttrVariant(std::in_place_type<A>, std::move(a)) {}
+  Attrs(const Attrs&);
+  Attrs(Attrs&&) noexcept;
+  Attrs& operator=(const Attrs&);
+  Attrs& operator=(Attrs&&) noexcept;
+  ~Attrs();
+};
 
 class AttrTable {
  public:

@@ -7,6 +7,17 @@
 
 namespace rlxc {
 
+ValueId Builder::create(OpKind op, std::span<const ValueId> operands, Attrs attrs) {
+  const NodeId n = create_node(op, operands, std::move(attrs));
+  return n.valid() ? graph_.result(n) : ValueId();
+}
+
+ValueId Builder::create(OpKind op, std::initializer_list<ValueId> operands, Attrs attrs) {
+  return create(op, std::span(operands.begin(), operands.size()), std::move(attrs));
+}
+
+ValueId Builder::create(OpKind op, std::initializer_list<ValueId> operands) { return create(op, operands, default_attrs(op)); }
+
 NodeId Builder::create_node(OpKind op, std::span<const ValueId> operands, Attrs attrs, std::span<const GraphId> bodies) {
   error_.clear();
   std::vector<const Type*> types;

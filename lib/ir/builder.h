@@ -24,14 +24,9 @@ class Builder {
   const std::string& error() const { return error_; }               // why the last create failed
 
   NodeId create_node(OpKind, std::span<const ValueId> operands, Attrs, std::span<const GraphId> bodies = {});
-  ValueId create(OpKind op, std::span<const ValueId> operands, Attrs attrs) {
-    const NodeId n = create_node(op, operands, std::move(attrs));
-    return n.valid() ? graph_.result(n) : ValueId();
-  }
-  ValueId create(OpKind op, std::initializer_list<ValueId> operands, Attrs attrs) {
-    return create(op, std::span(operands.begin(), operands.size()), std::move(attrs));
-  }
-  ValueId create(OpKind op, std::initializer_list<ValueId> operands) { return create(op, operands, default_attrs(op)); }
+  ValueId create(OpKind, std::span<const ValueId> operands, Attrs);
+  ValueId create(OpKind, std::initializer_list<ValueId> operands, Attrs);
+  ValueId create(OpKind, std::initializer_list<ValueId> operands);
 
   ValueId input(std::string_view name, Type);
   ValueId param(std::string_view name, Type, DataId = {});

@@ -141,6 +141,11 @@ Expr Builder::shuffle_xor(Expr value, int mask) {
   return let("other", {kernel(), kernel_->intern({ExprOp::ShuffleXor, value.type(), {value.id}, mask})});
 }
 
+Expr Builder::matrix_multiply(const MatrixUnit& unit, Expr a, Expr b, Expr c) {
+  kernel_->matrix = &unit;
+  return let("product", {kernel(), kernel_->intern({ExprOp::MatrixMultiply, c.type(), {a.id, b.id, c.id}})});
+}
+
 void Builder::barrier() {
   Stmt s;
   s.kind = StmtKind::Barrier;

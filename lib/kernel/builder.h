@@ -125,6 +125,8 @@ class Builder {
   Expr lanes(const std::string& name, int axis, int64_t extent) { return open_for(name, i64(extent), LoopKind::Lane, axis); }
 
   Expr shuffle_xor(Expr value, int mask);  // must be reached by all lanes of a group
+  // a * b + c of a matrix unit, the same one throughout the kernel; must be reached by all lanes of a group.
+  Expr matrix_multiply(const MatrixUnit&, Expr a, Expr b, Expr c);
 
   Kernel finish();
 

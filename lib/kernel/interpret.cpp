@@ -316,6 +316,7 @@ class Interpreter {
           else if (w < active_.size()) out[c] = in(0)[w * n + c % n];
         }
         return;
+      case ExprOp::MatrixMultiply: return matrix_multiply(e, out);
       case ExprOp::Cast:
         for (size_t c = 0; c < cells; ++c) out[c] = convert(e.type.dtype, type(0).dtype, in(0)[c]);
         return;
@@ -331,6 +332,33 @@ class Interpreter {
         for (size_t c = 0; c < cells; ++c)
           out[c] = apply(e.op, t, in(0)[c], operands > 1 ? in(1)[c] : Value{}, operands > 2 ? in(2)[c] : Value{});
       }
+    }
+  }
+
+  void matrix_multiply(const ExprNode& e, std::vector<Value>& out) {
+    const MatrixUnit& u = *k_.matrix;
+    std::vector<double> a(static_cast<size_t>(u.m * u.k)), b(static_cast<size_t>(u.k * u.n));
+    // Calls f(index in the row-major matrix, index in the vectors of all lanes) for the elements that the lanes of a warp hold.
+    auto each = [&](const Spread& spread, int columns, int first, const auto& f) {
+      for (int l = 0; l < u.warp; ++l)
+        for (int i = 0; i < spread.elements(); ++i) {
+          const Step at = spread.at(l, i);
+          f(static_cast<size_t>(at.row * columns + at.column), static_cast<size_t>((first + l) * spread.elements() + i));
+        }
+    };
+    for (int first = 0; first < lanes_; first += u.warp) {
+      const auto active = std::count(active_.begin() + first, active_.begin() + first + u.warp, 1);
+      if (active == 0) continue;
+      if (active < u.warp) find("a matrix product that not all lanes of a warp take part in");
+      each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = values_[e.args[0].raw][cell].f; });
+      each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = values_[e.args[1].raw][cell].f; });
+      each(u.c, u.n, first, [&](size_t at, size_t cell) {
+        const size_t row = at / static_cast<size_t>(u.n), column = at % static_cast<size_t>(u.n);
+        double sum = values_[e.args[2].raw][cell].f;
+        for (size_t p = 0; p < static_cast<size_t>(u.k); ++p)
+          sum += a[row * static_cast<size_t>(u.k) + p] * b[p * static_cast<size_t>(u.n) + column];
+        out[cell] = from_float(round_to(u.accumulator, sum));
+      });
     }
   }
 

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/matrix.h"
 #include "support/dtype.h"
 #include "support/ids.h"
 
@@ -44,6 +45,8 @@ enum class TypeRule : uint8_t { Leaf, Memory, Number, Float, Order, Test, Logic,
 std::string_view name(ExprOp);
 int operand_count(ExprOp);
 TypeRule type_rule(ExprOp);
+// Lanes of a group compute it together: all of them must get there.
+inline bool is_collective(ExprOp op) { return op == ExprOp::ShuffleXor || op == ExprOp::MatrixMultiply; }
 
 using ExprId = Id<struct ExprTag>;
 using VarId = Id<struct VarTag>;
@@ -106,6 +109,7 @@ struct Kernel {
   std::vector<VarId> symbols;  // i64 arguments, after the buffers in the argument list
   std::vector<ExprNode> exprs;
   std::vector<Stmt> body;
+  const MatrixUnit* matrix = nullptr;  // of MatrixMultiply: a row of a table
 
   Kernel() = default;
   explicit Kernel(std::string n) : name(std::move(n)) {}

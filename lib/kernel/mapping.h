@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
+
+#include "kernel/matrix.h"
 
 namespace rlxc::kernel {
 
@@ -16,6 +19,7 @@ struct Mapping {
   int group_lanes = 256;  // lanes of a group, where a builder has no better number
   int max_group_lanes = 1024;
   int warp = 1;  // lanes that shuffle_xor reaches; 1 where there is no shuffle
+  std::span<const MatrixUnit> matrix_units;
   int64_t shared_bytes = 48 << 10;
   std::array<int64_t, 3> max_grid = {int64_t{1} << 31, 65535, 65535};
   // loops on threads

@@ -22,7 +22,7 @@ class DeadLets {
       Stmt& s = (*stmts)[i];
       block(&s.other);
       block(&s.body);
-      if (s.kind == StmtKind::Let && uses_[s.var.raw] == 0 && k_->expr(s.value).op != ExprOp::ShuffleXor) {
+      if (s.kind == StmtKind::Let && uses_[s.var.raw] == 0 && !is_collective(k_->expr(s.value).op)) {
         keep[i] = false;
         ++removed_;
         continue;
@@ -218,7 +218,7 @@ void compact(Kernel& k) {
     if (s.value.valid()) s.value = moved[s.value.raw];
   });
   fresh.comments = std::move(k.comments), fresh.buffers = std::move(k.buffers), fresh.vars = std::move(k.vars);
-  fresh.symbols = std::move(k.symbols), fresh.body = std::move(k.body);
+  fresh.symbols = std::move(k.symbols), fresh.body = std::move(k.body), fresh.matrix = k.matrix;
   k = std::move(fresh);
 }
 

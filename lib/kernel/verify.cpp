@@ -89,6 +89,15 @@ class Verifier {
       if (first != e.type) bad("changes the type");
       return;
     }
+    if (e.op == ExprOp::MatrixMultiply) {
+      const MatrixUnit* u = k_.matrix;
+      if (!u) return bad("the kernel has no matrix unit");
+      if (type(0) != Type(u->operand, u->a.elements()) || type(1) != Type(u->operand, u->b.elements()) || type(2) != e.type ||
+          e.type != Type(u->accumulator, u->c.elements()))
+        bad("operands are not those of the matrix unit");
+      if (lane_count(k_) % u->warp) bad("a group is not made of whole warps");
+      return;
+    }
     if (e.op == ExprOp::Cast || e.op == ExprOp::Bitcast) {
       if (first.lanes != e.type.lanes) bad("changes the number of lanes");
       if (e.op == ExprOp::Bitcast && rlxc::bits(first.dtype) != rlxc::bits(e.type.dtype)) bad("changes the width");
@@ -134,11 +143,14 @@ class Verifier {
           wrong("variable " + k_.vars[e.payload].name + " is used out of scope");
         found = found || varying_[e.payload];
       }
-      if (e.op == ExprOp::ShuffleXor) found = true;
+      if (is_collective(e.op)) found = true;
       if (type_rule(e.op) != TypeRule::Memory) continue;
       const Buffer& b = k_.buffers[e.payload];
       if (b.space != Space::Global || b.access != Access::Read) found = true;
+      ranges_.open();
+      if (e.op == ExprOp::LoadIf) ranges_.assume(e.args[1], true);
       bounds(b, e.args[0], e.type.lanes, "load of ");
+      ranges_.close();
     }
     return found;
   }
@@ -183,7 +195,7 @@ class Verifier {
         if (in_scope_[s.var.raw]) wrong("variable " + k_.var(s.var).name + " is defined twice");
         if (!c.uniform)
           for (ExprId e : nodes_below(k_, {s.value}))
-            if (k_.expr(e).op == ExprOp::ShuffleXor) wrong("a shuffle that not all lanes of a group reach");
+            if (is_collective(k_.expr(e).op)) wrong(std::string(name(k_.expr(e).op)) + " that not all lanes of a group reach");
         if (is_index(s.value)) ranges_.bind(s.var, ranges_.of(s.value));
         in_scope_[s.var.raw] = true, varying_[s.var.raw] = value_varies;
         defined->push_back(s.var);

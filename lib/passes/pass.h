@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/cost.h"
 #include "ir/builder.h"
 #include "ir/graph.h"
 #include "support/diagnostics.h"
@@ -26,7 +27,7 @@ struct TargetTraits {
   std::bitset<kOpCount> native;     // op kinds with a kernel; the others must be decomposed
   std::bitset<kOpCount> epilogues;  // activations that a matmul or convolution kernel can end with
   uint32_t region_max_steps = 64, region_max_inputs = 16;
-  double launch_ns = 50, memory_gbps = 50, peak_gflops = 200;  // of the cost decision
+  Machine machine;  // of the cost decision
   TargetTraits() { native.set(), epilogues.set(); }
 };
 
@@ -74,12 +75,29 @@ struct PassOptions {
   std::vector<std::string> specialised_params;  // Params whose bytes become Constants
 };
 
+// The rewrites of a whole compile, counted one by one, so that the one that breaks something can be found.
+struct RewriteCounter {
+  int64_t limit = -1;  // so many are made; negative: all
+  int64_t made = 0;
+};
+
 struct PassContext {
   const TargetTraits& target;
   const PassOptions& options;
   Diagnostics& diagnostics;
   std::vector<Decision>& decisions;
   std::vector<PrecisionNote>& precision;
+  RewriteCounter* rewrites = nullptr;  // null: all are made
+
+  // Runs `attempt`, which makes one rewrite (the least change that keeps the meaning) and returns true, or none and false; not
+  // when as many as allowed have been made.
+  template <class F>
+  bool rewrite(F attempt) const {
+    if (rewrites && rewrites->limit >= 0 && rewrites->made >= rewrites->limit) return false;
+    const bool made = attempt();
+    if (rewrites) rewrites->made += made;
+    return made;
+  }
 };
 
 struct PassResult {

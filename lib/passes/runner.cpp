@@ -24,9 +24,9 @@ bool same_results(const Module& m, const PassInfo& pass, ResultCheck& check, Dia
   return difference.empty();
 }
 
-}  // namespace
-
 bool is_required(const PassInfo& pass) { return pass.group == "lower" || pass.group == "legalise"; }
+
+}  // namespace
 
 bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext& context, const RunnerOptions& options,
                 RunnerReport* report) {
@@ -35,6 +35,7 @@ bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext&
     if (!report->check->why_not().empty())
       context.diagnostics.warning(Code::PassChangedResult, "the passes are not compared: " + report->check->why_not());
   }
+  report->rewrites.limit = options.bisect_limit;
   for (const PassInfo* pass : passes) {
     if (report->stopped) return true;
     const auto seen = report->up_to_date.find(pass->name);
@@ -44,16 +45,18 @@ bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext&
     }
     PassRecord record;
     record.name = pass->name;
-    record.skipped = std::ranges::find(options.disabled, pass->name) != options.disabled.end() ||
-                     (options.bisect_limit >= 0 && !is_required(*pass) && report->bisected >= options.bisect_limit);
+    record.skipped = std::ranges::find(options.disabled, pass->name) != options.disabled.end();
     if (!record.skipped && options.most_runs >= 0 && report->executed >= options.most_runs) return report->stopped = true, true;
     if (!record.skipped) {
       ++report->executed;
-      report->bisected += !is_required(*pass);
+      context.rewrites = is_required(*pass) ? nullptr : &report->rewrites;
+      const int64_t rewrites = report->rewrites.made;
       const size_t errors = context.diagnostics.errors();
       m.current_pass = m.symbol(pass->name);
       const auto start = std::chrono::steady_clock::now();
       record.result = pass->run(m, context);
+      context.rewrites = nullptr;
+      record.rewrites = report->rewrites.made - rewrites;
       record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       m.current_pass = {};
       record.nodes = live_nodes(m);

@@ -19,28 +19,27 @@ struct RunnerOptions {
   uint64_t seed = 1;         // of those inputs
   std::string stop_after;    // the last pass to run; empty: all
   std::vector<std::string> disabled;  // names of passes that are skipped
-  // So many passes run and the later ones are skipped, except the groups lower and legalise, without which nothing can be
+  // So many rewrites are made and no later ones, not counting the groups lower and legalise, without which nothing can be
   // compiled; negative: all.
   int64_t bisect_limit = -1;
   int64_t most_runs = -1;  // so many passes of any kind run, then the runner stops as at `stop_after`; negative: all
   std::function<void(std::string_view pass, bool changed, const Module&)> dump;  // after each pass that ran
 };
 
-bool is_required(const PassInfo&);  // of the groups that no bisection leaves out
-
 struct PassRecord {
   std::string_view name;
   PassResult result;
   double seconds = 0;
   size_t nodes = 0;      // live nodes of all graphs that are in use, afterwards
-  bool skipped = false;  // disabled, or beyond the bisect limit
+  int64_t rewrites = 0;  // of those that count for the bisect limit
+  bool skipped = false;  // disabled
 };
 
 // Of all runs that share it: the bisect limit and `stop_after` count across them.
 struct RunnerReport {
   std::vector<PassRecord> passes;
-  int64_t executed = 0;  // passes of any kind
-  int64_t bisected = 0;  // those that count for the bisect limit
+  int64_t executed = 0;  // passes
+  RewriteCounter rewrites;
   bool stopped = false;  // `stop_after` was reached: later runs do nothing
   bool changed = false;
   uint64_t version = 0;                             // counts the passes that changed something

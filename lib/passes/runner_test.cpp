@@ -63,9 +63,14 @@ TEST_CASE("disabled passes, the bisect limit and stop_after") {
   CHECK(f.report.passes[0].skipped);
   CHECK_FALSE(f.report.passes[1].skipped);
   Fixture g;
-  g.options.bisect_limit = 1;
+  g.options.bisect_limit = 0;
   CHECK(g());
-  CHECK(g.report.passes[1].skipped);
+  CHECK_FALSE(g.report.changed);
+  Fixture one;
+  one.options.bisect_limit = 1;
+  CHECK(one());
+  CHECK(one.report.rewrites.made == 1);
+  CHECK(one.report.passes[0].rewrites == 1);
   Fixture h;
   h.options.stop_after = "common_subexpression_elimination";
   CHECK(h());

@@ -237,6 +237,13 @@ struct SixK {
   }
 };
 
+size_t nearest_entry(std::span<const float> table, float v, float d) {
+  size_t best = 0;
+  for (size_t k = 1; k < table.size(); ++k)
+    if (std::fabs(v - d * table[k]) < std::fabs(v - d * table[best])) best = k;
+  return best;
+}
+
 // A scale and 16 bytes of two codes into a table of 16 numbers.
 template <bool kPowerOfTwo>
 struct Table {
@@ -254,11 +261,89 @@ struct Table {
     else b[0] = static_cast<uint8_t>(largest == 0 ? 0 : std::clamp(std::ilogb(largest) - 2 + 127, 0, 254));
     const float d = scale(b);
     for (size_t j = 0; j < 32; ++j) {
-      size_t best = 0;
-      for (size_t k = 1; k < 16; ++k)
-        if (std::fabs(v[j] - d * table()[k]) < std::fabs(v[j] - d * table()[best])) best = k;
+      const size_t best = nearest_entry(table(), v[j], d);
       b[kCodes + j % 16] = static_cast<uint8_t>(b[kCodes + j % 16] | best << (j < 16 ? 0 : 4));
     }
+  }
+};
+
+// d, the upper 2 bits and then the lower 4 of eight scales (6 bits, less 32, of runs of 32), 128 bytes of two codes into the
+// table: of each run its first half in the low halves of 16 bytes.
+struct FourXS {
+  static int scale_of(Bytes b, size_t run) {
+    return ((b[4 + run / 2] >> (run % 2 * 4) & 15) | (b[2 + run / 4] >> (run % 4 * 2) & 3) << 4) - 32;
+  }
+  static void decode(Bytes b, std::span<float> out) {
+    for (size_t i = 0; i < 256; ++i) {
+      const float d = f16_at(b, 0) * static_cast<float>(scale_of(b, i / 32));
+      out[i] = d * iq4_nl_values()[b[8 + i / 32 * 16 + i % 16] >> (i % 32 / 16 * 4) & 15];
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    std::array<float, 8> scale{};
+    for (size_t run = 0; run < 8; ++run) scale[run] = extremes(v.subspan(run * 32, 32)).largest / iq4_nl_values()[0];
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    const float d = put_f16(b, 0, extremes(scale).largest / -32);
+    for (size_t run = 0; run < 8; ++run) {
+      const int s = code(scale[run], d, -32, 31) + 32;
+      b[4 + run / 2] = static_cast<uint8_t>(b[4 + run / 2] | (s & 15) << (run % 2 * 4));
+      b[2 + run / 4] = static_cast<uint8_t>(b[2 + run / 4] | s >> 4 << (run % 4 * 2));
+    }
+    for (size_t i = 0; i < 256; ++i) {
+      const size_t q = nearest_entry(iq4_nl_values(), v[i], d * static_cast<float>(scale_of(b, i / 32)));
+      uint8_t& byte = b[8 + i / 32 * 16 + i % 16];
+      byte = static_cast<uint8_t>(byte | q << (i % 32 / 16 * 4));
+    }
+  }
+};
+
+// -d, 0 or d: 64 bytes of codes of 2 bits, d.
+struct TernaryTwo {
+  static void decode(Bytes b, std::span<float> out) {
+    for (size_t i = 0; i < 256; ++i) {
+      const TwoBits at(i);
+      out[i] = f16_at(b, 64) * static_cast<float>((b[at.byte] >> at.shift & 3) - 1);
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    std::fill(b.begin(), b.end(), uint8_t{0});
+    const float d = put_f16(b, 64, std::fabs(extremes(v).largest));
+    for (size_t i = 0; i < 256; ++i) {
+      const TwoBits at(i);
+      b[at.byte] = static_cast<uint8_t>(b[at.byte] | (code(v[i], d, -1, 1) + 1) << at.shift);
+    }
+  }
+};
+
+// The same with five codes a byte: the byte is a fraction of 256 whose digits to the base 3 they are, rounded up. 32 bytes hold
+// five runs of 32, 16 bytes five of 16, 4 bytes four of 4; d.
+struct TernaryOne {
+  struct Place {
+    size_t byte, digit;
+    explicit Place(size_t i)
+        : byte(i < 160   ? i % 32
+               : i < 240 ? 32 + i % 16
+                         : 48 + i % 4),
+          digit(i < 160   ? i / 32
+                : i < 240 ? (i - 160) / 16
+                          : (i - 240) / 4) {}
+  };
+  static void decode(Bytes b, std::span<float> out) {
+    static constexpr unsigned kPowers[] = {1, 3, 9, 27, 81};
+    for (size_t i = 0; i < 256; ++i) {
+      const Place at(i);
+      out[i] = f16_at(b, 52) * static_cast<float>(static_cast<int>((b[at.byte] * kPowers[at.digit] & 255) * 3 >> 8) - 1);
+    }
+  }
+  static void encode(Values v, std::span<uint8_t> b) {
+    static constexpr unsigned kWeights[] = {81, 27, 9, 3, 1};
+    const float d = put_f16(b, 52, std::fabs(extremes(v).largest));
+    std::array<unsigned, 52> digits{};
+    for (size_t i = 0; i < 256; ++i) {
+      const Place at(i);
+      digits[at.byte] += kWeights[at.digit] * static_cast<unsigned>(code(v[i], d, -1, 1) + 1);
+    }
+    for (size_t i = 0; i < 52; ++i) b[i] = static_cast<uint8_t>((digits[i] * 256 + 242) / 243);
   }
 };
 
@@ -277,6 +362,7 @@ constexpr Row kRows[kBlockFormatCount] = {
     row<Small<5, true>>("q5_1", 32, 24),  row<Eight<32, false>>("q8_0", 32, 34),   row<TwoK>("q2_k", 256, 84),
     row<ThreeK>("q3_k", 256, 110),        row<Medium<4>>("q4_k", 256, 144),        row<Medium<5>>("q5_k", 256, 176),
     row<SixK>("q6_k", 256, 210),          row<Eight<256, true>>("q8_k", 256, 292), row<Table<false>>("iq4_nl", 32, 18),
+    row<FourXS>("iq4_xs", 256, 136),      row<TernaryOne>("tq1_0", 256, 54),       row<TernaryTwo>("tq2_0", 256, 66),
     row<Table<true>>("mxfp4", 32, 17)};
 
 const Row& row_of(BlockFormat f) { return kRows[static_cast<size_t>(f)]; }

@@ -8,8 +8,25 @@
 
 namespace rlxc {
 
-enum class BlockFormat : uint8_t { Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ4_NL, MXFP4 };
-inline constexpr int kBlockFormatCount = 13;
+enum class BlockFormat : uint8_t {
+  Q4_0,
+  Q4_1,
+  Q5_0,
+  Q5_1,
+  Q8_0,
+  Q2_K,
+  Q3_K,
+  Q4_K,
+  Q5_K,
+  Q6_K,
+  Q8_K,
+  IQ4_NL,
+  IQ4_XS,
+  TQ1_0,
+  TQ2_0,
+  MXFP4
+};
+inline constexpr int kBlockFormatCount = 16;
 
 std::string_view name(BlockFormat);  // "q4_k"
 int block_elements(BlockFormat);     // 32 or 256

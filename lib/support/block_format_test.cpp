@@ -114,12 +114,45 @@ std::vector<float> q3_k(const Bytes& b) {
   return x;
 }
 
+std::vector<float> iq4_xs(const Bytes& b) {
+  static constexpr int8_t kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  std::vector<float> x;
+  const int high = b[2] | b[3] << 8;
+  for (size_t ib = 0; ib < 8; ++ib) {
+    const int scale = (b[4 + ib / 2] >> 4 * (ib % 2) & 15) | (high >> 2 * ib & 3) << 4;
+    for (int shift : {0, 4})
+      for (size_t j = 0; j < 16; ++j)
+        x.push_back(half(b, 0) * static_cast<float>((scale - 32) * kValues[b[8 + ib * 16 + j] >> shift & 15]));
+  }
+  return x;
+}
+std::vector<float> tq1_0(const Bytes& b) {
+  std::vector<float> x;
+  const auto run = [&](size_t from, size_t count, int digits) {
+    for (int n = 0, power = 1; n < digits; ++n, power *= 3)
+      for (size_t m = 0; m < count; ++m) {
+        const auto q = static_cast<uint8_t>(b[from + m] * power);
+        x.push_back(half(b, 52) * static_cast<float>((static_cast<uint16_t>(q) * 3 >> 8) - 1));
+      }
+  };
+  run(0, 32, 5), run(32, 16, 5), run(48, 4, 4);
+  return x;
+}
+std::vector<float> tq2_0(const Bytes& b) {
+  std::vector<float> x;
+  for (size_t j = 0; j < 64; j += 32)
+    for (int shift = 0; shift < 8; shift += 2)
+      for (size_t m = 0; m < 32; ++m) x.push_back(half(b, 64) * static_cast<float>((b[j + m] >> shift & 3) - 1));
+  return x;
+}
+
 }  // namespace
 
 TEST_CASE("blocks decode by the formulas of their layouts") {
   const std::pair<BlockFormat, std::vector<float> (*)(const Bytes&)> formulas[] = {
-      {BlockFormat::Q4_0, q4_0}, {BlockFormat::Q5_1, q5_1}, {BlockFormat::Q2_K, q2_k}, {BlockFormat::Q3_K, q3_k},
-      {BlockFormat::Q4_K, q4_k}, {BlockFormat::Q5_K, q5_k}, {BlockFormat::Q6_K, q6_k}};
+      {BlockFormat::Q4_0, q4_0},   {BlockFormat::Q5_1, q5_1},  {BlockFormat::Q2_K, q2_k}, {BlockFormat::Q3_K, q3_k},
+      {BlockFormat::Q4_K, q4_k},   {BlockFormat::Q5_K, q5_k},  {BlockFormat::Q6_K, q6_k}, {BlockFormat::IQ4_XS, iq4_xs},
+      {BlockFormat::TQ1_0, tq1_0}, {BlockFormat::TQ2_0, tq2_0}};
   test::Random random(7);
   for (const auto& [f, formula] : formulas)
     for (int round = 0; round < 20; ++round) {
@@ -138,10 +171,10 @@ TEST_CASE("blocks decode by the formulas of their layouts") {
 TEST_CASE("encoding errs by about a step") {
   // The step of a run of the block is its range over the number of codes; scales of few bits add to it.
   const std::pair<BlockFormat, double> steps[] = {
-      {BlockFormat::Q4_0, 0.13},  {BlockFormat::Q4_1, 0.07}, {BlockFormat::Q5_0, 0.065}, {BlockFormat::Q5_1, 0.035},
-      {BlockFormat::Q8_0, 0.005}, {BlockFormat::Q2_K, 0.37}, {BlockFormat::Q3_K, 0.3},   {BlockFormat::Q4_K, 0.075},
-      {BlockFormat::Q5_K, 0.04},  {BlockFormat::Q6_K, 0.04}, {BlockFormat::Q8_K, 0.005}, {BlockFormat::IQ4_NL, 0.1},
-      {BlockFormat::MXFP4, 0.26}};
+      {BlockFormat::Q4_0, 0.13},  {BlockFormat::Q4_1, 0.07},   {BlockFormat::Q5_0, 0.065}, {BlockFormat::Q5_1, 0.035},
+      {BlockFormat::Q8_0, 0.005}, {BlockFormat::Q2_K, 0.37},   {BlockFormat::Q3_K, 0.3},   {BlockFormat::Q4_K, 0.075},
+      {BlockFormat::Q5_K, 0.04},  {BlockFormat::Q6_K, 0.04},   {BlockFormat::Q8_K, 0.005}, {BlockFormat::IQ4_NL, 0.1},
+      {BlockFormat::MXFP4, 0.26}, {BlockFormat::IQ4_XS, 0.12}, {BlockFormat::TQ1_0, 0.51}, {BlockFormat::TQ2_0, 0.51}};
   test::Random random(8);
   for (const auto& [f, step] : steps) {
     for (int round = 0; round < 10; ++round) {

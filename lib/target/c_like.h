@@ -57,6 +57,7 @@ class CLike {
   virtual std::string ramp(Type, const std::string& base, int64_t stride, Helpers&) const = 0;
   virtual std::string lane(const std::string& vector, int n) const = 0;
   virtual std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const;
+  virtual std::string matrix_multiply(const kernel::MatrixUnit&, Helpers&) const { return ""; }  // a function of a, b and c
 
   // Reads and writes of `buffer[index]`; a vector covers consecutive elements, or with `gather` one element per index lane.
   virtual std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const = 0;

@@ -203,44 +203,69 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
 }
 
 const std::string_view kParallelRuntime = R"(#include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-// A pool of RLXC_THREADS threads (the environment variable, else the number of processors) that share out loops.
+// A pool of RLXC_THREADS threads (the environment variable, else the number of processors) that share out loops. Between loops
+// that follow each other closely the threads spin; a thread that comes after all pieces are taken is not waited for.
 typedef void (*rlxc_loop_body)(const void* args, int64_t begin, int64_t end);
+
+enum { RLXC_OPEN = 1 << 30, RLXC_SPINS = 4000 };
 
 static struct {
   pthread_mutex_t lock;
-  pthread_cond_t wake, done;
+  pthread_cond_t wake;
   rlxc_loop_body body;
   const void* args;
   int64_t count, piece, next;
-  int threads, running;
-  uint64_t round;
-} rlxc_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+  int threads, taken, inside, sleeping;  // inside: threads at work on the loop, and RLXC_OPEN while more may join
+  unsigned round;
+} rlxc_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
-static void rlxc_take_pieces(rlxc_loop_body body, const void* args, int64_t count, int64_t piece) {
+static void rlxc_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static void rlxc_take_pieces(void) {
+  const int64_t count = rlxc_pool.count, piece = rlxc_pool.piece;
   for (;;) {
     const int64_t begin = __atomic_fetch_add(&rlxc_pool.next, piece, __ATOMIC_RELAXED);
     if (begin >= count) return;
-    body(args, begin, begin + piece < count ? begin + piece : count);
+    rlxc_pool.body(rlxc_pool.args, begin, begin + piece < count ? begin + piece : count);
   }
 }
 
-static void* rlxc_worker(void* unused) {
-  uint64_t seen = 0;
+static unsigned rlxc_next_round(unsigned seen) {
+  unsigned round = seen;
+  for (int i = 0; i < RLXC_SPINS; ++i) {
+    round = __atomic_load_n(&rlxc_pool.round, __ATOMIC_SEQ_CST);
+    if (round != seen) return round;
+    rlxc_pause();
+  }
   pthread_mutex_lock(&rlxc_pool.lock);
-  for (;;) {
-    while (rlxc_pool.round == seen) pthread_cond_wait(&rlxc_pool.wake, &rlxc_pool.lock);
-    seen = rlxc_pool.round;
-    const rlxc_loop_body body = rlxc_pool.body;
-    const void* args = rlxc_pool.args;
-    const int64_t count = rlxc_pool.count, piece = rlxc_pool.piece;
-    pthread_mutex_unlock(&rlxc_pool.lock);
-    rlxc_take_pieces(body, args, count, piece);
-    pthread_mutex_lock(&rlxc_pool.lock);
-    if (--rlxc_pool.running == 0) pthread_cond_signal(&rlxc_pool.done);
+  __atomic_add_fetch(&rlxc_pool.sleeping, 1, __ATOMIC_SEQ_CST);
+  while ((round = __atomic_load_n(&rlxc_pool.round, __ATOMIC_SEQ_CST)) == seen) pthread_cond_wait(&rlxc_pool.wake, &rlxc_pool.lock);
+  __atomic_sub_fetch(&rlxc_pool.sleeping, 1, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&rlxc_pool.lock);
+  return round;
+}
+
+static void* rlxc_worker(void* unused) {
+  for (unsigned seen = 0;;) {
+    seen = rlxc_next_round(seen);
+    int inside = __atomic_load_n(&rlxc_pool.inside, __ATOMIC_RELAXED);
+    while ((inside & RLXC_OPEN) &&
+           !__atomic_compare_exchange_n(&rlxc_pool.inside, &inside, inside + 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    }
+    if (!(inside & RLXC_OPEN)) continue;
+    rlxc_take_pieces();
+    __atomic_sub_fetch(&rlxc_pool.inside, 1, __ATOMIC_RELEASE);
   }
   return unused;
 }
@@ -260,23 +285,27 @@ void rlxc_parallel_for(int64_t count, int64_t grain, rlxc_loop_body body, const 
   pthread_once(&once, rlxc_start);
   const int threads = rlxc_pool.threads;
   if (count <= 0) return;
-  if (threads == 1 || count <= grain) {
+  // The pool serves one loop at a time; a second caller works alone.
+  if (threads == 1 || count <= grain || __atomic_exchange_n(&rlxc_pool.taken, 1, __ATOMIC_ACQUIRE)) {
     body(args, 0, count);
     return;
   }
-  int64_t piece = (count + 4 * threads - 1) / (4 * threads);
-  if (piece < grain) piece = grain;
-  pthread_mutex_lock(&rlxc_pool.lock);
-  rlxc_pool.body = body, rlxc_pool.args = args, rlxc_pool.count = count, rlxc_pool.piece = piece;
-  __atomic_store_n(&rlxc_pool.next, 0, __ATOMIC_RELAXED);
-  rlxc_pool.running = threads - 1;
-  ++rlxc_pool.round;
-  pthread_cond_broadcast(&rlxc_pool.wake);
-  pthread_mutex_unlock(&rlxc_pool.lock);
-  rlxc_take_pieces(body, args, count, piece);
-  pthread_mutex_lock(&rlxc_pool.lock);
-  while (rlxc_pool.running > 0) pthread_cond_wait(&rlxc_pool.done, &rlxc_pool.lock);
-  pthread_mutex_unlock(&rlxc_pool.lock);
+  const int64_t piece = (count + 4 * threads - 1) / (4 * threads);
+  rlxc_pool.body = body, rlxc_pool.args = args, rlxc_pool.count = count, rlxc_pool.piece = piece < grain ? grain : piece;
+  rlxc_pool.next = 0;
+  __atomic_store_n(&rlxc_pool.inside, RLXC_OPEN, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&rlxc_pool.round, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&rlxc_pool.sleeping, __ATOMIC_SEQ_CST) > 0) {
+    pthread_mutex_lock(&rlxc_pool.lock);
+    pthread_cond_broadcast(&rlxc_pool.wake);
+    pthread_mutex_unlock(&rlxc_pool.lock);
+  }
+  rlxc_take_pieces();
+  __atomic_fetch_and(&rlxc_pool.inside, ~RLXC_OPEN, __ATOMIC_RELAXED);
+  for (int i = 0; __atomic_load_n(&rlxc_pool.inside, __ATOMIC_ACQUIRE); ++i)
+    if (i < RLXC_SPINS) rlxc_pause();
+    else sched_yield();
+  __atomic_store_n(&rlxc_pool.taken, 0, __ATOMIC_RELEASE);
 }
 )";
 

@@ -10,11 +10,14 @@ using kernel::Buffer;
 using kernel::Launch;
 using kernel::LoopKind;
 using kernel::Space;
+using kernel::Spread;
 
 struct Row {
   std::string_view prelude;
   std::string_view bf16;
-  std::string_view shuffle;  // $V value, $M mask
+  std::string_view shuffle;   // $V value, $M mask
+  std::string_view multiply;  // the instruction: $N element type, $I its name there, $W the elements that it takes
+  std::string_view bf16_instruction;
 };
 
 constexpr Row kCuda = {R"(#include <cuda_bf16.h>
@@ -23,14 +26,38 @@ constexpr Row kCuda = {R"(#include <cuda_bf16.h>
 #include <stdint.h>
 
 )",
-                       "__nv_bfloat16", "__shfl_xor_sync(0xffffffffu, $V, $M)"};
+                       "__nv_bfloat16", "__shfl_xor_sync(0xffffffffu, $V, $M)",
+                       R"(#ifndef rlxc_mma_$N
+__device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$I.$I.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[2]), "r"(a[1]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+)",
+                       "bf16"};
 constexpr Row kRocm = {R"(#include <hip/hip_bfloat16.h>
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 #include <stdint.h>
 
 )",
-                       "hip_bfloat16", "__shfl_xor($V, $M)"};
+                       "hip_bfloat16", "__shfl_xor($V, $M)",
+                       R"(#ifndef rlxc_mma_$N
+__device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
+  typedef $W words __attribute__((ext_vector_type(4)));
+  typedef float sums __attribute__((ext_vector_type(4)));
+  words x, y;
+  sums z;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  memcpy(&z, c, sizeof z);
+  z = __builtin_amdgcn_mfma_f32_16x16x16$I(x, y, z, 0, 0, 0);
+  memcpy(c, &z, sizeof z);
+}
+#endif
+)",
+                       "bf16_1k"};
 
 constexpr std::string_view kVector = R"(template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
@@ -96,6 +123,21 @@ class CudaLike : public GpuCxx {
 
   std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const override {
     return expand(row_.shuffle, {{"V", value}, {"M", std::to_string(mask)}});
+  }
+
+  std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
+    const std::string t(rlxc::name(u.operand)), name = "rlxc_multiply_" + t;
+    if (!h.needs(name)) return name;
+    const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
+                      c = type({u.accumulator, u.c.elements()}, h);
+    const auto words = [](const Spread& s) { return std::to_string(s.elements() / 2); };
+    const bool half = u.operand == DType::F16;
+    h.add(expand(row_.multiply,
+                 {{"N", t}, {"I", half ? "f16" : std::string(row_.bf16_instruction)}, {"W", half ? "_Float16" : "short"}}));
+    h.add("__device__ inline " + c + " " + name + "(" + a + " a, " + b + " b, " + c + " c) {\n  uint32_t x[" + words(u.a) +
+          "], y[" + words(u.b) + "];\n  memcpy(x, &a, sizeof x);\n  memcpy(y, &b, sizeof y);\n  rlxc_mma_" + t +
+          "(c.at, x, y);\n  return c;\n}\n");
+    return name;
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {

@@ -137,6 +137,54 @@ struct bfloat {
   }
 };
 
+struct At {
+  int lane, element;
+};
+
+// c += a * b by the lanes of a warp, each with its elements of the matrices; Unit says which those are.
+template <class T, class Unit>
+void multiply(float* c, const void* a, const void* b) {
+  memcpy(lanes[current].exchange, a, Unit::a_elements * sizeof(T));
+  memcpy(lanes[current].exchange + 32, b, Unit::b_elements * sizeof(T));
+  barrier();
+  const size_t lane = current % Unit::warp;
+  auto value = [&](At at, size_t offset) {
+    T t;
+    memcpy(&t, lanes[current - lane + at.lane].exchange + offset + at.element * sizeof t, sizeof t);
+    return float(t);
+  };
+  for (int i = 0; i < Unit::c_elements; ++i)
+    for (int p = 0; p < Unit::k; ++p)
+      c[i] += value(Unit::a(Unit::row(int(lane), i), p), 0) * value(Unit::b(p, Unit::column(int(lane), i)), 32);
+  barrier();
+}
+
+// PTX ISA, mma.m16n8k16; elements of a are passed row by row.
+struct TensorCore {
+  static constexpr int warp = 32, k = 16, a_elements = 8, b_elements = 4, c_elements = 4;
+  static At a(int row, int p) { return {row % 8 * 4 + p % 8 / 2, row / 8 * 4 + p / 8 * 2 + p % 2}; }
+  static At b(int p, int column) { return {column * 4 + p % 8 / 2, p / 8 * 2 + p % 2}; }
+  static int row(int lane, int i) { return lane / 4 + i / 2 * 8; }
+  static int column(int lane, int i) { return lane % 4 * 2 + i % 2; }
+};
+
+// AMD CDNA 2 ISA, v_mfma_f32_16x16x16.
+struct MatrixCore {
+  static constexpr int warp = 64, k = 16, a_elements = 4, b_elements = 4, c_elements = 4;
+  static At a(int row, int p) { return {row + p / 4 * 16, p % 4}; }
+  static At b(int p, int column) { return {column + p / 4 * 16, p % 4}; }
+  static int row(int lane, int i) { return lane / 16 * 4 + i; }
+  static int column(int lane, int) { return lane % 16; }
+};
+
+struct Simdgroup {
+  static constexpr int warp = 32, k = 8, a_elements = 2, b_elements = 2, c_elements = 2;
+  static At a(int row, int p) { return {p / 2 % 2 + row % 4 * 2 + p / 4 * 8 + row / 4 * 16, p % 2}; }
+  static At b(int p, int column) { return a(p, column); }
+  static int row(int lane, int) { return lane / 2 % 4 + lane / 16 * 4; }
+  static int column(int lane, int i) { return lane % 2 * 2 + lane / 8 % 2 * 4 + i; }
+};
+
 }  // namespace emu
 }  // namespace
 )";
@@ -155,6 +203,13 @@ constexpr std::string_view kCuda = R"(#pragma once
 using __half = emu::half;
 using __nv_bfloat16 = emu::bfloat;
 using hip_bfloat16 = emu::bfloat;
+#ifdef RLXC_WARP_64
+using MatrixUnit = emu::MatrixCore;
+#else
+using MatrixUnit = emu::TensorCore;
+#endif
+#define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
+#define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 template <class T, class V>
@@ -168,7 +223,7 @@ constexpr std::string_view kMetal = R"(#pragma once
 #define device
 #define constant const
 #define thread
-#define threadgroup static
+#define threadgroup
 using emu::bfloat;
 using emu::half;
 using emu::uint3;
@@ -260,6 +315,17 @@ vec<float, N> fma(vec<float, N> a, vec<float, N> b, vec<float, N> c) {
     return r;                                                          \
   }
 EMU_TEST(isnan) EMU_TEST(isinf)
+template <class T, int M, int N>
+struct simdgroup_matrix {
+  vec<T, 2> held;
+  vec<T, 2>& thread_elements() { return held; }
+};
+template <class T>
+void simdgroup_multiply_accumulate(simdgroup_matrix<float, 8, 8>& d, simdgroup_matrix<T, 8, 8>& a, simdgroup_matrix<T, 8, 8>& b,
+                                   simdgroup_matrix<float, 8, 8>& c) {
+  d = c;
+  emu::multiply<T, emu::Simdgroup>(d.held.at, a.held.at, b.held.at);
+}
 using atomic_float = float;
 using atomic_int = int;
 using atomic_uint = uint;
@@ -276,9 +342,16 @@ std::vector<std::pair<std::string, std::string>> emulation_headers() {
                                                             {"metal_stdlib", std::string(kMetal)}};
   for (const char* name : {"cuda_fp16.h", "cuda_bf16.h", "math_constants.h"}) files.push_back({name, "#include <cuda.h>\n"});
   for (const char* name : {"hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bfloat16.h"})
-    files.push_back({name, "#include <cuda.h>\n"});
+    files.push_back({name, "#define RLXC_WARP_64\n#include <cuda.h>\n"});
   files.push_back({"cuda.h", std::string(kCuda)});
   return files;
+}
+
+std::string emulated(std::string source) {
+  constexpr std::string_view declared = "alignas(16) threadgroup ";
+  for (size_t at = 0; (at = source.find(declared, at)) != std::string::npos;)
+    source.replace(at, declared.size(), "alignas(16) static ");
+  return source;
 }
 
 std::string emulation_entry(const kernel::Kernel& k, size_t i, bool metal) {

@@ -12,6 +12,9 @@ namespace rlxc::target {
 // Files for the include path: the headers that rendered kernels include.
 std::vector<std::pair<std::string, std::string>> emulation_headers();
 
+// The text of kernels, with what no header can supply: the storage of MSL's shared memory, whose qualifier pointers have too.
+std::string emulated(std::string source);
+
 // A C function `void rlxc_entry_<i>(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes)`
 // that runs a kernel, to be appended to its text. `metal`: the argument list is that of MSL.
 std::string emulation_entry(const kernel::Kernel&, size_t i, bool metal);

@@ -14,42 +14,46 @@ struct Form {
   int64_t batch, m, n, k;
   bool trans_a = false, trans_b = false, epilogue = false;
   DType dtype = DType::F32;
+  bool pair = false;  // b has 2n columns: the product of the two halves
 };
 
 KernelCase product_case(const Form& f) {
   KernelCase c;
   c.name = std::to_string(f.batch) + "x" + std::to_string(f.m) + "x" + std::to_string(f.n) + "x" + std::to_string(f.k) +
-           (f.trans_a ? " ta" : "") + (f.trans_b ? " tb" : "") + (f.epilogue ? " epilogue" : "");
+           (f.trans_a ? " ta" : "") + (f.trans_b ? " tb" : "") + (f.epilogue ? " epilogue" : "") + (f.pair ? " pair" : "");
   const bool integers = !is_float(f.dtype);
+  const int64_t width = f.pair ? 2 * f.n : f.n;
   const auto count = [](int64_t n) { return static_cast<size_t>(n); };
   const std::vector<double> a = random_values(count(f.batch * f.m * f.k), f.dtype, -3, 3, 1),
-                            b = random_values(count(f.k * f.n), f.dtype, -3, 3, 2),
+                            b = random_values(count(f.k * width), f.dtype, -3, 3, 2),
                             bias = random_values(count(f.n), DType::F32, -3, 3, 3);
   std::vector<double> y(count(f.batch * f.m * f.n));
+  const auto sum = [&](int64_t i, int64_t r, int64_t j) {
+    double s = 0;
+    for (int64_t p = 0; p < f.k; ++p)
+      s += a[count(i * f.m * f.k + (f.trans_a ? p * f.m + r : r * f.k + p))] * b[count(f.trans_b ? j * f.k + p : p * width + j)];
+    return s;
+  };
   for (int64_t i = 0; i < f.batch; ++i)
     for (int64_t r = 0; r < f.m; ++r)
-      for (int64_t j = 0; j < f.n; ++j) {
-        double sum = f.epilogue ? bias[count(j)] : 0;
-        for (int64_t p = 0; p < f.k; ++p)
-          sum +=
-              a[count(i * f.m * f.k + (f.trans_a ? p * f.m + r : r * f.k + p))] * b[count(f.trans_b ? j * f.k + p : p * f.n + j)];
-        y[count((i * f.m + r) * f.n + j)] = sum;
-      }
+      for (int64_t j = 0; j < f.n; ++j)
+        y[count((i * f.m + r) * f.n + j)] = sum(i, r, j) * (f.pair ? sum(i, r, f.n + j) : 1) + (f.epilogue ? bias[count(j)] : 0);
   const DType sums = integers ? DType::I32 : DType::F32;
   c.buffers = {{f.dtype, a}, {f.dtype, b}};
   if (f.epilogue) c.buffers.push_back({DType::F32, bias});
   c.buffers.push_back({sums, y, true});
   c.atol = 2e-3;
-  c.build = [f, sums](Builder& builder, const Mapping& m) {
+  c.build = [f, sums, width](Builder& builder, const Mapping& m) {
     GemmSpec s;
     s.batch = {f.batch}, s.m = f.m, s.n = f.n, s.k = f.k, s.accumulate = sums;
     s.a = {"a", f.dtype, {f.m * f.k, f.trans_a ? 1 : f.k, f.trans_a ? f.m : 1}, f.batch * f.m * f.k, 0};
-    s.b = {"b", f.dtype, {0, f.trans_b ? 1 : f.n, f.trans_b ? f.k : 1}, f.k * f.n, 0};
+    s.b = {"b", f.dtype, {0, f.trans_b ? 1 : width, f.trans_b ? f.k : 1}, f.k * width, 0};
     s.c = {"c", sums, {f.m * f.n, f.n, 1}, f.batch * f.m * f.n, 0};
     if (f.epilogue) {
       s.extras = {{"bias", DType::F32, {0, 0, 1}, f.n, 0}};
       s.epilogue = [](Expr sum, const std::vector<Expr>& extra) { return sum + extra[0]; };
     }
+    if (f.pair) s.pair = [](Expr first, Expr second) { return first * second; };
     build_gemm(builder, s, m);
   };
   return c;
@@ -59,8 +63,18 @@ TEST_CASE("products of awkward shapes on registers, caches and shared memory") {
   std::vector<KernelCase> cases;
   for (const Form& f : {Form{1, 1, 5, 7}, Form{1, 3, 4, 4}, Form{2, 7, 67, 19}, Form{1, 13, 49, 300}, Form{1, 5, 64, 256, true},
                         Form{2, 6, 70, 33, false, true, true}, Form{1, 20, 130, 24, true, true, true}, Form{1, 5, 31, 19},
-                        Form{1, 14, 49, 19, false, false, true}, Form{1, 4, 63, 8},
+                        Form{1, 14, 49, 19, false, false, true}, Form{1, 4, 63, 8}, Form{1, 200, 53, 30},
                         Form{1, 9, 33, 40, false, false, false, DType::I8}, Form{1, 8, 36, 270, false, true, false, DType::F16}})
+    cases.push_back(product_case(f));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+TEST_CASE("products of awkward shapes by matrix units") {
+  std::vector<KernelCase> cases;
+  for (const Form& f :
+       {Form{1, 8, 8, 8, false, false, false, DType::F16}, Form{2, 33, 70, 45, false, true, true, DType::F16},
+        Form{1, 70, 20, 72, true, false, true, DType::BF16}, Form{1, 40, 64, 64, false, false, false, DType::F16},
+        Form{1, 24, 136, 40, true, true, false, DType::BF16}, Form{1, 17, 36, 48, false, true, true, DType::BF16, true}})
     cases.push_back(product_case(f));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }

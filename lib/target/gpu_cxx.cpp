@@ -103,6 +103,11 @@ std::string GpuCxx::load(Type t, const Buffer& b, const std::string& index, bool
   return name + "(" + b.name + ", " + index + ")";
 }
 
+// Vectors are loaded from and stored to arrays of scalars.
+std::string GpuCxx::registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const {
+  return (extent > 1 ? "alignas(16) " : "") + CLike::registers(b, extent, value, h);
+}
+
 std::string GpuCxx::store(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const {
   if (t.lanes == 1) return b.name + "[" + index + "] = " + value + ";";
   return "*(" + pointer(b, type(t, h)) + ")(" + b.name + " + " + index + ") = " + value + ";";

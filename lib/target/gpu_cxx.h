@@ -19,6 +19,8 @@ class GpuCxx : public CLike {
   std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const override;
   std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const override;
 
+  std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const override;
+
  protected:
   virtual std::string_view function_qualifiers() const = 0;  // of helper functions
   virtual std::string scalar(DType) const = 0;               // type names

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <optional>
 
 #include "kernel/interpret.h"
 #include "kernel/simplify.h"
@@ -11,6 +13,7 @@
 #include "target/native.h"
 #include "target/process.h"
 #include "target/render.h"
+#include "target/targets.h"
 #include "target/wgpu.h"
 
 namespace rlxc::target {
@@ -65,9 +68,13 @@ std::string compare(const KernelCase& c, const Arena& arena, bool wgsl = false) 
   return "";
 }
 
-}  // namespace
+struct TestMapping {
+  std::string name;
+  Mapping mapping;
+  std::optional<Dialect> only;  // for kernels that use the matrix units of this dialect's target
+};
 
-std::vector<std::pair<std::string, Mapping>> test_mappings() {
+std::vector<TestMapping> test_mappings() {
   Mapping scalar, vectors, lanes, warps;
   scalar.vector_bytes = 1;
   lanes.lanes = warps.lanes = true;
@@ -75,10 +82,12 @@ std::vector<std::pair<std::string, Mapping>> test_mappings() {
   lanes.max_vector_lanes = warps.max_vector_lanes = 4;
   lanes.group_lanes = 64, lanes.max_group_lanes = 256, lanes.shared_bytes = 16 << 10, lanes.max_grid = {7, 7, 7};
   warps.group_lanes = 128, warps.warp = 32;
-  return {{"scalar", scalar}, {"vectors", vectors}, {"lanes", lanes}, {"warps", warps}};
+  std::vector<TestMapping> all = {{"scalar", scalar, {}}, {"vectors", vectors, {}}, {"lanes", lanes, {}}, {"warps", warps, {}}};
+  for (auto [id, dialect] :
+       {std::pair{TargetId::Cuda, Dialect::Cuda}, {TargetId::Rocm, Dialect::Hip}, {TargetId::Metal, Dialect::Metal}})
+    all.push_back({std::string(target(id).name), target(id).mapping, dialect});
+  return all;
 }
-
-namespace {
 
 struct Built {
   const KernelCase* origin;
@@ -171,14 +180,16 @@ void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std:
 
 std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases, const char* source_dir) {
   std::vector<std::string> problems;
-  std::vector<Built> threads, grids, metal, wgsl;
+  std::vector<Built> threads, wgsl;
+  std::map<Dialect, std::vector<Built>> grids;
   int number = 0;
   for (const KernelCase& c : cases)
-    for (const auto& [mapping_name, mapping] : test_mappings()) {
+    for (const auto& [mapping_name, mapping, only] : test_mappings()) {
       std::string where = c.name + " (" + mapping_name + ")";
       Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();
+      if (only && !k.matrix) continue;
       for (const char* stage : {"as built", "simplified", "narrowed"}) {
         if (stage[0] == 'n' && !mapping.lanes) continue;
         for (const std::string& wrong : verify(k)) problems.push_back(where + ", " + stage + ": " + wrong);
@@ -191,16 +202,17 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases, con
         if (!wgsl.empty() && !fits_wgsl(wgsl.back())) wgsl.pop_back();
         if (stage[0] == 's' && mapping.lanes) narrow_indices(k);
       }
-      if (mapping.lanes && !uses_f64(k)) metal.push_back({&c, where, k});
-      (mapping.lanes ? grids : threads).push_back({&c, where, std::move(k)});
+      if (!mapping.lanes) {
+        threads.push_back({&c, where, std::move(k)});
+        continue;
+      }
+      for (Dialect d : {Dialect::Cuda, Dialect::Hip, Dialect::Metal})
+        if (d == only.value_or(d) && !(d == Dialect::Metal && uses_f64(k))) grids[d].push_back({&c, where, k});
     }
-  NativeOptions cxx{Dialect::Cuda, "g++", {"-O1", "-w"}};
   run_native(threads, {}, &problems);
   run_native(threads, {Dialect::C, "clang", {"-O1", "-Wall", "-Wextra"}}, &problems);
-  run_native(grids, cxx, &problems);
-  cxx.dialect = Dialect::Hip;
-  run_native(grids, cxx, &problems);
-  run_native(metal, {Dialect::Metal, "clang++", {"-O1", "-w"}}, &problems);
+  for (const auto& [dialect, built] : grids)
+    run_native(built, {dialect, dialect == Dialect::Metal ? "clang++" : "g++", {"-O1", "-w"}}, &problems);
   run_wgsl(std::move(wgsl), source_dir, &problems);
   return problems;
 }

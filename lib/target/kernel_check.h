@@ -26,12 +26,10 @@ struct KernelCase {
   size_t special = 0;
 };
 
-// Mappings that tests go through: scalar and vector loops on threads, grids of lanes with and without shuffles.
-std::vector<std::pair<std::string, kernel::Mapping>> test_mappings();
-
-// Builds every case for every mapping, verifies and simplifies it, interprets it before and after, and where it is for
-// threads also runs it as C; where it is for a grid, as CUDA, HIP and MSL on fibers, and as WGSL where RLXC_WEBGPU is set (one
-// call of each compiler for all cases). Returns what went wrong, empty when nothing did.
+// Builds every case for every mapping (scalar and vector loops on threads, grids of lanes with and without shuffles, with the
+// matrix units of a target), verifies and simplifies it, interprets it before and after, and where it is for threads also runs it
+// as C; where it is for a grid, as CUDA, HIP and MSL on fibers, and as WGSL where RLXC_WEBGPU is set (one call of each compiler
+// for all cases). Returns what went wrong, empty when nothing did.
 #ifndef RLXC_SOURCE_DIR
 #define RLXC_SOURCE_DIR "."
 #endif

@@ -11,10 +11,21 @@ using kernel::Launch;
 using kernel::LoopKind;
 using kernel::Space;
 
+constexpr std::string_view kMultiply = R"(inline float2 $F($T2 a, $T2 b, float2 c) {
+  simdgroup_matrix<$T, 8, 8> x, y;
+  simdgroup_matrix<float, 8, 8> z;
+  reinterpret_cast<thread $T2&>(x.thread_elements()) = a;
+  reinterpret_cast<thread $T2&>(y.thread_elements()) = b;
+  reinterpret_cast<thread float2&>(z.thread_elements()) = c;
+  simdgroup_multiply_accumulate(z, x, y, z);
+  return reinterpret_cast<thread float2&>(z.thread_elements());
+}
+)";
+
 class Metal : public GpuCxx {
  public:
   std::string_view prelude() const override { return "#include <metal_stdlib>\n\nusing namespace metal;\n\n"; }
-  std::string_view shared_qualifier() const override { return "threadgroup "; }
+  std::string_view shared_qualifier() const override { return "alignas(16) threadgroup "; }
   std::string_view barrier() const override { return "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"; }
   std::string_view unroll() const override { return "#pragma unroll"; }
 
@@ -33,6 +44,12 @@ class Metal : public GpuCxx {
 
   std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const override {
     return "simd_shuffle_xor(" + value + ", ushort(" + std::to_string(mask) + "))";
+  }
+
+  std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
+    const std::string name = "rlxc_multiply_" + std::string(rlxc::name(u.operand));
+    if (h.needs(name)) h.add(expand(kMultiply, {{"F", name}, {"T", scalar(u.operand)}}));
+    return name;
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {

@@ -47,7 +47,7 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
   bool is_c = options.dialect == Dialect::C;
   fs::path source_path = at / (is_c ? "kernels.c" : "kernels.cpp"), runtime = at / "parallel.c";
   std::ofstream source(source_path);
-  source << render(kernels, row.target());
+  source << emulated(render(kernels, row.target()));
   for (size_t i = 0; i < kernels.size(); ++i)
     source << (is_c ? entry(*kernels[i], i) : emulation_entry(*kernels[i], i, options.dialect == Dialect::Metal));
   source.close();

@@ -255,6 +255,8 @@ class Printer {
       case ExprOp::Ramp: return {target_.ramp(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::Lane: return {target_.lane(operand(e.args[0], 0, false), static_cast<int>(e.payload))};
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
+      case ExprOp::MatrixMultiply:
+        return {target_.matrix_multiply(*k_->matrix, helpers_) + "(" + arg(0) + ", " + arg(1) + ", " + arg(2) + ")"};
       case ExprOp::Neg:
         if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) >= 32) return {"-" + operand(e.args[0], 0, false), 0};
         break;

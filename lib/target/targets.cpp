@@ -25,9 +25,43 @@ constexpr DType kTpuTypes[] = {DType::F32,  DType::F16, DType::BF16,     DType::
                                DType::I32,  DType::I64, DType::U8,       DType::U16,    DType::U32, DType::U64,
                                DType::Bool, DType::C64, DType::F8E4M3FN, DType::F8E5M2, DType::I4,  DType::U4};
 
-constexpr MatrixUnit kTensorCores[] = {{16, 16, 16, DType::F16, DType::F32}, {16, 16, 16, DType::BF16, DType::F32}};
-constexpr MatrixUnit kSimdgroup[] = {
-    {8, 8, 8, DType::F16, DType::F32}, {8, 8, 8, DType::BF16, DType::F32}, {8, 8, 8, DType::F32, DType::F32}};
+using kernel::columns;
+using kernel::MatrixUnit;
+using kernel::rows;
+using kernel::Spread;
+
+// PTX ISA, mma.m16n8k16, with the steps of k in the order in which a lane of a quad holds them.
+constexpr MatrixUnit tensor_core(DType t) {
+  return {16,
+          8,
+          16,
+          32,
+          t,
+          DType::F32,
+          {{columns(4), columns(8), rows(1), rows(2), rows(4)}, {columns(1), columns(2), rows(8)}, 3},
+          {{rows(4), rows(8), columns(1), columns(2), columns(4)}, {rows(1), rows(2)}, 2},
+          {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+}
+// AMD's CDNA 2 ISA, v_mfma_f32_16x16x16: four elements of k a lane.
+constexpr MatrixUnit matrix_core(DType t) {
+  return {16,
+          16,
+          16,
+          64,
+          t,
+          DType::F32,
+          {{rows(1), rows(2), rows(4), rows(8), columns(4), columns(8)}, {columns(1), columns(2)}, 2},
+          {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2},
+          {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2}};
+}
+// simdgroup_matrix: the same two elements of a row in each operand, as MLX (steel/gemm/mma.h) relies on too.
+constexpr MatrixUnit simdgroup(DType t) {
+  constexpr Spread spread = {{columns(2), rows(1), rows(2), columns(4), rows(4)}, {columns(1)}, 1};
+  return {8, 8, 8, 32, t, DType::F32, spread, spread, spread};
+}
+constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16)};
+constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16)};
+constexpr MatrixUnit kSimdgroups[] = {simdgroup(DType::F16), simdgroup(DType::BF16)};
 
 Mapping cpu_mapping() {
   Mapping m;
@@ -35,7 +69,8 @@ Mapping cpu_mapping() {
   return m;
 }
 
-Mapping grid_mapping(int group_lanes, int max_group_lanes, int warp, int64_t shared_bytes, int max_vector_lanes) {
+Mapping grid_mapping(int group_lanes, int max_group_lanes, int warp, int64_t shared_bytes, int max_vector_lanes,
+                     std::span<const MatrixUnit> matrix_units = {}) {
   Mapping m;
   m.lanes = true;
   m.load_bytes = m.vector_bytes = 16;
@@ -43,6 +78,7 @@ Mapping grid_mapping(int group_lanes, int max_group_lanes, int warp, int64_t sha
   m.group_lanes = group_lanes, m.max_group_lanes = max_group_lanes, m.warp = warp;
   m.shared_bytes = shared_bytes;
   m.vector_registers = 64;
+  m.matrix_units = matrix_units;
   return m;
 }
 
@@ -61,7 +97,6 @@ const std::array<Target, kTargetCount>& table() {
        "c",
        cpu_mapping(),
        kAllTypes,
-       {},
        0,
        0,
        true,
@@ -72,9 +107,8 @@ const std::array<Target, kTargetCount>& table() {
        "Metal Shading Language",
        metal,
        "metal",
-       grid_mapping(256, 1024, 32, 32 << 10, 4),
+       grid_mapping(256, 1024, 32, 32 << 10, 4, kSimdgroups),
        kMetalTypes,
-       kSimdgroup,
        32,
        16,
        true,
@@ -87,7 +121,6 @@ const std::array<Target, kTargetCount>& table() {
        "py",
        grid_mapping(256, 1024, 32, 32 << 10, 4),
        kMlxTypes,
-       {},
        32,
        16,
        true,
@@ -100,7 +133,6 @@ const std::array<Target, kTargetCount>& table() {
        "wgsl",
        wgpu_mapping(),
        kWgpuTypes,
-       {},
        32,
        16,
        false,
@@ -111,9 +143,8 @@ const std::array<Target, kTargetCount>& table() {
        "CUDA C++",
        cuda,
        "cu",
-       grid_mapping(256, 1024, 32, 48 << 10, 16),
+       grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores),
        kAllTypes,
-       kTensorCores,
        32,
        16,
        true,
@@ -124,9 +155,8 @@ const std::array<Target, kTargetCount>& table() {
        "HIP C++",
        rocm,
        "hip.cpp",
-       grid_mapping(256, 1024, 64, 64 << 10, 16),
+       grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores),
        kAllTypes,
-       kTensorCores,
        32,
        16,
        true,
@@ -139,7 +169,6 @@ const std::array<Target, kTargetCount>& table() {
        "mlir",
        Mapping(),
        kTpuTypes,
-       {},
        32,
        16,
        true,

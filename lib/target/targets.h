@@ -15,12 +15,6 @@ namespace rlxc::target {
 enum class TargetId : uint8_t { Cpu, Metal, Mlx, Wgpu, Cuda, Rocm, Tpu };
 inline constexpr int kTargetCount = 7;
 
-// D += A * B on tiles of m x k and k x n, by the lanes of one warp.
-struct MatrixUnit {
-  int m, n, k;
-  DType operand, accumulator;
-};
-
 // Roofline figures of a typical device, for the cost model.
 struct Costs {
   double bytes_per_ns;      // memory bandwidth
@@ -37,8 +31,7 @@ struct Target {
   const CLike& (*language)();  // null: emitted as a graph, without kernels
   std::string_view extension;  // of its kernel sources
   kernel::Mapping mapping;
-  std::span<const DType> dtypes;  // that buffers may have
-  std::span<const MatrixUnit> matrix_units;
+  std::span<const DType> dtypes;    // that buffers may have
   int region_steps, region_inputs;  // limits of an elementwise region; 0: none
   bool float_atomics;
   uint64_t max_binding;  // bytes of a buffer that a kernel can be given at a time; 0: any

@@ -1,36 +1,60 @@
 #!/bin/bash
-# clang's back ends for NVIDIA and AMD GPUs accept every kernel of the cuda and rocm packages: of the example, and with
-# RLXC_TEST_MODELS of the models of its folders tiny/ and (in f32 and mixed precision) full/. tests/support/device declares what
-# CUDA's and HIP's headers would; nothing is linked or run.
+# The tool chains of NVIDIA and AMD GPUs accept the cuda and rocm packages: nvcc (for sm_80 and sm_90) and hipcc (for gfx90a) where
+# they are installed, which also build the host programs; else clang's back ends, with tests/support/device in place of CUDA's and
+# HIP's headers. Of the example, and with RLXC_TEST_MODELS of the models of its folders tiny/ and (some, in f32 and mixed precision)
+# full/: each kernel once, however many packages have it.
 set -uo pipefail
-clang++ -print-targets 2>/dev/null | grep -q nvptx64 || { echo "clang++ has no back end for GPUs"; exit 77; }
-fails=0 files=0 kernels=0
-cuda=(-x cuda --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -Wno-unknown-cuda-version)
-rocm=(-x hip --offload-arch=gfx90a -nogpuinc -nogpulib)
+PATH=$PATH:/usr/local/cuda/bin
+fails=0 said=""
+out=$TMPDIR/packages extension_cuda=cu extension_rocm=hip.cpp
 
-check() {  # model, flags of rlxc...
-  local target source
+emit() {  # name, model, flags of rlxc...
+  local target
   for target in cuda rocm; do
-    local -n flags=$target
-    rm -rf "$TMPDIR/out"
-    "$RLXC" compile "$@" --target "$target" --emit kernels -o "$TMPDIR/out" > "$TMPDIR/log" 2>&1
-    [ -d "$TMPDIR/out/kernels/$target" ] || { echo "FAIL $1 $target: $(grep -m1 'error' "$TMPDIR/log")"; fails=1; continue; }
-    for source in "$TMPDIR/out/kernels/$target"/*.cu "$TMPDIR/out/kernels/$target"/*.hip.cpp; do
-      [ -f "$source" ] || continue
-      files=$((files + 1)) kernels=$((kernels + $(grep -c '__global__' "$source")))
-      clang++ "${flags[@]}" --cuda-device-only -std=c++17 -O1 -Itests/support/device -S -o "$TMPDIR/assembly" "$source" 2> "$TMPDIR/log" ||
-        { echo "FAIL $* $target $(basename "$source")"; head -5 "$TMPDIR/log"; fails=1; }
-    done
+    "$RLXC" compile "${@:2}" --target $target --emit kernels -o "$out/$1" > "$TMPDIR/log" 2>&1
+    [ -d "$out/$1/kernels/$target" ] || { echo "FAIL $2 $target: $(grep -m1 'error' "$TMPDIR/log")"; fails=1; }
   done
 }
 
-check examples/bert.onnx
-check examples/bert.onnx --precision automixed-bf16
-for model in "${RLXC_TEST_MODELS:-/none}"/tiny/*/model.onnx; do [ -f "$model" ] && check "$model"; done
-for model in bert_base_s128 llama3_8b_s512 resnet50 whisper; do
-  for file in "${RLXC_TEST_MODELS:-/none}"/full/*$model*/model.onnx; do
-    [ -f "$file" ] && check "$file" --allow-missing-weights && check "$file" --allow-missing-weights --precision automixed
-  done
+emit example examples/bert.onnx
+emit example_mixed examples/bert.onnx --precision automixed-bf16
+for folder in "${RLXC_TEST_MODELS:-/none}"/tiny/*/; do [ -f "$folder/model.onnx" ] && emit "tiny_$(basename "$folder")" "$folder/model.onnx"; done
+for model in bert_base_s128 llama3_8b_s512 timm_resnet50 whisper_large_encoder; do
+  file=${RLXC_TEST_MODELS:-/none}/full/$model/model.onnx
+  [ -f "$file" ] && emit $model "$file" --allow-missing-weights && emit ${model}_mixed "$file" --allow-missing-weights --precision automixed
 done
-echo "$kernels kernels in $files files compile for sm_80 and gfx90a"
+
+# How a target's kernels are compiled: a command that the names of the object file and the source follow, and what it is called.
+if command -v nvcc > /dev/null; then
+  cuda=(nvcc -std=c++17 -O1 -fatbin -gencode "arch=compute_80,code=sm_80" -gencode "arch=compute_90,code=sm_90" -o)
+  cuda_with="nvcc for sm_80 and sm_90" cuda_make=(make -s)
+elif clang++ -print-targets 2> /dev/null | grep -q nvptx64; then
+  cuda=(clang++ -x cuda --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -Wno-unknown-cuda-version --cuda-device-only -std=c++17 -O1 -Itests/support/device -S -o)
+  cuda_with="clang for sm_80"
+fi
+if command -v hipcc > /dev/null; then
+  rocm=(hipcc -std=c++17 -O1 --genco --offload-arch=gfx90a -o) rocm_with="hipcc for gfx90a" rocm_make=(make -s)
+elif clang++ -print-targets 2> /dev/null | grep -q amdgcn; then
+  rocm=(clang++ -x hip --offload-arch=gfx90a -nogpuinc -nogpulib --cuda-device-only -std=c++17 -O1 -Itests/support/device -S -o)
+  rocm_with="clang for gfx90a"
+fi
+
+for target in cuda rocm; do
+  declare -n command=$target with=${target}_with make=${target}_make extension=extension_$target
+  if [ -z "${with:-}" ]; then
+    said+="$target: no compiler; "
+    continue
+  fi
+  if [ -n "${make:-}" ]; then
+    "${make[@]}" -C "$out/example/kernels/$target" > "$TMPDIR/log" 2>&1 && [ -x "$out/example/kernels/$target/run" ] ||
+      { echo "FAIL make in the package of $target"; grep -m5 -i error "$TMPDIR/log"; fails=1; }
+  fi
+  mkdir -p "$TMPDIR/$target"
+  counts=$(python3 tests/support/python/merge_kernels.py "$TMPDIR/$target/" "$extension" 40 "$out"/*/kernels/$target/*."$extension") || exit 1
+  printf '%s\0' "$TMPDIR/$target"/*."$extension" | sort -z |
+    xargs -0 -P "$(nproc)" -I{} sh -c '"$@" > "$0.log" 2>&1 || { echo "FAIL $0"; grep -m5 error "$0.log"; exit 1; }' {} "${command[@]}" {}.o {} || fails=1
+  said+="$target: ${counts#* } different kernels of ${counts% *} compiled by $with$([ -n "${make:-}" ] && echo ", with the host program"); "
+done
+[ "$said" = "cuda: no compiler; rocm: no compiler; " ] && { echo "neither nvcc nor hipcc nor a clang for GPUs"; exit 77; }
+echo "${said%; }"
 exit $fails

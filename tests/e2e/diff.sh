@@ -1,5 +1,5 @@
 #!/bin/bash
-# Two compiles are compared; a pass that breaks a check is found; a pass list, a claim file and the dump of every pass do what they say.
+# Two compiles are compared; a rewrite that breaks a check is found; a pass list, a claim file and the dump of every pass do what they say.
 set -uo pipefail
 fail() { echo "FAIL $1"; exit 1; }
 model=examples/bert.onnx
@@ -16,7 +16,8 @@ grep -q 'did you mean fusion.launches' "$TMPDIR/log" || fail "no name is suggest
 scripts/validate-json schemas/diff.schema.json "$TMPDIR/diff.json" || fail schema
 
 "$RLXC" bisect $model --check "! '$RLXC' inspect $model | grep -q fused_residual_ln" > "$TMPDIR/found" 2> "$TMPDIR/log"
-[ $? -eq 1 ] && grep -q 'breaks the check: fuse_residual_ln' "$TMPDIR/found" || fail "bisect: $(cat "$TMPDIR/found" "$TMPDIR/log")"
+[ $? -eq 1 ] && grep -q 'breaks the check: fuse_residual_ln (residual_ln), residual_ln at ' "$TMPDIR/found" &&
+  [ "$(grep -c '^+.* = fused_residual_ln' "$TMPDIR/found")" -eq 1 ] || fail "bisect: $(cat "$TMPDIR/found" "$TMPDIR/log")"
 
 "$RLXC" compile $model -q --emit lir --dump -o "$TMPDIR/d" || fail dump
 diffs=("$TMPDIR"/d/dump/*.diff)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The example model computes its expected outputs with the packages of targets that this machine lacks: metal, cuda and rocm
 # sources run on the CPU, mlx and tpu by the NumPy stand-ins of tests/support, wgpu on Dawn where RLXC_WEBGPU names its module.
+# One package of a model with symbolic sizes runs at several of them; products in mixed precision go through matrix units.
 # With RLXC_TEST_MODELS, mlx, tpu and wgpu run every model of its folder tiny/, and so do the targets of RLXC_TEST_TARGETS (minutes each).
 set -uo pipefail
 export RLXC_STABLEHLO=$PWD/tests/support/python/run_stablehlo.py PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH
@@ -22,5 +23,12 @@ for target in ${RLXC_TEST_TARGETS:-metal cuda rocm mlx tpu ${RLXC_WEBGPU:+wgpu}}
     esac
   done
   echo "$target: $passed models agree with their expected outputs, $unsupported have nodes that it does not support"
+done
+dynamic=${RLXC_TEST_MODELS:-/none}/tiny/bert_ts_dyn/model.onnx
+for target in metal cuda ${RLXC_WEBGPU:+wgpu}; do
+  "$RLXC" run examples/bert.onnx --data examples/bert_data --target $target --precision automixed --min-cosine 0.999 > "$TMPDIR/log" 2>&1 ||
+    { echo "FAIL $target in mixed precision"; cat "$TMPDIR/log"; fails=1; }
+  [ ! -f "$dynamic" ] || "$RLXC" run "$dynamic" --random --size batch=1,seq=1 --size batch=2,seq=7 --size batch=3,seq=16 --target $target \
+    --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 || { echo "FAIL $target at several sizes"; cat "$TMPDIR/log"; fails=1; }
 done
 exit $fails

@@ -13,11 +13,11 @@ constexpr int64_t kBatch = 2, kRows = 4, kHidden = 8, kHeads = 2, kWidth = 4;
 
 class Blocks {
  public:
-  Blocks(Module& m, uint64_t seed) : m_(m), b_(m.main()), random_(seed * 6364136223846793005ULL + 1) {}
+  Blocks(Module& m, uint64_t seed, DType t) : m_(m), b_(m.main()), t_(t), random_(seed * 6364136223846793005ULL + 1) {}
 
   void run(int blocks) {
-    ValueId x = b_.input("x", tensor_type(DType::F32, {kBatch, kRows, kHidden}));
-    image_ = b_.input("image", tensor_type(DType::F32, {kBatch, 4, 5, 5}));
+    ValueId x = b_.input("x", tensor_type(t_, {kBatch, kRows, kHidden}));
+    image_ = b_.input("image", tensor_type(t_, {kBatch, 4, 5, 5}));
     for (int i = 0; i < blocks; ++i) {
       x = tapped(block(x));
       if (below(3) == 0) image_ = tapped(convolution(image_));
@@ -37,18 +37,19 @@ class Blocks {
     return v;
   }
   ValueId num(double v) {
-    if (odd()) return b_.reshape(b_.scalar(DType::F32, v), {1});
-    return b_.scalar(DType::F32, v);
+    if (odd()) return b_.reshape(b_.scalar(t_, v), {1});
+    return b_.scalar(t_, v);
   }
   ValueId weight(std::vector<int64_t> dims) {
     int64_t n = 1;
     for (int64_t d : dims) n *= d;
-    std::vector<float> values;
-    for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(real()));
+    std::vector<std::byte> values;
+    for (int64_t i = 0; i < n; ++i)
+      for (std::byte byte : element_bytes(t_, real())) values.push_back(byte);
     const std::string name = "w" + std::to_string(weights_++);
     const std::vector<Dim> sizes(dims.begin(), dims.end());
-    if (odd()) return b_.input(name, tensor_type(DType::F32, sizes));  // known at run time only
-    return b_.param(name, tensor_type(DType::F32, sizes), m_.data.add(make_data(DType::F32, std::move(dims), values)));
+    if (odd()) return b_.input(name, tensor_type(t_, sizes));  // known at run time only
+    return b_.param(name, tensor_type(t_, sizes), m_.data.add(make_data(t_, std::move(dims), values)));
   }
   ValueId either(OpKind op, ValueId a, ValueId b) { return below(2) ? b_.create(op, {a, b}) : b_.create(op, {b, a}); }
   ValueId add(ValueId a, ValueId b) { return tapped(either(OpKind::Add, a, b)); }
@@ -79,6 +80,15 @@ class Blocks {
     if (below(4)) y = mul(y, odd() ? weight({kRows, 1}) : weight({kHidden}));
     if (below(4)) y = add(y, weight({kHidden}));
     return y;
+  }
+
+  // A norm scaled and shifted by what belongs to each batch, and a residual through a gate.
+  ValueId modulated(ValueId x) {
+    const ValueId given = b_.input("condition" + std::to_string(weights_++), tensor_type(t_, {kBatch, 1, kHidden}));
+    const ValueId all = linear(given, kHidden, 3 * kHidden);
+    const auto part = [&](int64_t i) { return b_.narrow(all, 2, i * kHidden, kHidden); };
+    const ValueId n = add(mul(norm(x), add(part(0), num(1))), part(1));
+    return add(x, mul(part(2), linear(n, kHidden, kHidden)));
   }
 
   ValueId activation(ValueId x) {
@@ -136,8 +146,8 @@ class Blocks {
             v = heads(linear(x, kHidden, kv * kWidth), kv);
     if (below(3) == 0) q = head_norm(q), k = head_norm(k);
     if (below(2)) {
-      const ValueId cos = b_.input("cos" + std::to_string(weights_), tensor_type(DType::F32, {kRows, kWidth}));
-      const ValueId sin = b_.input("sin" + std::to_string(weights_++), tensor_type(DType::F32, {kRows, kWidth}));
+      const ValueId cos = b_.input("cos" + std::to_string(weights_), tensor_type(t_, {kRows, kWidth}));
+      const ValueId sin = b_.input("sin" + std::to_string(weights_++), tensor_type(t_, {kRows, kWidth}));
       q = rotated(q, cos, sin), k = rotated(k, odd() ? sin : cos, sin);
     }
     if (grouped)
@@ -151,8 +161,7 @@ class Blocks {
     if (!early) s = below(2) ? b_.div(s, num(scale)) : mul(s, num(1 / scale));
     if (below(5) == 0) s = mul(b_.unary(OpKind::Tanh, b_.div(s, num(5))), num(odd() ? 4 : 5));
     if (below(3) == 0) s = add(s, causal());
-    else if (below(3) == 0)
-      s = add(s, b_.input("bias" + std::to_string(weights_++), tensor_type(DType::F32, {kBatch, 1, 1, kRows})));
+    else if (below(3) == 0) s = add(s, b_.input("bias" + std::to_string(weights_++), tensor_type(t_, {kBatch, 1, 1, kRows})));
     const ValueId p = tapped(b_.create(OpKind::Softmax, {s}, AxisAttrs{odd() ? 2 : 3}));
     const ValueId y = b_.transpose(b_.matmul(p, v), odd() ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0, 2, 1, 3});
     return linear(b_.reshape(y, {kBatch, kRows, kHidden}), kHidden, kHidden);
@@ -164,11 +173,14 @@ class Blocks {
     ValueId in = x;
     if (below(3) == 0) {
       a.pads_begin = a.pads_end = {0, 0};
-      in = b_.create(OpKind::Pad, {x, odd() ? b_.scalar(DType::F32, 1) : ValueId()},
+      in = b_.create(OpKind::Pad, {x, odd() ? b_.scalar(t_, 1) : ValueId()},
                      PadAttrs{{0, 0, 1, 1}, {0, 0, 1, 1}, odd() ? PadMode::Reflect : PadMode::Constant});
     }
     const ValueId w = weight({4, 4 / groups, 3, 3});
-    ValueId y = tapped(b_.create(OpKind::Conv, {in, w, below(2) ? weight({4}) : ValueId()}, a));
+    const bool turned = in == x && below(4) == 0;
+    if (turned) a.output_padding = {0, 0};
+    ValueId y = tapped(b_.create(turned ? OpKind::ConvTranspose : OpKind::Conv, {in, w, below(2) ? weight({4}) : ValueId()}, a));
+    if (below(5) == 0) y = tapped(b_.create(OpKind::GroupNorm, {y, weight({4}), weight({4})}, GroupNormAttrs{2, 1e-3}));
     if (below(2)) {
       const ValueId variance = b_.unary(OpKind::Abs, weight({4}));
       y = tapped(b_.create(OpKind::BatchNormInference, {y, weight({4}), weight({4}), weight({4}), variance}, NormAttrs{1, 1e-2}));
@@ -180,8 +192,9 @@ class Blocks {
   }
 
   ValueId block(ValueId x) {
-    switch (below(7)) {
+    switch (below(8)) {
       case 0: return norm(x);
+      case 6: return modulated(x);
       case 1: return add(x, activation(linear(x, kHidden, kHidden)));
       case 2: return add(x, gate(x));
       case 3:
@@ -199,6 +212,7 @@ class Blocks {
 
   Module& m_;
   Builder b_;
+  DType t_;  // of all numbers
   std::mt19937_64 random_;
   ValueId image_;
   std::vector<ValueId> taps_;
@@ -207,9 +221,9 @@ class Blocks {
 
 }  // namespace
 
-std::unique_ptr<Module> random_blocks(uint64_t seed, int blocks) {
-  auto m = std::make_unique<Module>("blocks");
-  Blocks(*m, seed).run(blocks);
+std::unique_ptr<Module> random_blocks(uint64_t seed, int blocks, DType t) {
+  auto m = std::make_unique<Module>(std::string(name(t)) + " blocks");
+  Blocks(*m, seed, t).run(blocks);
   return m;
 }
 

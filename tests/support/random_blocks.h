@@ -9,6 +9,6 @@
 
 namespace rlxc::testing {
 
-std::unique_ptr<Module> random_blocks(uint64_t seed, int blocks = 5);
+std::unique_ptr<Module> random_blocks(uint64_t seed, int blocks = 5, DType = DType::F32);
 
 }  // namespace rlxc::testing

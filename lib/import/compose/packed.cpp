@@ -82,6 +82,24 @@ ValueId decode_table(Block k, bool power_of_two) {
   return k.b.mul(look_up(k.b, power_of_two ? fp4_values() : iq4_nl_values(), q), d);
 }
 
+ValueId decode_four_xs(Block k) {
+  const ValueId scale = k.b.sub(k.cast(k.joined(k.spread(4, 4, 1, kHalves, 15), k.spread(2, 2, 1, kQuarters, 3), 4)), k.real(32));
+  return k.by_run(k.b.mul(scale, k.half(0)), 8, look_up(k.b, iq4_nl_values(), k.spread(8, 128, 16, kHalves, 15)), 256);
+}
+
+// Digits to the base 3 of bytes that are fractions of 256: the first digits of all, then the second ones, ...
+ValueId digits(Block k, int64_t from, int64_t count, const std::vector<int32_t>& powers) {
+  const auto number = [&](int v) { return k.b.scalar(DType::I32, v); };
+  const auto places = static_cast<int64_t>(powers.size());
+  const ValueId x = k.b.reshape(k.b.cast(k.bytes(from, count), DType::I32), {k.n, Dim(1), Dim(count)});
+  const ValueId moved = k.b.mul(x, k.b.constant(make_data(DType::I32, {places, 1}, powers)));
+  const ValueId rest = k.b.mul(k.b.create(OpKind::BitAnd, {moved, number(255)}), number(3));
+  return k.b.reshape(k.b.create(OpKind::Shr, {rest, number(8)}), {k.n, Dim(places * count)});
+}
+ValueId decode_ternary(Block k, ValueId codes, int64_t scale) {
+  return k.b.mul(k.b.sub(k.cast(codes), k.real(1)), k.half(scale));
+}
+
 }  // namespace
 
 ValueId spread_bits(Builder& b, ValueId x, Dim run, const std::vector<uint8_t>& shifts, int mask) {
@@ -148,6 +166,14 @@ ValueId decode_blocks(Builder& b, BlockFormat f, ValueId blocks) {
     case BlockFormat::Q6_K: return decode_six(k);
     case BlockFormat::Q8_K: return b.mul(k.signed_bytes(4, 256), read_bytes(b, k.bytes(0, 4), kReal));
     case BlockFormat::IQ4_NL: return decode_table(k, false);
+    case BlockFormat::IQ4_XS: return decode_four_xs(k);
+    case BlockFormat::TQ1_0:
+      return decode_ternary(k,
+                            b.concat(std::array{digits(k, 0, 32, {1, 3, 9, 27, 81}), digits(k, 32, 16, {1, 3, 9, 27, 81}),
+                                                digits(k, 48, 4, {1, 3, 9, 27})},
+                                     1),
+                            52);
+    case BlockFormat::TQ2_0: return decode_ternary(k, k.spread(0, 64, 32, kQuarters, 3), 64);
     case BlockFormat::MXFP4: return decode_table(k, true);
   }
   return {};

@@ -1,4 +1,4 @@
-// Blocks, recurrences, solvers, sampling and complex numbers of the reference vocabulary.
+// Blocks, solvers, sampling and complex numbers of the reference vocabulary.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -114,47 +114,6 @@ ValueId axial_rope_2d(Node& n) {
   };
   return n.b.create(OpKind::Rope, {n.in[0], table(cos), table(sin)},
                     RopeAttrs{width, width, RopeStyle::GptJ, AttentionLayout::Packed});
-}
-
-// ---- Recurrences.
-
-// q, k, v [b,s,h,n], decay and step [b,s,h], state [b,h,n,n]: the state decays, and takes in k times what v differs from its own
-// answer to k.
-ValueId gated_delta_net(Node& n) {
-  const int64_t width = n.integer("state_size");
-  if (!n.good || !n.count(5, 6)) return {};
-  if (n.flag("carry_state")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
-  const auto d = sizes(n, n.in[0]);
-  if (d.size() != 4 || width < 1) return n.fail(Code::BadShape, "needs q [batch, length, heads, size]"), ValueId();
-  Builder& b = n.b;
-  const DType t = b.graph().dtype(n.in[0]);
-  std::vector<ValueId> operands{n.in.size() > 5 ? n.in[5] : b.expand(b.scalar(t, 0), {d[0], d[2], d[3], d[3]})};
-  const auto with_axes = [&](size_t i, std::vector<Dim> more) {
-    more.insert(more.begin(), {d[0], d[1], d[2]});
-    operands.push_back(b.reshape(n.in[i], std::move(more)));
-  };
-  with_axes(0, {Dim(1), d[3]}), with_axes(1, {Dim(1), d[3]}), with_axes(2, {Dim(1), d[3]}), with_axes(3, {Dim(1), Dim(1)}),
-      with_axes(4, {Dim(1), Dim(1)});
-  Graph& g = n.doc.module.graph(n.doc.module.make_graph("delta" + std::to_string(n.doc.module.graph_count())));
-  Builder body(g);
-  std::vector<ValueId> x;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (!operands[i].valid()) return {};
-    Type type = b.graph().type(operands[i]);
-    if (i > 0) type.dims.erase(type.dims.begin() + 1);
-    x.push_back(body.input("x" + std::to_string(i), std::move(type)));
-  }
-  const ValueId decayed = body.mul(x[0], body.unary(OpKind::Exp, x[4]));
-  const ValueId taken = body.mul(body.sub(x[3], body.matmul(x[2], decayed)), x[5]);
-  const ValueId state = body.add(decayed, body.matmul(x[2], taken, true)), y = body.matmul(x[1], state);
-  if (!y.valid()) return {};
-  g.set_outputs(std::array{state, y});
-  ScanAttrs a;
-  a.states = 1, a.scan_inputs = 5;
-  a.input_axes.assign(5, 1), a.input_reverse.assign(5, 0), a.output_axes = {1}, a.output_reverse = {0};
-  const NodeId made = b.create_node(OpKind::Scan, operands, std::move(a), std::array{g.id()});
-  if (!made.valid()) return {};
-  return b.mul(b.reshape(b.graph().result(made, 1), d), b.scalar(t, 1 / std::sqrt(static_cast<double>(width))));
 }
 
 // ---- Linear systems.
@@ -286,7 +245,6 @@ std::span<const ReferenceRow> reference_fused_rows() {
       {"FusedAttentionBlock", fused_attention_block},
       {"FusedTransformerLayer", fused_transformer_layer},
       {"AxialRope2d", axial_rope_2d},
-      {"GatedDeltaNet", gated_delta_net},
       {"DenseSolve", dense_solve},
       {"BatchedDenseSolve", dense_solve},
       {"Sample", sample},

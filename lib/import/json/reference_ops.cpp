@@ -12,7 +12,7 @@ using Node = ReferenceNode;
 // Members of an enumeration that are written as our operations are named.
 ValueId elementwise(Node& n, uint32_t trait, size_t operands) {
   const std::string word = n.payload_word();
-  const auto op = op_from_name(word);
+  const auto op = word == "Mod" ? OpKind::Fmod : op_from_name(word);  // their remainder has the sign of the dividend
   if (!n.good || !n.count(operands, operands)) return {};
   if (!op || !(has_trait(*op, trait) || (trait == kBinary && *op == OpKind::Pow)))
     return n.fail(Code::UnsupportedOp, "\"" + word + "\" is unknown"), ValueId();
@@ -186,6 +186,7 @@ ValueId attention(Node& n) {
 }
 ValueId rope(Node& n) {
   RopeAttrs a;
+  if (!reference_rope_style(n, &a)) return {};
   a.head_dim = n.integer("head_dim"), a.n_rot = n.integer("n_rot", a.head_dim);
   a.layout = n.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BSHD;
   return n.good && n.count(3, 3) ? n.b.create(OpKind::Rope, n.in, a) : ValueId();
@@ -302,6 +303,8 @@ struct StepReader {
 };
 ValueId region(Node& n) {
   RegionAttrs a;
+  if (n.find("prologue") && n.word("prologue") != "None")
+    return n.fail(Code::UnsupportedAttribute, "a region with a prologue is not supported"), ValueId();
   const Field* f = n.find("chain");
   if (!f) return n.fail(Code::BadAttribute, "\"chain\" is missing"), ValueId();
   JsonReader r(f->value);
@@ -371,7 +374,8 @@ const ReferenceRow* find_row(std::string_view name) {
     std::unordered_map<std::string_view, const ReferenceRow*> m;
     for (std::span<const ReferenceRow> rows :
          {std::span<const ReferenceRow>(kRows), reference_quant_rows(), reference_backward_rows(), reference_control_rows(),
-          reference_fused_rows(), reference_tensor_rows()})
+          reference_fused_rows(), reference_tensor_rows(), reference_recurrent_rows(), reference_scaled_rows(),
+          reference_matrix_rows(), reference_signal_rows()})
       for (const ReferenceRow& r : rows) m.emplace(r.name, &r);
     return m;
   }();
@@ -437,6 +441,48 @@ ValueId reference_custom_mask(ReferenceNode& n, ValueId mask) {
   if (d.size() != 2) return n.fail(Code::BadShape, "a custom mask has the shape [batch, keys]"), ValueId();
   const ValueId rows = n.b.reshape(mask, {d[0], Dim(1), Dim(1), d[1]});
   return n.b.create(OpKind::Ge, {rows, n.b.scalar(n.b.graph().dtype(rows), 0.5)});
+}
+
+bool ReferenceTag::has(std::string_view field) const {
+  return std::ranges::any_of(numbers, [&](const auto& f) { return f.first == field; });
+}
+int64_t ReferenceTag::number(std::string_view field) const {
+  const auto at = std::ranges::find(numbers, field, [](const auto& f) { return std::string_view(f.first); });
+  return at == numbers.end() ? 0 : at->second;
+}
+ReferenceTag reference_tag(ReferenceNode& n, std::string_view field) {
+  ReferenceTag tag;
+  const Field* f = n.find(field);
+  if (!f) return n.fail(Code::BadAttribute, "\"" + std::string(field) + "\" is missing"), tag;
+  JsonReader r(f->value);
+  std::string_view key;
+  if (r.peek() != JsonReader::Kind::Object) {
+    r.string(&tag.name);
+  } else if (r.begin_object() && r.next_key(&key)) {
+    tag.name = key;
+    for (r.begin_object(); r.next_key(&key);) {
+      auto& [name, value] = tag.numbers.emplace_back();
+      name = key;
+      if (!r.integer(&value)) break;
+    }
+  }
+  if (!r.ok()) n.fail(Code::BadAttribute, "\"" + std::string(field) + "\": " + r.error());
+  return tag;
+}
+
+ValueId reference_packed(ReferenceNode& n, std::span<const ValueId> values) {
+  std::vector<ValueId> flat;
+  for (ValueId v : values) {
+    if (!v.valid()) return {};
+    flat.push_back(n.b.reshape(v, {n.b.dims().product(n.b.graph().dims(v))}));
+  }
+  return n.b.reshape(n.b.concat(flat, 0), n.type.dims);
+}
+
+bool reference_rope_style(ReferenceNode& n, RopeAttrs* a) {
+  const std::string style = n.find("style") ? n.word("style") : "NeoX";
+  a->style = style == "GptJ" ? RopeStyle::GptJ : RopeStyle::NeoX;
+  return style == "GptJ" || style == "NeoX" || n.fail(Code::BadAttribute, "the style \"" + style + "\" is unknown");
 }
 
 ReferenceHandler find_reference_op(std::string_view name) {

@@ -26,28 +26,19 @@ struct Scheme {
 
 std::optional<Scheme> scheme_of(Node& n) {
   Scheme s;
-  const Field* f = n.find("scheme");
-  if (!f) return n.fail(Code::BadAttribute, "\"scheme\" is missing"), std::nullopt;
-  JsonReader r(f->value);
-  if (r.peek() == JsonReader::Kind::Object) {
-    std::string_view key;
-    r.begin_object();
-    if (r.next_key(&key)) {
-      s.name = key;
-      r.begin_object();
-      for (std::string_view k; r.next_key(&k);)
-        if (!(k == "block_size" ? r.integer(&s.block) : r.skip())) break;
-    }
-  } else {
-    r.string(&s.name);
-  }
+  const ReferenceTag tag = reference_tag(n, "scheme");
+  if (!n.good) return std::nullopt;
+  s.name = tag.name, s.block = tag.number("block_size");
   if (s.name.starts_with("Gguf")) {  // GgufQ4K, GgufQ4_0, GgufIQ4NL
     std::string text;
     for (char c : s.name.substr(4)) text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (text.ends_with("k")) text.insert(text.size() - 1, "_");
-    if (text == "iq4nl") text = "iq4_nl";
+    if (text.starts_with("iq") && text.size() > 3 && text[3] != '_') text.insert(3, "_");
     s.gguf = block_format_from_name(text);
-    if (!s.gguf) return n.fail(Code::UnsupportedAttribute, "the format " + s.name + " is not supported"), std::nullopt;
+    if (!s.gguf)
+      return n.fail(Code::UnsupportedAttribute,
+                    "the format " + s.name + " is not supported: its codes stand for entries of a table that no formula gives"),
+             std::nullopt;
   }
   const bool blocked = s.name == "Int8Block" || s.name == "Int8BlockAsym" || s.name == "Int4Block";
   if (blocked && (s.block < 1 || s.block > 1 << 20))
@@ -122,16 +113,7 @@ ValueId dequant_moe_weights(Node& n) {
   return expert_weights(n, *s->gguf, n.in[0], n.type.dims[0], n.type.dims[1], n.type.dims[2]);
 }
 
-// Each row of x times the weights [E,K,N] of its expert.
-ValueId by_expert(Node& n, ValueId x, ValueId weights, ValueId experts) {
-  const auto d = sizes(n, x);
-  if (d.size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
-  const ValueId own = n.b.create(OpKind::Gather, {weights, n.b.cast(experts, DType::I64)}, AxisAttrs{0});
-  const ValueId y = n.b.matmul(n.b.reshape(x, {d[0], Dim(1), d[1]}), own);
-  return y.valid() ? n.b.reshape(y, {d[0], sizes(n, y).back()}) : ValueId();
-}
-
-ValueId grouped_matmul(Node& n) { return n.count(3, 3) ? by_expert(n, n.in[0], n.in[1], n.in[2]) : ValueId(); }
+ValueId grouped_matmul(Node& n) { return n.count(3, 3) ? reference_by_expert(n, n.in[0], n.in[1], n.in[2]) : ValueId(); }
 
 ValueId dequant_grouped_matmul(Node& n) {
   const auto s = scheme_of(n);
@@ -142,7 +124,7 @@ ValueId dequant_grouped_matmul(Node& n) {
   const Dim k = sizes(n, n.in[0])[1], columns = n.type.dims[1], bytes = t.product(sizes(n, n.in[1]));
   const Dim elements = t.mul(t.floor_div(bytes, Dim(block_bytes(*s->gguf))), Dim(block_elements(*s->gguf)));
   const Dim experts = t.floor_div(elements, t.mul(k, columns));
-  return by_expert(n, n.in[0], expert_weights(n, *s->gguf, n.in[1], experts, k, columns), n.in[2]);
+  return reference_by_expert(n, n.in[0], expert_weights(n, *s->gguf, n.in[1], experts, k, columns), n.in[2]);
 }
 
 // ---- Integer products.
@@ -271,6 +253,14 @@ ValueId lsq_backward_scale(Node& n) {
 }
 
 }  // namespace
+
+ValueId reference_by_expert(ReferenceNode& n, ValueId x, ValueId weights, ValueId experts) {
+  const auto d = sizes(n, x);
+  if (d.size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
+  const ValueId own = n.b.create(OpKind::Gather, {weights, n.b.cast(experts, DType::I64)}, AxisAttrs{0});
+  const ValueId y = n.b.matmul(n.b.reshape(x, {d[0], Dim(1), d[1]}), own);
+  return y.valid() ? n.b.reshape(y, {d[0], sizes(n, y).back()}) : ValueId();
+}
 
 std::span<const ReferenceRow> reference_quant_rows() {
   static constexpr ReferenceRow kRows[] = {

@@ -16,13 +16,31 @@ std::span<const ReferenceRow> reference_backward_rows();
 std::span<const ReferenceRow> reference_control_rows();
 std::span<const ReferenceRow> reference_fused_rows();
 std::span<const ReferenceRow> reference_tensor_rows();
+std::span<const ReferenceRow> reference_recurrent_rows();
+std::span<const ReferenceRow> reference_scaled_rows();
+std::span<const ReferenceRow> reference_matrix_rows();
+std::span<const ReferenceRow> reference_signal_rows();
 
 // What several families use.
 ConvAttrs reference_conv_attrs(ReferenceNode&);
 bool reference_epilogue(ReferenceNode&, Epilogue*);
 std::optional<AttentionLayout> reference_head_layout(ReferenceNode&, int64_t heads);
 bool reference_mask_kind(ReferenceNode&, std::string_view field, AttentionAttrs*);
+bool reference_rope_style(ReferenceNode&, RopeAttrs*);
 // f32 [batch, keys] of numbers, hidden below 0.5, as a bool mask [batch,1,1,keys].
 ValueId reference_custom_mask(ReferenceNode&, ValueId mask);
+// "PerTensor", or {"Nvfp4": {"group": 16}} with numbers.
+struct ReferenceTag {
+  std::string name;
+  std::vector<std::pair<std::string, int64_t>> numbers;
+
+  bool has(std::string_view field) const;
+  int64_t number(std::string_view field) const;  // 0 if absent
+};
+ReferenceTag reference_tag(ReferenceNode&, std::string_view field);
+// Each row of x [M,K] times the weights [E,K,N] of its expert.
+ValueId reference_by_expert(ReferenceNode&, ValueId x, ValueId weights, ValueId experts);
+// The elements of all values, one after another, in the declared shape.
+ValueId reference_packed(ReferenceNode&, std::span<const ValueId>);
 
 }  // namespace rlxc::import_json

@@ -95,6 +95,9 @@ HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(
 // loss.cpp
 HANDLER(nll_loss) HANDLER(softmax_cross_entropy) HANDLER(adagrad) HANDLER(adam) HANDLER(momentum)
 
+// gradient.cpp
+HANDLER(gradient)
+
 // random.cpp
 HANDLER(random) HANDLER(random_like) HANDLER(bernoulli) HANDLER(multinomial) HANDLER(dropout)
 

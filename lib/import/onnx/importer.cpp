@@ -17,6 +17,18 @@ int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain
   return 0;
 }
 
+// Values that a node reads besides its inputs.
+std::vector<std::string_view> names_in_attributes(const NodeView& node) {
+  std::vector<std::string_view> names;
+  if (node.op_type != "Gradient") return names;
+  for (const AttributeView& a : node.attributes) {
+    const auto list = a.strings();
+    names.insert(names.end(), list.begin(), list.end());
+    if (a.name == "y") names.push_back(a.s);
+  }
+  return names;
+}
+
 std::string function_key(std::string_view domain, std::string_view name, std::string_view overload) {
   return std::string(domain) + '\0' + std::string(name) + '\0' + std::string(overload);
 }
@@ -212,6 +224,8 @@ bool Importer::import_node(Bytes b, Symbol* missing) {
 bool Importer::resolve_names(NodeWork& work, Symbol* missing) {
   work.inputs.clear();
   work.outputs.clear();
+  for (std::string_view name : names_in_attributes(work.view))
+    if (!named(name).valid()) return *missing = symbol(name), false;
   for (std::string_view name : work.view.inputs) {
     if (name.empty()) {
       work.inputs.emplace_back();

@@ -86,6 +86,7 @@ class Importer {
   Val& val(ValId v) { return vals_[v.raw]; }
   const Type& type(ValId v) const { return module_.types[vals_[v.raw].type]; }
   ValueId materialise(ValId);
+  ValId named(std::string_view name) { return lookup(symbol(name)); }  // what the scope calls so; invalid if nothing
   const Known* known(ValId);
   const TensorData* tensor(ValId);  // of a constant; valid until the next value is made
   const TensorData* given(ValId);   // contents that the options promise for an input of the model

@@ -9,6 +9,16 @@ bool constant(const Index& i, int64_t* value) {
   return *value = i.value, true;
 }
 
+bool is_multiple(const Index& i, int64_t of) {
+  int64_t value = 0;
+  if (of == 1) return true;
+  if (constant(i, &value)) return value % of == 0;
+  const ExprNode& e = i.expr.node();
+  auto operand = [&](size_t n) { return is_multiple(Expr{i.expr.kernel, e.args[n]}, of); };
+  if (e.op == ExprOp::Mul) return operand(0) || operand(1);
+  return (e.op == ExprOp::Add || e.op == ExprOp::Sub) && operand(0) && operand(1);
+}
+
 bool same(const Index& a, const Index& b) {
   int64_t x = 0, y = 0;
   bool ca = constant(a, &x), cb = constant(b, &y);

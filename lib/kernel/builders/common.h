@@ -28,6 +28,7 @@ Operand broadcast_operand(Kernel*, std::string name, DType, const Dims& own, con
 Expr product(Kernel*, const Dims&, size_t begin = 0, size_t end = SIZE_MAX);
 bool same(const Index&, const Index&);        // the same constant or the same expression
 bool constant(const Index&, int64_t* value);  // its value, if it is a constant
+bool is_multiple(const Index&, int64_t of);   // certainly
 
 // Splits a row-major linear index into one index per dim (dims from the second on must be positive).
 std::vector<Expr> split_index(Expr linear, const Dims& dims);

@@ -55,18 +55,53 @@ Operand grouped(Kernel* k, const Operand& o, const Index& channels) {
   return g;
 }
 
+// The side of the product that is known ahead: rows are the output channels of a group, in batches of [image, group].
+GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels) {
+  GemmSpec g;
+  const Expr rows = s.out_channels.in(k) / s.groups;
+  const int64_t depth = group_channels * taps_of(s);
+  g.batch = {s.batch, Index(s.groups)}, g.m = rows, g.k = depth, g.accumulate = s.accumulate;
+  g.a = {"w", s.weight, {0, rows * depth, depth, 1}, s.out_channels.in(k)*depth, 0};
+  if (s.w_zero) {
+    g.a_zero = *s.w_zero;
+    g.a_zero->strides = {0, s.w_zero->strides[0].in(k)*rows, s.w_zero->strides[0]};
+  }
+  return g;
+}
+
 }  // namespace
+
+bool conv_is_tiled(Kernel* k, const WindowSpec& s, int64_t group_channels) {
+  GemmSpec g = weights_as_rows(k, s, group_channels);
+  g.n = product(k, s.out_size);
+  return gemm_is_tiled(g);
+}
+
+int64_t packed_channels(const WindowSpec& s, int64_t out_channels, const Mapping& m) {
+  const int64_t high = gemm_rows(m, s.accumulate);
+  return (out_channels / s.groups + high - 1) / high * high * s.groups;
+}
+
+void build_pack_weights(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  GemmSpec g = weights_as_rows(b.kernel(), s, group_channels);
+  g.batch[0] = 1;
+  build_pack_rows(b, g, "rows", m);
+}
 
 void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
   if (group_channels == 1 && s.groups > 1 && !m.lanes) return build_depthwise_rows(b, s, m);
   Kernel* k = b.kernel();
-  const int64_t taps = taps_of(s), depth = group_channels * taps;
+  const int64_t taps = taps_of(s);
   const SpreadImage image(k, s);
-  GemmSpec g;
-  const Expr rows = s.out_channels.in(k) / s.groups;
-  g.batch = {s.batch, Index(s.groups)}, g.m = rows, g.n = product(k, s.out_size), g.k = depth;
-  g.accumulate = s.accumulate;
-  g.a = {"w", s.weight, {0, rows * depth, depth, 1}, s.out_channels.in(k)*depth, 0};
+  GemmSpec g = weights_as_rows(k, s, group_channels);
+  const Expr plane = product(k, s.out_size), rows = g.m.in(k), channels = s.out_channels.in(k);
+  if (s.weights_packed) {
+    const int64_t high = gemm_rows(m, s.accumulate);
+    const Expr depth = g.k.in(k), group = ceil_div(rows, high) * high * depth;
+    g.a = {"w", s.accumulate, {0, group, depth, high}, group * s.groups, 0};
+    g.a_zero.reset(), g.rows_packed = true;
+  }
+  g.n = plane;
   g.b = image.operand("image");
   g.b.strides = {s.in_channels.in(k)*image.plane(), group_channels * image.plane(), image.plane(), 1};
   if (taps > 1) {
@@ -79,12 +114,7 @@ void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const M
     g.fill = [&](const Panel& p) { fill_windows(s, group_channels, p); };
     g.k_step = taps;
   }
-  if (s.w_zero) {
-    g.a_zero = *s.w_zero;
-    g.a_zero->strides = {0, s.w_zero->strides[0].in(k)*rows, s.w_zero->strides[0]};
-  }
   for (const Operand& o : s.extras) g.extras.push_back(grouped(k, o, rows));
-  const Expr plane = product(k, s.out_size), channels = s.out_channels.in(k);
   g.c = grouped(k, {"y", s.output, {channels * plane, plane, 1}, s.batch.in(k)*channels * plane, 0}, rows);
   g.epilogue = s.epilogue;
   build_gemm(b, g, m);

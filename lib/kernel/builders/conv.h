@@ -9,6 +9,12 @@ namespace rlxc::kernel {
 // Adds w, image (spread), [w_zero], extras, y. The channels of a group and the kernel are constants.
 void build_conv(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
 
+// For threads: lays weights out as build_conv reads them in order (GemmSpec::rows_packed), of the accumulator type, w_zero
+// subtracted. Adds w, [w_zero], rows: the elements of so many output channels.
+void build_pack_weights(Builder&, const WindowSpec&, int64_t group_channels, const Mapping&);
+int64_t packed_channels(const WindowSpec&, int64_t out_channels, const Mapping&);
+bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels);  // whether that is of use
+
 // For threads: the same where every group has one channel; and pooling, with what PoolSpec::start is as padding.
 void build_depthwise_rows(Builder&, const WindowSpec&, const Mapping&);
 void build_pool_rows(Builder&, const PoolSpec&, const Mapping&);  // adds image, y

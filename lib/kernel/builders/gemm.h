@@ -31,6 +31,7 @@ struct GemmSpec {
   std::function<void(const Panel&)> fill;
   int64_t k_step = 1;                     // fill is called for multiples of so many rows
   bool packed = false;                    // b is the result of build_pack (only its name, dtype and extent are used)
+  bool rows_packed = false;               // a is the result of build_pack_rows, whose strides it has
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
   std::vector<Operand> extras;            // operands of the epilogue
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
@@ -45,6 +46,13 @@ void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 // holds w/2 columns of each half. Adds b, [b_zero], out.
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_panel(const Mapping&, DType accumulate);
-bool gemm_is_tiled(const GemmSpec&);  // whether build_gemm works on tiles: on threads, packing ahead is of use
+
+// Packs a into blocks [batch][ceil(m / h)][k][h] of the accumulator type, h = gemm_rows(): the rows of a register tile lie
+// together. Its strides are {.., k, h}, rows of a block after the first follow at distance 1; those beyond m are zero. Adds a,
+// [a_zero], out.
+void build_pack_rows(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
+int64_t gemm_rows(const Mapping&, DType accumulate);
+bool gemm_copies_rows(const GemmSpec&);  // whether build_gemm copies them for every few panels, on threads
+bool gemm_is_tiled(const GemmSpec&);     // whether build_gemm works on tiles: on threads, packing ahead is of use
 
 }  // namespace rlxc::kernel

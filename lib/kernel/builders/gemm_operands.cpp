@@ -13,9 +13,9 @@ GemmOperands::GemmOperands(Builder& builder, const GemmSpec& s)
     : b(builder), spec(s), m(s.m.in(b.kernel())), n(s.n.in(b.kernel())), k(s.k.in(b.kernel())) {}
 
 void GemmOperands::add_a() { from_a = b.input(spec.a.name, spec.a.dtype, spec.a.extent); }
+void GemmOperands::add_b() { from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent); }
 
-void GemmOperands::add_b() {
-  from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent);
+void GemmOperands::add_zeros() {
   if (spec.a_zero) a_zero_ = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
   if (spec.b_zero) b_zero_ = b.input(spec.b_zero->name, spec.b_zero->dtype, spec.b_zero->extent);
 }
@@ -41,6 +41,10 @@ Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
   return v - cast_to(a_zero_.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);
 }
 
+Expr GemmOperands::load_packed_a(Expr block, int row, Expr k_index) const {
+  return from_a.load(at(spec.a, block, k_index) + row);
+}
+
 Expr GemmOperands::finish_b(Expr v, Expr column) const {
   v = cast_to(v, spec.accumulate);
   if (!spec.b_zero) return v;
@@ -50,8 +54,7 @@ Expr GemmOperands::finish_b(Expr v, Expr column) const {
 }
 
 Expr GemmOperands::load_b(Expr k_index, Expr column, int lanes) const {
-  const Expr where = spec.b_at ? spec.b_at(batch, k_index, column) : at(spec.b, k_index, column);
-  return finish_b(from_b.load(where, lanes), column);
+  return finish_b(from_b.load(where_b(k_index, column), lanes), column);
 }
 
 Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {

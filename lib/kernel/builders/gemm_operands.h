@@ -9,10 +9,14 @@ class GemmOperands {
  public:
   GemmOperands(Builder&, const GemmSpec&);  // without arguments yet
   void add_a();
-  void add_b();  // with the zero points
+  void add_b();
+  void add_zeros();  // those that the spec has
   void add_extras_and_c();
 
-  Expr load_a(Expr row, Expr k, int lanes = 1) const;  // lanes along k
+  Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // elements of the buffers
+  Expr where_b(Expr k, Expr column) const { return spec.b_at ? spec.b_at(batch, k, column) : at(spec.b, k, column); }
+  Expr load_a(Expr row, Expr k, int lanes = 1) const;     // lanes along k
+  Expr load_packed_a(Expr block, int row, Expr k) const;  // `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
   void write(Expr row, Expr column, Expr sum) const;  // the epilogue of a vector of sums, and its store
@@ -48,7 +52,8 @@ struct RegisterTile {
 RegisterTile register_tile(const Mapping&, DType accumulate);
 
 // Each adds the body of the kernel; operands were added.
-void gemm_on_tiles(GemmOperands&, const Mapping&);  // threads, register tiles over panels of b
-void gemm_on_grid(GemmOperands&, const Mapping&);   // lanes, tiles in shared memory and registers
+void gemm_on_tiles(GemmOperands&, const Mapping&);         // threads, register tiles over panels of b
+void gemm_on_grid(GemmOperands&, const Mapping&);          // lanes, tiles in shared memory and registers
+bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // lanes; false, and nothing done, where no unit fits
 
 }  // namespace rlxc::kernel

@@ -2,6 +2,7 @@
 // of rows x vectors of sums over a panel of b whose columns lie together. Panels are packed ahead (weights) or, a chunk of k at a
 // time, on the stack of the thread.
 #include <algorithm>
+#include <bit>
 
 #include "kernel/builders/gemm_operands.h"
 
@@ -9,8 +10,10 @@ namespace rlxc::kernel {
 namespace {
 
 constexpr int64_t kChunk = 256;      // steps of k for which panel and rows stay in the cache
-constexpr int64_t kRowBlock = 192;   // least rows for which one piece of work walks a panel
-constexpr int64_t kManyPieces = 12;  // pieces of work that keep threads busy
+constexpr int64_t kRowBlock = 192;   // rows for which one piece of work walks a panel
+constexpr int64_t kLeastRows = 48;   // fewer rows do not repay the packing of a panel
+constexpr int64_t kStays = 1 << 16;  // elements of rows that stay in the cache
+constexpr int64_t kManyPieces = 8;   // pieces of work that keep threads busy
 constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
 class Tiles {
@@ -27,15 +30,32 @@ class Tiles {
     });
   }
 
+  void pack_rows(const std::string& out) {
+    const int64_t high = t_.rows;
+    const Expr blocks = ceil_div(o_.m, high);
+    Buf to = b_.output(out, o_.spec.accumulate, o_.batches() * blocks * o_.k * high);
+    for_each(b_, m_, "block", o_.batches() * blocks, 1 << 16, [&](Expr i) {
+      o_.batch = split_index(i / blocks, o_.spec.batch);
+      const Expr row = b_.let("row", i % blocks * high), rows = b_.let("rows", min(o_.m - row, high));
+      b_.loop("p", o_.k, [&](Expr p) {
+        const Expr at = b_.let("at", (i * o_.k + p) * high);
+        b_.loop("r", rows, [&](Expr r) { to.store(at + r, o_.load_a(row + r, p)); });
+        b_.loop("r", high - rows, [&](Expr r) { to.store(at + rows + r, o_.zero()); });
+      });
+    });
+  }
+
   // A piece of work is a block of rows and a panel of columns, or a few of them where rows are copied.
   void run() {
-    copied_ = rows_need_copy();
+    copied_ = gemm_copies_rows(o_.spec);
     const Expr panels = ceil_div(o_.n, own_);
     int64_t k = 64, m = kRowBlock, count = 0;
     constant(o_.k, &k), constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
-    if (known && copied_) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
-    if (known && !copied_ && count >= 16) row_block_ = 3 * kRowBlock;
+    // Rows that were copied, or do not stay in the cache, are read for several panels while they are there.
+    const bool grouped = copied_ || (o_.spec.rows_packed && m > kStays / k);
+    if (known && grouped) group_ = std::clamp<int64_t>(count * ((m + kRowBlock - 1) / kRowBlock) / kManyPieces, 1, 8);
+    if (known) row_block_ = balanced_rows(m, (count + group_ - 1) / group_, grouped ? kRowBlock : 3 * kRowBlock);
     const Expr groups = ceil_div(panels, group_), blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
     for_each(b_, m_, "work", o_.batches() * groups * blocks, bytes, [&](Expr work) {
@@ -56,13 +76,15 @@ class Tiles {
   }
 
  private:
-  // Rows of a are copied where that saves more than it costs: a conversion or a stride for every element, or rows that displace
-  // each other from the cache.
-  bool rows_need_copy() const {
-    const GemmSpec& s = o_.spec;
-    int64_t distance = 0;
-    if (s.a.dtype != s.accumulate || s.a_zero || !is_constant(s.a.strides.back(), 1)) return true;
-    return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
+  // Rows of a piece of work beside `groups` groups of panels: as many pieces as keep threads busy, of about one size.
+  int64_t balanced_rows(int64_t m, int64_t groups, int64_t most) const {
+    const int64_t high = t_.rows;
+    if (groups < kManyPieces) most = kRowBlock;
+    int64_t blocks = std::max<int64_t>((m + most - 1) / most, 1);
+    while (m / (blocks + 1) >= kLeastRows &&
+           (blocks * groups < kManyPieces || (blocks * groups < 4 * kManyPieces && blocks * groups % 2)))
+      ++blocks;
+    return ((m + blocks - 1) / blocks + high - 1) / high * high;
   }
 
   // Rows k0 .. k0 + count of the columns of b that make columns column .. of the result; beyond n zero, or anything finite.
@@ -73,28 +95,29 @@ class Tiles {
   }
   void pack_columns(const Buf& to, Expr base, Expr column, Index skip, Expr k0, Expr count) {
     const Expr from = column + skip.in(b_.kernel());
-    auto whole = [&] {
-      if (o_.b_vectors())
-        b_.loop("p", count, [&](Expr p) {
-          for (int64_t v = 0; v < own_; v += t_.lanes) to.store(base + p * w_ + v, o_.load_b(k0 + p, from + v, t_.lanes));
-        });
-      else
-        b_.loop("j", own_,
-                [&](Expr j) { b_.loop("p", count, [&](Expr p) { to.store(base + p * w_ + j, o_.load_b(k0 + p, from + j)); }); });
-    };
-    auto part = [&] {
-      b_.loop("p", count, [&](Expr p) {
-        b_.loop("j", own_, [&](Expr j) {
-          b_.when(
-              column + j < o_.n, [&] { to.store(base + p * w_ + j, o_.load_b(k0 + p, from + j)); },
-              [&] { to.store(base + p * w_ + j, o_.zero()); });
-        });
-      });
-    };
     int64_t n = 0;
-    if (is_constant(o_.n % own_, 0)) return whole();
-    if (constant(o_.n, &n) && n < own_) return part();
-    b_.when(column + own_ <= o_.n, whole, part);
+    const bool known = constant(o_.n, &n);
+    if (known && n % own_ == 0) return copy_columns(to, base, from, b_.i64(own_), k0, count);
+    auto part = [&] {
+      const Expr rest = known ? b_.i64(n % own_) : b_.let("rest", o_.n - column), done = rest / t_.lanes;
+      b_.loop("p", count, [&](Expr p) {
+        b_.loop("v", own_ / t_.lanes - done, [&](Expr v) { to.store(base + p * w_ + (done + v) * t_.lanes, o_.zero(t_.lanes)); });
+      });
+      copy_columns(to, base, from, rest, k0, count);
+    };
+    if (known && n < own_) return part();
+    b_.when(
+        column + own_ <= o_.n, [&] { copy_columns(to, base, from, b_.i64(own_), k0, count); }, part);
+  }
+
+  void copy_columns(const Buf& to, Expr base, Expr from, Expr width, Expr k0, Expr count) {
+    auto one = [&](Expr p, Expr j, int lanes) { to.store(base + p * w_ + j, o_.load_b(k0 + p, from + j, lanes)); };
+    if (!o_.b_vectors()) return b_.loop("j", width, [&](Expr j) { b_.loop("p", count, [&](Expr p) { one(p, j, 1); }); });
+    const Expr vectors = width / t_.lanes, done = vectors * t_.lanes;
+    b_.loop("p", count, [&](Expr p) {
+      b_.loop("v", vectors, [&](Expr v) { one(p, v * t_.lanes, t_.lanes); });
+      b_.loop("j", width - done, [&](Expr j) { one(p, done + j, 1); });
+    });
   }
 
   void copy_rows(Expr k0, Expr count) {
@@ -130,37 +153,39 @@ class Tiles {
       if (copied_) copy_rows(k0, count);
       each_panel([&](Expr i, Expr panel) { chunk(panel, i * (rows * w_), k0, count, false); });
     });
-    each_panel([&](Expr i, Expr) {
-      b_.loop("r", rows_, [&](Expr r) { write_row(row0_ + r, sums_, i * (rows * w_) + r * w_, t_.vectors, t_.lanes); });
-    });
+    each_panel(
+        [&](Expr i, Expr) { b_.loop("r", rows_, [&](Expr r) { write_row(row0_ + r, sums_, i * (rows * w_) + r * w_); }); });
   }
 
   void chunk(Expr panel, Expr sums, Expr k0, Expr count, bool once) {
     if (!o_.spec.packed) pack_panel(panel_, b_.i64(0), column0_, k0, count);
     const Expr at = b_.let("panel_at", o_.spec.packed ? panel * (o_.k * w_) + k0 * w_ : b_.i64(0));
-    auto with = [&](int vectors, int lanes, Columns of_result) { tiles({at, sums, k0, count, vectors, lanes, once, of_result}); };
+    const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
+    auto with = [&](const std::vector<int>& lanes, Columns of_result) { tiles({at, sums, k0, count, lanes, once, of_result}); };
     int64_t n = 0;
     const bool known = constant(o_.n, &n);
-    if (known && n % own_ == 0) return with(t_.vectors, t_.lanes, Columns::All);
-    if (!known || o_.spec.pair) return with(t_.vectors, t_.lanes, Columns::Asked);
+    if (known && n % own_ == 0) return with(all, Columns::All);
+    if (!known || o_.spec.pair) return with(all, Columns::Asked);
     auto last = [&] {
-      int lanes = t_.lanes;
-      while (lanes > 1 && lanes / 2 >= n % w_) lanes /= 2;
-      const int64_t vectors = (n % w_ + lanes - 1) / lanes;
-      with(static_cast<int>(vectors), lanes, n % w_ == vectors * lanes ? Columns::All : Columns::Some);
+      const int64_t rest = n % w_ % t_.lanes;
+      std::vector<int> lanes(static_cast<size_t>(n % w_ / t_.lanes), t_.lanes);
+      const int tail = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(rest)));
+      if (rest > 0) lanes.push_back(tail);
+      with(lanes, rest == 0 || rest == tail ? Columns::All : Columns::Some);
     };
     if (n < w_) return last();
     b_.when(
-        column0_ + w_ <= o_.n, [&] { with(t_.vectors, t_.lanes, Columns::All); }, last);
+        column0_ + w_ <= o_.n, [&] { with(all, Columns::All); }, last);
   }
 
   // How many columns of a chunk's vectors the result has; asked of column0 when it runs where that differs from panel to panel.
   enum class Columns : uint8_t { All, Some, Asked };
 
-  // A chunk of a panel (at `at`, `vectors` vectors of it wanted), its sums (at `sums`), and whether it is all of k.
+  // A chunk of a panel (at `at`), the lanes of the vectors of it that are wanted, its sums (at `sums`), and whether it is all of
+  // k.
   struct Chunk {
     Expr at, sums, k0, count;
-    int vectors, lanes;
+    std::vector<int> lanes;
     bool once;
     Columns of_result;
   };
@@ -168,13 +193,14 @@ class Tiles {
   // All rows of the piece of work, a tile at a time; what is left over in one tile where their number is known.
   void tiles(const Chunk& c) {
     int64_t m = 0;
-    const bool known = constant(o_.m, &m) && m <= row_block_;
+    const bool known = constant(o_.m, &m);
     const int high = t_.rows;
     if (!known || m >= high) b_.loop("tile", rows_ / high, [&](Expr i) { tile(c, b_.let("row", i * high), high); });
     const Expr done = rows_ / high * high, rest = rows_ - done;
     if (known) {
-      if (m % high) tile(c, done, static_cast<int>(m % high));
-      return;
+      auto last = [&] { tile(c, done, static_cast<int>(m % high)); };
+      if (m % high == 0) return;
+      return m <= row_block_ ? last() : b_.when(rest != 0, last);
     }
     Expr next = done;
     for (int rows : {4, 2, 1}) {
@@ -187,59 +213,64 @@ class Tiles {
   // Rows row0 + r ..: vectors of sums in registers over the whole chunk, then to the result or back to the buffer.
   void tile(const Chunk& c, Expr r, int rows) {
     std::vector<Buf> acc;
-    auto sum_of = [&](int i, int v) -> Buf& { return acc[static_cast<size_t>(i * c.vectors + v)]; };
-    auto place = [&](int i, int v) { return c.sums + (r + i) * w_ + v * c.lanes; };
-    for (int i = 0; i < rows; ++i)
-      for (int v = 0; v < c.vectors; ++v)
-        acc.push_back(b_.variable("sum", c.once ? o_.zero(c.lanes) : sums_.load(place(i, v), c.lanes)));
+    auto each = [&](const std::function<void(int i, size_t v, int column, int lanes)>& body) {
+      for (int i = 0; i < rows; ++i)
+        for (size_t v = 0; v < c.lanes.size(); ++v) body(i, v, static_cast<int>(v) * t_.lanes, c.lanes[v]);
+    };
+    auto sum_of = [&](int i, size_t v) -> Buf& { return acc[static_cast<size_t>(i) * c.lanes.size() + v]; };
+    auto place = [&](int i, int column) { return c.sums + (r + i) * w_ + column; };
+    each([&](int i, size_t, int column, int lanes) {
+      acc.push_back(b_.variable("sum", c.once ? o_.zero(lanes) : sums_.load(place(i, column), lanes)));
+    });
     const Buf& panel = o_.spec.packed ? o_.from_b : panel_;
     b_.loop("p", c.count, [&](Expr p) {
       std::vector<Expr> columns;
-      for (int v = 0; v < c.vectors; ++v) columns.push_back(b_.let("b", panel.load(c.at + p * w_ + v * c.lanes, c.lanes)));
+      for (size_t v = 0; v < c.lanes.size(); ++v)
+        columns.push_back(b_.let("b", panel.load(c.at + p * w_ + static_cast<int>(v) * t_.lanes, c.lanes[v])));
       for (int i = 0; i < rows; ++i) {
-        const Expr a = b_.let("a", copied_ ? rows_copy_.load((r + i) * pitch_ + p) : o_.load_a(row0_ + r + i, c.k0 + p));
-        for (int v = 0; v < c.vectors; ++v)
-          sum_of(i, v).set(o_.multiply_add(broadcast(a, c.lanes), columns[static_cast<size_t>(v)], sum_of(i, v).get()));
+        const Expr a = b_.let("a", a_at(r, i, p, c.k0));
+        for (size_t v = 0; v < c.lanes.size(); ++v)
+          sum_of(i, v).set(o_.multiply_add(broadcast(a, c.lanes[v]), columns[v], sum_of(i, v).get()));
       }
     });
-    auto each = [&](const std::function<void(int, int)>& body) {
-      for (int i = 0; i < rows; ++i)
-        for (int v = 0; v < c.vectors; ++v) body(i, v);
-    };
-    if (!c.once) return each([&](int i, int v) { sums_.store(place(i, v), sum_of(i, v).get()); });
+    if (!c.once) return each([&](int i, size_t v, int column, int) { sums_.store(place(i, column), sum_of(i, v).get()); });
     auto whole = [&] {
-      each([&](int i, int v) {
+      each([&](int i, size_t v, int column, int) {
         const Expr sum = sum_of(i, v).get();
-        if (!o_.spec.pair) return o_.write(row0_ + r + i, column0_ + v * c.lanes, sum);
-        const int half = c.vectors / 2;
-        if (v < half) o_.write(row0_ + r + i, column0_ + v * c.lanes, o_.spec.pair(sum, sum_of(i, v + half).get()));
+        if (!o_.spec.pair) return o_.write(row0_ + r + i, column0_ + column, sum);
+        const size_t half = c.lanes.size() / 2;
+        if (v < half) o_.write(row0_ + r + i, column0_ + column, o_.spec.pair(sum, sum_of(i, v + half).get()));
       });
     };
     auto part = [&] {
       Buf line = b_.registers("line", o_.spec.accumulate, rows * w_);
-      each([&](int i, int v) { line.store(b_.i64(i * w_ + v * c.lanes), sum_of(i, v).get()); });
-      b_.loop("i", b_.i64(rows), [&](Expr i) { write_row(row0_ + r + i, line, i * w_, c.vectors, c.lanes); });
+      each([&](int i, size_t v, int column, int) { line.store(b_.i64(i * w_ + column), sum_of(i, v).get()); });
+      b_.loop("i", b_.i64(rows), [&](Expr i) { write_row(row0_ + r + i, line, i * w_); });
     };
     if (!o_.c_vectors()) return part();
     if (c.of_result == Columns::Asked) return b_.when(column0_ + own_ <= o_.n, whole, part);
     c.of_result == Columns::All ? whole() : part();
   }
 
+  Expr a_at(Expr r, int i, Expr p, Expr k0) const {
+    if (o_.spec.rows_packed) return o_.load_packed_a(row0_ + r, i, k0 + p);
+    return copied_ ? rows_copy_.load((r + i) * pitch_ + p) : o_.load_a(row0_ + r + i, k0 + p);
+  }
+
   // Sums of a row of the panel as they lie in a buffer.
-  void write_row(Expr row, const Buf& from, Expr at, int vectors, int lanes) {
-    const int64_t columns = o_.spec.pair ? own_ : int64_t{vectors} * lanes;
-    const bool wide = o_.c_vectors() && lanes > 1;
+  void write_row(Expr row, const Buf& from, Expr at) {
+    const bool wide = o_.c_vectors() && t_.lanes > 1;
     auto write = [&](Expr i, int width) {
       const Expr sum = from.load(at + i, width);
       o_.write(row, column0_ + i, o_.spec.pair ? o_.spec.pair(sum, from.load(at + own_ + i, width)) : sum);
     };
-    if (wide && is_constant(o_.n % columns, 0)) {
-      for (int64_t v = 0; v < columns; v += lanes) write(b_.i64(v), lanes);
+    if (wide && is_constant(o_.n % own_, 0)) {
+      for (int64_t v = 0; v < own_; v += t_.lanes) write(b_.i64(v), t_.lanes);
       return;
     }
-    const Expr count = b_.let("columns", min(o_.n - column0_, columns)), done = wide ? count / lanes : b_.i64(0);
-    if (wide) b_.loop("v", done, [&](Expr v) { write(v * lanes, lanes); });
-    b_.loop("j", count - done * lanes, [&](Expr j) { write(done * lanes + j, 1); });
+    const Expr count = b_.let("columns", min(o_.n - column0_, own_)), done = wide ? count / t_.lanes : b_.i64(0);
+    if (wide) b_.loop("v", done, [&](Expr v) { write(v * t_.lanes, t_.lanes); });
+    b_.loop("j", count - done * t_.lanes, [&](Expr j) { write(done * t_.lanes + j, 1); });
   }
 
   GemmOperands& o_;
@@ -263,13 +294,28 @@ RegisterTile register_tile(const Mapping& m, DType accumulate) {
 }
 
 int64_t gemm_panel(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).panel(); }
+int64_t gemm_rows(const Mapping& m, DType accumulate) { return register_tile(m, accumulate).rows; }
+
+// A conversion or a stride for every element, or rows that displace each other from the cache, cost more than copies.
+bool gemm_copies_rows(const GemmSpec& s) {
+  int64_t distance = 0;
+  if (s.rows_packed) return false;
+  if (s.a.dtype != s.accumulate || s.a_zero || !is_constant(s.a.strides.back(), 1)) return true;
+  return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
+}
 
 void gemm_on_tiles(GemmOperands& o, const Mapping& m) { Tiles(o, m).run(); }
 
 void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
-  o.add_b();
+  o.add_b(), o.add_zeros();
   Tiles(o, m).pack(out);
+}
+
+void build_pack_rows(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
+  GemmOperands o(b, s);
+  o.add_a(), o.add_zeros();
+  Tiles(o, m).pack_rows(out);
 }
 
 }  // namespace rlxc::kernel

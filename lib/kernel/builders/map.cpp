@@ -76,9 +76,8 @@ class MapBuilder {
 
   // Whether all rows begin at multiples of a vector: lanes of a grid fault on other vector accesses.
   static bool aligned(const Operand& o, int lanes) {
-    int64_t n = 0;
-    bool all = constant(o.offset, &n) && n % lanes == 0;
-    for (size_t d = 0; d + 1 < o.strides.size(); ++d) all = all && constant(o.strides[d], &n) && n % lanes == 0;
+    bool all = is_multiple(o.offset, lanes);
+    for (size_t d = 0; d + 1 < o.strides.size(); ++d) all = all && is_multiple(o.strides[d], lanes);
     return all;
   }
 

@@ -8,7 +8,7 @@ namespace {
 using namespace match;
 using namespace fuse;
 
-int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
+bool visit(Graph& g, NodeId n, PassContext& ctx) {
   ValueId value = g.result(n), residual;
   std::vector<NodeId> members{n};
   Epilogue act;
@@ -23,16 +23,16 @@ int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
     value = g.result(e->node);
     members.push_back(e->node);
   }
-  if (members.size() == 1) return 0;
+  if (members.size() == 1) return false;
   Builder b(g, nullptr, g.def(value));
   const ValueId y = b.create(OpKind::FusedConvBiasAct, {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual},
                              FusedConvAttrs{g.attrs<ConvAttrs>(n), act});
-  if (!y.valid()) return 0;
+  if (!y.valid()) return false;
   Decision d = fused(g, "conv_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g, g.result(n)));
   if (act.has) d.detail = name(act.op);
   record_before(ctx, first, std::move(d));
   replace_group(g, members, value, y);
-  return 1;
+  return true;
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ PassResult fuse_conv_bias_act(Module& m, PassContext& ctx) {
   if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedConvBiasAct))) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Conv && is_float(g, g.result(n))) found += visit(g, n, ctx);
+      if (g.op(n) == OpKind::Conv && is_float(g, g.result(n))) found += ctx.rewrite([&] { return visit(g, n, ctx); });
   });
   return {found > 0, {{"conv_bias_act", found}}};
 }

@@ -26,7 +26,7 @@ class MatMulEpilogue {
   int64_t run() {
     int64_t found = 0;
     for (NodeId n : g_.nodes())
-      if (g_.op(n) == OpKind::MatMul && is_float(g_, g_.result(n))) found += visit(n);
+      if (g_.op(n) == OpKind::MatMul && is_float(g_, g_.result(n))) found += ctx_.rewrite([&] { return visit(n); });
     return found;
   }
 
@@ -77,7 +77,7 @@ class MatMulEpilogue {
     return true;
   }
 
-  int64_t visit(NodeId n) {
+  bool visit(NodeId n) {
     const size_t first = ctx_.decisions.size();
     Tail t;
     t.value = g_.result(n);
@@ -100,11 +100,11 @@ class MatMulEpilogue {
     }
     const bool use_ahead = reshaped && (ahead.residual.valid() || ahead.act.has || (ahead.bias.valid() && !t.bias.valid()));
     const Tail& final = reshaped && !use_ahead ? t : last;
-    if (!any || final.nodes.size() == 1) return 0;
+    if (!any || final.nodes.size() == 1) return false;
     return emit(n, final, first);
   }
 
-  int64_t emit(NodeId n, const Tail& t, size_t first_decision) {
+  bool emit(NodeId n, const Tail& t, size_t first_decision) {
     const NodeId root = g_.def(t.value);
     const ValueId product = g_.result(n);
     const auto& m = g_.attrs<MatMulAttrs>(n);
@@ -115,7 +115,7 @@ class MatMulEpilogue {
     const ValueId residual = t.residual.valid() ? b.reshape(t.residual, inner) : ValueId();
     const ValueId y = b.create(OpKind::FusedMatMulBiasAct, {g_.operand(n, 0), g_.operand(n, 1), bias, residual},
                                FusedMatMulAttrs{m.trans_a, m.trans_b, t.act});
-    if (!y.valid()) return 0;
+    if (!y.valid()) return false;
     std::vector<NodeId> members = t.nodes;
     std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });
     Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, product));
@@ -123,7 +123,7 @@ class MatMulEpilogue {
     record_before(ctx_, first_decision, std::move(d));
     merge_origins(g_, g_.def(y), members);
     replace(g_, t.value, b.reshape(y, outer));
-    return 1;
+    return true;
   }
 
   Graph& g_;

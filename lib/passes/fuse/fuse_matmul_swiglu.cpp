@@ -41,7 +41,7 @@ PassResult fuse_matmul_swiglu(Module& m, PassContext& ctx) {
   if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedMatMulSwiGLU))) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::FusedSwiGLU && is_float(g, g.result(n))) found += visit(g, n, ctx);
+      if (g.op(n) == OpKind::FusedSwiGLU && is_float(g, g.result(n))) found += ctx.rewrite([&] { return visit(g, n, ctx); });
   });
   return {found > 0, {{"matmul_swiglu", found}}};
 }

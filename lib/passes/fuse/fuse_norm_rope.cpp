@@ -59,7 +59,7 @@ PassResult fuse_norm_rope(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Rope) found += visit(g, n, ctx);
+      if (g.op(n) == OpKind::Rope) found += ctx.rewrite([&] { return visit(g, n, ctx); });
   });
   return {found > 0, {{"norm_rope", found}}};
 }

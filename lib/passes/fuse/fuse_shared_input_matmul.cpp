@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/views.h"
+#include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
 #include "passes/provenance.h"
 
@@ -57,12 +58,12 @@ class SharedInput {
     std::ranges::sort(nodes, {}, [&](NodeId n) { return order_.at(n); });
     for (size_t i = 0, end; i < nodes.size(); i = end) {
       for (end = i + 1; end < nodes.size() && order_.at(nodes[end]) - order_.at(nodes[end - 1]) <= kFar;) ++end;
-      if (end - i > 1)
-        merge({nodes.begin() + static_cast<std::ptrdiff_t>(i), nodes.begin() + static_cast<std::ptrdiff_t>(end)}, x);
+      const std::span near(nodes.begin() + static_cast<std::ptrdiff_t>(i), end - i);
+      if (near.size() > 1) ctx_.rewrite([&] { return merge(near, x); });
     }
   }
 
-  void merge(std::span<const NodeId> nodes, ValueId x) {
+  bool merge(std::span<const NodeId> nodes, ValueId x) {
     std::vector<Member> members;
     std::optional<MatMulAttrs> layout;
     bool biased = false, sized = true;
@@ -81,11 +82,12 @@ class SharedInput {
       biased = biased || members.back().bias.valid();
       sized = sized && g_.dims(members.back().value).back().is_static();
     }
-    if (members.size() < 2 || !pays(members, x)) return;
+    if (members.size() < 2 || !pays(members, x)) return false;
     if (biased && !sized)  // a missing bias would be zeros of an unknown number
       for (Member& m : members) m = {m.matmul, {}, g_.result(m.matmul)};
     emit(members, x, *layout, biased && sized);
     merged_ += static_cast<int64_t>(members.size());
+    return true;
   }
 
   // Is this part of the packed result copied for its readers? Attention and rotations step over the rest of each row, and a
@@ -100,19 +102,29 @@ class SharedInput {
     return false;
   }
 
-  // The launches and reads of x that are saved, against the copies: all members, or those that need no copy.
+  // One product and the copies of its parts, against the products apart.
+  fuse::CostDecision time_of(const std::vector<Member>& members, ValueId x) const {
+    const Machine& machine = ctx_.target.machine;
+    fuse::CostDecision time;
+    Cost product;
+    for (const Member& m : members) {
+      const Cost own = node_cost(g_, m.matmul);
+      time.apart_ns += launch_time_ns(own, machine);
+      product += own;
+      if (is_copied(m.value)) time.together_ns += launch_time_ns({0, bytes(g_, m.value), bytes(g_, m.value)}, machine);
+    }
+    product.bytes_read -= static_cast<int64_t>(members.size() - 1) * bytes(g_, x);
+    time.together_ns += launch_time_ns(product, machine);
+    return time;
+  }
+
+  // All members, or those that need no copy.
   bool pays(std::vector<Member>& members, ValueId x) {
-    const auto worth = [&](const std::vector<Member>& list) {
-      const double launch = ctx_.target.launch_ns, bandwidth = ctx_.target.memory_gbps;
-      double gain = static_cast<double>(list.size() - 1) * (launch + static_cast<double>(bytes(g_, x)) / bandwidth);
-      for (const Member& m : list)
-        if (is_copied(m.value)) gain -= launch + 2 * static_cast<double>(bytes(g_, m.value)) / bandwidth;
-      return gain >= 0;
-    };
-    if (worth(members)) return true;
+    const auto time = time_of(members, x);
+    if (time.pays()) return true;
     for (const Member& m : members)
       if (is_copied(m.value))
-        ctx_.decisions.push_back(declined(g_, "shared_input_matmul", m.matmul, "copies_cost_more",
+        ctx_.decisions.push_back(declined(g_, "shared_input_matmul", m.matmul, "cost", time.detail(),
                                           "its part of a shared product would be copied for its readers"));
     std::erase_if(members, [&](const Member& m) { return is_copied(m.value); });
     return members.size() > 1;

@@ -27,48 +27,50 @@ ValueId joined_scale(Builder& b, ValueId first, Dim first_heads, ValueId second,
   return b.concat(both, 0);
 }
 
+bool visit(Graph& g, NodeId n, Order& order, PassContext& ctx) {
+  DimTable& t = g.module().dims;
+  const NodeId part = slice_of(g, n);
+  if (!part.valid()) return false;
+  const NarrowAttrs a = g.attrs<NarrowAttrs>(part);
+  const ValueId packed = g.operand(part, 0);
+  int looked_at = 0;
+  for (const auto use : g.uses(packed)) {
+    if (++looked_at > kMaxParts) break;
+    if (g.op(use.user) != OpKind::Narrow || use.user == part || !g.has_one_use(g.result(use.user))) continue;
+    const NodeId other_rope = g.only_user(g.result(use.user));
+    if (slice_of(g, other_rope) != use.user || g.attr_id(other_rope) != g.attr_id(n)) continue;
+    if (g.operand(other_rope, 1) != g.operand(n, 1) || g.operand(other_rope, 2) != g.operand(n, 2)) continue;
+    const ValueId gamma = g.operand(n, 3), second_gamma = g.operand(other_rope, 3);
+    if (gamma.valid() != second_gamma.valid() || (gamma.valid() && !(is_weight(g, gamma) && is_weight(g, second_gamma))))
+      continue;
+    const NarrowAttrs second = g.attrs<NarrowAttrs>(use.user);
+    if (second.axis != a.axis || !t.equal(second.start, t.add(a.start, a.len))) continue;
+    const NodeId members[] = {n, other_rope};
+    ctx.decisions.push_back(fused(g, "shared_rope", n, members));
+    Builder b(g, nullptr, order.at(other_rope) < order.at(n) ? other_rope : n);
+    for (ValueId v : {gamma, second_gamma})
+      if (v.valid()) order.hoist(g, v, b.insertion_point());
+    const RopeAttrs rope = g.attrs<RopeAttrs>(n);
+    const Dim width(rope.head_dim);
+    const ValueId scale = joined_scale(b, gamma, t.floor_div(a.len, width), second_gamma, t.floor_div(second.len, width));
+    const ValueId both =
+        b.create(OpKind::Rope,
+                 {b.narrow(packed, a.axis, a.start, t.add(a.len, second.len)), g.operand(n, 1), g.operand(n, 2), scale}, rope);
+    const ValueId first = b.narrow(both, a.axis, Dim(0), a.len), last = b.narrow(both, a.axis, a.len, second.len);
+    replace(g, g.result(other_rope), last);
+    replace(g, g.result(n), first);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 PassResult fuse_shared_rope(Module& m, PassContext& ctx) {
   int64_t merged = 0;
   each_graph(m, [&](Graph& g) {
-    DimTable& t = m.dims;
     Order order(g);
-    for (NodeId n : g.nodes()) {
-      const NodeId part = slice_of(g, n);
-      if (!part.valid()) continue;
-      const NarrowAttrs a = g.attrs<NarrowAttrs>(part);
-      const ValueId packed = g.operand(part, 0);
-      int looked_at = 0;
-      for (const auto use : g.uses(packed)) {
-        if (++looked_at > kMaxParts) break;
-        if (g.op(use.user) != OpKind::Narrow || use.user == part || !g.has_one_use(g.result(use.user))) continue;
-        const NodeId other_rope = g.only_user(g.result(use.user));
-        if (slice_of(g, other_rope) != use.user || g.attr_id(other_rope) != g.attr_id(n)) continue;
-        if (g.operand(other_rope, 1) != g.operand(n, 1) || g.operand(other_rope, 2) != g.operand(n, 2)) continue;
-        const ValueId gamma = g.operand(n, 3), second_gamma = g.operand(other_rope, 3);
-        if (gamma.valid() != second_gamma.valid() || (gamma.valid() && !(is_weight(g, gamma) && is_weight(g, second_gamma))))
-          continue;
-        const NarrowAttrs second = g.attrs<NarrowAttrs>(use.user);
-        if (second.axis != a.axis || !t.equal(second.start, t.add(a.start, a.len))) continue;
-        const NodeId members[] = {n, other_rope};
-        ctx.decisions.push_back(fused(g, "shared_rope", n, members));
-        Builder b(g, nullptr, order.at(other_rope) < order.at(n) ? other_rope : n);
-        for (ValueId v : {gamma, second_gamma})
-          if (v.valid()) order.hoist(g, v, b.insertion_point());
-        const RopeAttrs rope = g.attrs<RopeAttrs>(n);
-        const Dim width(rope.head_dim);
-        const ValueId scale = joined_scale(b, gamma, t.floor_div(a.len, width), second_gamma, t.floor_div(second.len, width));
-        const ValueId both = b.create(
-            OpKind::Rope, {b.narrow(packed, a.axis, a.start, t.add(a.len, second.len)), g.operand(n, 1), g.operand(n, 2), scale},
-            rope);
-        const ValueId first = b.narrow(both, a.axis, Dim(0), a.len), last = b.narrow(both, a.axis, a.len, second.len);
-        replace(g, g.result(other_rope), last);
-        replace(g, g.result(n), first);
-        merged += 2;
-        break;
-      }
-    }
+    for (NodeId n : g.nodes()) merged += 2 * ctx.rewrite([&] { return visit(g, n, order, ctx); });
   });
   return {merged > 0, {{"rope", merged}}};
 }

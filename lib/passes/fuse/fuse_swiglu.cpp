@@ -22,37 +22,39 @@ bool is_gate(OpKind op) {
   return op == OpKind::Silu || op == OpKind::Gelu || op == OpKind::GeluApprox || op == OpKind::Relu || op == OpKind::Sigmoid;
 }
 
+bool visit(Graph& g, NodeId n, PassContext& ctx) {
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId up = g.operand(n, i), acted = g.operand(n, 1 - i);
+    const NodeId act = g.def(acted);
+    if (!is_gate(g.op(act))) continue;
+    const ValueId gate = g.operand(act, 0);
+    ValueId a, b;
+    const auto up_half = half_of(g, up, &a), gate_half = half_of(g, gate, &b);
+    if (!up_half || !gate_half || a != b || up_half->start == gate_half->start) continue;
+    if (!g.has_one_use(acted)) {
+      ctx.decisions.push_back(declined(g, "swiglu", n, "multi_consumer", "the activated gate is read elsewhere as well"));
+      return false;
+    }
+    const NodeId members[] = {act, n};
+    ctx.decisions.push_back(fused(g, "swiglu", n, members, 2 * bytes(g, acted)));
+    SwiGLUAttrs attrs;
+    attrs.gate_first = g.module().dims.equal(gate_half->start, Dim(0));
+    attrs.act = Epilogue{true, g.op(act), 0, 0};
+    Builder builder(g, nullptr, n);
+    replace_group(g, members, g.result(n), builder.create(OpKind::FusedSwiGLU, {a}, attrs));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 PassResult fuse_swiglu(Module& m, PassContext& ctx) {
   int64_t found = 0;
   if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedSwiGLU))) return {};
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes()) {
-      if (g.op(n) != OpKind::Mul || !is_float(g, g.result(n))) continue;
-      for (size_t i = 0; i < 2; ++i) {
-        const ValueId up = g.operand(n, i), acted = g.operand(n, 1 - i);
-        const NodeId act = g.def(acted);
-        if (!is_gate(g.op(act))) continue;
-        const ValueId gate = g.operand(act, 0);
-        ValueId a, b;
-        const auto up_half = half_of(g, up, &a), gate_half = half_of(g, gate, &b);
-        if (!up_half || !gate_half || a != b || up_half->start == gate_half->start) continue;
-        if (!g.has_one_use(acted)) {
-          ctx.decisions.push_back(declined(g, "swiglu", n, "multi_consumer", "the activated gate is read elsewhere as well"));
-          break;
-        }
-        const NodeId members[] = {act, n};
-        ctx.decisions.push_back(fused(g, "swiglu", n, members, 2 * bytes(g, acted)));
-        SwiGLUAttrs attrs;
-        attrs.gate_first = m.dims.equal(gate_half->start, Dim(0));
-        attrs.act = Epilogue{true, g.op(act), 0, 0};
-        Builder builder(g, nullptr, n);
-        replace_group(g, members, g.result(n), builder.create(OpKind::FusedSwiGLU, {a}, attrs));
-        ++found;
-        break;
-      }
-    }
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Mul && is_float(g, g.result(n))) found += ctx.rewrite([&] { return visit(g, n, ctx); });
   });
   return {found > 0, {{"swiglu", found}}};
 }

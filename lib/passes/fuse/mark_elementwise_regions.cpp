@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_step.h"
 #include "passes/graphs.h"
 #include "passes/provenance.h"
@@ -16,6 +17,7 @@ struct Group {
   NodeId root;
   std::vector<NodeId> members;  // last first
   std::vector<ValueId> inputs;  // distinct operands from outside
+  double flops = 0;
 };
 
 class Marker {
@@ -37,7 +39,7 @@ class Marker {
     for (auto n = order.rbegin(); n != order.rend(); ++n)
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
     for (const Group& group : groups_)
-      if (group.members.size() > 1) emit(group);
+      if (group.members.size() > 1) context_.rewrite([&] { return emit(group), true; });
     // After the regions: a node that stays apart from its readers may itself be the last of a region.
     std::ranges::move(misses_, std::back_inserter(context_.decisions));
   }
@@ -59,16 +61,20 @@ class Marker {
     }
     if (!wanted.empty() && outside) miss(n, graph_.is_output(value(n)) ? "graph_output" : "multi_consumer", wanted[0]);
     if (wanted.empty() || outside) return start(n);
-    if (wanted.size() > 1 && !can_copy(n, wanted)) return miss(n, "multi_consumer", wanted[0]), start(n);
+    if (wanted.size() > kMostCopies) return miss(n, "multi_consumer", wanted[0]), start(n);
     for (uint32_t u : wanted)
       if (const char* reason = refusal(n, groups_[u])) return miss(n, reason, u), start(n);
+    if (wanted.size() > 1 || !std::ranges::equal(graph_.dims(value(n)), graph_.dims(value(groups_[wanted[0]].root)))) {
+      if (const auto time = recompute(n, wanted); !time.pays()) return miss(n, "cost", wanted[0], time.detail()), start(n);
+      if (wanted.size() > 1 && !context_.rewrite([] { return true; })) return start(n);
+    }
     for (size_t i = 1; i < wanted.size(); ++i) join(copy_for(n, wanted[i]), wanted[i]);
     join(n, wanted[0]);
   }
 
   void start(NodeId n) {
     group_[n.raw] = static_cast<uint32_t>(groups_.size());
-    groups_.push_back({n, {n}, {}});
+    groups_.push_back({n, {n}, {}, element_flops(graph_.op(n)) * elements(value(n))});
     for (ValueId v : graph_.operands(n)) add_input(groups_.back(), v);
   }
 
@@ -76,21 +82,32 @@ class Marker {
     if (std::ranges::find(group.inputs, v) == group.inputs.end()) group.inputs.push_back(v);
   }
 
-  bool eligible_producer(ValueId v) const {
-    const NodeId d = graph_.def(v);
-    return can_be_step(graph_, d) && !load_time_[d.raw];
+  double elements(ValueId v) const { return static_cast<double>(num_elements(graph_.type(v)).value_or(0)); }
+  int64_t bytes(ValueId v) const { return static_cast<int64_t>(byte_size(graph_.type(v)).value_or(0)); }
+
+  Cost cost_of(const Group& group) const {
+    Cost c{group.flops, 0, bytes(value(group.root))};
+    for (ValueId v : group.inputs) c.bytes_read += bytes(v);
+    return c;
   }
 
-  // Copying is worth it for a cheap node that reads one tensor: each region loads that instead.
-  bool can_copy(NodeId n, const std::vector<uint32_t>& wanted) const {
-    if (wanted.size() > kMostCopies || !is_cheap(graph_.op(n))) return false;
-    size_t tensors = 0;
-    for (ValueId v : graph_.operands(n)) tensors += num_elements(graph_.type(v)) != 1;
-    if (tensors != 1) return false;
-    // The bytes that each region loads must not grow.
-    for (ValueId v : graph_.operands(n))
-      if (num_elements(graph_.type(v)) != 1 && bits(graph_.dtype(v)) > bits(graph_.dtype(value(n)))) return false;
-    return true;
+  // Computing n for each element of these regions, against storing it once. Where sizes are symbolic, memory is taken to be what
+  // limits the regions: there is time for what is cheap.
+  fuse::CostDecision recompute(NodeId n, const std::vector<uint32_t>& wanted) const {
+    const Machine& machine = target().machine;
+    const bool known = num_elements(graph_.type(value(n))) && num_elements(graph_.type(value(groups_[wanted[0]].root)));
+    if (!known) return {is_cheap(graph_.op(n)) ? 0 : machine.launch_ns + 1, machine.launch_ns};
+    fuse::CostDecision time{0, launch_time_ns(node_cost(graph_, n), machine)};
+    for (uint32_t u : wanted) {
+      Cost c = cost_of(groups_[u]);
+      time.apart_ns += work_time_ns(c, machine);
+      c.flops += element_flops(graph_.op(n)) * elements(value(groups_[u].root));
+      c.bytes_read -= bytes(value(n));
+      for (ValueId v : graph_.operands(n))
+        if (std::ranges::find(groups_[u].inputs, v) == groups_[u].inputs.end()) c.bytes_read += bytes(v);
+      time.together_ns += work_time_ns(c, machine);
+    }
+    return time;
   }
 
   const char* refusal(NodeId n, const Group& group) const {
@@ -103,11 +120,6 @@ class Marker {
       inputs += std::ranges::find(group.inputs, v) == group.inputs.end() && std::ranges::find(before, v) == before.end();
     }
     if (inputs > target().region_max_inputs) return "operand_limit";
-    if (!std::ranges::equal(graph_.dims(value(n)), graph_.dims(value(group.root)))) {
-      if (!is_cheap(graph_.op(n))) return "recomputed_per_element";
-      if (std::ranges::any_of(graph_.operands(n), [&](ValueId v) { return eligible_producer(v); }))
-        return "recomputed_per_element";
-    }
     return nullptr;
   }
 
@@ -115,6 +127,7 @@ class Marker {
     Group& group = groups_[u];
     group_[n.raw] = u;
     group.members.push_back(n);
+    group.flops += element_flops(graph_.op(n)) * elements(value(group.root));
     std::erase(group.inputs, value(n));
     for (ValueId v : graph_.operands(n)) add_input(group, v);
   }
@@ -137,7 +150,7 @@ class Marker {
     return copy;
   }
 
-  void miss(NodeId n, const char* reason, uint32_t u) {
+  void miss(NodeId n, const char* reason, uint32_t u, std::string detail = {}) {
     if (load_time_[n.raw]) return;  // nothing is missed: it runs at load time
     Decision d;
     d.pattern = "elementwise_region";
@@ -145,8 +158,10 @@ class Marker {
     d.node = graph_.label(n);
     d.graph = graph_.id();
     d.members = {graph_.label(groups_[u].root)};
-    d.detail = std::to_string(graph_.use_count(value(n))) + " uses, region of " + std::to_string(groups_[u].members.size()) +
-               " steps and " + std::to_string(groups_[u].inputs.size()) + " operands";
+    d.detail = !detail.empty() ? std::move(detail)
+                               : std::to_string(graph_.use_count(value(n))) + " uses, region of " +
+                                     std::to_string(groups_[u].members.size()) + " steps and " +
+                                     std::to_string(groups_[u].inputs.size()) + " operands";
     misses_.push_back(std::move(d));
   }
 

@@ -65,25 +65,39 @@ TEST_CASE("a graph output inside stays visible") {
   CHECK(f.missed("graph_output"));
 }
 
-TEST_CASE("a cheap node is copied into the region of each user, a costly one is not") {
-  Fixture f;
-  const ValueId a = f.b.unary(OpKind::Relu, f.x);
-  const ValueId p = f.b.unary(OpKind::Tanh, a), q = f.b.unary(OpKind::Sin, a);
-  CHECK(f.marked({p, q}) == "elementwise_region elementwise_region");
-  Fixture h;
-  const ValueId e = h.b.unary(OpKind::Exp, h.x);
-  const ValueId r = h.b.unary(OpKind::Tanh, e), s = h.b.unary(OpKind::Sin, e);
-  CHECK(h.marked({r, s}) == "exp tanh sin");
+TEST_CASE("a node is computed in the region of each user where that takes no longer than a launch of its own") {
+  const auto ops_of = [](OpKind op, int64_t rows, bool* cost) {
+    Fixture f;
+    const ValueId x = f.b.input("big", tensor_type(DType::F32, {rows, 64}));
+    const ValueId a = f.b.unary(op, x);
+    const std::string s = f.marked({f.b.unary(OpKind::Tanh, a), f.b.unary(OpKind::Sin, a)});
+    *cost = f.missed("cost");
+    return s.substr(std::string("input ").size());
+  };
+  bool cost = false;
+  CHECK(ops_of(OpKind::Relu, 1 << 16, &cost) == "elementwise_region elementwise_region");
+  CHECK_FALSE(cost);
+  CHECK(ops_of(OpKind::Exp, 2, &cost) == "elementwise_region elementwise_region");  // the launch costs more
+  CHECK(ops_of(OpKind::Exp, 1 << 16, &cost) == "exp tanh sin");
+  CHECK(cost);
 }
 
-TEST_CASE("a small costly value is not computed again for every element, a cheap one may be") {
-  Fixture f;
-  CHECK(f.marked({f.b.mul(f.x, f.b.unary(OpKind::Exp, f.row))}) == "exp mul");
-  CHECK(f.missed("recomputed_per_element"));
-  Fixture h;
-  CHECK(h.marked({h.b.mul(h.x, h.b.unary(OpKind::Neg, h.row))}) == "elementwise_region");
-  Fixture k;
-  CHECK(k.marked({k.b.mul(k.x, k.b.add(k.b.unary(OpKind::Neg, k.row), k.row))}) == "elementwise_region mul");
+TEST_CASE("a small value is computed again for every element where that takes no longer than a launch of its own") {
+  const auto marked = [](OpKind op, int64_t rows) {
+    Fixture f;
+    const ValueId x = f.b.input("big", tensor_type(DType::F32, {rows, 4}));
+    const std::string s = f.marked({f.b.mul(x, f.b.unary(op, f.row))});
+    if (s.find("region") == s.npos)
+      for (const Decision& d : f.run.decisions) CHECK(d.detail.find(" ns together, ") != d.detail.npos);
+    return s.substr(std::string("input ").size());
+  };
+  CHECK(marked(OpKind::Exp, 8) == "elementwise_region");
+  CHECK(marked(OpKind::Exp, 1 << 16) == "exp mul");
+  CHECK(marked(OpKind::Neg, 1 << 16) == "elementwise_region");
+  Fixture symbolic;
+  const ValueId x = symbolic.b.input("big", tensor_type(DType::F32, {symbolic.m.dims.symbol("n"), 4}));
+  CHECK(symbolic.marked({symbolic.b.mul(x, symbolic.b.unary(OpKind::Exp, symbolic.row)),
+                         symbolic.b.mul(x, symbolic.b.unary(OpKind::Neg, symbolic.row))}) == "input exp mul elementwise_region");
 }
 
 TEST_CASE("broadcasts other than along the trailing axes are right") {

@@ -47,42 +47,4 @@ size_t argument_count(const RegionStep& s) {
   return n;
 }
 
-bool is_cheap(OpKind op) {
-  using enum OpKind;
-  switch (op) {
-    case Neg:
-    case Abs:
-    case Sign:
-    case Relu:
-    case Not:
-    case BitNot:
-    case Cast:
-    case Add:
-    case Sub:
-    case Mul:
-    case Max:
-    case Min:
-    case And:
-    case Or:
-    case Xor:
-    case BitAnd:
-    case BitOr:
-    case BitXor:
-    case Shl:
-    case Shr:
-    case Where:
-    case Clamp:
-    case LeakyRelu:
-    case ThresholdedRelu:
-    case Floor:
-    case Ceil:
-    case Round:
-    case Fma:
-    case IsNan:
-    case IsInf:
-    case PRelu: return true;
-    default: return has_trait(op, kCompare);
-  }
-}
-
 }  // namespace rlxc

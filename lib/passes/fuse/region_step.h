@@ -10,7 +10,5 @@ bool can_be_step(const Graph&, NodeId);
 RegionStep make_step(const Graph&, NodeId);
 Attrs attrs_of_step(const RegionStep&);
 size_t argument_count(const RegionStep&);
-// One or two instructions an element: cheaper to compute again than to store and load.
-bool is_cheap(OpKind);
 
 }  // namespace rlxc

@@ -50,7 +50,8 @@ PassResult fuse_residual_norm(Module& m, PassContext& ctx, OpKind norm, OpKind k
   each_graph(m, [&](Graph& g) {
     Order order(g);
     for (NodeId n : g.nodes())
-      if (g.op(n) == norm && is_float(g, g.result(n))) found += rewrite(g, n, kind, pattern, order, ctx);
+      if (g.op(n) == norm && is_float(g, g.result(n)))
+        found += ctx.rewrite([&] { return rewrite(g, n, kind, pattern, order, ctx); });
   });
   return {found > 0, {{pattern, found}}};
 }

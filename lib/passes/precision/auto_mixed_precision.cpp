@@ -77,8 +77,8 @@ Overflows overflows_of(const Module& m, const PassOptions& o) {
 
 class Rewriter {
  public:
-  Rewriter(Graph& g, const Policy& policy, const Overflows& overflows, std::vector<PrecisionNote>& notes)
-      : graph_(g), module_(g.module()), policy_(policy), overflows_(overflows), notes_(notes) {}
+  Rewriter(Graph& g, const Policy& policy, const Overflows& overflows, PassContext& context)
+      : graph_(g), module_(g.module()), policy_(policy), overflows_(overflows), context_(context), notes_(context.precision) {}
 
   void run() {
     grow();
@@ -91,6 +91,7 @@ class Rewriter {
       if (leaf || graph_.op(n) == OpKind::Input) continue;
       DType t = choose(n);
       if (t == DType::F16 && overflows(n)) t = DType::F32;
+      if (is_low(t) && !context_.rewrite([] { return true; })) t = DType::F32;
       const PrecisionRow row = precision_row(graph_.op(n));
       for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
         const ValueId v = graph_.operand(n, i);
@@ -267,6 +268,7 @@ class Rewriter {
   Module& module_;
   const Policy& policy_;
   const Overflows& overflows_;
+  PassContext& context_;
   std::vector<PrecisionNote>& notes_;
   std::vector<bool> load_time_;                   // by node
   std::vector<bool> changed_;                     // by value: was f32, is narrow
@@ -282,7 +284,7 @@ PassResult auto_mixed_precision(Module& m, PassContext& context) {
   const Overflows overflows = overflows_of(m, context.options);
   if (!policy.off() && context.diagnostics.errors() == errors)
     for (GraphId id : graphs_in_use(m)) {
-      Rewriter r(m.graph(id), policy, overflows, context.precision);
+      Rewriter r(m.graph(id), policy, overflows, context);
       r.run();
       casts += r.casts, constants += r.constants, lowered += r.lowered;
     }

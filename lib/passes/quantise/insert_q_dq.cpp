@@ -118,9 +118,8 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
     if (!found[i]) absent += (absent.empty() ? "\"" : ", \"") + entries[i].first + "\"";
   if (!absent.empty())
     context.diagnostics.warning(Code::BadCalibration, "not quantised, for they became part of other operations: " + absent);
-  for (const Tap& t : taps) insert(m, t, context.precision);
-  result.changed = !taps.empty();
-  result.counts[0].second = static_cast<int64_t>(taps.size());
+  for (const Tap& t : taps) result.counts[0].second += context.rewrite([&] { return insert(m, t, context.precision), true; });
+  result.changed = result.counts[0].second > 0;
   return result;
 }
 

@@ -42,14 +42,14 @@ std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
 
 class Quantiser {
  public:
-  Quantiser(Graph& g, std::vector<Decision>& decisions) : graph_(g), builder_(g), decisions_(decisions) {}
+  Quantiser(Graph& g, PassContext& context) : graph_(g), builder_(g), context_(context), decisions_(context.decisions) {}
 
   void run() {
     for (NodeId n : graph_.nodes()) {
       builder_.insert_before(n);
       const size_t before = graph_.node_capacity();
-      const ValueId v = rewrite(n);
-      if (!v.valid()) continue;
+      ValueId v;
+      if (!context_.rewrite([&] { return (v = rewrite(n)).valid(); })) continue;
       const NodeId members[] = {n};
       for (size_t i = before; i < graph_.node_capacity(); ++i) merge_origins(graph_, NodeId(i), members);
       graph_.replace_all_uses(graph_.result(n), v);
@@ -197,6 +197,7 @@ class Quantiser {
 
   Graph& graph_;
   Builder builder_;
+  PassContext& context_;
   std::vector<Decision>& decisions_;
   std::vector<NodeId> dead_;
 };
@@ -208,7 +209,7 @@ PassResult quantise_contractions(Module& m, PassContext& context) {
   const auto native = [&](OpKind op) { return context.target.native[static_cast<size_t>(op)]; };
   if (native(OpKind::QMatMul) && native(OpKind::QConv))
     for (GraphId id : graphs_in_use(m)) {
-      Quantiser q(m.graph(id), context.decisions);
+      Quantiser q(m.graph(id), context);
       q.run();
       products += q.products, moved += q.moved, cancelled += q.cancelled;
     }

@@ -24,6 +24,41 @@ NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
   return conv;
 }
 
+// Goes into the convolution before it (`*folded`), or becomes a scale and a shift.
+bool rewrite(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
+  bool known = true;
+  for (size_t i = 1; i < 5; ++i)
+    known = known && is_weight(g, g.operand(n, i)) && g.dtype(g.operand(n, i)) == g.dtype(g.result(n));
+  if (!known) return false;
+  const NodeId conv = convolution(g, n, ctx);
+  const auto& a = g.attrs<NormAttrs>(n);
+  const ValueId x = g.operand(n, 0), beta = g.operand(n, 2), mean = g.operand(n, 3);
+  Builder b(g, nullptr, n);
+  const DType t = g.dtype(x);
+  const ValueId scale = b.mul(g.operand(n, 1), b.unary(OpKind::Rsqrt, b.add(g.operand(n, 4), b.scalar(t, a.eps))));
+  ValueId y;
+  if (conv.valid()) {
+    const ValueId w = g.operand(conv, 1), bias = g.operand(conv, 2);
+    std::vector<Dim> along(g.dims(w).size(), Dim(1));
+    along[g.op(conv) == OpKind::Conv ? 0 : 1] = g.dims(scale)[0];
+    const ValueId shifted = bias.valid() ? b.sub(bias, mean) : b.unary(OpKind::Neg, mean);
+    y = b.create(g.op(conv), {g.operand(conv, 0), b.mul(w, b.reshape(scale, along)), b.add(b.mul(shifted, scale), beta)},
+                 g.attrs<ConvAttrs>(conv));
+  } else {
+    std::vector<Dim> along(g.dims(x).size() - static_cast<size_t>(a.axis), Dim(1));
+    along[0] = g.dims(scale)[0];
+    y = b.add(b.mul(x, b.reshape(scale, along)), b.reshape(b.sub(beta, b.mul(mean, scale)), along));
+  }
+  if (!y.valid()) return false;
+  if (conv.valid()) {
+    const NodeId members[] = {conv, n};
+    ctx.decisions.push_back(fused(g, "batch_norm", n, members, 2 * bytes(g, x)));
+  }
+  *folded = conv.valid();
+  replace(g, g.result(n), y);
+  return true;
+}
+
 }  // namespace
 
 PassResult fold_batch_norm(Module& m, PassContext& ctx) {
@@ -31,36 +66,8 @@ PassResult fold_batch_norm(Module& m, PassContext& ctx) {
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::BatchNormInference || !is_float(g, g.result(n))) continue;
-      bool known = true;
-      for (size_t i = 1; i < 5; ++i)
-        known = known && is_weight(g, g.operand(n, i)) && g.dtype(g.operand(n, i)) == g.dtype(g.result(n));
-      if (!known) continue;
-      const NodeId conv = convolution(g, n, ctx);
-      const auto& a = g.attrs<NormAttrs>(n);
-      const ValueId x = g.operand(n, 0), beta = g.operand(n, 2), mean = g.operand(n, 3);
-      Builder b(g, nullptr, n);
-      const DType t = g.dtype(x);
-      const ValueId scale = b.mul(g.operand(n, 1), b.unary(OpKind::Rsqrt, b.add(g.operand(n, 4), b.scalar(t, a.eps))));
-      ValueId y;
-      if (conv.valid()) {
-        const ValueId w = g.operand(conv, 1), bias = g.operand(conv, 2);
-        std::vector<Dim> along(g.dims(w).size(), Dim(1));
-        along[g.op(conv) == OpKind::Conv ? 0 : 1] = g.dims(scale)[0];
-        const ValueId shifted = bias.valid() ? b.sub(bias, mean) : b.unary(OpKind::Neg, mean);
-        y = b.create(g.op(conv), {g.operand(conv, 0), b.mul(w, b.reshape(scale, along)), b.add(b.mul(shifted, scale), beta)},
-                     g.attrs<ConvAttrs>(conv));
-      } else {
-        std::vector<Dim> along(g.dims(x).size() - static_cast<size_t>(a.axis), Dim(1));
-        along[0] = g.dims(scale)[0];
-        y = b.add(b.mul(x, b.reshape(scale, along)), b.reshape(b.sub(beta, b.mul(mean, scale)), along));
-      }
-      if (!y.valid()) continue;
-      if (conv.valid()) {
-        const NodeId members[] = {conv, n};
-        ctx.decisions.push_back(fused(g, "batch_norm", n, members, 2 * bytes(g, x)));
-      }
-      (conv.valid() ? folded : scaled_only) += 1;
-      replace(g, g.result(n), y);
+      bool into_conv = false;
+      if (ctx.rewrite([&] { return rewrite(g, n, &into_conv, ctx); })) (into_conv ? folded : scaled_only) += 1;
     }
   });
   return {folded + scaled_only > 0, {{"folded", folded}, {"scale_shift", scaled_only}}};

@@ -26,39 +26,44 @@ bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
   return true;
 }
 
+bool take_pad(Graph& g, NodeId n, PassContext& ctx) {
+  const NodeId pad = made_by(g, g.operand(n, 0), OpKind::Pad);
+  ConvAttrs a = g.attrs<ConvAttrs>(n);
+  if (!pad.valid() || !pad_fits(g, pad, &a)) return false;
+  const NodeId members[] = {pad, n};
+  ctx.decisions.push_back(fused(g, "conv_pad", n, members, 2 * bytes(g, g.result(pad))));
+  g.set_attrs(n, g.module().attrs.intern(a));
+  g.set_operand(n, 0, g.operand(pad, 0));
+  sweep(g, pad);
+  return true;
+}
+
+bool take_bias(Graph& g, NodeId n, PassContext& ctx) {
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId y = g.operand(n, i), v = g.operand(n, 1 - i);
+    const NodeId conv = g.def(y);
+    if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || !g.has_one_use(y) || !per_channel(g, v, y))
+      continue;
+    const ValueId first = g.operand(conv, 2);
+    if (first.valid() && !is_weight(g, first)) continue;
+    const NodeId members[] = {conv, n};
+    ctx.decisions.push_back(fused(g, "conv_bias", n, members, 2 * bytes(g, y)));
+    Builder b(g, nullptr, n);
+    const ValueId row = b.reshape(v, {g.dims(y)[1]}), bias = first.valid() ? b.add(first, row) : row;
+    replace(g, g.result(n), b.create(g.op(conv), {g.operand(conv, 0), g.operand(conv, 1), bias}, g.attrs<ConvAttrs>(conv)));
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 PassResult fold_conv_bias(Module& m, PassContext& ctx) {
   int64_t pads = 0, biases = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes()) {
-      if (g.op(n) == OpKind::Conv) {
-        const NodeId pad = made_by(g, g.operand(n, 0), OpKind::Pad);
-        ConvAttrs a = g.attrs<ConvAttrs>(n);
-        if (!pad.valid() || !pad_fits(g, pad, &a)) continue;
-        const NodeId members[] = {pad, n};
-        ctx.decisions.push_back(fused(g, "conv_pad", n, members, 2 * bytes(g, g.result(pad))));
-        g.set_attrs(n, m.attrs.intern(a));
-        g.set_operand(n, 0, g.operand(pad, 0));
-        sweep(g, pad);
-        ++pads;
-      } else if (g.op(n) == OpKind::Add) {
-        for (size_t i = 0; i < 2; ++i) {
-          const ValueId y = g.operand(n, i), v = g.operand(n, 1 - i);
-          const NodeId conv = g.def(y);
-          if ((g.op(conv) != OpKind::Conv && g.op(conv) != OpKind::ConvTranspose) || !g.has_one_use(y) || !per_channel(g, v, y))
-            continue;
-          const ValueId first = g.operand(conv, 2);
-          if (first.valid() && !is_weight(g, first)) continue;
-          const NodeId members[] = {conv, n};
-          ctx.decisions.push_back(fused(g, "conv_bias", n, members, 2 * bytes(g, y)));
-          Builder b(g, nullptr, n);
-          const ValueId row = b.reshape(v, {g.dims(y)[1]}), bias = first.valid() ? b.add(first, row) : row;
-          replace(g, g.result(n), b.create(g.op(conv), {g.operand(conv, 0), g.operand(conv, 1), bias}, g.attrs<ConvAttrs>(conv)));
-          ++biases;
-          break;
-        }
-      }
+      if (g.op(n) == OpKind::Conv) pads += ctx.rewrite([&] { return take_pad(g, n, ctx); });
+      else if (g.op(n) == OpKind::Add) biases += ctx.rewrite([&] { return take_bias(g, n, ctx); });
     }
   });
   return {pads + biases > 0, {{"pad", pads}, {"bias", biases}}};

@@ -77,7 +77,7 @@ PassResult fold_scale(Module& m, PassContext& ctx) {
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::Mul || !is_float(g, g.result(n))) continue;
-      if (const auto s = match_scaled(g, n)) folded += rewrite(g, n, *s, ctx);
+      if (const auto s = match_scaled(g, n)) folded += ctx.rewrite([&] { return rewrite(g, n, *s, ctx); });
     }
   });
   return {folded > 0, {{"scale", folded}}};

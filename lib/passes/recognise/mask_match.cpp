@@ -146,6 +146,7 @@ class Matcher {
         if (compare(n, negated, out)) return;
         break;
       case OpKind::Constant:
+      case OpKind::Param:
         if (constant(v, negated, out)) return;
         break;
       case OpKind::Trilu:
@@ -226,8 +227,10 @@ class Matcher {
   }
 
   bool constant(ValueId v, bool negated, Visible& out) {
-    const TensorData& d = g_.module().data[g_.attrs<DataAttrs>(g_.def(v)).data];
-    if (d.dtype != DType::Bool || d.elements() > kConstantLimit) return false;
+    const DataId id = g_.attrs<DataAttrs>(g_.def(v)).data;
+    if (!id.valid()) return false;
+    const TensorData& d = g_.module().data[id];
+    if (d.dtype != DType::Bool || d.elements() > kConstantLimit || d.bytes.empty()) return false;
     return pattern(
         g_, v, [&](int64_t i) { return (d.bytes[static_cast<size_t>(d.splat ? 0 : i)] != std::byte{0}) != negated; }, out);
   }

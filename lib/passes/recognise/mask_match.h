@@ -16,8 +16,8 @@ struct Visible {
   std::vector<std::pair<ValueId, bool>> rest;  // bool values that must be true (or, if the flag is set, false) as well
 };
 
-// The conjunction that a bool value (or, if `negated`, its opposite) is. Constants of up to 2^24 elements are read, once each.
-// O(size of the expression).
+// The conjunction that a bool value (or, if `negated`, its opposite) is. Constants and Params with data of up to 2^24 elements
+// are read, once each. O(size of the expression).
 Visible match_visible(const Graph&, ValueId mask, const MaskShape&, bool negated = false);
 
 // An additive mask Where(visible, 0, hidden) in any spelling: the bool value, whether true means hidden, and the hidden number.

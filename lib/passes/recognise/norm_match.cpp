@@ -162,7 +162,7 @@ Affine match_affine(const Graph& g, ValueId core, int64_t axis, DType source, bo
   return a;
 }
 
-void emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, ValueId x, const NormCore& core,
+bool emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, ValueId x, const NormCore& core,
                const Affine& affine) {
   const NodeId root = g.def(affine.value);
   std::vector<NodeId> members = core.nodes;
@@ -179,10 +179,11 @@ void emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, 
   };
   const ValueId gamma = flat(affine.gamma), beta = flat(affine.beta);
   const ValueId y = b.create(op, {x, gamma, beta}, NormAttrs{core.axis, core.eps});
-  if (!y.valid()) return;
+  if (!y.valid()) return false;
   Decision d = fused(g, pattern, root, members, traffic);
   ctx.decisions.push_back(std::move(d));
   replace(g, affine.value, y);
+  return true;
 }
 
 }  // namespace rlxc::recognise

@@ -39,7 +39,8 @@ struct Affine {
 };
 Affine match_affine(const Graph&, ValueId core, int64_t axis, DType source, bool with_beta);
 
-// Emits `op` (LayerNorm or RmsNorm) in the place of affine.value, reading `x`, and records the decision.
-void emit_norm(Graph&, PassContext&, OpKind op, std::string_view pattern, ValueId x, const NormCore&, const Affine&);
+// Emits `op` (LayerNorm or RmsNorm) in the place of affine.value, reading `x`, and records the decision. False if it does not
+// fit.
+bool emit_norm(Graph&, PassContext&, OpKind op, std::string_view pattern, ValueId x, const NormCore&, const Affine&);
 
 }  // namespace rlxc::recognise

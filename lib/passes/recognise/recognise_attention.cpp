@@ -36,15 +36,16 @@ class AttentionPass {
   AttentionPass(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), dims_(g.module().dims) {}
 
   int64_t run() {
+    int64_t found = 0;
     for (NodeId n : g_.nodes())
-      if (g_.op(n) == OpKind::Softmax) visit(n);
-    return found_;
+      if (g_.op(n) == OpKind::Softmax) found += ctx_.rewrite([&] { return visit(n); });
+    return found;
   }
 
  private:
-  void visit(NodeId softmax) {
+  bool visit(NodeId softmax) {
     const ValueId p = g_.result(softmax);
-    if (g_.attrs<AxisAttrs>(softmax).axis != g_.rank(p) - 1 || !is_float(g_, p)) return;
+    if (g_.attrs<AxisAttrs>(softmax).axis != g_.rank(p) - 1 || !is_float(g_, p)) return false;
     Chain c;
     c.softmax = softmax;
     std::string reason;
@@ -52,9 +53,9 @@ class AttentionPass {
       if (!reason.empty())
         ctx_.decisions.push_back(declined(g_, "attention", softmax, reason, "the softmax lies between two matrix products",
                                           "use the scores and the probabilities only inside the attention"));
-      return;
+      return false;
     }
-    emit(c);
+    return emit(c);
   }
 
   // From the softmax to the second product, through the exporter's guard Where(IsNan(p), 0, p).
@@ -186,9 +187,10 @@ class AttentionPass {
     return best;
   }
 
-  void emit(Chain& c) {
+  bool emit(Chain& c) {
     const auto decline = [&](std::string_view reason, std::string detail) {
       ctx_.decisions.push_back(declined(g_, "attention", c.softmax, reason, std::move(detail)));
+      return false;
     };
     const ValueId scores = g_.result(c.scores), out = g_.result(c.output);
     const ValueId q_in = g_.operand(c.scores, 0), k_in = g_.operand(c.scores, 1), v_in = g_.operand(c.output, 1);
@@ -277,7 +279,7 @@ class AttentionPass {
                std::string(enum_names(a.layout)[static_cast<size_t>(a.layout)]) + " layout";
     ctx_.decisions.push_back(std::move(d));
     place(result, y);
-    ++found_;
+    return true;
   }
 
   // Puts the attention in the place of `result`; a Reshape that follows reads it directly.
@@ -352,7 +354,6 @@ class AttentionPass {
   Graph& g_;
   PassContext& ctx_;
   DimTable& dims_;
-  int64_t found_ = 0;
   std::map<std::vector<std::pair<ValueId, bool>>, ValueId>
       operands_;  // of masks that several attentions share, by the parts they are made of
 };

@@ -95,7 +95,8 @@ PassResult recognise_gelu(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if ((g.op(n) == OpKind::Mul || g.op(n) == OpKind::Div) && is_float(g, g.result(n))) found += try_gelu(g, n, ctx);
+      if ((g.op(n) == OpKind::Mul || g.op(n) == OpKind::Div) && is_float(g, g.result(n)))
+        found += ctx.rewrite([&] { return try_gelu(g, n, ctx); });
   });
   return {found > 0, {{"gelu", found}}};
 }

@@ -48,7 +48,7 @@ PassResult recognise_group_norm(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::GroupNorm) found += rewrite(g, n, ctx);
+      if (g.op(n) == OpKind::GroupNorm) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
   });
   return {found > 0, {{"group_norm", found}}};
 }

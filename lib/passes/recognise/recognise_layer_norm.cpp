@@ -7,33 +7,34 @@ namespace rlxc {
 using namespace match;
 using namespace recognise;
 
+namespace {
+
+bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+  if (const auto e = match_expanded_layer_norm(g, n))
+    return emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", e->core.x, e->core, {g.result(n), e->gamma, e->beta, {}});
+  auto core = match_norm_core(g, n);
+  if (!core) return false;
+  const NodeId sub = made_by(g, core->x, OpKind::Sub);
+  if (!sub.valid()) return false;
+  const auto mean = match_trailing_mean(g, g.operand(sub, 1));
+  ValueId x = g.operand(sub, 0);
+  if (!mean || mean->x != x || mean->axis != core->axis || !same_dims(g, x, core->x)) return false;
+  core->nodes.insert(core->nodes.end(), {sub, mean->node});
+  DType source = g.dtype(x);
+  if (const NodeId cast = made_by(g, x, OpKind::Cast);
+      cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
+    const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), true);
+    if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
+  }
+  return emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", x, *core, match_affine(g, g.result(n), core->axis, source, true));
+}
+
+}  // namespace
+
 PassResult recognise_layer_norm(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes()) {
-      const size_t before = ctx.decisions.size();
-      if (const auto e = match_expanded_layer_norm(g, n)) {
-        emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", e->core.x, e->core, {g.result(n), e->gamma, e->beta, {}});
-        found += static_cast<int64_t>(ctx.decisions.size() - before);
-        continue;
-      }
-      auto core = match_norm_core(g, n);
-      if (!core) continue;
-      const NodeId sub = made_by(g, core->x, OpKind::Sub);
-      if (!sub.valid()) continue;
-      const auto mean = match_trailing_mean(g, g.operand(sub, 1));
-      ValueId x = g.operand(sub, 0);
-      if (!mean || mean->x != x || mean->axis != core->axis || !same_dims(g, x, core->x)) continue;
-      core->nodes.insert(core->nodes.end(), {sub, mean->node});
-      DType source = g.dtype(x);
-      if (const NodeId cast = made_by(g, x, OpKind::Cast);
-          cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
-        const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), true);
-        if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
-      }
-      emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", x, *core, match_affine(g, g.result(n), core->axis, source, true));
-      found += static_cast<int64_t>(ctx.decisions.size() - before);
-    }
+    for (NodeId n : g.nodes()) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
   });
   return {found > 0, {{"layer_norm", found}}};
 }

@@ -7,27 +7,31 @@ namespace rlxc {
 using namespace match;
 using namespace recognise;
 
+namespace {
+
+bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+  const auto core = match_norm_core(g, n);
+  if (!core) return false;
+  if (const NodeId sub = made_by(g, core->x, OpKind::Sub); sub.valid()) {
+    const auto mean = match_trailing_mean(g, g.operand(sub, 1));
+    if (mean && mean->x == g.operand(sub, 0)) return false;  // a LayerNorm
+  }
+  ValueId x = core->x;
+  DType source = g.dtype(x);
+  if (const NodeId cast = made_by(g, x, OpKind::Cast);
+      cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
+    const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), false);
+    if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
+  }
+  return emit_norm(g, ctx, OpKind::RmsNorm, "rms_norm", x, *core, match_affine(g, g.result(n), core->axis, source, false));
+}
+
+}  // namespace
+
 PassResult recognise_rms_norm(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes()) {
-      const auto core = match_norm_core(g, n);
-      if (!core) continue;
-      if (const NodeId sub = made_by(g, core->x, OpKind::Sub); sub.valid()) {
-        const auto mean = match_trailing_mean(g, g.operand(sub, 1));
-        if (mean && mean->x == g.operand(sub, 0)) continue;  // a LayerNorm
-      }
-      ValueId x = core->x;
-      DType source = g.dtype(x);
-      if (const NodeId cast = made_by(g, x, OpKind::Cast);
-          cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
-        const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), false);
-        if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
-      }
-      const size_t before = ctx.decisions.size();
-      emit_norm(g, ctx, OpKind::RmsNorm, "rms_norm", x, *core, match_affine(g, g.result(n), core->axis, source, false));
-      found += static_cast<int64_t>(ctx.decisions.size() - before);
-    }
+    for (NodeId n : g.nodes()) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
   });
   return {found > 0, {{"rms_norm", found}}};
 }

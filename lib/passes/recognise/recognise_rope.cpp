@@ -225,7 +225,7 @@ PassResult recognise_rope(Module& m, PassContext& ctx) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::Add && g.op(n) != OpKind::Concat) continue;
       if (const auto match = g.op(n) == OpKind::Add ? match_rotated_sum(g, n) : match_parts(g, n))
-        found += rewrite(g, *match, ctx);
+        found += ctx.rewrite([&] { return rewrite(g, *match, ctx); });
     }
   });
   return {found > 0, {{"rope", found}}};

@@ -72,27 +72,30 @@ std::optional<Gate> match_relu6(const Graph& g, NodeId root, ValueId* x) {
   return std::nullopt;
 }
 
+bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+  std::optional<Gate> gate;
+  ValueId x;
+  for (size_t i = 0; i < 2 && !gate && g.op(n) == OpKind::Mul; ++i)
+    gate = match_gate(g, x = g.operand(n, i), g.operand(n, 1 - i));
+  if (!gate) gate = match_relu6(g, n, &x);
+  if (!gate) return false;
+  gate->nodes.push_back(n);
+  ctx.decisions.push_back(fused(g, name(gate->op), n, gate->nodes));
+  Builder b(g, nullptr, n);
+  const ValueId y =
+      gate->op == OpKind::Swish ? b.create(OpKind::Swish, {x}, AlphaBetaAttrs{gate->alpha, 0}) : b.unary(gate->op, x);
+  replace(g, g.result(n), y);
+  return true;
+}
+
 }  // namespace
 
 PassResult recognise_silu(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes()) {
-      if ((g.op(n) != OpKind::Mul && g.op(n) != OpKind::Div) || !is_float(g, g.result(n))) continue;
-      std::optional<Gate> gate;
-      ValueId x;
-      for (size_t i = 0; i < 2 && !gate && g.op(n) == OpKind::Mul; ++i)
-        gate = match_gate(g, x = g.operand(n, i), g.operand(n, 1 - i));
-      if (!gate) gate = match_relu6(g, n, &x);
-      if (!gate) continue;
-      gate->nodes.push_back(n);
-      ctx.decisions.push_back(fused(g, name(gate->op), n, gate->nodes));
-      Builder b(g, nullptr, n);
-      const ValueId y =
-          gate->op == OpKind::Swish ? b.create(OpKind::Swish, {x}, AlphaBetaAttrs{gate->alpha, 0}) : b.unary(gate->op, x);
-      replace(g, g.result(n), y);
-      ++found;
-    }
+    for (NodeId n : g.nodes())
+      if ((g.op(n) == OpKind::Mul || g.op(n) == OpKind::Div) && is_float(g, g.result(n)))
+        found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
   });
   return {found > 0, {{"gated_activation", found}}};
 }

@@ -15,25 +15,27 @@ std::optional<int64_t> reduced_axis(const Graph& g, ValueId v, ReduceOp op, Valu
   return a.op == op && a.keep_dim && a.axes.size() == 1 ? std::optional(a.axes[0]) : std::nullopt;
 }
 
+bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+  const ValueId e = g.operand(n, 0);
+  const NodeId exp = made_by(g, e, OpKind::Exp);
+  if (!exp.valid()) return false;
+  const NodeId sub = made_by(g, g.operand(exp, 0), OpKind::Sub);
+  const auto axis = reduced_axis(g, g.operand(n, 1), ReduceOp::Sum, e);
+  if (!sub.valid() || !axis || reduced_axis(g, g.operand(sub, 1), ReduceOp::Max, g.operand(sub, 0)) != axis) return false;
+  const NodeId members[] = {g.def(g.operand(sub, 1)), sub, exp, g.def(g.operand(n, 1)), n};
+  ctx.decisions.push_back(fused(g, "softmax", n, members));
+  Builder b(g, nullptr, n);
+  replace(g, g.result(n), b.create(OpKind::Softmax, {g.operand(sub, 0)}, AxisAttrs{*axis}));
+  return true;
+}
+
 }  // namespace
 
 PassResult recognise_softmax(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes()) {
-      if (g.op(n) != OpKind::Div || !is_float(g, g.result(n))) continue;
-      const ValueId e = g.operand(n, 0);
-      const NodeId exp = made_by(g, e, OpKind::Exp);
-      if (!exp.valid()) continue;
-      const NodeId sub = made_by(g, g.operand(exp, 0), OpKind::Sub);
-      const auto axis = reduced_axis(g, g.operand(n, 1), ReduceOp::Sum, e);
-      if (!sub.valid() || !axis || reduced_axis(g, g.operand(sub, 1), ReduceOp::Max, g.operand(sub, 0)) != axis) continue;
-      const NodeId members[] = {g.def(g.operand(sub, 1)), sub, exp, g.def(g.operand(n, 1)), n};
-      ctx.decisions.push_back(fused(g, "softmax", n, members));
-      Builder b(g, nullptr, n);
-      replace(g, g.result(n), b.create(OpKind::Softmax, {g.operand(sub, 0)}, AxisAttrs{*axis}));
-      ++found;
-    }
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Div && is_float(g, g.result(n))) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
   });
   return {found > 0, {{"softmax", found}}};
 }

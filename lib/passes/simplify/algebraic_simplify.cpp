@@ -41,7 +41,7 @@ std::optional<std::vector<Dim>> broadcast_exact(std::span<const std::span<const 
   return out;
 }
 
-Simplifier::Simplifier(Graph& g, bool fast_math) : graph_(g), fast_math_(fast_math), builder_(g) {}
+Simplifier::Simplifier(Graph& g, const PassContext& context) : graph_(g), context_(context), builder_(g) {}
 
 const std::vector<Rule>& Simplifier::rules() {
   static const std::vector<Rule> all = [] {
@@ -61,7 +61,7 @@ void Simplifier::run(std::vector<int64_t>* hits) {
     queued_[n.raw] = false;
     if (!graph_.alive(n)) continue;
     for (uint16_t r : rules_of_op()[static_cast<size_t>(graph_.op(n))]) {
-      if ((rules()[r].fast && !fast_math_) || !apply(n, rules()[r])) continue;
+      if ((rules()[r].fast && !fast_math()) || !context_.rewrite([&] { return apply(n, rules()[r]); })) continue;
       ++(*hits)[r];
       --budget;
       if (graph_.alive(n)) push(n);
@@ -174,7 +174,7 @@ void Simplifier::erase_if_dead(NodeId first) {
 PassResult algebraic_simplify(Module& m, PassContext& context) {
   const auto& rules = simplify::Simplifier::rules();
   std::vector<int64_t> hits(rules.size());
-  for (GraphId id : graphs_in_use(m)) simplify::Simplifier(m.graph(id), context.options.fast_math).run(&hits);
+  for (GraphId id : graphs_in_use(m)) simplify::Simplifier(m.graph(id), context).run(&hits);
   PassResult result;
   for (size_t i = 0; i < rules.size(); ++i) {
     if (!hits[i]) continue;

@@ -170,6 +170,34 @@ TEST_CASE("taking one position is a view; an index out of range is left to run t
   CHECK(h.simplified(h.b.create(OpKind::Gather, {h.x, h.i(7)}, AxisAttrs{1})) == "constant gather");
 }
 
+TEST_CASE("all rows in their order are a view; rows at repeated indices are repeated by what reads them") {
+  const auto all_rows = [](bool swapped, int64_t step) {
+    Fixture f;
+    const Dim b = f.m.dims.symbol("b"), s = f.m.dims.symbol("s");
+    const ValueId mask = f.b.input("mask", tensor_type(DType::F32, {b, s}));
+    const auto range = [&](Dim n, std::vector<Dim> dims) {
+      return f.b.reshape(f.b.create(OpKind::Range, {f.i(0), f.i(step)}, DimsAttrs{{n}, false}), std::move(dims));
+    };
+    const ValueId columns = f.b.create(OpKind::DimValue, {}, DimsAttrs{{s}, false});
+    const ValueId i = range(b, {b, 1, 1, 1}), j = range(s, {s});
+    const ValueId at = swapped ? f.b.add(f.b.mul(j, columns), i) : f.b.add(j, f.b.mul(i, columns));
+    return f.simplified(f.b.create(OpKind::Gather, {f.b.reshape(mask, {f.m.dims.mul(b, s), 1}), at}, AxisAttrs{0}));
+  };
+  CHECK(all_rows(false, 1).find("gather") == std::string::npos);
+  CHECK(all_rows(true, 1).find("gather") != std::string::npos);
+  CHECK(all_rows(false, 2).find("gather") != std::string::npos);
+  Fixture h;
+  const Dim n = h.m.dims.symbol("n");
+  const ValueId table = h.b.input("table", tensor_type(DType::F32, {9, 4})),
+                ids = h.b.input("ids", tensor_type(DType::I64, {1, 3}));
+  const ValueId rows = h.b.create(OpKind::Gather, {table, h.b.expand(ids, {n, 3})}, AxisAttrs{0});
+  CHECK(h.simplified(h.b.add(rows, h.b.input("z", tensor_type(DType::F32, {n, 3, 4})))) == "input input gather input add");
+  Fixture u;
+  const ValueId zeros = u.b.constant(make_splat(DType::F32, {2, 5}, element_bytes(DType::F32, 3)));
+  const ValueId at = u.b.input("at", tensor_type(DType::I64, {2, 3}));
+  CHECK(u.simplified(u.b.create(OpKind::GatherElements, {zeros, at}, AxisAttrs{1})).find("gather") == std::string::npos);
+}
+
 TEST_CASE("names and provenance survive") {
   Fixture f;
   const ValueId y = f.b.create(OpKind::Pow, {f.x, f.f(2)});

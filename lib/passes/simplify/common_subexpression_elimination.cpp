@@ -26,23 +26,27 @@ uint64_t mix(uint64_t h, uint64_t word) {
 
 class Merger {
  public:
-  explicit Merger(Graph& g) : graph_(g), module_(g.module()), slots_(std::bit_ceil(2 * g.live_nodes() + 2)) {}
+  Merger(Graph& g, const PassContext& context)
+      : graph_(g), module_(g.module()), context_(context), slots_(std::bit_ceil(2 * g.live_nodes() + 2)) {}
 
   int64_t run() {
     int64_t merged = 0;
     for (NodeId n : graph_.nodes()) {
       const OpKind op = graph_.op(n);
       if (op == OpKind::Input || op == OpKind::Param || has_trait(op, kImpure | kBody)) continue;
-      const NodeId same = find_or_insert(n);
-      if (same == n) continue;
-      for (size_t r = 0; r < graph_.result_count(n); ++r) graph_.replace_all_uses(graph_.result(n, r), graph_.result(same, r));
-      graph_.erase(n);
-      ++merged;
+      merged += context_.rewrite([&] { return merge(n, find_or_insert(n)); });
     }
     return merged;
   }
 
  private:
+  bool merge(NodeId n, NodeId same) {
+    if (same == n) return false;
+    for (size_t r = 0; r < graph_.result_count(n); ++r) graph_.replace_all_uses(graph_.result(n, r), graph_.result(same, r));
+    graph_.erase(n);
+    return true;
+  }
+
   // Open addressing; the table holds all nodes of the graph at most half full, so it never grows.
   NodeId find_or_insert(NodeId n) {
     const uint64_t h = hash(n);
@@ -93,6 +97,7 @@ class Merger {
 
   Graph& graph_;
   Module& module_;
+  const PassContext& context_;
   struct Slot {
     uint64_t hash = 0;
     NodeId node;
@@ -103,9 +108,9 @@ class Merger {
 
 }  // namespace
 
-PassResult common_subexpression_elimination(Module& m, PassContext&) {
+PassResult common_subexpression_elimination(Module& m, PassContext& context) {
   int64_t merged = 0;
-  for (GraphId id : graphs_in_use(m)) merged += Merger(m.graph(id)).run();
+  for (GraphId id : graphs_in_use(m)) merged += Merger(m.graph(id), context).run();
   return {merged > 0, {{"nodes_merged", merged}}};
 }
 

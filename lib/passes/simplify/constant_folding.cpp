@@ -13,12 +13,11 @@ constexpr uint64_t kMaxSteps = uint64_t{1} << 24;  // element operations of one 
 
 class Folder {
  public:
-  Folder(Graph& g, const PassOptions& options) : graph_(g), module_(g.module()), options_(options) {}
+  Folder(Graph& g, const PassContext& context) : graph_(g), module_(g.module()), context_(context), options_(context.options) {}
 
   int64_t run() {
     int64_t folded = 0;
-    for (NodeId n : graph_.nodes())
-      if (candidate(n) && fold(n)) ++folded;
+    for (NodeId n : graph_.nodes()) folded += candidate(n) && context_.rewrite([&] { return fold(n); });
     return folded;
   }
 
@@ -110,6 +109,7 @@ class Folder {
 
   Graph& graph_;
   Module& module_;
+  const PassContext& context_;
   const PassOptions& options_;
 };
 
@@ -117,7 +117,7 @@ class Folder {
 
 PassResult constant_folding(Module& m, PassContext& context) {
   int64_t folded = 0;
-  for (GraphId id : graphs_in_use(m)) folded += Folder(m.graph(id), context.options).run();
+  for (GraphId id : graphs_in_use(m)) folded += Folder(m.graph(id), context).run();
   return {folded > 0, {{"nodes_folded", folded}}};
 }
 

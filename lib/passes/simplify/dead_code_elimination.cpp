@@ -91,7 +91,7 @@ class NamedSizes {
 
 }  // namespace
 
-PassResult dead_code_elimination(Module& m, PassContext&) {
+PassResult dead_code_elimination(Module& m, PassContext& context) {
   int64_t nodes = 0, dropped = 0;
   std::vector<GraphId> graphs = graphs_in_use(m);
   std::ranges::reverse(graphs);
@@ -106,10 +106,10 @@ PassResult dead_code_elimination(Module& m, PassContext&) {
       if (g.op(n) == OpKind::Input) continue;
       if (!has_uses(g, n)) {
         if (named.defined_by(g, n)) continue;
-        g.erase(n);
-        ++nodes;
+        nodes += context.rewrite([&] { return g.erase(n), true; });
       } else if (has_trait(g.op(n), kBody)) {
-        dropped += drop_unread_captures(g, n);
+        const int64_t before = dropped;
+        context.rewrite([&] { return (dropped += drop_unread_captures(g, n)) > before; });
       }
     }
   }

@@ -9,17 +9,19 @@ PassResult promote_params(Module& m, PassContext& ctx) {
   // A second run finds Inputs of these names.
   std::vector<std::string> names = ctx.options.promoted_params;
   for (NodeId n : g.inputs()) std::erase(names, m.text(g.value_name(g.result(n))));
-  const auto params = find_params(g, names, ctx.diagnostics);
-  for (NodeId n : params) {
-    const ValueId v = g.result(n);
-    const TypeId type = g.type_id(v);
-    const NodeId input = g.make_node(OpKind::Input, {}, m.attrs.intern(NoAttrs{}), {&type, 1}, {}, n);
-    g.set_node_name(input, g.node_name(n));
-    g.set_value_name(g.result(input), g.value_name(v));
-    g.replace_all_uses(v, g.result(input));
-    g.erase(n);
-  }
-  return {!params.empty(), {{"params_promoted", static_cast<int64_t>(params.size())}}};
+  int64_t promoted = 0;
+  for (NodeId n : find_params(g, names, ctx.diagnostics))
+    promoted += ctx.rewrite([&] {
+      const ValueId v = g.result(n);
+      const TypeId type = g.type_id(v);
+      const NodeId input = g.make_node(OpKind::Input, {}, m.attrs.intern(NoAttrs{}), {&type, 1}, {}, n);
+      g.set_node_name(input, g.node_name(n));
+      g.set_value_name(g.result(input), g.value_name(v));
+      g.replace_all_uses(v, g.result(input));
+      g.erase(n);
+      return true;
+    });
+  return {promoted > 0, {{"params_promoted", promoted}}};
 }
 
 }  // namespace rlxc

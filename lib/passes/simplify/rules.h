@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/graph.h"
+#include "passes/pass.h"
 
 namespace rlxc::simplify {
 
@@ -24,7 +25,7 @@ std::span<const Rule> movement_rules();
 
 class Simplifier {
  public:
-  Simplifier(Graph&, bool fast_math);
+  Simplifier(Graph&, const PassContext&);
 
   // Runs all rules to a fixed point; adds to hits[rule], rules numbered as in `rules()`.
   void run(std::vector<int64_t>* hits);
@@ -32,7 +33,7 @@ class Simplifier {
 
   Graph& graph() { return graph_; }
   DimTable& dims() { return graph_.module().dims; }
-  bool fast_math() const { return fast_math_; }
+  bool fast_math() const { return context_.options.fast_math; }
   Builder& at(NodeId n) { return builder_.insert_before(n), builder_; }
   NodeId def(ValueId v, OpKind op) const;  // the node that makes v if it is of this kind, else invalid
 
@@ -52,7 +53,7 @@ class Simplifier {
   bool apply(NodeId, const Rule&);
 
   Graph& graph_;
-  bool fast_math_;
+  const PassContext& context_;
   Builder builder_;
   std::vector<NodeId> queue_;
   std::vector<bool> queued_;

@@ -1,6 +1,7 @@
 // Rules on operations that move elements, and on what stands beside them.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "passes/simplify/rules.h"
 
@@ -207,6 +208,68 @@ bool gather_one(Simplifier& s, NodeId n) {
   return row.valid() && s.replace(n, s.at(n).reshape(row, sizes(s, s.graph().result(n))));
 }
 
+// Rows at indices that are repeated only for this: the rows are repeated instead, where what reads them broadcasts by itself.
+bool gather_repeated(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId e = s.def(arg(s, n, 1), Expand);
+  if (!e.valid() || g.attrs<AxisAttrs>(n).axis != 0) return false;
+  for (Graph::Use use : g.uses(g.result(n)))
+    if (!has_trait(g.op(use.user), kElementwise)) return false;
+  const ValueId rows = s.at(n).create(Gather, {arg(s, n), g.operand(e, 0)}, AxisAttrs{0});
+  return rows.valid() && s.replace(n, s.at(n).expand(rows, sizes(s, g.result(n))));
+}
+
+// Values 0, 1, .. along one axis (counted from the end), the same along the others.
+struct Counter {
+  Dim count;
+  size_t axis = 0;
+};
+std::optional<Counter> counter(Simplifier& s, ValueId v) {
+  const auto d = s.graph().dims(v);
+  const NodeId reshape = s.def(v, Reshape), range = s.def(reshape.valid() ? arg(s, reshape) : v, Range);
+  if (!range.valid() || s.uniform(arg(s, range)) != 0 || s.uniform(arg(s, range, 1)) != 1) return std::nullopt;
+  std::optional<Counter> c;
+  for (size_t i = 0; i < d.size(); ++i) {
+    if (d[i] == Dim(1)) continue;
+    if (c) return std::nullopt;
+    c = Counter{d[i], d.size() - 1 - i};
+  }
+  return c;
+}
+
+bool is_size(Simplifier& s, ValueId v, Dim d) {
+  const NodeId n = s.def(v, DimValue);
+  if (!n.valid()) return d.is_static() && s.uniform(v) == static_cast<double>(d.size());
+  const auto& known = s.graph().attrs<DimsAttrs>(n).dims;
+  return known.size() == 1 && s.dims().equal(known[0], d);
+}
+
+// All rows in their order, i * columns + j of each i and j: nothing moves.
+bool gather_all(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId sum = s.def(arg(s, n, 1), Add);
+  if (!sum.valid() || g.attrs<AxisAttrs>(n).axis != 0) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto columns = counter(s, arg(s, sum, i));
+    const NodeId product = s.def(arg(s, sum, 1 - i), Mul);
+    if (!columns || !product.valid()) continue;
+    for (size_t k = 0; k < 2; ++k) {
+      const auto rows = counter(s, arg(s, product, k));
+      if (!rows || rows->axis <= columns->axis || !is_size(s, arg(s, product, 1 - k), columns->count)) continue;
+      if (!s.dims().equal(s.dims().mul(rows->count, columns->count), g.dims(arg(s, n))[0])) continue;
+      if (g.rank(arg(s, product, 1 - k)) > 1 || s.dims().product(g.dims(arg(s, product, 1 - k))) != Dim(1)) continue;
+      return s.replace(n, s.at(n).reshape(arg(s, n), sizes(s, g.result(n))));
+    }
+  }
+  return false;
+}
+
+// Elements of a tensor of one number.
+bool gather_uniform(Simplifier& s, NodeId n) {
+  const auto c = s.uniform(arg(s, n));
+  return c && s.replace(n, s.filled(n, s.graph().result(n), *c));
+}
+
 bool swaps_last_two(const std::vector<int64_t>& perm) {
   const auto r = static_cast<int64_t>(perm.size());
   if (r < 2 || perm[perm.size() - 1] != r - 2 || perm[perm.size() - 2] != r - 1) return false;
@@ -324,6 +387,9 @@ constexpr Rule kRules[] = {
     {Tile, "tile_once", false, tile_once},
     {Reduce, "reduce_nothing", false, reduce_nothing},
     {Gather, "gather_one", false, gather_one},
+    {Gather, "gather_all", false, gather_all},
+    {Gather, "gather_repeated", false, gather_repeated},
+    {GatherElements, "gather_uniform", false, gather_uniform},
     {MatMul, "matmul_transposed", false, matmul_flags<MatMulAttrs>},
     {MatMul, "matmul_flattened", false, matmul_flattened},
     {Add, "row_of_flattened", false, row_of_flattened},

@@ -42,7 +42,7 @@ GraphId chosen(const Graph& g, NodeId n) {
 
 }  // namespace
 
-PassResult sccp(Module& m, PassContext&) {
+PassResult sccp(Module& m, PassContext& context) {
   int64_t propagated = 0, inlined = 0;
   std::vector<Work> work;
   auto visit = [&](const Graph& g, NodeId n) {
@@ -55,17 +55,21 @@ PassResult sccp(Module& m, PassContext&) {
     work.pop_back();
     Graph& g = m.graph(w.graph);
     const GraphId body = chosen(g, w.node);
-    if (!body.valid()) {
-      propagated += propagate(g, w.node);
+    const auto inline_chosen = [&] {
+      made.clear();
+      const std::vector<ValueId> operands(g.operands(w.node).begin() + 1, g.operands(w.node).end());
+      const std::vector<ValueId> results = inline_body(g, w.node, m.graph(body), operands, &made);
+      for (size_t r = 0; r < results.size(); ++r) g.replace_all_uses(g.result(w.node, r), results[r]);
+      g.erase(w.node);
+      return true;
+    };
+    if (!body.valid() || !context.rewrite(inline_chosen)) {
+      const int64_t before = propagated;
+      context.rewrite([&] { return (propagated += propagate(g, w.node)) > before; });
       for (GraphId b : g.bodies(w.node))
         for (NodeId n : m.graph(b).nodes()) visit(m.graph(b), n);
       continue;
     }
-    made.clear();
-    const std::vector<ValueId> operands(g.operands(w.node).begin() + 1, g.operands(w.node).end());
-    const std::vector<ValueId> results = inline_body(g, w.node, m.graph(body), operands, &made);
-    for (size_t r = 0; r < results.size(); ++r) g.replace_all_uses(g.result(w.node, r), results[r]);
-    g.erase(w.node);
     for (NodeId n : made) visit(g, n);
     ++inlined;
   }

@@ -17,13 +17,15 @@ PassResult specialise_params(Module& m, PassContext& ctx) {
       ctx.diagnostics.error(Code::MissingWeights, "the values of parameter \"" + g.label(n) + "\" are not known");
       continue;
     }
-    const TypeId type = g.type_id(v);
-    const NodeId c = g.make_node(OpKind::Constant, {}, g.attr_id(n), {&type, 1}, {}, n);
-    g.set_node_name(c, g.node_name(n));
-    g.set_value_name(g.result(c), g.value_name(v));
-    g.replace_all_uses(v, g.result(c));
-    g.erase(n);
-    ++made;
+    made += ctx.rewrite([&] {
+      const TypeId type = g.type_id(v);
+      const NodeId c = g.make_node(OpKind::Constant, {}, g.attr_id(n), {&type, 1}, {}, n);
+      g.set_node_name(c, g.node_name(n));
+      g.set_value_name(g.result(c), g.value_name(v));
+      g.replace_all_uses(v, g.result(c));
+      g.erase(n);
+      return true;
+    });
   }
   return {made > 0, {{"params_specialised", made}}};
 }

@@ -1,0 +1,76 @@
+// Any bytes, given as a model, a compiled module or a table of buffers, give a result or diagnostics: never a crash, a hang or a
+// read outside of them. For libFuzzer; scripts/fuzz builds and runs it.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+
+#include "driver/commands.h"
+#include "driver/load.h"
+#include "eval/equivalence.h"
+#include "fuzz/mutate_onnx.h"
+#include "ir/verify.h"
+
+using namespace rlxc;
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+namespace {
+
+const std::string& folder() {
+  static const std::string path = [] {
+    const char* parent = getenv("TMPDIR");
+    std::string name = std::string(parent ? parent : "/tmp") + "/rlxc_fuzz_XXXXXX";
+    if (!mkdtemp(name.data())) std::abort();
+    return name;
+  }();
+  return path;
+}
+
+// What is read without an error is a valid graph, which can be evaluated.
+void evaluate(const Options& options) {
+  Diagnostics d;
+  const auto model = load_model(options, d);
+  if (!model) return;
+  const Module& m = *model->module;
+  if (!verify(m, d)) std::abort();
+  eval::EquivalenceOptions o;
+  o.evaluation.max_steps = 1 << 20;
+  o.evaluation.max_bytes = 1 << 26;
+  for (NodeId n : m.main().inputs()) {
+    double size = 1;
+    for (Dim dim : m.main().type(m.main().result(n)).dims) size *= dim.is_static() ? static_cast<double>(dim.size()) : 2;
+    if (size > 1 << 20) return;
+  }
+  const auto params = eval::random_params(m, o);
+  o.evaluation.params = &params;
+  eval::evaluate(m, eval::random_inputs(m, o), d, o.evaluation);
+}
+
+}  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
+  const auto changed = seed % 4 == 0 ? std::nullopt : mutate_onnx({reinterpret_cast<const char*>(data), size}, seed);
+  if (!changed || changed->size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
+  memcpy(data, changed->data(), changed->size());
+  return changed->size();
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static constexpr const char* kTargets[] = {"cpu", "cuda", "metal", "wgpu", "mlx", "tpu"};
+  const unsigned choice = std::accumulate(data, data + size, 0u);
+  Options o;
+  o.input = folder() + "/input";
+  o.output = folder() + "/out";
+  o.targets = {kTargets[choice % std::size(kTargets)]};
+  o.precision = choice % 3 == 0 ? "automixed" : "f32";
+  o.max_nodes = 10'000;
+  o.quiet = o.verify = o.allow_missing_weights = true;
+  std::ofstream(o.input, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  if (size > 2 && data[0] == 'i' && data[1] == 'd') return plan_command(o.input, 0, {}), 0;
+  evaluate(o);
+  compile_command(o, {});
+  if (size > 0 && data[0] == '{') specialize_command(o, {});
+  return 0;
+}

@@ -1,0 +1,10 @@
+// Strings as the rows of bytes that kernels have in their place (passes/lower/strings_as_bytes.h), and back.
+#pragma once
+#include "eval/eval.h"
+
+namespace rlxc::eval {
+
+HostValue bytes_of_text(const HostValue&);  // string [..] -> u8 [.., w], w the longest, at least 1
+HostValue text_of_bytes(const HostValue&);  // u8 [.., w] -> string [..], without the zeros behind the text
+
+}  // namespace rlxc::eval

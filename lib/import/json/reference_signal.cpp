@@ -1,0 +1,200 @@
+// Later operations of the reference vocabulary on images, signals, caches and code books.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "import/json/reference_rows.h"
+#include "transform/nn_gradients.h"
+
+namespace rlxc::import_json {
+namespace {
+
+using Node = ReferenceNode;
+using transform::make, transform::Term;
+
+Term term(Node& n, size_t operand) { return {&n.b, n.in[operand]}; }
+std::optional<int64_t> known(Node& n, Dim d) {
+  const auto v = n.b.dims().constant_value(d);
+  if (!v) n.fail(Code::UnsupportedAttribute, "needs known sizes");
+  return v;
+}
+Term gathered(Term x, const std::vector<int64_t>& index, std::vector<int64_t> dims, int64_t axis) {
+  return make(OpKind::Gather, {x, x.with(x.b->constant(make_data(DType::I64, std::move(dims), index)))}, AxisAttrs{axis});
+}
+
+// x [N,C,H,W] -> [N*Ho*Wo, C*kH*kW]: the windows as rows.
+ValueId im2col(Node& n) {
+  if (!n.count(1, 1) || n.rank(0) != 4) return n.fail(Code::BadShape, "needs one input of rank 4"), ValueId();
+  const ConvAttrs a = reference_conv_attrs(n);
+  const auto kernel = n.integers(n.find("kernel") ? "kernel" : "kernel_size");
+  if (!n.good) return {};
+  if (kernel.size() != 2 || a.strides.size() != 2 || a.pads_begin.size() != 2 || a.dilations.size() != 2)
+    return n.fail(Code::BadAttribute, "kernel, stride, padding and dilation have two entries"), ValueId();
+  const auto d = term(n, 0).dims();
+  const Dim none(0), top(a.pads_begin[0]), left(a.pads_begin[1]);
+  Term x = make(OpKind::Pad, {term(n, 0)}, PadAttrs{{none, none, top, left}, {none, none, top, left}, PadMode::Constant});
+  std::array<int64_t, 2> out{};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto size = known(n, x.dims()[i + 2]);
+    const int64_t reach = a.dilations[i] * (kernel[i] - 1) + 1;
+    if (!size) return {};
+    if (kernel[i] < 1 || a.dilations[i] < 1 || a.strides[i] < 1 || reach > *size)
+      return n.fail(Code::BadAttribute, "a window does not fit the image"), ValueId();
+    out[i] = (*size - reach) / a.strides[i] + 1;
+  }
+  for (size_t i = 0; i < 2; ++i) {  // [N,C,Ho,kH,W], then [N,C,Ho,kH,Wo,kW]
+    std::vector<int64_t> index;
+    for (int64_t o = 0; o < out[i]; ++o)
+      for (int64_t k = 0; k < kernel[i]; ++k) index.push_back(o * a.strides[i] + k * a.dilations[i]);
+    x = gathered(x, index, {out[i], kernel[i]}, i == 0 ? 2 : 4);
+  }
+  DimTable& t = n.b.dims();
+  return reshape(transpose(x, {0, 2, 4, 1, 3, 5}), {t.mul(d[0], Dim(out[0] * out[1])), t.mul(d[1], Dim(kernel[0] * kernel[1]))})
+      .v;
+}
+
+// The nearest element below, by the ratio of sizes.
+ValueId interpolate_3d(Node& n) {
+  const auto size = n.integers("size");
+  if (!n.count(1, 1) || n.rank(0) != 5 || size.size() != 3)
+    return n.fail(Code::BadShape, "needs one input of rank 5 and three sizes"), ValueId();
+  Term x = term(n, 0);
+  for (size_t i = 0; i < 3; ++i) {
+    const auto in = known(n, x.dims()[i + 2]);
+    if (!in) return {};
+    if (size[i] < 1 || *in < 1 || size[i] > 1 << 20 || *in > 1 << 20)
+      return n.fail(Code::BadAttribute, "a size is out of range"), ValueId();
+    std::vector<int64_t> index;
+    for (int64_t o = 0; o < size[i]; ++o) index.push_back(std::min(o * *in / size[i], *in - 1));
+    x = gathered(x, index, {size[i]}, static_cast<int64_t>(i) + 2);
+  }
+  return x.v;
+}
+
+// The rows of the cache before `pos`, and the new one. The cache itself stays as it is: whoever calls the model keeps the result.
+ValueId kv_append(Node& n) {
+  const int64_t pos = n.integer("pos"), axis = n.count(2, 2) ? n.axis(n.integer("axis"), n.rank(0)) : 0;
+  if (!n.good) return {};
+  const Term row = term(n, 1), cache = term(n, 0);
+  const auto capacity = n.b.dims().constant_value(cache.dims()[static_cast<size_t>(axis)]);
+  if (row.rank() != cache.rank() || !(row.dims()[static_cast<size_t>(axis)] == Dim(1)) || pos < 0 ||
+      (capacity && pos >= *capacity))
+    return n.fail(Code::BadShape, "needs a row of extent 1 and a position within the cache"), ValueId();
+  return n.b.concat(std::array{narrow(cache, axis, Dim(0), Dim(pos)).v, row.v}, axis);
+}
+
+// Running maxima in a logarithm of steps: each takes in what lies twice as far back as the one before.
+ValueId cummax(Node& n) {
+  const int64_t axis = n.axis(n.integer("axis", -1), n.rank(0));
+  if (!n.good || !n.count(1, 1)) return {};
+  const auto at = static_cast<size_t>(axis);
+  Term x = term(n, 0);
+  const auto size = known(n, x.dims()[at]);
+  if (!size) return {};
+  const DType t = x.dtype();
+  const Term low = x.number(is_float(t) ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::lowest());
+  const auto shifted = [&](int64_t by) {
+    std::vector<Dim> before(x.dims().size()), after(before);
+    before[at] = Dim(by);
+    return make(OpKind::Pad, {narrow(x, axis, Dim(0), Dim(*size - by)), low}, PadAttrs{before, after, PadMode::Constant});
+  };
+  if (n.flag("exclusive") && *size > 0) x = shifted(1);
+  for (int64_t by = 1; by < *size; by *= 2) x = max(x, shifted(by));
+  return x.v;
+}
+
+template <bool kNormal>
+ValueId random(Node& n) {
+  RandomAttrs a;
+  a.dims = n.type.dims, a.to = n.type.dtype, a.normal = kNormal;
+  a.a = n.number(kNormal ? "mean" : "low", 0), a.b = n.number(kNormal ? "scale" : "high", 1);
+  a.seed = n.integer("key", 0) ^ n.integer("op_seed", 0);
+  return n.good && n.count(0, 1) ? n.b.create(OpKind::Random, {}, std::move(a)) : ValueId();
+}
+
+// A spectrum [.., 2n], real parts before imaginary ones, and filters [m, n/2+1]: powers by filter, as Whisper takes them.
+ValueId log_mel(Node& n) {
+  if (!n.count(2, 2) || n.rank(0) < 1 || n.rank(1) != 2) return n.fail(Code::BadShape, "needs a spectrum and filters"), ValueId();
+  const Term x = term(n, 0), filters = term(n, 1);
+  const int64_t last = x.rank() - 1;
+  const Dim half = n.b.dims().floor_div(x.dims().back(), Dim(2)), bins = filters.dims()[1];
+  auto rows = x.dims();
+  rows.back() = bins;
+  const Term power = square(narrow(x, last, Dim(0), bins)) + square(narrow(x, last, half, bins));
+  auto out = rows;
+  out.back() = filters.dims()[0];
+  rows = {n.b.dims().product(std::span(rows).first(rows.size() - 1)), bins};
+  const Term mel = reshape(matmul(reshape(power, rows), filters, false, true), out);
+  const Term logs = log(max(mel, 1e-10)) * (1 / std::log(10.0));
+  const Term top = reduce(ReduceOp::Max, logs, transform::all_but(-1, x.rank()), true);
+  return ((max(logs, top - 8.0) + 4) / 4).v;
+}
+
+// The convolution of x [.., L] with h [M], L+M-1 long. The blocks in which another engine computes it change nothing.
+ValueId partitioned_conv(Node& n) {
+  if (!n.count(2, 2) || n.rank(0) < 1 || n.rank(1) != 1) return n.fail(Code::BadShape, "needs x [.., L] and h [M]"), ValueId();
+  const auto d = term(n, 0).dims();
+  const auto taps = known(n, term(n, 1).dims()[0]);
+  if (!taps || *taps < 1) return {};
+  const Dim rows = n.b.dims().product(std::span(d).first(d.size() - 1));
+  const Term x = reshape(term(n, 0), {rows, Dim(1), d.back()});
+  const Term h = reshape(make(OpKind::Reverse, {term(n, 1)}, AxesAttrs{{0}}), {Dim(1), Dim(1), Dim(*taps)});
+  const Term y = make(OpKind::Conv, {x, h}, ConvAttrs{{1}, {*taps - 1}, {*taps - 1}, {1}, {0}, 1});
+  auto out = d;
+  out.back() = n.b.dims().add(d.back(), Dim(*taps - 1));
+  return reshape(y, out).v;
+}
+
+// Rows of weights [n,k] put together from entries of a code book by indices [n, k/d].
+Term from_codebook(Term index, Term book) {
+  const Term rows = make(OpKind::Gather, {book, index.with(index.b->cast(index.v, DType::I64))}, AxisAttrs{0});
+  const auto d = rows.dims();
+  return d.size() == 3 ? reshape(rows, {d[0], rows.b->dims().mul(d[1], d[2])}) : rows.with({});
+}
+ValueId synth_matmul(Node& n) {  // x, indices, code book
+  return n.count(3, 3) ? matmul(term(n, 0), from_codebook(term(n, 1), term(n, 2)), false, true).v : ValueId();
+}
+ValueId synth_reconstruct(Node& n) { return n.count(2, 2) ? from_codebook(term(n, 0), term(n, 1)).v : ValueId(); }
+
+// Known by name; what they compute is not laid down well enough to give the same numbers, or needs state that is written in
+// place.
+ValueId refused(Node& n) {
+  return n.fail(Code::UnsupportedOp, "the operation is known by name only: neither its operands nor its formula are published"),
+         ValueId();
+}
+
+}  // namespace
+
+std::span<const ReferenceRow> reference_signal_rows() {
+  static constexpr ReferenceRow kRows[] = {
+      {"Im2Col", im2col},
+      {"Interpolate3d", interpolate_3d},
+      {"KvAppend", kv_append},
+      {"CumMax", cummax},
+      {"RngNormal", random<true>},
+      {"RngUniform", random<false>},
+      {"LogMel", log_mel},
+      {"PartitionedConv", partitioned_conv},
+      {"SynthMatMul", synth_matmul},
+      {"SynthReconstruct", synth_reconstruct},
+      {"TransformRegion", refused},
+      {"BatchElementwiseRegion", refused},
+      {"FftQ", refused},
+      {"FftButterflyStage", refused},
+      {"WelchPeaks", refused},
+      {"LogMelBackward", refused},
+      {"SplineActivation", refused},
+      {"SynthMatMulBackward", refused},
+      {"SpdBatchNorm", refused},
+      {"SpdParallelTransport", refused},
+      {"GatedDeltaNetBackward", refused},
+      {"BatchNormInferenceBackwardInput", refused},
+      {"BatchNormInferenceBackwardGamma", refused},
+      {"BatchNormInferenceBackwardBeta", refused},
+      {"DequantGroupedMatMulMlx", refused},
+  };
+  return kRows;
+}
+
+}  // namespace rlxc::import_json

@@ -1,0 +1,252 @@
+// A product of f16 or bf16 on a grid of lanes by matrix units: a group computes a tile of the result, a warp of it some units in
+// registers. Slices of a and b go through shared memory twice over, so that the next one is read while this one is multiplied.
+// In shared memory the steps of k of one unit lie together for each row of a and column of b, because a lane reads several of
+// them at once; a gap after every four rows spreads stores of blocks over the banks.
+#include <algorithm>
+
+#include "kernel/builders/gemm_operands.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int64_t kSlice = 32;  // steps of k in shared memory
+constexpr int64_t kDeep = 4;    // steps of k that a lane fetches of an operand whose rows or columns are contiguous
+constexpr int64_t kLarge = 512;
+
+const MatrixUnit* find_unit(const GemmSpec& s, const Mapping& m) {
+  if (!m.lanes || s.a.dtype != s.b.dtype || s.a_zero || s.b_zero) return nullptr;
+  for (const Index* extent : {&s.m, &s.n, &s.k}) {
+    int64_t n = 0;
+    if (constant(*extent, &n) && n < 8) return nullptr;
+  }
+  for (const MatrixUnit& u : m.matrix_units)
+    if (u.operand == s.a.dtype && u.accumulator == s.accumulate) return &u;
+  return nullptr;
+}
+
+// The tile of an operand; `i` counts rows of a and columns of b.
+struct Tile {
+  const char* name;
+  Buf from, shared, next;  // next: what a lane has fetched of the slice to come
+  int64_t size = 0;
+  bool along_k = false;        // contiguous in memory; else along i
+  int64_t wide = 1, deep = 1;  // what a lane fetches at once
+  std::function<Expr(Expr i)> exists;
+  std::function<Expr(Expr i, Expr k)> at;
+
+  int64_t blocks() const { return size * kSlice / (wide * deep); }
+};
+
+class MatrixTiles {
+ public:
+  MatrixTiles(GemmOperands& o, const Mapping& m, const MatrixUnit& u) : o_(o), b_(o.b), m_(m), u_(u) {
+    const int64_t warps = std::max<int64_t>(std::min(m.group_lanes, 256) / u.warp, 1);
+    lanes_ = warps * u.warp;
+    warps_down_ = warps > 1 ? 2 : 1, warps_across_ = warps / warps_down_;
+    // Larger tiles read less, smaller ones occupy more of the device.
+    int64_t rows = kLarge, columns = kLarge;
+    constant(o.m, &rows), constant(o.n, &columns);
+    const int64_t most = rows >= kLarge && columns >= kLarge ? 4 : 2;
+    halves_ = o.spec.pair ? 2 : 1;
+    down_ = std::clamp<int64_t>((rows + warps_down_ * u.m - 1) / (warps_down_ * u.m), 1, most);
+    each_half_ = std::clamp<int64_t>((columns + warps_across_ * u.n - 1) / (warps_across_ * u.n), 1, most / halves_);
+    own_ = warps_across_ * each_half_ * u.n;
+    a_.size = warps_down_ * down_ * u.m, b_tile_.size = halves_ * own_;
+  }
+
+  void run() {
+    const Expr rows = ceil_div(o_.m, a_.size), columns = ceil_div(o_.n, own_);
+    for_each_group(b_, m_, "tile", o_.batches() * rows * columns, lanes_, [&](Expr tile, Expr lane) {
+      o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
+      row0_ = b_.let("row0", tile / columns % rows * a_.size);
+      column0_ = b_.let("column0", tile % columns * own_);
+      lane_ = lane;
+      const Expr warp = lane / int64_t{u_.warp};
+      down_at_ = b_.let("warp_row", warp / warps_across_), across_at_ = b_.let("warp_column", warp % warps_across_);
+      in_warp_ = b_.let("in_warp", lane % int64_t{u_.warp});
+      set_up();
+      body();
+    });
+  }
+
+ private:
+  void set_up() {
+    a_.name = "a", a_.from = o_.from_a, b_tile_.name = "b", b_tile_.from = o_.from_b;
+    a_.exists = [&](Expr i) { return row0_ + i < o_.m; };
+    a_.at = [&](Expr i, Expr k) { return o_.where_a(row0_ + i, k); };
+    auto column = [&](Expr i) { return halves_ == 1 ? column0_ + i : column0_ + i % own_; };
+    b_tile_.exists = [this, column](Expr i) { return column(i) < o_.n; };
+    b_tile_.at = [this, column](Expr i, Expr k) { return o_.where_b(k, halves_ == 1 ? column(i) : column(i) + i / own_ * o_.n); };
+    const GemmSpec& s = o_.spec;
+    plan(&a_, s.a, s.a.strides.size() - 1, o_.k, o_.m, false);
+    plan(&b_tile_, s.b, s.b.strides.size() - 2, o_.k, o_.n, s.b_at != nullptr);
+  }
+
+  // How wide the operand may be read: along k (its axis `k_axis`) or along rows or columns, the other one of the last two axes.
+  void plan(Tile* t, const Operand& from, size_t k_axis, Expr k, Expr length, bool computed) {
+    const size_t other = 2 * from.strides.size() - 3 - k_axis;
+    auto widest = [&](size_t axis, Expr extent, int64_t most) -> int64_t {
+      if (computed || !is_constant(from.strides[axis], 1)) return 1;
+      most = std::min<int64_t>(most, m_.load_lanes(rlxc::bits(u_.operand) / 8));
+      auto fits = [&](int64_t n) {
+        bool all = is_multiple(from.offset, n) && is_multiple(extent, n);
+        for (size_t d = 0; d < from.strides.size(); ++d) all = all && (d == axis || is_multiple(from.strides[d], n));
+        return all;
+      };
+      while (most > 1 && !fits(most)) most /= 2;
+      return most;
+    };
+    t->along_k = !computed && is_constant(from.strides[k_axis], 1);
+    t->deep = t->along_k ? widest(k_axis, k, u_.k) : kDeep;
+    t->wide = t->along_k ? 1 : widest(other, length, kDeep);
+  }
+
+  // Element (i, k) of a slice in shared memory.
+  Expr place(const Tile& t, Expr i, Expr k) const {
+    return (k / int64_t{u_.k} * padded(t.size) + i + i / 4) * int64_t{u_.k} + k % int64_t{u_.k};
+  }
+  static int64_t padded(int64_t size) { return size + size / 4; }
+  int64_t slice_elements(const Tile& t) const { return kSlice * padded(t.size); }
+
+  // Calls f(number of the block among those of this lane, first i, first k) for all blocks of the slice.
+  void each_block(const Tile& t, const std::function<void(Expr, Expr, Expr)>& f) {
+    const int64_t blocks = t.blocks(), deep = u_.k / t.deep, wide = t.size / t.wide;
+    b_.unroll("e", (blocks + lanes_ - 1) / lanes_, [&](Expr e) {
+      const Expr block = b_.let("block", e * lanes_ + lane_);
+      const Expr k = block / (deep * wide) * int64_t{u_.k} + block % deep * t.deep, i = block / deep % wide * t.wide;
+      auto one = [&] { f(e, b_.let("i", i), b_.let("k", k)); };
+      blocks % lanes_ == 0 ? one() : b_.when(block < blocks, one);
+    });
+  }
+
+  void fetch(Tile& t, Expr k0) {
+    each_block(t, [&](Expr e, Expr i, Expr k) {
+      const int vector = static_cast<int>(t.along_k ? t.deep : t.wide);
+      const Expr zero = broadcast(b_.value(u_.operand, 0), vector);
+      auto load = [&](Expr p) { return t.from.load_if(t.exists(i) && p < o_.k, t.at(i, p), zero, vector); };
+      if (t.along_k) return t.next.store(e * t.deep, load(k0 + k));
+      for (int64_t p = 0; p < t.deep; ++p) {
+        const Expr v = b_.let("v", load(k0 + k + p));
+        for (int64_t j = 0; j < t.wide; ++j)
+          t.next.store((e * t.wide + j) * t.deep + p, rlxc::kernel::lane(v, static_cast<int>(j)));
+      }
+    });
+  }
+
+  void put(const Tile& t, Expr base) {
+    each_block(t, [&](Expr e, Expr i, Expr k) {
+      for (int64_t j = 0; j < t.wide; ++j)
+        t.shared.store(base + place(t, i + j, k), t.next.load((e * t.wide + j) * t.deep, static_cast<int>(t.deep)));
+    });
+  }
+
+  // Where the lane's part of a matrix begins: the sum of the steps of the bits of its number, neighbouring bits at once.
+  Expr along(const Spread& s, int8_t Step::*axis) const {
+    Expr sum = b_.i64(0);
+    for (int bit = 0; 1 << bit < u_.warp;) {
+      const int first = bit, step = s.lane[static_cast<size_t>(bit)].*axis;
+      while (1 << bit < u_.warp && s.lane[static_cast<size_t>(bit)].*axis == step << (bit - first) && step) ++bit;
+      if (bit == first) ++bit;
+      else sum = sum + in_warp_ / (int64_t{1} << first) % (int64_t{1} << (bit - first)) * int64_t{step};
+    }
+    return sum;
+  }
+
+  // The vector of a lane for the unit whose first row (column) is i and whose first step of k is k.
+  Expr fragment(const Tile& t, const Spread& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i, Expr k) {
+    const int elements = s.elements();
+    int run = 1;
+    for (int bit = 0; bit < s.element_bits && s.element[static_cast<size_t>(bit)].*of_k == run; ++bit) run *= 2;
+    auto load = [&](int e) {
+      const Step at = s.of_element(e);
+      return t.shared.load(base + place(t, i + int64_t{at.*of_i}, k + int64_t{at.*of_k}), run);
+    };
+    if (run == elements) return load(0);
+    const Buf part = b_.registers(std::string("part_") + t.name, u_.operand, elements);
+    for (int e = 0; e < elements; e += run) part.store(e, load(e));
+    return part.load(0, elements);
+  }
+
+  // First column of the tile of b of the unit v of a warp.
+  Expr unit_column(int64_t v) const { return across_at_ * (each_half_ * u_.n) + v / each_half_ * own_ + v % each_half_ * u_.n; }
+  Expr unit_row(int64_t u) const { return down_at_ * (down_ * u_.m) + u * u_.m; }
+
+  void multiply(Expr now, std::vector<Buf>& sums) {
+    const Expr a_row = b_.let("a_row", along(u_.a, &Step::row)), a_step = b_.let("a_step", along(u_.a, &Step::column));
+    const Expr b_column = b_.let("b_column", along(u_.b, &Step::column)), b_step = b_.let("b_step", along(u_.b, &Step::row));
+    const Expr a_base = b_.let("a_base", now * slice_elements(a_)), b_base = b_.let("b_base", now * slice_elements(b_tile_));
+    for (int64_t k = 0; k < kSlice; k += u_.k) {
+      std::vector<Expr> left, right;
+      for (int64_t u = 0; u < down_; ++u)
+        left.push_back(fragment(a_, u_.a, &Step::row, &Step::column, a_base, unit_row(u) + a_row, a_step + k));
+      for (int64_t v = 0; v < halves_ * each_half_; ++v)
+        right.push_back(fragment(b_tile_, u_.b, &Step::column, &Step::row, b_base, unit_column(v) + b_column, b_step + k));
+      for (size_t u = 0; u < left.size(); ++u)
+        for (size_t v = 0; v < right.size(); ++v) {
+          Buf& sum = sums[u * right.size() + v];
+          sum.set(b_.matrix_multiply(u_, left[u], right[v], sum.get()));
+        }
+    }
+  }
+
+  void body() {
+    for (Tile* t : {&a_, &b_tile_}) {
+      t->shared = b_.shared(std::string("tile_") + t->name, u_.operand, 2 * slice_elements(*t));
+      t->next = b_.registers(std::string("next_") + t->name, u_.operand, (t->blocks() + lanes_ - 1) / lanes_ * t->wide * t->deep);
+    }
+    std::vector<Buf> sums;
+    for (int64_t i = 0; i < down_ * halves_ * each_half_; ++i) sums.push_back(b_.variable("sum", o_.zero(u_.c.elements())));
+    auto move = [&](Expr slice, bool get) {
+      for (Tile* t : {&a_, &b_tile_}) get ? fetch(*t, slice * kSlice) : put(*t, slice % int64_t{2} * slice_elements(*t));
+    };
+    move(b_.i64(0), true), move(b_.i64(0), false);
+    b_.barrier();
+    b_.loop("slice", ceil_div(o_.k, kSlice), [&](Expr slice) {
+      const Expr next = b_.let("next", slice + 1);
+      move(next, true);
+      multiply(b_.let("now", slice % int64_t{2}), sums);
+      move(next, false);
+      b_.barrier();
+    });
+    write(sums);
+  }
+
+  void write(const std::vector<Buf>& sums) {
+    const Expr row_part = b_.let("row_part", row0_ + along(u_.c, &Step::row)),
+               column_part = b_.let("column_part", column0_ + along(u_.c, &Step::column));
+    const int64_t across = halves_ * each_half_;
+    for (int64_t u = 0; u < down_; ++u)
+      for (int e = 0; e < u_.c.elements(); ++e) {
+        const Step at = u_.c.of_element(e);
+        const Expr row = b_.let("row", row_part + unit_row(u) + int64_t{at.row});
+        b_.when(row < o_.m, [&] {
+          for (int64_t v = 0; v < each_half_; ++v) {
+            const Expr column = b_.let("column", column_part + unit_column(v) + int64_t{at.column});
+            auto sum = [&](int64_t i) { return rlxc::kernel::lane(sums[static_cast<size_t>(u * across + i)].get(), e); };
+            b_.when(column < o_.n,
+                    [&] { o_.write(row, column, halves_ == 1 ? sum(v) : o_.spec.pair(sum(v), sum(v + each_half_))); });
+          }
+        });
+      }
+  }
+
+  GemmOperands& o_;
+  Builder& b_;
+  const Mapping& m_;
+  const MatrixUnit& u_;
+  int64_t lanes_ = 1, warps_down_ = 1, warps_across_ = 1;
+  int64_t down_ = 1, each_half_ = 1, halves_ = 1;  // units of a warp: rows, columns of a half of b, halves (of a pair)
+  int64_t own_ = 1;                                // columns of the result in the tile
+  Tile a_, b_tile_;
+  Expr lane_, in_warp_, down_at_, across_at_, row0_, column0_;
+};
+
+}  // namespace
+
+bool gemm_on_matrix_units(GemmOperands& o, const Mapping& m) {
+  const MatrixUnit* unit = find_unit(o.spec, m);
+  if (unit) MatrixTiles(o, m, *unit).run();
+  return unit != nullptr;
+}
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,49 @@
+// Matrix units: instructions by which the lanes of a warp multiply small matrices together, d = a * b + c. Each lane passes a few
+// elements of every matrix as a vector; which ones is data, so that builders place loads and stores, and the interpreter
+// computes, for any unit (compare the linear layouts of Triton, arXiv 2505.23819).
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "support/dtype.h"
+
+namespace rlxc::kernel {
+
+struct Step {
+  int8_t row = 0, column = 0;
+};
+constexpr Step rows(int n) { return {static_cast<int8_t>(n), 0}; }
+constexpr Step columns(int n) { return {0, static_cast<int8_t>(n)}; }
+
+// Element e of the vector of lane l is the element of the matrix that the steps of the bits set in l and in e add up to.
+struct Spread {
+  std::array<Step, 6> lane;
+  std::array<Step, 3> element;
+  int element_bits;
+
+  constexpr int elements() const { return 1 << element_bits; }
+  constexpr Step of_lane(int l) const { return sum(lane, l); }
+  constexpr Step of_element(int e) const { return sum(element, e); }
+  constexpr Step at(int l, int e) const { return add(of_lane(l), of_element(e)); }
+
+ private:
+  static constexpr Step add(Step a, Step b) {
+    return {static_cast<int8_t>(a.row + b.row), static_cast<int8_t>(a.column + b.column)};
+  }
+  template <size_t n>
+  static constexpr Step sum(const std::array<Step, n>& steps, int bits) {
+    Step s;
+    for (size_t i = 0; i < n; ++i)
+      if (bits >> i & 1) s = add(s, steps[i]);
+    return s;
+  }
+};
+
+struct MatrixUnit {
+  int m, n, k;  // a is m x k, b is k x n, c and d are m x n
+  int warp;     // lanes
+  DType operand, accumulator;
+  Spread a, b, c;
+};
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,13 @@
+#include "passes/fuse/cost_decision.h"
+
+#include <cstdio>
+
+namespace rlxc::fuse {
+
+std::string CostDecision::detail() const {
+  char text[80];
+  std::snprintf(text, sizeof text, "%.0f ns together, %.0f ns apart", together_ns, apart_ns);
+  return text;
+}
+
+}  // namespace rlxc::fuse

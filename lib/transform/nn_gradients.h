@@ -1,0 +1,33 @@
+// Gradients of convolutions, pooling and norms by their formulas, for the rules of operations and for importers of models that
+// hold the backward operations themselves.
+#pragma once
+#include "transform/term.h"
+
+namespace rlxc::transform {
+
+// (x-mean)/sqrt(var+eps) over `rows`, and 1/sqrt(var+eps).
+struct Normalised {
+  Term x, r;
+};
+Normalised normalised(Term x, const std::vector<int64_t>& rows, double eps);
+// By the x that was normalised, from the gradient by what came of it.
+Term norm_gradient(const Normalised&, Term g, const std::vector<int64_t>& rows);
+// x/sqrt(mean(x^2)+eps): the inverse root, and the gradient by x from that by the result.
+Term rms_inverse(Term x, const std::vector<int64_t>& rows, double eps);
+Term rms_gradient(Term x, Term r, Term g, const std::vector<int64_t>& rows);
+
+// x [N,C,...] as [N, groups, rest].
+std::vector<Dim> grouped(Term x, int64_t groups);
+// All axes but that one.
+std::vector<int64_t> all_but(int64_t axis, int rank);
+
+// By x of sizes dx: a transposed convolution of dy. Invalid where sizes of axes are not known.
+Term conv_input_gradient(Term dy, Term w, ConvAttrs, const std::vector<Dim>& dx);
+// By w of sizes dw [Co, Ci/groups, ...]: a correlation of x and dy over the batch.
+Term conv_weight_gradient(Term x, Term dy, ConvAttrs, const std::vector<Dim>& dw);
+// dy added at the first largest element of each window of x.
+Term max_pool_gradient(Term x, Term dy, PoolAttrs);
+// `updates` added into zeros [dims] at positions of the row-major order; both any shape of as many elements.
+Term added_at(std::vector<Dim> dims, Term positions, Term updates);
+
+}  // namespace rlxc::transform

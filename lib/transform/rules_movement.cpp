@@ -1,0 +1,149 @@
+// Gradients of operations that move elements: what moved goes back, and adds up where one element went to several places.
+#include "transform/nn_gradients.h"
+#include "transform/rules.h"
+
+namespace rlxc::transform {
+namespace {
+
+bool back_to_shape(Adjoint& a) { return a.give(0, reshape(a.g(), a.in(0).dims())), true; }
+
+bool transpose_back(Adjoint& a) {
+  const auto& perm = a.attrs<PermAttrs>().perm;
+  std::vector<int64_t> inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return a.give(0, transpose(a.g(), inverse)), true;
+}
+
+bool broadcast_back(Adjoint& a) { return a.give(0, a.g()), true; }
+
+// The same movement of the gradient: flips and triangles undo or repeat themselves.
+bool same_again(Adjoint& a) {
+  std::vector<ValueId> operands(a.graph.operands(a.node).begin(), a.graph.operands(a.node).end());
+  operands[0] = a.g().v;
+  const OpKind op = a.graph.op(a.node);
+  return a.give(0, a.g().with(a.b.create(op, operands, a.b.module().attrs[a.graph.attr_id(a.node)]))), true;
+}
+
+// Whatever the operation does: it moves the positions of the elements in the same way, and they say where the gradient goes.
+bool by_positions(Adjoint& a) {
+  if (!a.wants(0)) return true;
+  const Term x = a.in(0), positions = reshape(count_up(a.b, a.b.dims().product(x.dims())), x.dims());
+  std::vector<ValueId> operands(a.graph.operands(a.node).begin(), a.graph.operands(a.node).end());
+  operands[0] = positions.v;
+  const Attrs attrs = a.b.module().attrs[a.graph.attr_id(a.node)];
+  const Term moved = x.with(a.b.create(a.graph.op(a.node), operands, attrs));
+  return a.give(0, added_at(x.dims(), moved, a.g())), moved.valid();
+}
+
+Term padded(Term x, std::vector<Dim> before, std::vector<Dim> after) {
+  return make(OpKind::Pad, {x}, PadAttrs{std::move(before), std::move(after), PadMode::Constant});
+}
+
+bool narrow_back(Adjoint& a) {
+  const auto& n = a.attrs<NarrowAttrs>();
+  const std::vector<Dim> d = a.in(0).dims();
+  std::vector<Dim> before(d.size()), after(d.size());
+  const auto axis = static_cast<size_t>(n.axis);
+  before[axis] = n.start;
+  after[axis] = a.b.dims().sub(d[axis], a.b.dims().add(n.start, n.len));
+  return a.give(0, padded(a.g(), std::move(before), std::move(after))), true;
+}
+
+bool pad_back(Adjoint& a) {
+  const PadAttrs p = a.attrs<PadAttrs>();
+  if (p.mode != PadMode::Constant) return by_positions(a);
+  std::vector<Dim> before, after;
+  for (Dim d : p.before) before.push_back(a.b.dims().sub(Dim(0), d));
+  for (Dim d : p.after) after.push_back(a.b.dims().sub(Dim(0), d));
+  const Term own = padded(a.g(), before, after);
+  a.give(0, own);
+  if (a.wants(1)) {
+    std::vector<int64_t> all = all_but(-1, own.rank());
+    a.give(1, reshape(sum(a.g(), all) - sum(own, all), a.in(1).dims()));
+  }
+  return true;
+}
+
+bool concat_back(Adjoint& a) {
+  const int64_t axis = a.attrs<AxisAttrs>().axis;
+  Dim at(0);
+  for (size_t i = 0; i < a.graph.operands(a.node).size(); ++i) {
+    const Dim len = a.in(i).dims()[static_cast<size_t>(axis)];
+    if (a.wants(i)) a.give(i, narrow(a.g(), axis, at, len));
+    at = a.b.dims().add(at, len);
+  }
+  return true;
+}
+
+bool tile_back(Adjoint& a) {
+  const auto& repeats = a.attrs<DimsAttrs>().dims;
+  const std::vector<Dim> d = a.in(0).dims();
+  std::vector<Dim> split;
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < d.size(); ++i) {
+    axes.push_back(static_cast<int64_t>(split.size()));
+    split.push_back(repeats[i]), split.push_back(d[i]);
+  }
+  return a.give(0, sum(reshape(a.g(), split), axes, false)), true;
+}
+
+// Of several updates of one element the gradient of each is that of the element.
+template <OpKind kGather>
+bool scatter_back(Adjoint& a) {
+  const ScatterAttrs s = a.attrs<ScatterAttrs>();
+  if (s.reduction != Reduction::None && s.reduction != Reduction::Add) return false;
+  const Term g = a.g(), index = a.in(1);
+  if (a.wants(0)) {
+    const Term none = a.in(2).number(0);
+    a.give(0, s.reduction == Reduction::Add ? g : make(a.graph.op(a.node), {g, index, expand(none, a.in(2).dims())}, s));
+  }
+  if (a.wants(2)) {
+    if constexpr (kGather == OpKind::GatherElements) a.give(2, make(kGather, {g, index}, AxisAttrs{s.axis}));
+    else a.give(2, make(kGather, {g, index}));
+  }
+  return true;
+}
+
+bool topk_back(Adjoint& a) {
+  const Term x = a.in(0);
+  return a.give(0, make(OpKind::ScatterElements, {zeros(a.b, x.dtype(), x.dims()), a.out(1), a.g()},
+                        ScatterAttrs{a.attrs<TopKAttrs>().axis, Reduction::Add})),
+         true;
+}
+
+bool nearest_back(Adjoint& a) {
+  const auto& r = a.attrs<ResizeAttrs>();
+  return r.mode == ResizeMode::Nearest && r.coord != CoordMode::TfCropAndResize && by_positions(a);
+}
+
+bool nothing(Adjoint&) { return true; }
+
+}  // namespace
+
+std::span<const RuleEntry> movement_rules() {
+  static constexpr RuleEntry kTable[] = {
+      {OpKind::Reshape, back_to_shape},
+      {OpKind::ReshapeTo, back_to_shape},
+      {OpKind::Transpose, transpose_back},
+      {OpKind::Expand, broadcast_back},
+      {OpKind::Narrow, narrow_back},
+      {OpKind::Slice, by_positions},
+      {OpKind::Concat, concat_back},
+      {OpKind::Gather, by_positions},
+      {OpKind::GatherElements, by_positions},
+      {OpKind::GatherNd, by_positions},
+      {OpKind::ScatterElements, scatter_back<OpKind::GatherElements>},
+      {OpKind::ScatterNd, scatter_back<OpKind::GatherNd>},
+      {OpKind::Pad, pad_back},
+      {OpKind::Reverse, same_again},
+      {OpKind::Trilu, same_again},
+      {OpKind::Tile, tile_back},
+      {OpKind::Resize, nearest_back},
+      {OpKind::TopK, topk_back},
+      // Of integers and truth values, or constant in steps.
+      {OpKind::ArgReduce, nothing},
+  };
+  return kTable;
+}
+
+}  // namespace rlxc::transform
