@@ -7,7 +7,7 @@
 namespace rlxc {
 namespace {
 
-constexpr double kNormFlops = 6;      // an element of a norm: three passes of two
+constexpr double kNormFlops = 6;     // an element of a norm: three passes of two
 constexpr double kDivisionFlops = 8;  // an element of a division or a root
 constexpr double kSeriesFlops = 48;   // an element of what is computed by a series or a table
 
@@ -48,7 +48,7 @@ double flops(const Graph& g, NodeId n) {
     const double keys = size_of(a.layout == AttentionLayout::BHSD ? k[a.k_transposed ? 3 : 2] : k[1]);
     return 4 * elements(g, g.operand(n, 0)) * keys;
   }
-  if (op == OpKind::ConvTranspose) {
+  if (op == OpKind::ConvTranspose || op == OpKind::FusedConvTransposeBiasAct) {
     double taps = 1;
     const auto w = g.dims(g.operand(n, 1));
     for (size_t i = 1; i < w.size(); ++i) taps *= size_of(w[i]);
@@ -56,6 +56,7 @@ double flops(const Graph& g, NodeId n) {
   }
   if (has_trait(op, kBlas)) return 2 * out * contraction_size(g, n);
   if (op == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
+  if (op == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
   if (has_trait(op, kElementwise)) return out * element_flops(op);
   if (has_trait(op, kReduction)) return elements(g, g.operand(n, 0)) * (has_trait(op, kNormTrait) ? kNormFlops : 1);
   return 0;

@@ -175,7 +175,7 @@ bool lower_conv(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs
 bool lower_conv_transpose(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>()}, true); }
 bool lower_fused_conv(const Node& node) {
   const auto& a = node.attrs<FusedConvAttrs>();
-  return emit_conv(node, {a.conv, a.act});
+  return emit_conv(node, {a.conv, a.act}, node.op() == OpKind::FusedConvTransposeBiasAct);
 }
 bool lower_q_conv(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>(), {}, true}); }
 

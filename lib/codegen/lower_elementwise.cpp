@@ -101,16 +101,18 @@ bool lower_cast(const Node& node) {
   return is_narrow(node.dtype(0)) || is_narrow(node.result_dtype()) ? lower_narrow_cast(node) : lower_elementwise(node);
 }
 
+Expr step_value(const RegionStep& step, std::span<const Expr> values, const std::function<Expr(size_t)>& operand) {
+  std::vector<Expr> args;
+  for (uint16_t a : step.args)
+    if (a != RegionStep::kNone) args.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : operand(a));
+  return apply(step.op, {step.alpha, step.beta, rlxc::bits(step.dtype)}, step.dtype, args);
+}
+
 bool lower_region(const Node& node) {
   const auto& steps = node.attrs<RegionAttrs>().steps;
   return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     std::vector<Expr> values;
-    for (const RegionStep& step : steps) {
-      std::vector<Expr> args;
-      for (uint16_t a : step.args)
-        if (a != RegionStep::kNone) args.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : v[a]);
-      values.push_back(apply(step.op, {step.alpha, step.beta, rlxc::bits(step.dtype)}, step.dtype, args));
-    }
+    for (const RegionStep& step : steps) values.push_back(step_value(step, values, [&](size_t i) { return v[i]; }));
     return {values.back()};
   });
 }

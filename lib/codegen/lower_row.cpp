@@ -17,75 +17,94 @@ bool lower_softmax(const Node& node) {
 
 namespace {
 
-// Strides over [rows, 1, row] of an operand that is broadcast to `to`, whose first `axis` axes are the rows.
-bool row_strides(const Node& node, Scope& s, size_t i, size_t axis, Operand* o) {
-  const auto x = node.dims(0), d = node.dims(i);
-  DimTable& t = node.table();
-  const Dim n = t.product(x.subspan(axis)), all = t.product(d);
-  *o = s.in(i);
-  if (t.constant_value(all) == 1) return o->strides = {0, 0, 0}, true;
-  if (d.size() <= x.size() - axis && t.equal(all, n)) return o->strides = {0, 0, 1}, true;
-  if (d.size() == x.size() && t.equal(all, t.product(x))) return o->strides = {s.size(n), 0, 1}, true;
-  if (d.size() > x.size() - axis && t.equal(all, n)) {
-    bool ones = true;
-    for (size_t j = 0; j + (x.size() - axis) < d.size(); ++j) ones = ones && d[j] == 1;
-    if (ones) return o->strides = {0, 0, 1}, true;
-  }
-  return node.fail("operand " + std::to_string(i) + " is broadcast in a way that the norm kernels do not know");
+using kernel::LoadInput;
+
+// before: the sum of the operands 0 to `addends`; after: times `gamma`, plus `beta`, where there are these operands.
+void plain_norm(const Node& node, const std::vector<size_t>& slot, size_t addends, kernel::NormSpec* spec) {
+  spec->before = [&node, slot, addends](const LoadInput& load) {
+    Expr v = load(0);
+    for (size_t i = 1; i < addends; ++i)
+      if (node.has(i)) v = v + load(slot[i]);
+    return v;
+  };
+  spec->after = [&node, slot, addends, t = spec->compute](Expr v, const LoadInput& load) {
+    if (node.has(addends)) v = v * cast_to(load(slot[addends]), t);
+    if (node.has(addends + 1)) v = v + cast_to(load(slot[addends + 1]), t);
+    return v;
+  };
+}
+
+// The steps of a region around its normalisation.
+void region_norm(const NormRegionAttrs& a, kernel::NormSpec* spec) {
+  const size_t at = norm_step(a.steps), n = a.steps.size();
+  const auto run = [&a, at](size_t wanted, Expr normalised, const LoadInput& load) {
+    std::vector<bool> needed(wanted + 1);
+    needed[wanted] = true;
+    for (size_t i = wanted + 1; i-- > 0;)
+      if (needed[i] && (i != at || !normalised.kernel))
+        for (uint16_t arg : a.steps[i].args)
+          if (arg != RegionStep::kNone && arg & RegionStep::kStep) needed[arg & ~RegionStep::kStep] = true;
+    std::vector<Expr> values(wanted + 1);
+    for (size_t i = 0; i <= wanted; ++i)
+      if (needed[i]) values[i] = i == at ? normalised : step_value(a.steps[i], values, load);
+    return values[wanted];
+  };
+  spec->before = [run, from = a.steps[at].args[0]](const LoadInput& load) {
+    return from & RegionStep::kStep ? run(from & ~RegionStep::kStep, {}, load) : load(from);
+  };
+  spec->after = [run, n](Expr v, const LoadInput& load) { return run(n - 1, v, load); };
+}
+
+// Channels as groups of channels: [N,C,..] as [N,groups,C/groups,..].
+void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::NormSpec* spec) {
+  spec->shape[1] = per_group;
+  spec->shape.insert(spec->shape.begin() + 1, groups);
+  for (auto* list : {&spec->inputs, &spec->outputs})
+    for (Operand& o : *list) o.strides.insert(o.strides.begin() + 1, o.strides[1].in(k)*per_group.in(k));
+  spec->axis = 2;
 }
 
 }  // namespace
 
 bool lower_norm(const Node& node) {
-  const auto& a = node.attrs<NormAttrs>();
-  const auto axis = static_cast<size_t>(a.axis);
-  const bool fused = node.op() == OpKind::FusedResidualLN || node.op() == OpKind::FusedResidualRmsNorm;
+  const OpKind op = node.op();
+  OpKind kind = op;
+  int64_t axis = 1, groups = 0;
+  DType type = node.dtype(0);
   Scope s(node);
-  DimTable& t = node.table();
   kernel::NormSpec spec;
-  spec.rows = s.size(t.product(node.dims(0).first(axis))), spec.inner = s.size(t.product(node.dims(0).subspan(axis)));
-  spec.input = node.dtype(0), spec.output = node.result_dtype();
-  spec.centred = node.op() == OpKind::LayerNorm || node.op() == OpKind::FusedResidualLN;
-  spec.eps = a.eps;
-  s.in(0);
-  if (fused)
-    for (size_t i = 1; i < 3; ++i) {
-      if (!node.has(i)) continue;
-      Operand o;
-      if (!row_strides(node, s, i, axis, &o)) return false;
-      spec.addends.push_back(std::move(o));
-    }
-  for (size_t i = 0; i < 2; ++i) {
-    const size_t at = (fused ? 3 : 1) + i;
-    if (!node.has(at)) continue;
-    Operand o;
-    if (!row_strides(node, s, at, axis, &o)) return false;
-    (i == 0 ? spec.gamma : spec.beta) = std::move(o);
+  if (op == OpKind::NormRegion) {
+    const auto& a = node.attrs<NormRegionAttrs>();
+    const RegionStep& norm = a.steps[norm_step(a.steps)];
+    const uint16_t from = norm.args[0];
+    kind = norm.op, axis = a.axis, spec.eps = norm.alpha, groups = static_cast<int64_t>(norm.beta);
+    type = from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : node.dtype(from);
+  } else if (op == OpKind::GroupNorm) {
+    spec.eps = node.attrs<GroupNormAttrs>().eps, groups = node.attrs<GroupNormAttrs>().groups;
+  } else {
+    spec.eps = node.attrs<NormAttrs>().eps, axis = node.attrs<NormAttrs>().axis;
   }
-  s.out(0);
-  if (fused) s.out(1);
-  kernel::build_norm(s.builder(), spec, node.mapping());
-  return s.finish(), true;
-}
-
-bool lower_group_norm(const Node& node) {
-  const auto& a = node.attrs<GroupNormAttrs>();
-  Scope s(node);
-  DimTable& t = node.table();
-  const auto x = node.dims(0);
-  const Dim per_group = t.floor_div(x[1], Dim(a.groups));
-  kernel::NormSpec spec;
-  spec.rows = s.size(t.mul(x[0], Dim(a.groups))), spec.outer = s.size(per_group), spec.inner = s.size(t.product(x.subspan(2)));
-  spec.input = node.dtype(0), spec.output = node.result_dtype(), spec.eps = a.eps, spec.row_groups = a.groups;
-  s.in(0);
-  for (size_t i = 1; i < 3; ++i) {
+  const auto dims = node.result_dims();
+  spec.shape = s.shape(dims), spec.axis = static_cast<size_t>(axis);
+  spec.centred = kind != OpKind::RmsNorm && kind != OpKind::FusedResidualRmsNorm;
+  spec.compute = kernel::compute_dtype(type);
+  std::vector<size_t> slot(node.graph.operands(node.id).size());
+  for (size_t i = 0; i < slot.size(); ++i) {
+    slot[i] = spec.inputs.size();
     if (!node.has(i)) continue;
-    Operand o = s.in(i);
-    o.strides = {spec.outer, 1, 0};
-    (i == 1 ? spec.gamma : spec.beta) = std::move(o);
+    if (op == OpKind::GroupNorm && i > 0) {
+      spec.inputs.push_back(s.in(i));
+      spec.inputs.back().strides.assign(spec.shape.size(), 0);
+      spec.inputs.back().strides[1] = 1;
+    } else {
+      spec.inputs.push_back(s.in(i, dims));
+    }
   }
-  s.out();
-  kernel::build_norm(s.builder(), spec, node.mapping());
+  for (size_t r = 0; r < node.graph.result_count(node.id); ++r) spec.outputs.push_back(s.out(r));
+  if (op == OpKind::NormRegion) region_norm(node.attrs<NormRegionAttrs>(), &spec);
+  else plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
+  if (groups > 0) split_channels(s.kernel(), s.size(node.table().floor_div(dims[1], Dim(groups))), groups, &spec);
+  kernel::build_norm(s.builder(), std::move(spec), node.mapping());
   return s.finish(), true;
 }
 

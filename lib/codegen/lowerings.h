@@ -1,5 +1,7 @@
 // The lowering function of each op kind (table in lower.cpp). They return false with a reason in Node::why.
 #pragma once
+#include <functional>
+
 #include "codegen/scope.h"
 
 namespace rlxc::codegen {
@@ -10,6 +12,8 @@ Expr activation(const Epilogue&, Expr);
 Expr gated(Expr up, Expr gate, const Epilogue&);
 // An elementwise op (one with a meaning, Where or Cast) with its parameters; `to` is the type of the result.
 Expr elementwise(OpKind, double alpha, double beta, DType to, std::span<const Expr>);
+// One step of a region, from the values of the steps before it and of operands.
+Expr step_value(const RegionStep&, std::span<const Expr> values, const std::function<Expr(size_t)>& operand);
 // The parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
 std::pair<double, double> elementwise_parameters(const Attrs&);
 
@@ -61,7 +65,6 @@ bool lower_fft(const Node&);
 
 bool lower_softmax(const Node&);
 bool lower_norm(const Node&);
-bool lower_group_norm(const Node&);
 bool lower_lrn(const Node&);
 
 bool lower_matmul(const Node&);

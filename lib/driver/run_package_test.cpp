@@ -245,6 +245,24 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
   c.add(Lrn, LrnAttrs{3, 1e-2, 0.75, 1}, {f32({2, 5, 3})});
   c.add(FusedResidualLN, NormAttrs{1, 1e-5}, {f32({4, 16}), f32({4, 16}), f32({16}), f32({16}), f32({16})});
   c.add(FusedResidualRmsNorm, NormAttrs{1, 1e-5}, {f32({4, 16}), f32({4, 16}), absent(), f32({16})});
+  const auto region = [](std::vector<std::string> steps, int64_t axis, bool keep) -> Attrs {
+    Attrs a = NormRegionAttrs{};
+    DimTable dims;
+    std::string why;
+    REQUIRE_MESSAGE(set_attr_field(a, "steps", std::move(steps), dims, &why), why);
+    REQUIRE(set_attr_field(a, "axis", axis, dims, &why));
+    REQUIRE(set_attr_field(a, "keep", keep, dims, &why));
+    return a;
+  };
+  c.add(NormRegion, region({"layer_norm(i0;1e-05,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32"}, 2, false),
+        {f32({2, 5, 37}), f32({2, 1, 37}), f32({2, 1, 37})});
+  c.add(NormRegion, region({"mul(i0,i1):f32", "add(s0,i2):f32", "rms_norm(s1;1e-06,0):f32", "add(s2,s1):f32"}, 2, true),
+        {f32({2, 5, 16}), f32({2, 1, 1}), f32({2, 5, 16})});
+  c.add(NormRegion, region({"add(i0,i1):f32", "layer_norm(s0;1e-05,0):f32", "silu(s1):f32"}, 1, true), {f32({3, 24}), f32({24})});
+  c.add(NormRegion,
+        region({"tanh(i0):f32", "group_norm(s0;1e-05,2):f32", "mul(s1,i1):f32", "silu(s2):f32", "add(s3,i2):f32"}, 0, false),
+        {f32({2, 4, 3, 3}), f32({4, 1, 1}), f32({2, 4, 1, 3})});
+  c.add(NormRegion, region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32"}, 1, false), {f32({3, 4, 9}), f32({4, 1})});
   c.add(FusedSwiGLU, SwiGLUAttrs{}, {f32({3, 20})});
   c.add(SelectiveScan, {f32({2, 5, 3}), f32({2, 5, 3}, 0, 1), f32({3, 4}, -1, 0), f32({2, 5, 4}), f32({2, 5, 4})});
   for (bool inverse : {false, true}) c.add(Fft, FftAttrs{1, inverse, false, FftNorm::InverseN, 0}, {f32({2, 12, 2})});
@@ -292,6 +310,8 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
     c.add(Conv, conv({1, 1}, {5, 4}, {1, 1}), {f32({1, 2, 3, 2}), w(f32({3, 2, 2, 3}))});
     c.add(Conv, conv({16, 16}, {0, 0}, {1, 1}), {f32({1, 3, 32, 48}), w(f32({10, 3, 16, 16}))});
     c.add(ConvTranspose, conv({2, 2}, {1, 1}, {1, 1}), {f32({1, 4, 5, 5}), w(f32({4, 3, 3, 3})), f32({3})});
+    c.add(FusedConvTransposeBiasAct, FusedConvAttrs{conv({2, 2}, {1, 1}, {1, 1}), {true, Relu, 0, 0}},
+          {f32({1, 4, 5, 5}), w(f32({4, 3, 3, 3})), f32({3}), f32({1, 3, 9, 9})});
     c.add(QConv, conv({1, 1}, {1, 1}, {1, 1}),
           {ints(DType::U8, {1, 3, 6, 6}, 0, 255), w(ints(DType::I8, {4, 3, 3, 3}, -128, 127)), ints(DType::U8, {}, 0, 255)});
     c.add(QConv, conv({2, 2}, {1, 1}, {1, 1}, 4),

@@ -113,6 +113,7 @@ bool eval_elementwise(Context&);  // every kind that ops::visit knows
 bool eval_cast(Context&);
 bool eval_where(Context&);
 bool eval_region(Context&);
+bool eval_norm_region(Context&);
 
 // Runs a graph (main or body) on its inputs. Defined with the driver of evaluation, used by control flow.
 bool run_graph(Run&, const Graph&, std::vector<HostValue> inputs, std::vector<HostValue>* outputs);

@@ -66,40 +66,12 @@ template std::vector<double> convolve(const std::vector<double>&, std::span<cons
 template std::vector<Int> convolve(const std::vector<Int>&, std::span<const int64_t>, const std::vector<Int>&,
                                    std::span<const int64_t>, const ConvAttrs&, std::span<const int64_t>);
 
-void add_channel_bias(std::vector<double>& y, std::span<const int64_t> dims, const std::vector<double>& bias) {
-  if (bias.empty()) return;
-  const Split s = split_at(dims, 1);
-  for (size_t i = 0; i < y.size(); ++i) y[i] += bias[i / static_cast<size_t>(s.inner) % static_cast<size_t>(s.n)];
-}
-
-namespace {
-
-bool eval_conv(Context& c) {
-  const bool integers = is_integer(c.t(0).dtype) && !c.has(2);
-  if (!integers && !is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
-  const auto dims = c.result_dims();
-  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.t(1).elements()) /
-                static_cast<double>(std::max<int64_t>(1, c.dims(1)[0]))))
-    return false;
-  if (integers)
-    return c.put_result(0, convolve(load_all<Int>(c.t(0)), c.dims(0), load_all<Int>(c.t(1)), c.dims(1), c.a<ConvAttrs>(), dims));
-  auto y = convolve(c.doubles(0), c.dims(0), c.doubles(1), c.dims(1), c.a<ConvAttrs>(), dims);
-  add_channel_bias(y, dims, c.optional_doubles(2));
-  return c.put_result(0, y);
-}
-
-bool eval_conv_transpose(Context& c) {
-  const auto& a = c.a<ConvAttrs>();
-  if (!is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
-  const auto dims = c.result_dims();
-  const auto &x_dims = c.dims(0), &w_dims = c.dims(1);
-  const auto space = std::span(x_dims).subspan(2), kernel = std::span(w_dims).subspan(2),
-             out_space = std::span<const int64_t>(dims).subspan(2);
+std::vector<double> convolve_transposed(const std::vector<double>& x, std::span<const int64_t> x_dims,
+                                        const std::vector<double>& w, std::span<const int64_t> w_dims, const ConvAttrs& a,
+                                        std::span<const int64_t> dims) {
+  const auto space = x_dims.subspan(2), kernel = w_dims.subspan(2), out_space = dims.subspan(2);
   const int64_t in_size = product(space), taps = product(kernel), out_size = product(out_space), filters = w_dims[1],
                 channels = x_dims[1] / a.groups;
-  if (!c.charge(static_cast<double>(x_dims[0]) * static_cast<double>(in_size) * static_cast<double>(c.t(1).elements())))
-    return false;
-  const auto x = c.doubles(0), w = c.doubles(1);
   const auto strides = strides_of(out_space);
   std::vector<double> y(static_cast<size_t>(product(dims)), 0.0);
   std::vector<double> spread(static_cast<size_t>(filters * taps * in_size));
@@ -128,6 +100,41 @@ bool eval_conv_transpose(Context& c) {
         }
       }
     }
+  return y;
+}
+
+bool charge_transposed(Context& c) {
+  return c.charge(static_cast<double>(c.t(0).elements()) * static_cast<double>(c.t(1).elements()) /
+                  static_cast<double>(std::max<int64_t>(1, c.dims(1)[0])));
+}
+
+void add_channel_bias(std::vector<double>& y, std::span<const int64_t> dims, const std::vector<double>& bias) {
+  if (bias.empty()) return;
+  const Split s = split_at(dims, 1);
+  for (size_t i = 0; i < y.size(); ++i) y[i] += bias[i / static_cast<size_t>(s.inner) % static_cast<size_t>(s.n)];
+}
+
+namespace {
+
+bool eval_conv(Context& c) {
+  const bool integers = is_integer(c.t(0).dtype) && !c.has(2);
+  if (!integers && !is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
+  const auto dims = c.result_dims();
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.t(1).elements()) /
+                static_cast<double>(std::max<int64_t>(1, c.dims(1)[0]))))
+    return false;
+  if (integers)
+    return c.put_result(0, convolve(load_all<Int>(c.t(0)), c.dims(0), load_all<Int>(c.t(1)), c.dims(1), c.a<ConvAttrs>(), dims));
+  auto y = convolve(c.doubles(0), c.dims(0), c.doubles(1), c.dims(1), c.a<ConvAttrs>(), dims);
+  add_channel_bias(y, dims, c.optional_doubles(2));
+  return c.put_result(0, y);
+}
+
+bool eval_conv_transpose(Context& c) {
+  if (!is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
+  const auto dims = c.result_dims();
+  if (!charge_transposed(c)) return false;
+  auto y = convolve_transposed(c.doubles(0), c.dims(0), c.doubles(1), c.dims(1), c.a<ConvAttrs>(), dims);
   add_channel_bias(y, dims, c.optional_doubles(2));
   return c.put_result(0, y);
 }

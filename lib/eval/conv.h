@@ -1,4 +1,4 @@
-// Convolution on arrays of numbers, shared by Conv, FusedConvBiasAct and QConv.
+// Convolution on arrays of numbers, shared by the convolutions, fused ones and QConv.
 #pragma once
 #include "eval/context.h"
 
@@ -8,6 +8,12 @@ namespace rlxc::eval {
 template <class V>
 std::vector<V> convolve(const std::vector<V>& x, std::span<const int64_t> x_dims, const std::vector<V>& w,
                         std::span<const int64_t> w_dims, const ConvAttrs&, std::span<const int64_t> dims);
+
+// The transposed convolution of x [N,Ci,...] and w [Ci,Co/groups,...], without bias.
+std::vector<double> convolve_transposed(const std::vector<double>& x, std::span<const int64_t> x_dims,
+                                        const std::vector<double>& w, std::span<const int64_t> w_dims, const ConvAttrs&,
+                                        std::span<const int64_t> dims);
+bool charge_transposed(Context&);  // the work of that on operands 0 and 1
 
 // Adds bias[channel] where given.
 void add_channel_bias(std::vector<double>& y, std::span<const int64_t> dims, const std::vector<double>& bias);

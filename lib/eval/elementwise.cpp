@@ -6,6 +6,7 @@
 
 #include "eval/broadcast.h"
 #include "eval/context.h"
+#include "eval/norm.h"
 
 namespace rlxc::eval {
 
@@ -255,33 +256,77 @@ bool eval_cast(Context& c) {
          c.put(std::move(d));
 }
 
-bool eval_region(Context& c) {
-  const auto& steps = c.a<RegionAttrs>().steps;
-  TensorData d;
-  if (!c.make_result(0, &d)) return false;
+namespace {
+
+// The value of the last step, into `d`. Step `given` has the value `known` already.
+bool run_steps(Context& c, std::span<const RegionStep> steps, size_t given, const TensorData* known, TensorData& d) {
   std::vector<TensorData> values(steps.size());  // one block of each step
   for (size_t s = 0; s < steps.size(); ++s)
     if (!c.make(steps[s].dtype, {kBlock}, &values[s])) return false;
   auto type_of = [&](uint16_t arg) { return arg & RegionStep::kStep ? steps[arg & ~RegionStep::kStep].dtype : c.t(arg).dtype; };
-  for (const RegionStep& s : steps) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const RegionStep& s = steps[i];
     const size_t first = s.op == OpKind::Where ? 1 : 0;
-    if (s.args[first] == RegionStep::kNone || !accepts(s.op, type_of(s.args[first])))
+    if (i != given && (s.args[first] == RegionStep::kNone || !accepts(s.op, type_of(s.args[first]))))
       return c.unsupported("the region step " + std::string(name(s.op)) + " is not defined for its operands");
   }
-  const bool ok = for_blocks(c, d.dims, [&](const Source* in, int64_t n, int64_t at) {
-    for (size_t s = 0; s < steps.size(); ++s) {
-      Source args[3] = {};
-      for (size_t k = 0; k < 3; ++k) {
-        const uint16_t arg = steps[s].args[k];
-        if (arg == RegionStep::kNone) continue;
-        args[k] = arg & RegionStep::kStep ? Source{&values[arg & ~RegionStep::kStep], 0, 1} : in[arg];
-      }
-      const bool last = s + 1 == steps.size();
-      compute_block(steps[s].op, {steps[s].alpha, steps[s].beta, bits(args[0].tensor->dtype)}, args, n, last ? d : values[s],
-                    last ? at : 0);
-    }
-  });
-  return ok && c.charge(static_cast<double>(d.elements()) * static_cast<double>(steps.size())) && c.put(std::move(d));
+  return for_blocks(c, d.dims,
+                    [&](const Source* in, int64_t n, int64_t at) {
+                      for (size_t s = 0; s < steps.size(); ++s) {
+                        if (s == given) continue;
+                        Source args[3] = {};
+                        for (size_t k = 0; k < 3; ++k) {
+                          const uint16_t arg = steps[s].args[k];
+                          if (arg == RegionStep::kNone) continue;
+                          const size_t step = arg & ~RegionStep::kStep;
+                          args[k] = !(arg & RegionStep::kStep) ? in[arg]
+                                    : step == given            ? Source{known, at, 1}
+                                                               : Source{&values[step], 0, 1};
+                        }
+                        const bool last = s + 1 == steps.size();
+                        compute_block(steps[s].op, {steps[s].alpha, steps[s].beta, bits(args[0].tensor->dtype)}, args, n,
+                                      last ? d : values[s], last ? at : 0);
+                      }
+                    }) &&
+         c.charge(static_cast<double>(d.elements()) * static_cast<double>(steps.size()));
+}
+
+}  // namespace
+
+bool eval_region(Context& c) {
+  const auto& steps = c.a<RegionAttrs>().steps;
+  TensorData d;
+  return c.make_result(0, &d) && run_steps(c, steps, steps.size(), nullptr, d) && c.put(std::move(d));
+}
+
+bool eval_norm_region(Context& c) {
+  const auto& a = c.a<NormRegionAttrs>();
+  const std::span<const RegionStep> steps = a.steps;
+  const size_t at = norm_step(steps);
+  const RegionStep& norm = steps[at];
+  const uint16_t from = norm.args[0];
+  const auto dims = c.result_dims();
+  TensorData before, after, result;
+  if (from & RegionStep::kStep) {
+    const size_t last = from & ~RegionStep::kStep;
+    if (!c.make(steps[last].dtype, dims, &before) || !run_steps(c, steps.first(last + 1), steps.size(), nullptr, before))
+      return false;
+  } else {
+    before = c.t(from);
+  }
+  auto x = load_all<double>(before);
+  if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(norm.dtype, dims, &after)) return false;
+  if (norm.op == OpKind::GroupNorm) {
+    const auto groups = static_cast<int64_t>(norm.beta);
+    const int64_t grouped[] = {dims[0] * groups, product(std::span(dims).subspan(1)) / groups};
+    normalise(x, grouped, 1, norm.alpha, false, {});
+  } else {
+    normalise(x, dims, a.axis, norm.alpha, norm.op == OpKind::RmsNorm, {});
+  }
+  store(after, 0, after.elements(), x.data());
+  if (at + 1 == steps.size()) result = std::move(after);
+  else if (!c.make_result(0, &result) || !run_steps(c, steps, at, &after, result)) return false;
+  return c.put(std::move(result)) && (!a.keep || c.put(std::move(before)));
 }
 
 }  // namespace rlxc::eval

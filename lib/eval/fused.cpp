@@ -34,10 +34,14 @@ bool eval_matmul_bias_act(Context& c) {
 bool eval_conv_bias_act(Context& c) {
   const auto& a = c.a<FusedConvAttrs>();
   const auto dims = c.result_dims();
-  if (!c.charge(static_cast<double>(product(dims)) *
-                (1 + static_cast<double>(c.t(1).elements()) / static_cast<double>(std::max<int64_t>(1, c.dims(1)[0])))))
+  const bool transposed = c.op == OpKind::FusedConvTransposeBiasAct;
+  if (transposed
+          ? !charge_transposed(c)
+          : !c.charge(static_cast<double>(product(dims)) *
+                      (1 + static_cast<double>(c.t(1).elements()) / static_cast<double>(std::max<int64_t>(1, c.dims(1)[0])))))
     return false;
-  auto y = convolve(c.doubles(0), c.dims(0), c.doubles(1), c.dims(1), a.conv, dims);
+  auto y = transposed ? convolve_transposed(c.doubles(0), c.dims(0), c.doubles(1), c.dims(1), a.conv, dims)
+                      : convolve(c.doubles(0), c.dims(0), c.doubles(1), c.dims(1), a.conv, dims);
   add_channel_bias(y, dims, c.optional_doubles(2));
   if (!add_residual(c, 3, y)) return false;
   apply_epilogue(a.act, y);
@@ -89,11 +93,15 @@ bool eval_matmul_swiglu(Context& c) {
 }  // namespace
 
 std::span<const Entry> fused_evaluators() {
-  static constexpr Entry kTable[] = {
-      {OpKind::FusedMatMulBiasAct, eval_matmul_bias_act}, {OpKind::Linear, eval_matmul_bias_act},
-      {OpKind::LinearFused, eval_matmul_bias_act},        {OpKind::FusedConvBiasAct, eval_conv_bias_act},
-      {OpKind::FusedResidualLN, eval_residual_norm},      {OpKind::FusedResidualRmsNorm, eval_residual_norm},
-      {OpKind::FusedMatMulSwiGLU, eval_matmul_swiglu},    {OpKind::FusedSwiGLU, eval_swiglu}};
+  static constexpr Entry kTable[] = {{OpKind::FusedMatMulBiasAct, eval_matmul_bias_act},
+                                     {OpKind::Linear, eval_matmul_bias_act},
+                                     {OpKind::LinearFused, eval_matmul_bias_act},
+                                     {OpKind::FusedConvBiasAct, eval_conv_bias_act},
+                                     {OpKind::FusedConvTransposeBiasAct, eval_conv_bias_act},
+                                     {OpKind::FusedResidualLN, eval_residual_norm},
+                                     {OpKind::FusedResidualRmsNorm, eval_residual_norm},
+                                     {OpKind::FusedMatMulSwiGLU, eval_matmul_swiglu},
+                                     {OpKind::FusedSwiGLU, eval_swiglu}};
   return kTable;
 }
 

@@ -1,5 +1,6 @@
 #include "ir/attrs.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -106,7 +107,7 @@ bool parse_step(std::string_view s, RegionStep* step) {
   if (open == s.npos || close == s.npos || close < open) return false;
   const auto op = op_from_name(s.substr(0, open));
   const auto dtype = dtype_from_name(s.substr(close + 2));
-  if (!op || !dtype || !has_trait(*op, kElementwise)) return false;
+  if (!op || !dtype || !has_trait(*op, kElementwise | kNormTrait)) return false;
   step->op = *op;
   step->dtype = *dtype;
   s = s.substr(open + 1, close - open - 1);
@@ -280,6 +281,15 @@ Attrs::Attrs(Attrs&&) noexcept = default;
 Attrs& Attrs::operator=(const Attrs&) = default;
 Attrs& Attrs::operator=(Attrs&&) noexcept = default;
 Attrs::~Attrs() = default;
+
+size_t norm_step(std::span<const RegionStep> steps) {
+  const auto is_norm = [](const RegionStep& s) {
+    return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm;
+  };
+  const auto at = std::ranges::find_if(steps, is_norm);
+  const bool one = std::ranges::count_if(steps, is_norm) == 1;
+  return one ? static_cast<size_t>(at - steps.begin()) : steps.size();
+}
 
 AttrId AttrTable::intern(Attrs a) {
   auto [it, made] = index_.try_emplace(key_of(a), static_cast<uint32_t>(rows_.size()));

@@ -391,6 +391,16 @@ struct RegionAttrs {
   std::vector<RegionStep> steps;
   RLXC_REFLECT(f("steps", self.steps);)
 };
+// Elementwise steps around one step of kind LayerNorm, RmsNorm (over axes axis..last) or GroupNorm, whose alpha is eps and whose
+// beta is the number of groups. The steps before it make what is normalised; with `keep` that is a second result.
+struct NormRegionAttrs {
+  std::vector<RegionStep> steps;
+  int64_t axis = 0;
+  bool keep = false;
+  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep);)
+};
+// The position of the step that normalises; the number of steps if there is not exactly one.
+size_t norm_step(std::span<const RegionStep>);
 
 using AttrVariant =
     std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs, ClampAttrs,
@@ -399,7 +409,7 @@ using AttrVariant =
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
                  SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
-                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs>;
+                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

@@ -25,7 +25,7 @@ constexpr auto kDomains = [] {
   std::array<Domain, kOpCount> table{};
   using enum OpKind;
   for (OpKind op : {Range, ArgReduce, TopK, Cumsum, Cumprod, MatMul, DotGeneral, Conv, ConvTranspose, Pool, MaxPoolIndices,
-                    FusedMatMulBiasAct, FusedConvBiasAct, Quantize, Dequantize, QMatMul, QConv})
+                    FusedMatMulBiasAct, FusedConvBiasAct, FusedConvTransposeBiasAct, Quantize, Dequantize, QMatMul, QConv})
     table[static_cast<size_t>(op)] = Domain::Number;
   for (OpKind op : {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn, Attention, Rope, Lstm, Gru, Rnn,
                     SelectiveScan, Fft, FusedResidualLN, FusedResidualRmsNorm, FusedSwiGLU, FusedMatMulSwiGLU})

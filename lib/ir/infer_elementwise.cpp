@@ -1,4 +1,7 @@
 // Type rules of the elementwise operations.
+#include <algorithm>
+#include <cmath>
+
 #include "ir/infer.h"
 
 namespace rlxc {
@@ -53,9 +56,9 @@ bool infer_fma(InferContext& c) {
          broadcast(c, product, c.t(2).dims, &dims) && c.result(c.t(0).dtype, std::move(dims));
 }
 
-bool infer_region(InferContext& c) {
-  const auto& steps = c.a<RegionAttrs>().steps;
-  if (steps.empty()) return c.fail("a region needs steps");
+namespace {
+
+bool steps_fit(InferContext& c, std::span<const RegionStep> steps) {
   for (size_t i = 0; i < steps.size(); ++i)
     for (uint16_t a : steps[i].args) {
       if (a == RegionStep::kNone) continue;
@@ -63,13 +66,63 @@ bool infer_region(InferContext& c) {
       if (a & RegionStep::kStep ? index >= i : index >= c.in.size() || !c.has(index))
         return c.fail("step " + std::to_string(i) + " reads a value that does not exist");
     }
-  std::vector<Dim> dims = c.t(0).dims;
-  for (size_t i = 1; i < c.in.size(); ++i) {
+  return !steps.empty() || c.fail("a region needs steps");
+}
+
+// The sizes that the operands which `wanted` names broadcast to.
+template <class F>
+bool broadcast_operands(InferContext& c, F wanted, std::vector<Dim>* dims) {
+  for (size_t i = 0; i < c.in.size(); ++i) {
     std::vector<Dim> wider;
-    if (!broadcast(c, dims, c.t(i).dims, &wider)) return false;
-    dims = std::move(wider);
+    if (!wanted(i)) continue;
+    if (!broadcast(c, *dims, c.t(i).dims, &wider)) return false;
+    *dims = std::move(wider);
   }
-  return c.result(steps.back().dtype, std::move(dims));
+  return true;
+}
+
+}  // namespace
+
+bool infer_region(InferContext& c) {
+  const auto& steps = c.a<RegionAttrs>().steps;
+  std::vector<Dim> dims;
+  return steps_fit(c, steps) &&
+         broadcast_operands(
+             c, [](size_t) { return true; }, &dims) &&
+         c.result(steps.back().dtype, std::move(dims));
+}
+
+bool infer_norm_region(InferContext& c) {
+  const auto& a = c.a<NormRegionAttrs>();
+  if (!steps_fit(c, a.steps)) return false;
+  const size_t at = norm_step(a.steps);
+  if (at == a.steps.size()) return c.fail("needs one step that normalises");
+  const RegionStep& norm = a.steps[at];
+  for (size_t i = 0; i < a.steps.size(); ++i)
+    if (i != at && !has_trait(a.steps[i].op, kElementwise)) return c.fail("step " + std::to_string(i) + " is not elementwise");
+  if (norm.args[1] != RegionStep::kNone || !is_float(norm.dtype)) return c.fail("the normalisation takes one float value");
+  const auto read_before = [&](size_t operand) {
+    for (size_t i = 0; i <= at; ++i)
+      if (std::ranges::find(a.steps[i].args, operand) != a.steps[i].args.end()) return true;
+    return false;
+  };
+  std::vector<Dim> before, dims;
+  if (!broadcast_operands(c, read_before, &before) || !broadcast_operands(
+                                                          c, [](size_t) { return true; }, &dims))
+    return false;
+  if (before != dims) return c.fail("what is normalised must have the result's shape");
+  const int rank = static_cast<int>(dims.size());
+  if (norm.op != OpKind::GroupNorm) {
+    if (!check_axis(c, a.axis, rank)) return false;
+  } else if (rank < 2 || !(norm.beta >= 1 && norm.beta <= 1 << 20) || norm.beta != std::floor(norm.beta) ||
+             !c.dims().divides(Dim(static_cast<int64_t>(norm.beta)), dims[1])) {
+    return c.fail("needs [N,C,...] and groups that divide the channels");
+  }
+  const uint16_t from = norm.args[0];
+  const DType kept = from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : c.t(from).dtype;
+  c.result(a.steps.back().dtype, dims);
+  if (a.keep) c.result(kept, std::move(dims));
+  return true;
 }
 
 }  // namespace rlxc

@@ -56,6 +56,34 @@ bool conv_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* out) {
   return optional_vector(c, 2, w[0], "bias");
 }
 
+bool conv_transpose_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* out) {
+  if (!same_dtype(c, 0, 1) || !conv_checks(c, a, -kMaxKernel)) return false;
+  const auto &x = c.t(0).dims, &w = c.t(1).dims;
+  if (!require_equal(c, x[1], w[0], "channels of x and w")) return false;
+  if (const auto ci = c.dims().constant_value(w[0]); ci && *ci % a.groups != 0)
+    return c.fail("groups does not divide the input channels");
+  if (!a.output_padding.empty() && !spatial_list(c, a.output_padding, x.size() - 2, 0, "output_padding")) return false;
+  *out = {x[0], c.dims().mul(w[1], Dim(a.groups))};
+  for (size_t i = 0; i + 2 < x.size(); ++i) {
+    const auto k = kernel_size(c, i);
+    if (!k) return false;
+    const int64_t extra =
+        a.dilations[i] * (*k - 1) + 1 - a.pads_begin[i] - a.pads_end[i] + (a.output_padding.empty() ? 0 : a.output_padding[i]);
+    const Dim d = c.dims().add(c.dims().mul(c.dims().sub(x[i + 2], Dim(1)), Dim(a.strides[i])), c.dims().constant(extra));
+    if (const auto n = c.dims().constant_value(d); n && *n < 0)
+      return c.fail("axis " + std::to_string(i + 2) + " would have a negative size");
+    out->push_back(d);
+  }
+  return optional_vector(c, 2, (*out)[1], "bias");
+}
+
+// The result of a fused convolution, whose residual has its shape.
+bool with_residual(InferContext& c, std::vector<Dim> out) {
+  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out))
+    return c.fail("the residual " + c.show(3) + " must have the result's shape");
+  return c.result(c.t(0).dtype, std::move(out));
+}
+
 bool affine(InferContext& c, size_t gamma, const std::vector<Dim>& tail) {
   for (size_t i = gamma; i < gamma + 2; ++i) {
     if (!c.has(i)) continue;
@@ -168,10 +196,8 @@ bool infer_conv(InferContext& c) {
 
 bool infer_fused_conv(InferContext& c) {
   std::vector<Dim> out;
-  if (!same_dtype(c, 0, 1) || !same_dtype(c, 0, 2) || !conv_dims(c, c.a<FusedConvAttrs>().conv, &out)) return false;
-  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out))
-    return c.fail("the residual " + c.show(3) + " must have the result's shape");
-  return c.result(c.t(0).dtype, std::move(out));
+  return same_dtype(c, 0, 1) && same_dtype(c, 0, 2) && conv_dims(c, c.a<FusedConvAttrs>().conv, &out) &&
+         with_residual(c, std::move(out));
 }
 
 bool infer_q_conv(InferContext& c) {
@@ -186,25 +212,13 @@ bool infer_q_conv(InferContext& c) {
 }
 
 bool infer_conv_transpose(InferContext& c) {
-  const auto& a = c.a<ConvAttrs>();
-  if (!same_dtype(c, 0, 1) || !conv_checks(c, a, -kMaxKernel)) return false;
-  const auto &x = c.t(0).dims, &w = c.t(1).dims;
-  if (!require_equal(c, x[1], w[0], "channels of x and w")) return false;
-  if (const auto ci = c.dims().constant_value(w[0]); ci && *ci % a.groups != 0)
-    return c.fail("groups does not divide the input channels");
-  if (!a.output_padding.empty() && !spatial_list(c, a.output_padding, x.size() - 2, 0, "output_padding")) return false;
-  std::vector<Dim> out{x[0], c.dims().mul(w[1], Dim(a.groups))};
-  for (size_t i = 0; i + 2 < x.size(); ++i) {
-    const auto k = kernel_size(c, i);
-    if (!k) return false;
-    const int64_t extra =
-        a.dilations[i] * (*k - 1) + 1 - a.pads_begin[i] - a.pads_end[i] + (a.output_padding.empty() ? 0 : a.output_padding[i]);
-    const Dim d = c.dims().add(c.dims().mul(c.dims().sub(x[i + 2], Dim(1)), Dim(a.strides[i])), c.dims().constant(extra));
-    if (const auto n = c.dims().constant_value(d); n && *n < 0)
-      return c.fail("axis " + std::to_string(i + 2) + " would have a negative size");
-    out.push_back(d);
-  }
-  return optional_vector(c, 2, out[1], "bias") && c.result(c.t(0).dtype, std::move(out));
+  std::vector<Dim> out;
+  return conv_transpose_dims(c, c.a<ConvAttrs>(), &out) && c.result(c.t(0).dtype, std::move(out));
+}
+
+bool infer_fused_conv_transpose(InferContext& c) {
+  std::vector<Dim> out;
+  return same_dtype(c, 0, 2) && conv_transpose_dims(c, c.a<FusedConvAttrs>().conv, &out) && with_residual(c, std::move(out));
 }
 
 bool infer_pool(InferContext& c) {

@@ -48,6 +48,23 @@ Operand broadcast_operand(Kernel* k, std::string name, DType t, const Dims& own,
   return o;
 }
 
+size_t merge_dims(Kernel* k, Dims* shape, const std::vector<Operand*>& operands, size_t begin, size_t end) {
+  for (size_t d = end; d-- > begin;) {
+    int64_t n = 0;
+    const bool unit = constant((*shape)[d], &n) && n == 1;
+    bool mergeable = d + 1 < end;
+    for (Operand* o : operands)
+      if (mergeable && !unit) mergeable = same(o->strides[d], o->strides[d + 1].in(k) * (*shape)[d + 1].in(k));
+    if (!unit && !mergeable) continue;
+    const auto at = static_cast<std::ptrdiff_t>(d);
+    if (!unit) (*shape)[d + 1] = (*shape)[d].in(k) * (*shape)[d + 1].in(k);
+    shape->erase(shape->begin() + at);
+    for (Operand* o : operands) o->strides.erase(o->strides.begin() + at);
+    --end;
+  }
+  return end;
+}
+
 std::vector<Expr> split_index(Expr linear, const Dims& dims) {
   std::vector<Expr> index(dims.size());
   for (size_t d = dims.size(); d-- > 0;) {

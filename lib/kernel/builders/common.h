@@ -30,6 +30,10 @@ bool same(const Index&, const Index&);        // the same constant or the same e
 bool constant(const Index&, int64_t* value);  // its value, if it is a constant
 bool is_multiple(const Index&, int64_t of);   // certainly
 
+// Merges each of the dimensions begin..end into the next one where every operand steps through the pair as through one, and drops
+// those of size 1. Returns the end of those that are left.
+size_t merge_dims(Kernel*, Dims* shape, const std::vector<Operand*>&, size_t begin, size_t end);
+
 // Splits a row-major linear index into one index per dim (dims from the second on must be positive).
 std::vector<Expr> split_index(Expr linear, const Dims& dims);
 

@@ -5,25 +5,6 @@
 namespace rlxc::kernel {
 namespace {
 
-// Merges dimension d into d+1 wherever every operand steps through the pair as through one dimension.
-void merge_dims(Kernel* k, Dims* shape, std::vector<Operand*> operands) {
-  for (size_t d = shape->size(); d-- > 0;) {
-    int64_t n = 0;
-    bool unit = constant((*shape)[d], &n) && n == 1;
-    bool mergeable = d + 1 < shape->size();
-    for (Operand* o : operands)
-      if (mergeable && !unit) mergeable = same(o->strides[d], o->strides[d + 1].in(k) * (*shape)[d + 1].in(k));
-    if (!unit && !mergeable) continue;
-    if (!unit) (*shape)[d + 1] = (*shape)[d].in(k) * (*shape)[d + 1].in(k);
-    shape->erase(shape->begin() + d);
-    for (Operand* o : operands) o->strides.erase(o->strides.begin() + d);
-  }
-  if (!shape->empty()) return;
-  shape->push_back(1);
-  for (Operand* o : operands) o->strides.push_back(0);
-  for (Operand* o : operands) o->strides[0] = 1;
-}
-
 int bytes(DType t) { return rlxc::bits(t) / 8; }
 
 class MapBuilder {
@@ -31,7 +12,10 @@ class MapBuilder {
   MapBuilder(Builder& b, MapSpec spec, const Mapping& m) : b_(b), spec_(std::move(spec)), m_(m) {
     for (Operand& o : spec_.inputs) operands_.push_back(&o), bufs_.push_back(b.input(o.name, o.dtype, o.extent));
     for (Operand& o : spec_.outputs) operands_.push_back(&o), bufs_.push_back(b.output(o.name, o.dtype, o.extent));
-    merge_dims(b.kernel(), &spec_.shape, operands_);
+    if (merge_dims(b.kernel(), &spec_.shape, operands_, 0, spec_.shape.size()) == 0) {
+      spec_.shape.push_back(1);
+      for (Operand* o : operands_) o->strides.push_back(1);
+    }
     for (Operand* o : operands_) widest_ = std::max(widest_, bytes(compute_dtype(o->dtype)));
   }
 

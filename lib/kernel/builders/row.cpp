@@ -1,6 +1,7 @@
 #include "kernel/builders/row.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernel/builders/generate.h"
 #include "kernel/builders/reduce.h"
@@ -49,7 +50,7 @@ class Accumulator {
     Buf& to = v.lanes() == lanes_ ? wide_[static_cast<size_t>(slot)] : tail_;
     to.set(make(combine_, to.get(), v));
   }
-  Expr result(const Mapping& m, std::optional<Expr> lane, int64_t group) {
+  Expr result(const Mapping& m, std::optional<Expr> lane, int64_t group) const {
     Expr all = wide_[0].get();
     for (size_t i = 1; i < wide_.size(); ++i) all = make(combine_, all, wide_[i].get());
     if (lanes_ > 1) all = make(combine_, combine_lanes(combine_, all), tail_.get());
@@ -160,71 +161,136 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
   });
 }
 
-void build_norm(Builder& b, const NormSpec& s, const Mapping& m) {
-  Kernel* k = b.kernel();
-  const DType t = compute_dtype(s.input);
-  const Expr rows = s.rows.in(k), outer = s.outer.in(k), inner = s.inner.in(k), n = outer * inner;
-  Buf x = b.input("x", s.input, rows * n);
-  std::vector<Buf> addends;
-  for (const Operand& o : s.addends) addends.push_back(b.input(o.name, o.dtype, o.extent));
-  Buf gamma, beta, sums;
-  if (s.gamma) gamma = b.input(s.gamma->name, s.gamma->dtype, s.gamma->extent);
-  if (s.beta) beta = b.input(s.beta->name, s.beta->dtype, s.beta->extent);
-  Buf y = b.output("y", s.output, rows * n);
-  if (!s.addends.empty()) sums = b.output("sum", s.output, rows * n);
+namespace {
 
-  auto fits = [](const Operand& o) { return is_constant(o.strides[2], 1) || is_constant(o.strides[2], 0); };
-  bool vectors = (!s.gamma || fits(*s.gamma)) && (!s.beta || fits(*s.beta));
-  for (const Operand& o : s.addends) vectors = vectors && fits(o);
-  const int lanes = vectors ? vector_for(m, inner, t) : 1;
-  per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
-    const Expr base = b.let("base", row * n);
-    const Expr group = is_constant(s.row_groups, 0) ? row : row % s.row_groups.in(k);
-    auto walk = [&](int slots, const std::function<void(Expr, Expr, int, int)>& body) {
-      auto row_of = [&](Expr c) {
-        across(b, inner, lanes, lane, m.group_lanes, slots, [&](Expr i, int w, int slot) { body(c, i, w, slot); });
-      };
-      is_constant(outer, 1) ? row_of(b.i64(0)) : b.loop("c", outer, row_of);
-    };
-    auto other = [&](const Buf& buf, const Operand& o, Expr r, Expr c, Expr i, int w) {
-      const Expr at = o.offset.in(k) + r * o.strides[0].in(k) + c * o.strides[1].in(k) + i * o.strides[2].in(k);
-      return cast_to(buf.load(at, is_constant(o.strides[2], 0) ? 1 : w), t);
-    };
-    const bool stored = !s.addends.empty() && s.output == t;  // the sum can be read back as it is
-    auto value = [&](Expr c, Expr i, int w, bool again) {
-      if (again && stored) return sums.load(base + c * inner + i, w);
-      Expr v = cast_to(x.load(base + c * inner + i, w), t);
-      for (size_t a = 0; a < addends.size(); ++a) v = v + other(addends[a], s.addends[a], row, c, i, w);
-      return v;
-    };
-    auto divide = [&](Expr sum) { return sum / cast_to(n, t); };
-    Accumulator first(b, ExprOp::Add, t, lanes);
-    walk(first.slots(), [&](Expr c, Expr i, int w, int slot) {
-      const Expr v = b.let("v", value(c, i, w, false));
-      if (!s.addends.empty()) sums.store(base + c * inner + i, cast_to(v, s.output));
-      first.add(s.centred ? v : v * v, slot);
+class NormBuilder {
+ public:
+  NormBuilder(Builder& b, NormSpec spec, const Mapping& m) : b_(b), k_(b.kernel()), s_(std::move(spec)), m_(m) {
+    for (Operand& o : s_.inputs) operands_.push_back(&o), bufs_.push_back(b.input(o.name, o.dtype, o.extent));
+    for (Operand& o : s_.outputs) operands_.push_back(&o), bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+    if (merge_dims(k_, &s_.shape, operands_, s_.axis, s_.shape.size()) == s_.axis) {
+      s_.shape.push_back(1);
+      for (Operand* o : operands_) o->strides.push_back(1);
+    }
+    s_.axis = merge_dims(k_, &s_.shape, operands_, 0, s_.axis);
+    bool vectors = true;
+    DType widest = s_.compute;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const Index& last = operands_[i]->strides.back();
+      vectors = vectors && (is_constant(last, 1) || (is_constant(last, 0) && i < s_.inputs.size()));
+      if (const DType t = compute_dtype(operands_[i]->dtype); rlxc::bits(t) > rlxc::bits(widest)) widest = t;
+    }
+    lanes_ = vectors ? vector_for(m_, s_.shape.back().in(k_), widest) : 1;
+  }
+
+  void run() {
+    const Dims outer(s_.shape.begin(), s_.shape.begin() + static_cast<std::ptrdiff_t>(s_.axis));
+    per_row(b_, m_, product(k_, outer), size(), rlxc::bits(s_.compute) / 8, [&](Expr row, std::optional<Expr> lane) {
+      std::vector<Expr> at = split_index(row, outer);
+      for (Expr& e : at) e = b_.let("i", e);
+      bases_.clear();
+      for (const Operand* o : operands_) {
+        Expr base = o->offset.in(k_);
+        for (size_t d = 0; d < at.size(); ++d) base = base + at[d] * o->strides[d].in(k_);
+        bases_.push_back(b_.let("base", base));
+      }
+      normalise(lane);
     });
-    Expr mean, square = divide(first.result(m, lane, m.group_lanes));
-    if (s.centred) {
-      mean = b.let("mean", square);
-      Accumulator second(b, ExprOp::Add, t, lanes);
-      walk(second.slots(), [&](Expr c, Expr i, int w, int slot) {
-        const Expr d = b.let("d", value(c, i, w, true) - broadcast(mean, w));
+  }
+
+ private:
+  struct Place {  // `lanes` elements of a row, from here on
+    std::vector<Expr> at;
+    int lanes;
+  };
+
+  Expr size() const { return product(k_, s_.shape, s_.axis); }
+
+  // body(place, slot) over the normalised axes, the last of them by vectors.
+  void walk(std::optional<Expr> lane, int slots, const std::function<void(const Place&, int)>& body) {
+    std::vector<Expr> at;
+    const std::function<void(size_t)> nest = [&](size_t d) {
+      if (d + 1 < s_.shape.size()) {
+        b_.loop("c", s_.shape[d], [&](Expr i) { at.push_back(i), nest(d + 1), at.pop_back(); });
+        return;
+      }
+      across(b_, s_.shape[d].in(k_), lanes_, lane, m_.group_lanes, slots, [&](Expr i, int lanes, int slot) {
+        Place p{at, lanes};
+        p.at.push_back(i);
+        body(p, slot);
+      });
+    };
+    nest(s_.axis);
+  }
+
+  Expr address(size_t operand, const Place& p) const {
+    Expr a = bases_[operand];
+    for (size_t d = 0; d < p.at.size(); ++d) a = a + p.at[d] * operands_[operand]->strides[s_.axis + d].in(k_);
+    return a;
+  }
+
+  LoadInput loader(const Place& p) {
+    return [this, &p, seen = std::vector<Expr>(s_.inputs.size())](size_t i) mutable {
+      const Operand& o = s_.inputs[i];
+      if (!seen[i].kernel)
+        seen[i] = b_.let(o.name + "_v", cast_to(bufs_[i].load(address(i, p), is_constant(o.strides.back(), 0) ? 1 : p.lanes),
+                                                compute_dtype(o.dtype)));
+      return seen[i];
+    };
+  }
+
+  void store(size_t output, const Place& p, Expr v) {
+    const size_t i = s_.inputs.size() + output;
+    bufs_[i].store(address(i, p), broadcast(cast_to(v, operands_[i]->dtype), p.lanes));
+  }
+
+  Expr value(const Place& p) { return b_.let("v", broadcast(s_.before(loader(p)), p.lanes)); }
+  Expr value_again(const Place& p) {
+    const bool kept = s_.outputs.size() > 1 && s_.outputs[1].dtype == s_.compute;
+    const size_t i = s_.inputs.size() + 1;
+    return kept ? bufs_[i].load(address(i, p), p.lanes) : value(p);
+  }
+
+  void normalise(std::optional<Expr> lane) {
+    const DType t = s_.compute;
+    auto mean_of = [&](const Accumulator& sum) { return sum.result(m_, lane, m_.group_lanes) / cast_to(size(), t); };
+    Accumulator first(b_, ExprOp::Add, t, lanes_);
+    walk(lane, first.slots(), [&](const Place& p, int slot) {
+      const Expr v = value(p);
+      if (s_.outputs.size() > 1) store(1, p, v);
+      first.add(s_.centred ? v : v * v, slot);
+    });
+    Expr mean, square = mean_of(first);
+    if (s_.centred) {
+      mean = b_.let("mean", square);
+      Accumulator second(b_, ExprOp::Add, t, lanes_);
+      walk(lane, second.slots(), [&](const Place& p, int slot) {
+        const Expr d = b_.let("d", value_again(p) - broadcast(mean, p.lanes));
         second.add(d * d, slot);
       });
-      square = divide(second.result(m, lane, m.group_lanes));
+      square = mean_of(second);
     }
-    const Expr scale = b.let("scale", 1.0 / sqrt(square + s.eps));
-    walk(1, [&](Expr c, Expr i, int w, int) {
-      Expr v = value(c, i, w, true);
-      if (s.centred) v = v - broadcast(mean, w);
-      v = v * broadcast(scale, w);
-      if (s.gamma) v = v * other(gamma, *s.gamma, group, c, i, w);
-      if (s.beta) v = v + other(beta, *s.beta, group, c, i, w);
-      y.store(base + c * inner + i, broadcast(cast_to(v, s.output), w));
+    const Expr scale = b_.let("scale", 1.0 / sqrt(square + s_.eps));
+    walk(lane, 1, [&](const Place& p, int) {
+      Expr v = value_again(p);
+      if (s_.centred) v = v - broadcast(mean, p.lanes);
+      store(0, p, s_.after(b_.let("n", v * broadcast(scale, p.lanes)), loader(p)));
     });
-  });
-}
+  }
+
+  Builder& b_;
+  Kernel* k_;
+  NormSpec s_;
+  const Mapping& m_;
+  std::vector<Operand*> operands_;  // inputs, outputs
+  std::vector<Buf> bufs_;
+  std::vector<Expr> bases_;  // of the row at hand
+  int lanes_ = 1;
+};
+
+}  // namespace
+
+void build_norm(Builder& b, NormSpec s, const Mapping& m) { NormBuilder(b, std::move(s), m).run(); }
 
 void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
   Kernel* k = b.kernel();

@@ -1,6 +1,6 @@
 // Kernels that need statistics of a row before they can write it: softmax and the norms.
 #pragma once
-#include <optional>
+#include <functional>
 #include <vector>
 
 #include "kernel/builders/common.h"
@@ -16,19 +16,20 @@ struct SoftmaxSpec {
 };
 void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, y
 
-// (x - mean) / sqrt(variance + eps) * gamma + beta, or x / sqrt(mean(x^2) + eps) * gamma + beta, over rows of outer x inner
-// elements that lie together. gamma and beta are per inner element, or per outer one, and may differ from row to row.
+// (v - mean) / sqrt(variance + eps), or v / sqrt(mean(v^2) + eps), over the last axes of v = before(inputs); the result is
+// `after` of that. Where v is a second output, it is computed once and read back.
+using LoadInput = std::function<Expr(size_t i)>;  // input i at this element, as its compute type
 struct NormSpec {
-  Index rows = 1, outer = 1, inner = 1;
-  DType input = DType::F32, output = DType::F32;
-  bool centred = true;  // layer norm; else rms norm
+  Dims shape;       // of v
+  size_t axis = 0;  // the first of those that are normalised
+  bool centred = true;
   double eps = 1e-5;
-  // Added to x first: operands with strides [row, outer, inner]. Then the sum is a second result.
-  std::vector<Operand> addends;
-  std::optional<Operand> gamma, beta;  // strides [row, outer, inner]; a row is taken modulo row_groups where that is set
-  Index row_groups = 0;
+  DType compute = DType::F32;            // of v and its statistics
+  std::vector<Operand> inputs, outputs;  // strides over `shape`; the result is dense, and so is v
+  std::function<Expr(const LoadInput&)> before;
+  std::function<Expr(Expr, const LoadInput&)> after;
 };
-void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds x, addends, [gamma], [beta], y, [sum]
+void build_norm(Builder&, NormSpec, const Mapping&);  // adds inputs, outputs
 
 // Pairs (a, b) of the two halves of a row, turned by an angle: (a*cos - b*sin, b*cos + a*sin), each element of the row first
 // divided by sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair].

@@ -8,6 +8,8 @@ namespace {
 using namespace match;
 using namespace fuse;
 
+OpKind fused_kind(OpKind conv) { return conv == OpKind::Conv ? OpKind::FusedConvBiasAct : OpKind::FusedConvTransposeBiasAct; }
+
 bool visit(Graph& g, NodeId n, PassContext& ctx) {
   ValueId value = g.result(n), residual;
   std::vector<NodeId> members{n};
@@ -25,7 +27,7 @@ bool visit(Graph& g, NodeId n, PassContext& ctx) {
   }
   if (members.size() == 1) return false;
   Builder b(g, nullptr, g.def(value));
-  const ValueId y = b.create(OpKind::FusedConvBiasAct, {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual},
+  const ValueId y = b.create(fused_kind(g.op(n)), {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual},
                              FusedConvAttrs{g.attrs<ConvAttrs>(n), act});
   if (!y.valid()) return false;
   Decision d = fused(g, "conv_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g, g.result(n)));
@@ -39,10 +41,11 @@ bool visit(Graph& g, NodeId n, PassContext& ctx) {
 
 PassResult fuse_conv_bias_act(Module& m, PassContext& ctx) {
   int64_t found = 0;
-  if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedConvBiasAct))) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Conv && is_float(g, g.result(n))) found += ctx.rewrite([&] { return visit(g, n, ctx); });
+      if ((g.op(n) == OpKind::Conv || g.op(n) == OpKind::ConvTranspose) && is_float(g, g.result(n)) &&
+          ctx.target.native.test(static_cast<size_t>(fused_kind(g.op(n)))))
+        found += ctx.rewrite([&] { return visit(g, n, ctx); });
   });
   return {found > 0, {{"conv_bias_act", found}}};
 }

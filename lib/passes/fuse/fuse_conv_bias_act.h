@@ -1,4 +1,5 @@
-// Conv with what follows it in registers: a residual of the same shape and an activation that the target has as epilogue.
+// Conv or ConvTranspose with what follows it in registers: a residual of the same shape and an activation that the target has as
+// epilogue.
 #pragma once
 #include "passes/pass.h"
 

@@ -26,6 +26,19 @@ TEST_CASE("fuse_conv_bias_act: residual on either side and activation") {
   }
 }
 
+TEST_CASE("fuse_conv_bias_act: a transposed convolution takes them as well") {
+  const auto build = [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {2, 4, 5, 5});
+    const ConvAttrs a{.strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .dilations = {1, 1}, .output_padding = {1, 1}};
+    const ValueId y = b.create(OpKind::ConvTranspose, {x, f32_param(b, "w", {4, 6, 3, 3}), f32_param(b, "bias", {6})}, a);
+    return std::vector{b.unary(OpKind::Tanh, b.add(f32_input(b, "skip", {2, 6, 10, 10}), y))};
+  };
+  CHECK(Rewrite(kPass, build).left() == "fused_conv_transpose_bias_act");
+  const Rewrite lacking(kPass, build,
+                        [](PassRun& r) { r.target.native.reset(static_cast<size_t>(OpKind::FusedConvTransposeBiasAct)); });
+  CHECK(lacking.left() == "conv_transpose add tanh");
+}
+
 TEST_CASE("fuse_conv_bias_act: activations with parameters, symbolic sizes") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId x = f32_input(b, "x", {b.dims().symbol("n"), 4, 5, 5});

@@ -15,7 +15,8 @@ std::vector<ValueId> fused_matmul(Expansion& e) {
 
 std::vector<ValueId> fused_conv(Expansion& e) {
   const auto& a = e.attrs<FusedConvAttrs>();
-  const ValueId product = e.b.create(OpKind::Conv, {e.in(0), e.in(1), e.in(2)}, a.conv);
+  const OpKind conv = e.g.op(e.n) == OpKind::FusedConvBiasAct ? OpKind::Conv : OpKind::ConvTranspose;
+  const ValueId product = e.b.create(conv, {e.in(0), e.in(1), e.in(2)}, a.conv);
   return {e.activation(plus(e, product, 3), a.act)};
 }
 
@@ -39,7 +40,7 @@ std::vector<ValueId> fused_matmul_swiglu(Expansion& e) {
   return {e.b.create(OpKind::FusedSwiGLU, {e.b.matmul(e.in(0), e.in(1), false, a.trans_b)}, SwiGLUAttrs{a.gate_first, a.act})};
 }
 
-std::vector<ValueId> region(Expansion& e) { return {unfuse_region(e.g, e.n)}; }
+std::vector<ValueId> region(Expansion& e) { return unfuse_region(e.g, e.n); }
 
 }  // namespace
 
@@ -47,11 +48,13 @@ std::span<const DecompositionEntry> fused_decompositions() {
   static constexpr DecompositionEntry kTable[] = {
       {OpKind::FusedMatMulBiasAct, fused_matmul},
       {OpKind::FusedConvBiasAct, fused_conv},
+      {OpKind::FusedConvTransposeBiasAct, fused_conv},
       {OpKind::FusedResidualLN, fused_residual_norm},
       {OpKind::FusedResidualRmsNorm, fused_residual_norm},
       {OpKind::FusedMatMulSwiGLU, fused_matmul_swiglu},
       {OpKind::FusedSwiGLU, fused_swiglu},
       {OpKind::ElementwiseRegion, region},
+      {OpKind::NormRegion, region},
   };
   return kTable;
 }

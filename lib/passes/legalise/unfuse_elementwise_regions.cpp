@@ -8,23 +8,41 @@
 
 namespace rlxc {
 
-ValueId unfuse_region(Graph& g, NodeId n) {
+namespace {
+
+Attrs norm_attrs(const RegionStep& s, int64_t axis) {
+  if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
+  return NormAttrs{axis, s.alpha};
+}
+
+}  // namespace
+
+std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
-  const std::vector<RegionStep> steps = g.attrs<RegionAttrs>(n).steps;
+  const bool normalises = g.op(n) == OpKind::NormRegion;
+  const std::vector<RegionStep> steps = normalises ? g.attrs<NormRegionAttrs>(n).steps : g.attrs<RegionAttrs>(n).steps;
+  const int64_t axis = normalises ? g.attrs<NormRegionAttrs>(n).axis : 0;
+  const size_t norm = normalises ? norm_step(steps) : steps.size();
+  const bool keep = normalises && g.attrs<NormRegionAttrs>(n).keep;
+  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
   std::vector<ValueId> values, operands;
-  for (const RegionStep& s : steps) {
+  ValueId kept;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const RegionStep& s = steps[k];
     operands.clear();
     for (size_t i = 0; i < argument_count(s); ++i) {
       const uint16_t a = s.args[i];
       operands.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : g.operand(n, a));
     }
-    const ValueId v = b.create(s.op, operands, attrs_of_step(s));
+    if (k == norm) operands[0] = kept = b.expand(operands[0], dims);
+    const ValueId v = b.create(s.op, operands, k == norm ? norm_attrs(s, axis) : attrs_of_step(s));
     if (!v.valid()) return {};
     g.set_origin(g.def(v), g.origin(n));
     values.push_back(v);
   }
-  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
-  return b.expand(values.back(), dims);
+  std::vector<ValueId> results{b.expand(values.back(), dims)};
+  if (keep) results.push_back(kept);
+  return results;
 }
 
 PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
@@ -37,12 +55,12 @@ PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
       if (g.op(n) != OpKind::ElementwiseRegion) continue;
       if (native && g.attrs<RegionAttrs>(n).steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs)
         continue;
-      const ValueId v = unfuse_region(g, n);
-      if (!v.valid()) {
+      const std::vector<ValueId> v = unfuse_region(g, n);
+      if (v.empty()) {
         context.diagnostics.error(Code::Internal, "a region does not type-check step by step", "node \"" + g.label(n) + "\"");
         continue;
       }
-      g.replace_all_uses(g.result(n), v);
+      g.replace_all_uses(g.result(n), v[0]);
       g.erase(n);
       ++unfused;
     }

@@ -6,7 +6,8 @@
 namespace rlxc {
 
 PassResult unfuse_elementwise_regions(Module&, PassContext&);
-// One region; its value is what replaces the node's result. Nodes go before `n`.
-ValueId unfuse_region(Graph&, NodeId n);
+// One ElementwiseRegion or NormRegion: the values that replace its results, or none if a step does not type-check. Nodes go
+// before `n`.
+std::vector<ValueId> unfuse_region(Graph&, NodeId n);
 
 }  // namespace rlxc

@@ -19,7 +19,7 @@ std::array<PrecisionRow, kOpCount> make_table() {
     if (has_trait(static_cast<OpKind>(k), kElementwise)) t[static_cast<size_t>(k)] = {PrecisionClass::Elementwise, kAll};
   set(PrecisionClass::Contraction, 0b11, {MatMul, DotGeneral, FusedMatMulSwiGLU});
   set(PrecisionClass::Contraction, 0b111, {Conv, ConvTranspose, Attention});
-  set(PrecisionClass::Contraction, 0b1111, {FusedMatMulBiasAct, FusedConvBiasAct});
+  set(PrecisionClass::Contraction, 0b1111, {FusedMatMulBiasAct, FusedConvBiasAct, FusedConvTransposeBiasAct});
   set(PrecisionClass::Norm, 0b1, {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn});
   set(PrecisionClass::Norm, 0b11, {FusedResidualLN, FusedResidualRmsNorm});
   set(PrecisionClass::Sensitive, 0b1,
@@ -35,7 +35,7 @@ std::array<PrecisionRow, kOpCount> make_table() {
   set(PrecisionClass::Movement, kAll, {Concat});
   set(PrecisionClass::Elementwise, 0b110, {Where});
   set(PrecisionClass::Elementwise, 0b1, {FusedSwiGLU});
-  set(PrecisionClass::Fixed, 0, {Cast, ElementwiseRegion, IsNan, IsInf});
+  set(PrecisionClass::Fixed, 0, {Cast, ElementwiseRegion, NormRegion, IsNan, IsInf});
   return t;
 }
 

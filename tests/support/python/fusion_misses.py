@@ -29,7 +29,7 @@ def is_row(g, value, of):
 def products(g):
     """A product that another node could have ended: a bias, an activation or a residual that stays outside."""
     for n in g.nodes:
-        if n.op not in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct") or g.dtype[n.results[0]] not in FLOATS:
+        if n.op not in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct", "ConvTranspose", "FusedConvTransposeBiasAct") or g.dtype[n.results[0]] not in FLOATS:
             continue
         y = n.results[0]
         pattern = "conv_bias_act" if "Conv" in n.op else "matmul_bias_act"
@@ -87,6 +87,22 @@ def norms(g):
         if add and not any(g.is_weight(v) for v in add.operands):
             if all(g.dims[v] == g.dims[n.operands[0]] for v in add.operands):
                 yield ("residual_ln" if n.op == "LayerNorm" else "residual_rms_norm"), names(n, add)
+
+
+def norm_regions(g):
+    """A norm beside an elementwise node of its shape, which could be part of its kernel."""
+    def beside(n, value):
+        return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and g.dims[n.results[0]] == g.dims[value]
+
+    for n in g.nodes:
+        if n.op not in ("LayerNorm", "RmsNorm", "GroupNorm", "FusedResidualLN", "FusedResidualRmsNorm"):
+            continue
+        y = n.results[0]
+        if beside(g.only_user(y), y):
+            yield "norm_region", names(n)
+        for value in n.operands[:2 if n.op.startswith("Fused") else 1]:
+            if beside(g.maker[value], y) and (n.op[0] != "F" or g.only_user(value)):
+                yield "norm_region", names(n)
 
 
 def shared_inputs(g):
@@ -193,7 +209,7 @@ def neighbours(g):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, batch_norms, norms, shared_inputs, gates, attentions, written_out, neighbours)
+FINDERS = (products, batch_norms, norms, norm_regions, shared_inputs, gates, attentions, written_out, neighbours)
 
 
 def find(graphs):

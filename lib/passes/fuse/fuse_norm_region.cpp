@@ -1,0 +1,247 @@
+#include "passes/fuse/fuse_norm_region.h"
+
+#include <algorithm>
+
+#include "passes/fuse/cost_decision.h"
+#include "passes/fuse/region_step.h"
+#include "passes/match.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr size_t kMostReaders = 64;  // of a sum that is looked at
+
+// Steps and operands of the region that is being made. A value is an operand, or the step that it has been given.
+class Program {
+ public:
+  explicit Program(const Graph& g) : g_(g) {}
+
+  uint16_t code(ValueId v) {
+    for (const auto& [value, c] : known_)
+      if (value == v) return c;
+    operands.push_back(v);
+    known_.emplace_back(v, static_cast<uint16_t>(operands.size() - 1));
+    return known_.back().second;
+  }
+  uint16_t add(RegionStep s, ValueId v = {}) {
+    steps.push_back(s);
+    const auto c = static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1));
+    if (v.valid()) known_.emplace_back(v, c);
+    return c;
+  }
+  uint16_t add(OpKind op, DType t, uint16_t a, uint16_t b = RegionStep::kNone, ValueId v = {}) {
+    return add({op, t, {a, b, RegionStep::kNone}, 0, 0}, v);
+  }
+  // The steps of an elementwise node.
+  void copy(NodeId n) {
+    const size_t first = steps.size();
+    std::vector<RegionStep> body;
+    if (g_.op(n) == OpKind::ElementwiseRegion) {
+      body = g_.attrs<RegionAttrs>(n).steps;
+    } else {
+      body.push_back(make_step(g_, n));
+      for (size_t i = 0; i < g_.operands(n).size(); ++i) body[0].args[i] = static_cast<uint16_t>(i);
+    }
+    for (size_t k = 0; k < body.size(); ++k) {
+      for (uint16_t& a : body[k].args) {
+        if (a == RegionStep::kNone) continue;
+        a = a & RegionStep::kStep ? static_cast<uint16_t>(a + first) : code(g_.operand(n, a));
+      }
+      add(body[k], k + 1 == body.size() ? g_.result(n) : ValueId());
+    }
+  }
+
+  std::vector<RegionStep> steps;
+  std::vector<ValueId> operands;
+
+ private:
+  const Graph& g_;
+  std::vector<std::pair<ValueId, uint16_t>> known_;
+};
+
+bool is_elementwise(const Graph& g, NodeId n) { return g.op(n) == OpKind::ElementwiseRegion || can_be_step(g, n); }
+
+class NormRegions {
+ public:
+  NormRegions(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), order_(g) {}
+
+  int64_t run() {
+    int64_t found = 0;
+    for (NodeId n : g_.nodes()) found += is_norm(n) && ctx_.rewrite([&] { return visit(n); });
+    return found;
+  }
+
+ private:
+  bool is_summed(NodeId n) const { return g_.op(n) == OpKind::FusedResidualLN || g_.op(n) == OpKind::FusedResidualRmsNorm; }
+  bool is_norm(NodeId n) const {
+    const OpKind op = g_.op(n);
+    return (op == OpKind::LayerNorm || op == OpKind::RmsNorm || op == OpKind::GroupNorm || is_summed(n)) &&
+           is_float(g_, g_.result(n));
+  }
+
+  bool decline(NodeId n, std::string_view reason, std::string detail) {
+    ctx_.decisions.push_back(declined(g_, "norm_region", n, reason, std::move(detail)));
+    return false;
+  }
+
+  // What makes v, if that can be steps: elementwise at run time, and as large as the result.
+  NodeId producer(ValueId v, ValueId y) const {
+    if (!v.valid() || !same_dims(g_, v, y) || is_weight(g_, v)) return {};
+    const NodeId n = g_.def(v);
+    return is_elementwise(g_, n) ? n : NodeId();
+  }
+  NodeId follower(ValueId y) const {
+    const NodeId n = g_.only_user(y);
+    return n.valid() && n != g_.terminator() && is_elementwise(g_, n) && same_dims(g_, g_.result(n), y) ? n : NodeId();
+  }
+
+  // Is v, which a node at the place of `root` will give, read before that by others than `members`?
+  bool read_before(ValueId v, NodeId root, std::span<const NodeId> members) const {
+    if (g_.use_count(v) > kMostReaders) return true;
+    for (const auto use : g_.uses(v))
+      if (use.user != g_.terminator() && std::ranges::find(members, use.user) == members.end() &&
+          order_.at(use.user) < order_.at(root))
+        return true;
+    return false;
+  }
+
+  bool is_read_outside(ValueId v, std::span<const NodeId> members) const {
+    for (const auto use : g_.uses(v))
+      if (std::ranges::find(members, use.user) == members.end()) return true;
+    return false;
+  }
+
+  bool visit(NodeId n) {
+    const ValueId y = g_.result(n), sum = is_summed(n) ? g_.result(n, 1) : g_.operand(n, 0);
+    std::vector<NodeId> before;
+    for (size_t i = 0; i < (is_summed(n) ? 2U : 1U); ++i) {
+      const NodeId p = producer(g_.operand(n, i), y);
+      if (p.valid() && (!is_summed(n) || g_.has_one_use(g_.result(p)))) before.push_back(p);
+    }
+    NodeId after = follower(y);
+    const bool shared = !is_summed(n) && !before.empty() && !g_.has_one_use(sum);  // the producer has other readers
+    std::vector<NodeId> members = before;
+    members.push_back(n);
+    if (after.valid()) members.push_back(after);
+    if (shared || is_summed(n)) {
+      if (after.valid() && read_before(sum, after, members)) {
+        decline(n, "read_before", "what is normalised is read before " + g_.label(after));
+        members.pop_back(), after = {};
+      }
+      if (shared && read_before(sum, members.back(), members)) {
+        decline(n, "read_before", "what is normalised is read before it is");
+        members.erase(members.begin()), before.clear();
+      }
+    }
+    return members.size() > 1 && emit(n, before, after, members, sum);
+  }
+
+  // Scale or shift of the norm as a value that broadcasts to y.
+  ValueId affine(NodeId n, size_t i, Builder& b) const {
+    const ValueId v = g_.operand(n, is_summed(n) ? i + 2 : i);
+    if (!v.valid() || g_.op(n) != OpKind::GroupNorm) return v;
+    std::vector<Dim> sizes(static_cast<size_t>(g_.rank(g_.result(n))) - 1, Dim(1));
+    sizes[0] = g_.dims(v)[0];
+    return b.reshape(v, sizes);
+  }
+
+  bool emit(NodeId n, const std::vector<NodeId>& before, NodeId after, const std::vector<NodeId>& members, ValueId sum) {
+    const ValueId y = g_.result(n);
+    const DType t = g_.dtype(y);
+    for (size_t i = is_summed(n) ? 2 : 1; i < g_.operands(n).size(); ++i)
+      if (const ValueId v = g_.operand(n, i); v.valid() && g_.dtype(v) != t)
+        return decline(n, "mixed_types", "scale and shift have another type");
+    const NodeId root = members.back();
+    Builder b(g_, nullptr, root);
+    Program p(g_);
+    for (NodeId k : before) p.copy(k);
+    if (is_summed(n)) {
+      const bool biased = g_.operand(n, 2).valid();
+      const uint16_t s = p.add(OpKind::Add, t, p.code(g_.operand(n, 0)), p.code(g_.operand(n, 1)), biased ? ValueId() : sum);
+      if (biased) p.add(OpKind::Add, t, s, p.code(g_.operand(n, 2)), sum);
+    }
+    const size_t at = p.steps.size();
+    RegionStep norm{OpKind::LayerNorm, t, {p.code(sum), RegionStep::kNone, RegionStep::kNone}, 0, 0};
+    NormRegionAttrs attrs;
+    if (g_.op(n) == OpKind::GroupNorm) {
+      const auto& a = g_.attrs<GroupNormAttrs>(n);
+      norm.op = OpKind::GroupNorm, norm.alpha = a.eps, norm.beta = static_cast<double>(a.groups);
+    } else {
+      const auto& a = g_.attrs<NormAttrs>(n);
+      if (g_.op(n) == OpKind::RmsNorm || g_.op(n) == OpKind::FusedResidualRmsNorm) norm.op = OpKind::RmsNorm;
+      norm.alpha = a.eps, attrs.axis = a.axis;
+    }
+    const ValueId gamma = affine(n, 1, b), beta = affine(n, 2, b);
+    uint16_t last = p.add(norm, gamma.valid() || beta.valid() ? ValueId() : y);
+    if (gamma.valid()) last = p.add(OpKind::Mul, t, last, p.code(gamma), beta.valid() ? ValueId() : y);
+    if (beta.valid()) p.add(OpKind::Add, t, last, p.code(beta), y);
+    if (after.valid()) p.copy(after);
+
+    const bool shared = (is_summed(n) || !before.empty()) && is_read_outside(sum, members);
+    const auto give_up = [&](std::string_view reason, std::string detail) {
+      for (ValueId v : {gamma, beta})
+        if (v.valid()) sweep(g_, g_.def(v));
+      return decline(n, reason, std::move(detail));
+    };
+    attrs.keep = shared || (at > 0 && keeping_is_faster(p, at, sum));
+    if (p.steps.size() > ctx_.target.region_max_steps) return give_up("step_limit", std::to_string(p.steps.size()) + " steps");
+    if (p.operands.size() + attrs.keep > ctx_.target.region_max_inputs)
+      return give_up("operand_limit", std::to_string(p.operands.size() + attrs.keep) + " operands and results");
+    const double rows = independent_rows(n, norm, attrs.axis);
+    fuse::CostDecision time;
+    for (NodeId k : members) time.apart_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n ? rows : elements(y));
+    time.together_ns = launch_time_ns(cost(p, at, g_.result(root), attrs.keep, sum), ctx_.target.machine, rows);
+    if (!time.pays()) return give_up("cost", time.detail());
+
+    attrs.steps = std::move(p.steps);
+    const NodeId region = b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
+    if (!region.valid()) return give_up("types", "the steps do not fit together");
+    ctx_.decisions.push_back(fused(g_, "norm_region", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
+    replace_group(g_, members, g_.result(root), g_.result(region, 0));
+    if (shared) replace(g_, sum, g_.result(region, 1));
+    return true;
+  }
+
+  double elements(ValueId v) const { return static_cast<double>(num_elements(g_.type(v)).value_or(0)); }
+
+  // The steps before the norm are computed three times, or once, stored and read back.
+  bool keeping_is_faster(const Program& p, size_t at, ValueId sum) const {
+    Cost again, stored;
+    again.flops = 2 * steps_flops(std::span(p.steps).first(at)) * elements(sum);
+    stored.bytes_written = bytes(g_, sum);
+    return launch_time_ns(stored, ctx_.target.machine) < launch_time_ns(again, ctx_.target.machine);
+  }
+
+  Cost cost(const Program& p, size_t at, ValueId result, bool keep, ValueId sum) const {
+    Cost c;
+    c.flops = (steps_flops(p.steps) + (keep ? 0 : 2 * steps_flops(std::span(p.steps).first(at)))) * elements(result);
+    for (ValueId v : p.operands) c.bytes_read += bytes(g_, v);
+    c.bytes_written = bytes(g_, result) + (keep ? bytes(g_, sum) : 0);
+    return c;
+  }
+
+  double independent_rows(NodeId n, const RegionStep& norm, int64_t axis) const {
+    const auto d = g_.dims(g_.result(n));
+    DimTable& dims = g_.module().dims;
+    const Dim rows = norm.op == OpKind::GroupNorm ? dims.mul(d[0], Dim(static_cast<int64_t>(norm.beta)))
+                                                  : dims.product(d.first(static_cast<size_t>(axis)));
+    return static_cast<double>(dims.constant_value(rows).value_or(int64_t{1} << 30));
+  }
+
+  Graph& g_;
+  PassContext& ctx_;
+  Order order_;
+};
+
+}  // namespace
+
+PassResult fuse_norm_region(Module& m, PassContext& ctx) {
+  int64_t found = 0;
+  if (!ctx.target.native.test(static_cast<size_t>(OpKind::NormRegion))) return {};
+  each_graph(m, [&](Graph& g) { found += NormRegions(g, ctx).run(); });
+  return {found > 0, {{"norm_region", found}}};
+}
+
+}  // namespace rlxc

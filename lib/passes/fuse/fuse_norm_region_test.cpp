@@ -1,0 +1,118 @@
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+constexpr std::string_view kPass = "fuse_norm_region";
+
+ValueId norm(Builder& b, OpKind op, ValueId x, ValueId gamma = {}, ValueId beta = {}) {
+  return b.create(op, {x, gamma, beta}, NormAttrs{2, 1e-5});
+}
+ValueId one_plus(Builder& b, ValueId v) { return b.add(v, num(b, 1)); }
+const NormRegionAttrs& attrs(const Rewrite& r) { return r.after->main().attrs<NormRegionAttrs>(r.find(OpKind::NormRegion)); }
+
+}  // namespace
+
+TEST_CASE("fuse_norm_region: a norm that is scaled and shifted by values of each batch") {
+  for (const OpKind op : {OpKind::LayerNorm, OpKind::RmsNorm}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId scale = one_plus(b, f32_input(b, "scale", {2, 1, 8}));
+      const ValueId n = norm(b, op, f32_input(b, "x", {2, 5, 8}));
+      RegionAttrs a;
+      a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
+                 {OpKind::Add, DType::F32, {RegionStep::kStep, 2, RegionStep::kNone}, 0, 0}};
+      return std::vector{b.create(OpKind::ElementwiseRegion, {n, scale, f32_input(b, "shift", {2, 1, 8})}, a)};
+    });
+    CHECK(r.left() == "add norm_region");
+    CHECK(attrs(r).steps.size() == 3);
+    CHECK_FALSE(attrs(r).keep);
+  }
+}
+
+TEST_CASE("fuse_norm_region: a gated residual before the norm, whose sum others read, with scale and shift of weights") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {2, 5, 8}), y = f32_input(b, "y", {2, 5, 8});
+    RegionAttrs a;
+    a.steps = {{OpKind::Mul, DType::F32, {1, 2, RegionStep::kNone}, 0, 0},
+               {OpKind::Add, DType::F32, {0, RegionStep::kStep, RegionStep::kNone}, 0, 0}};
+    const ValueId s = b.create(OpKind::ElementwiseRegion, {x, y, f32_input(b, "gate", {2, 1, 8})}, a);
+    const ValueId n = norm(b, OpKind::LayerNorm, s, f32_param(b, "gamma", {8}), f32_param(b, "beta", {8}));
+    return std::vector{b.add(s, b.matmul(n, f32_param(b, "w", {8, 8})))};
+  });
+  CHECK(r.left() == "norm_region matmul add");
+  CHECK(attrs(r).keep);
+  CHECK(attrs(r).steps.size() == 5);
+  CHECK(r.run.decisions.at(0).members.size() == 2);
+}
+
+TEST_CASE("fuse_norm_region: GroupNorm and what activates it, also on symbolic sizes") {
+  for (const bool symbolic : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId x = f32_input(b, "x", {2, 4, symbolic ? b.dims().symbol("h") : Dim(3), 3});
+      const ValueId n =
+          b.create(OpKind::GroupNorm, {x, f32_param(b, "gamma", {4}), f32_param(b, "beta", {4})}, GroupNormAttrs{2, 1e-5});
+      return std::vector{b.unary(OpKind::Silu, n)};
+    });
+    CHECK(r.left() == "reshape reshape norm_region");
+  }
+}
+
+TEST_CASE("fuse_norm_region: a fused residual norm takes what comes before and after") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {2, 5, 8}), y = b.mul(f32_input(b, "y", {2, 5, 8}), f32_input(b, "gate", {2, 1, 8}));
+    const NodeId n = b.create_node(OpKind::FusedResidualRmsNorm,
+                                   std::vector<ValueId>{x, y, ValueId(), f32_param(b, "gamma", {8})}, NormAttrs{2, 1e-5});
+    const ValueId z = b.unary(OpKind::Relu, b.graph().result(n, 0));
+    return std::vector{z, b.unary(OpKind::Exp, b.graph().result(n, 1))};
+  });
+  CHECK(r.left() == "norm_region exp");
+  CHECK(r.run.decisions.at(0).members.size() == 3);
+}
+
+TEST_CASE("fuse_norm_region: a sum that is read before the shift is known, or outputs, keep their values") {
+  const Rewrite early(kPass, [](Builder& b) {
+    const ValueId s = b.mul(f32_input(b, "x", {2, 5, 8}), f32_input(b, "g", {2, 5, 8}));
+    const ValueId n = norm(b, OpKind::LayerNorm, s);
+    const ValueId shift = b.reduce(ReduceOp::Max, s, {1}, true);
+    return std::vector{b.add(n, shift), s};
+  });
+  CHECK(early.left() == "norm_region reduce add");
+  CHECK(early.first_decline() == "read_before");
+  const Rewrite output(kPass, [](Builder& b) {
+    const ValueId n = norm(b, OpKind::LayerNorm, f32_input(b, "x", {2, 5, 8}));
+    return std::vector{n, b.unary(OpKind::Relu, n)};
+  });
+  CHECK_FALSE(output.result.changed);
+}
+
+TEST_CASE("fuse_norm_region: other sizes, other types and other limits stay") {
+  const Rewrite larger(kPass, [](Builder& b) {
+    return std::vector{b.add(norm(b, OpKind::LayerNorm, f32_input(b, "x", {1, 5, 8})), f32_input(b, "y", {2, 5, 8}))};
+  });
+  CHECK_FALSE(larger.result.changed);
+  const auto build = [](Builder& b) {
+    return std::vector{b.mul(norm(b, OpKind::LayerNorm, f32_input(b, "x", {2, 5, 8})), f32_input(b, "y", {2, 5, 8}))};
+  };
+  CHECK(Rewrite(kPass, build, [](PassRun& r) { r.target.region_max_inputs = 1; }).first_decline() == "operand_limit");
+  CHECK(Rewrite(kPass, build, [](PassRun& r) { r.target.region_max_steps = 1; }).first_decline() == "step_limit");
+  CHECK_FALSE(
+      Rewrite(kPass, build, [](PassRun& r) { r.target.native.reset(static_cast<size_t>(OpKind::NormRegion)); }).result.changed);
+}
+
+TEST_CASE("fuse_norm_region: few rows would leave most of the target idle, and the times say so") {
+  const auto fused_rows = [](int64_t rows) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId n = b.create(OpKind::LayerNorm, {f32_input(b, "x", {rows, 1 << 15})}, NormAttrs{1, 1e-5});
+      return std::vector{b.unary(OpKind::Gelu, n)};
+    });
+    if (!r.result.changed) {
+      CHECK(r.first_decline() == "cost");
+      CHECK(r.run.decisions.at(0).detail.find(" ns together, ") != std::string::npos);
+    }
+    return r.result.changed;
+  };
+  CHECK_FALSE(fused_rows(1));
+  CHECK(fused_rows(16));
+}
