@@ -11,6 +11,7 @@
 #include "eval/equivalence.h"
 #include "fuzz/mutate_onnx.h"
 #include "ir/verify.h"
+#include "target/process.h"
 
 using namespace rlxc;
 
@@ -18,14 +19,11 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
 
+// Removed when the process ends.
 const std::string& folder() {
-  static const std::string path = [] {
-    const char* parent = getenv("TMPDIR");
-    std::string name = std::string(parent ? parent : "/tmp") + "/rlxc_fuzz_XXXXXX";
-    if (!mkdtemp(name.data())) std::abort();
-    return name;
-  }();
-  return path;
+  static const target::WorkFolder made;
+  if (made.path().empty()) std::abort();
+  return made.path();
 }
 
 // What is read without an error is a valid graph, which can be evaluated.

@@ -93,8 +93,7 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
     g.a = side_operand(probe, probe.in(0), p.a, p.batch, true);
     int64_t m = 0, n = 0, k = 0;
     if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) || !kernel::gemm_is_tiled(g) ||
-        !(has_zero(node, p, 0) || kernel::gemm_copies_rows(g)) || m > kMostPacked / k ||
-        n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
+        !kernel::gemm_copies_rows(g) || m > kMostPacked / k || n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
       return {};
   }
   DimTable& t = node.table();

@@ -99,7 +99,7 @@ void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const M
     const int64_t high = gemm_rows(m, s.accumulate);
     const Expr depth = g.k.in(k), group = ceil_div(rows, high) * high * depth;
     g.a = {"w", s.accumulate, {0, group, depth, high}, group * s.groups, 0};
-    g.a_zero.reset(), g.rows_packed = true;
+    g.rows_packed = true;
   }
   g.n = plane;
   g.b = image.operand("image");
