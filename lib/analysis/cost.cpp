@@ -7,7 +7,7 @@
 namespace rlxc {
 namespace {
 
-constexpr double kNormFlops = 6;     // an element of a norm: three passes of two
+constexpr double kNormFlops = 6;      // an element of a norm: three passes of two
 constexpr double kDivisionFlops = 8;  // an element of a division or a root
 constexpr double kSeriesFlops = 48;   // an element of what is computed by a series or a table
 
