@@ -55,8 +55,8 @@ constexpr Domain kDomains[] = {
     {OpKind::Log, 0, {-kInf, 0}, "the logarithm of what is not positive", "add a small positive number first"},
     {OpKind::Recip, 0, {0, 0}, "the reciprocal of 0", "add a small number first"},
     {OpKind::Div, 1, {0, 0}, "a division by 0", "add a small number to the divisor"},
-    {OpKind::Acos, 0, {std::nextafter(1.0, 2.0), kInf}, "the arc cosine of what is above 1", "clamp to -1 .. 1 first"},
-    {OpKind::Asin, 0, {std::nextafter(1.0, 2.0), kInf}, "the arc sine of what is above 1", "clamp to -1 .. 1 first"},
+    {OpKind::Acos, 0, {1 + std::numeric_limits<double>::epsilon(), kInf}, "the arc cosine of what is above 1", "clamp to -1 .. 1 first"},
+    {OpKind::Asin, 0, {1 + std::numeric_limits<double>::epsilon(), kInf}, "the arc sine of what is above 1", "clamp to -1 .. 1 first"},
     {OpKind::Atanh, 0, {1, kInf}, "the inverse hyperbolic tangent of what is not below 1", "clamp to (-1, 1) first"},
 };
 
