@@ -39,6 +39,8 @@ constexpr Range kRanges[] = {
     {OpKind::Softplus, {0, kInf}}, {OpKind::Softsign, {-1, 1}}, {OpKind::Rsqrt, {0, kInf}},
 };
 
+constexpr double kAboveOne = 1 + std::numeric_limits<double>::epsilon();
+
 // An operand for which every element of the result is infinite or no number.
 struct Domain {
   OpKind op;
@@ -56,8 +58,8 @@ constexpr Domain kDomains[] = {
     {OpKind::Log, 0, {-kInf, 0}, "the logarithm of what is not positive", "add a small positive number first"},
     {OpKind::Recip, 0, {0, 0}, "the reciprocal of 0", "add a small number first"},
     {OpKind::Div, 1, {0, 0}, "a division by 0", "add a small number to the divisor"},
-    {OpKind::Acos, 0, {1 + std::numeric_limits<double>::epsilon(), kInf}, "the arc cosine of what is above 1", "clamp to -1 .. 1 first"},
-    {OpKind::Asin, 0, {1 + std::numeric_limits<double>::epsilon(), kInf}, "the arc sine of what is above 1", "clamp to -1 .. 1 first"},
+    {OpKind::Acos, 0, {kAboveOne, kInf}, "the arc cosine of what is above 1", "clamp to -1 .. 1 first"},
+    {OpKind::Asin, 0, {kAboveOne, kInf}, "the arc sine of what is above 1", "clamp to -1 .. 1 first"},
     {OpKind::Atanh, 0, {1, kInf}, "the inverse hyperbolic tangent of what is not below 1", "clamp to (-1, 1) first"},
 };
 
