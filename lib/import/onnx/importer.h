@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -180,6 +181,7 @@ class Importer {
   std::map<std::string, size_t> model_dims_;  // the names of sizes, in order
   size_t nodes_ = 0, expanded_ = 0;
   bool over_limit_ = false;
+  std::set<std::pair<std::string_view, std::string_view>> ignored_;  // operators and attributes that a warning named
 };
 
 }  // namespace rlxc::onnx_import
