@@ -11,6 +11,7 @@
 #include "driver/target_traits.h"
 #include "ir/verify.h"
 #include "passes/graphs.h"
+#include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
 #include "report/fingerprint.h"
 #include "support/text.h"
@@ -57,6 +58,23 @@ std::optional<PrecisionPolicy> policy_from(std::string_view s) {
   for (const auto& [name, policy] : kPolicies)
     if (name == s) return policy;
   return std::nullopt;
+}
+
+// Which output is a tensor now, and what its columns are.
+void say_columns(const Module& m, const std::vector<std::optional<MapKeysAttrs>>& keys, Diagnostics& d) {
+  constexpr size_t kShown = 10;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    std::vector<std::string> names = keys[i]->strings;
+    for (int64_t k : keys[i]->ints) names.push_back(std::to_string(k));
+    const size_t more = names.size() - std::min(names.size(), kShown);
+    names.resize(names.size() - more);
+    d.warning(Code::UnsupportedOnTarget,
+              "kernels have no maps: it is " + text(m.main().type(m.main().outputs()[i]), m.dims) +
+                  ", with a column for each key: " + join(names, ", ") +
+                  (more > 0 ? " and " + std::to_string(more) + " more" : ""),
+              "output \"" + std::string(m.text(m.main().output_name(i))) + "\"");
+  }
 }
 
 }  // namespace
@@ -183,7 +201,8 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
-  strings_as_bytes(*model.module);
+  say_columns(*model.module, maps_as_rows(*model.module), d);
+  strings_as_bytes(*model.module, &d);
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
