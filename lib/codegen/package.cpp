@@ -93,6 +93,8 @@ class Packager {
     }
   }
 
+  Dim in_packed(const Graph& g, Dim offset) { return dims_.add(packed_base_[g.id().raw], offset); }
+
   Place place_of(const Graph& g, ValueId v) {
     const Slot& s = plan(g).slot[v.raw];
     const Slot& whole = s.view ? plan(g).slot[s.root.raw] : s;
@@ -104,7 +106,7 @@ class Packager {
         const ValueId root = s.root.valid() ? s.root : v;
         return {Place::Memory::Weights, weight_of_[g.id().raw][root.raw], dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
       }
-      case Region::Packed: return {Place::Memory::Packed, 0, dims_.add(packed_base_[g.id().raw], s.offset)};
+      case Region::Packed: return {Place::Memory::Packed, 0, in_packed(g, s.offset), in_packed(g, whole.offset), whole.size};
       case Region::Activations:
       case Region::None: break;
     }
@@ -226,7 +228,7 @@ class Packager {
     for (const Scratch& s : lowered.scratch) {
       const Dim bytes = aligned(largest(dims_, dims_.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)), ranges_));
       if (s.on_load && !prologue) {
-        scratch.push_back({Place::Memory::Packed, 0, packed_});
+        scratch.push_back({Place::Memory::Packed, 0, packed_, packed_, bytes});
         packed_ = dims_.add(packed_, bytes);
       } else {
         Dim& top = prologue ? load_bytes : run_bytes;

@@ -161,7 +161,7 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   PlanOptions planning;
   planning.alignment = o.alignment ? o.alignment : arena_alignment(target);
   planning.element_bytes = o.element_bytes;
-  planning.max_binding = max_binding(target);
+  planning.max_binding = o.max_binding && max_binding(target) ? o.max_binding : max_binding(target);
   planning.in_place = o.in_place, planning.reorder = o.reorder;
   planning.max_arena = o.max_arena;
   planning.ranges = o.ranges, planning.bounds = o.bounds;

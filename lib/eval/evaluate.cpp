@@ -107,6 +107,10 @@ bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
   return true;
 }
 
+bool too_large(Run& run) {
+  return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes");
+}
+
 bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* const> operands, std::vector<HostValue>* results) {
   const OpKind op = g.op(n);
   const Evaluator f = evaluators()[static_cast<size_t>(op)];
@@ -133,6 +137,12 @@ bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* cons
     auto inferred = infer(run.scratch, op, *attrs, pointers, {}, &message);
     if (!inferred) return run.fail(Code::BadShape, message);
     types = std::move(*inferred);
+    // Also of what holds no element: tables along an axis have its length.
+    for (const Type& t : types) {
+      double size = static_cast<double>(bits(t.dtype)) / 8;
+      for (Dim d : t.dims) size *= d.is_static() ? static_cast<double>(std::max<int64_t>(d.size(), 1)) : 1;
+      if (size > static_cast<double>(run.options.max_bytes)) return too_large(run);
+    }
   }
   Context c{run, g, n, op, *attrs, operands, types, *results};
   const bool ok = f(c);
@@ -265,8 +275,7 @@ std::vector<int64_t> Context::sizes(std::span<const Dim> dims) const {
 
 bool Context::make(DType t, std::vector<int64_t> dims, TensorData* out) {
   auto d = MemoryMeter::allocate(run.memory, t, std::move(dims));
-  if (!d)
-    return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes");
+  if (!d) return too_large(run);
   *out = std::move(*d);
   return true;
 }

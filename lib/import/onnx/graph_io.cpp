@@ -339,8 +339,23 @@ std::vector<ValId> Importer::inline_body(Bytes body, std::span<const ValId> inpu
 
 // The entry.
 
+namespace {
+
+std::unique_ptr<Module> import_model(const std::shared_ptr<const MappedFile>& file, const std::string& path,
+                                     const ModelView& model, const ImportOptions& options, Diagnostics& d) {
+  const size_t errors = d.errors(), slash = path.rfind('/');
+  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1),
+                      slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
+  auto module = std::make_unique<Module>();
+  Importer importer(*module, source, model, options, d);
+  importer.run();
+  source.report_missing(d);
+  return d.errors() == errors ? std::move(module) : nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions& options, Diagnostics& d) {
-  const size_t errors = d.errors();
   auto mapped = open_model_file(path, d);
   if (!mapped) return nullptr;
   const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
@@ -355,14 +370,16 @@ std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions
             quote(path));
     return nullptr;
   }
-  const size_t slash = path.rfind('/');
-  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1),
-                      slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
-  auto module = std::make_unique<Module>();
-  Importer importer(*module, source, model, options, d);
-  importer.run();
-  source.report_missing(d);
-  return d.errors() == errors ? std::move(module) : nullptr;
+  const Diagnostics before = d;
+  auto module = import_model(file, path, model, options, d);
+  if (module || !options.contents || options.constant_contents || d.exit() != ExitCode::Unsupported) return module;
+  // Sizes may be computed from the promised contents, rather than be among them.
+  ImportOptions constant = options;
+  constant.constant_contents = true;
+  Diagnostics second = before;
+  module = import_model(file, path, model, constant, second);
+  if (module) d = std::move(second);
+  return module;
 }
 
 }  // namespace rlxc::onnx_import

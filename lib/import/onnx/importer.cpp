@@ -45,10 +45,13 @@ int64_t Importer::opset(std::string_view domain) const {
 
 bool Importer::run() {
   for (const OpsetView& o : model_.opsets)
-    if ((o.domain.empty() || o.domain == "ai.onnx") && (o.version < 1 || o.version > kNewestOpset)) {
-      diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; 1 to " +
-                                                  std::to_string(kNewestOpset) + " are known");
-      return false;
+    if (o.domain.empty() || o.domain == "ai.onnx") {
+      if (o.version < 1)
+        return diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx"),
+               false;
+      if (o.version > kNewestOpset)
+        diagnostics_.warning(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; to " +
+                                                      std::to_string(kNewestOpset) + " are known, and later ones taken for that");
     }
   for (const FunctionView& f : model_.functions)
     if (!functions_.emplace(function_key(f.domain, f.name, f.overload), &f).second)

@@ -56,7 +56,7 @@ class Op {
   bool wants(size_t out) const { return out < work_.outputs.size() && work_.outputs[out].valid(); }
   ValId ref(size_t i) const { return has(i) ? work_.inputs[i] : ValId(); }
   ValueId in(size_t i) { return has(i) ? im.materialise(work_.inputs[i]) : ValueId(); }
-  const Type& type(size_t i) const { return im.type(work_.inputs[i]); }  // requires has(i)
+  const Type& type(size_t i) const { return has(i) ? im.type(work_.inputs[i]) : kAbsent; }
   const std::vector<Dim>& sizes(size_t i) const { return type(i).dims; }
   DType dtype(size_t i) const { return type(i).dtype; }
   int rank(size_t i) const { return type(i).rank(); }
@@ -121,6 +121,7 @@ class Op {
  private:
   const AttributeView* attribute(std::string_view name, AttrType);
 
+  static inline const Type kAbsent;
   const NodeWork& work_;
   std::vector<ValId> results_;
   Diagnostics& errors_;
