@@ -106,8 +106,8 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   p->sets = std::move(*sets);
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
   // Passes run for the reference engine only when a flag asks for one of their effects.
-  const bool optimised =
-      o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" || !o.calibration.empty();
+  const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" ||
+                         !o.calibration.empty() || !o.weights.empty();
   if (run.engine == Engine::Reference && !optimised) return true;
   p->maps = maps_as_rows(m);
   std::vector<bool> text;

@@ -30,6 +30,7 @@ constexpr auto kDomains = [] {
   for (OpKind op : {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn, Attention, Rope, Lstm, Gru, Rnn,
                     SelectiveScan, Fft, FusedResidualLN, FusedResidualRmsNorm, FusedSwiGLU, FusedMatMulSwiGLU})
     table[static_cast<size_t>(op)] = Domain::Real;
+  for (OpKind op : {GroupedMatMul, DequantMatMul}) table[static_cast<size_t>(op)] = Domain::Real;
   return table;
 }();
 

@@ -263,3 +263,18 @@ TEST_CASE("operations without a rule are named, all of them") {
   CHECK(d.text().find("\"first\" (det)") != std::string::npos);
   CHECK(d.text().find("\"second\" (cumprod)") != std::string::npos);
 }
+
+TEST_CASE("the derivative of tan uses tanh, that of the exact GELU the tanh form, and that of abs is -1 at 0") {
+  const auto slope = [](OpKind op, double at) {
+    const Sample s{op, default_attrs(op), {tensor_of(DType::F64, {1}, {at})}};
+    const Differentiated d(s, tensor_of(DType::F64, {1}, {1.0}));
+    Diagnostics diagnostics;
+    const auto r = eval::evaluate(d.m, s.in, diagnostics);
+    REQUIRE_MESSAGE(r, diagnostics.text());
+    return numbers((*r)[1])[0];
+  };
+  CHECK(slope(OpKind::Tan, 0.5) == doctest::Approx(1 + std::tan(0.5) * std::tan(0.5)));
+  const double density = std::exp(-0.5) / std::sqrt(2 * std::acos(-1.0)), below = 0.5 * (1 + std::erf(std::sqrt(0.5)));
+  CHECK(slope(OpKind::Gelu, 1) == doctest::Approx(below + density).epsilon(1e-9));
+  CHECK(slope(OpKind::Abs, 0) == 0);
+}

@@ -97,18 +97,23 @@ ValueId dequant_matmul(Node& n) {
   const Dim k = sizes(n, x).back(), columns = n.type.dims.back();
   if (s->gguf) return b.matmul(x, gguf_rows(n, *s->gguf, n.in[1], columns, k), false, true);
   const auto as_real = [&](size_t i) { return b.cast(n.in[i], kReal); };
-  ValueId w;
+  const auto by_codes = [&](ValueId w, ValueId scale, ValueId zero, int64_t block) {
+    return b.create(OpKind::DequantMatMul, {x, w, scale, zero}, DequantMatMulAttrs{false, block, {}});
+  };
   if (s->name.starts_with("Fp8")) {
     const DType t = s->name == "Fp8E4m3" ? DType::F8E4M3FN : DType::F8E5M2;
-    w = b.cast(b.create(OpKind::BitCast, {b.reshape(n.in[1], {k, columns})}, CastAttrs{t, true}), kReal);
-    w = b.mul(w, b.reshape(as_real(2), {Dim(1), columns}));
-  } else if (s->name == "Nvfp4Block") {
+    return by_codes(b.create(OpKind::BitCast, {b.reshape(n.in[1], {k, columns})}, CastAttrs{t, true}),
+                    b.reshape(as_real(2), {Dim(1), columns}), {}, 0);
+  }
+  ValueId w;
+  if (s->name == "Nvfp4Block") {
     const ValueId scales = compose::decode_scale_bytes(b, n.in[2]);
     w = b.mul(compose::look_up(b, fp4_values(), nibbles(n, n.in[1], k, columns)), spread_rows(n, scales, k, columns, 16));
     w = b.mul(w, b.reshape(as_real(3), {}));
   } else {
-    const ValueId q = s->name == "Int4Block" ? b.cast(nibbles(n, n.in[1], k, columns), kReal) : as_real(1);
-    w = b.mul(b.sub(q, spread_rows(n, as_real(3), k, columns, s->block)), spread_rows(n, as_real(2), k, columns, s->block));
+    const std::vector<Dim> by_block{b.dims().ceil_div(k, Dim(s->block)), columns};
+    const ValueId q = s->name == "Int4Block" ? nibbles(n, n.in[1], k, columns) : b.reshape(n.in[1], {k, columns});
+    return by_codes(q, b.reshape(as_real(2), by_block), b.reshape(as_real(3), by_block), s->block);
   }
   return b.matmul(x, w);
 }
@@ -268,11 +273,8 @@ ValueId lsq_backward_scale(Node& n) {
 }  // namespace
 
 ValueId reference_by_expert(ReferenceNode& n, ValueId x, ValueId weights, ValueId experts) {
-  const auto d = sizes(n, x);
-  if (d.size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
-  const ValueId own = n.b.create(OpKind::Gather, {weights, n.b.cast(experts, DType::I64)}, AxisAttrs{0});
-  const ValueId y = n.b.matmul(n.b.reshape(x, {d[0], Dim(1), d[1]}), own);
-  return y.valid() ? n.b.reshape(y, {d[0], sizes(n, y).back()}) : ValueId();
+  if (sizes(n, x).size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
+  return n.b.create(OpKind::GroupedMatMul, {x, weights, n.b.cast(experts, DType::I64)});
 }
 
 std::span<const ReferenceRow> reference_quant_rows() {

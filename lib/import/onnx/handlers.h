@@ -77,7 +77,7 @@ HANDLER(group_query_attention)
 HANDLER(inverse) HANDLER(cdist) HANDLER(complex_mul) HANDLER(rfft) HANDLER(irfft)
 
 // microsoft_quant.cpp
-HANDLER(matmul_n_bits) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
+HANDLER(mixture_of_experts) HANDLER(quantised_mixture) HANDLER(matmul_n_bits) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
 HANDLER(q_gemm) HANDLER(mul_integer) HANDLER(qlinear_elementwise) HANDLER(qlinear_where) HANDLER(qlinear_concat)
 HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) HANDLER(qlinear_softmax)
 
