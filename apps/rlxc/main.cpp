@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
   std::string engine = "kernels", topic, name, target, stage = "lir", csv, before, after;
   uint64_t capacity = 0;
   bool dump = false, after_each = false, json = false, matrix = false;
-  const Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
+  Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
 
   CLI::App app{
       "rlxc compiles machine-learning models: ONNX or a JSON graph in, LIR, memory plan, fusion report, pictures and kernel "
@@ -351,6 +351,8 @@ int main(int argc, char** argv) {
   run.engine = engine == "reference" ? Engine::Reference : engine == "interpreter" ? Engine::Interpreter : Engine::Kernels;
   run.cosine = run_app->count("--min-cosine") > 0;
 
+  if (o.quiet) terminal.warnings = 0;
+  if (o.verbose) terminal.warnings = Diagnostics::kMaxKept;
   ExitCode code = ExitCode::Ok;
   if (*compile) code = compile_command(o, terminal);
   else if (*specialize)
