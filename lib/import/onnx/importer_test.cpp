@@ -179,4 +179,17 @@ TEST_CASE("an opset of the future is taken for the newest known one, with a warn
   CHECK(d.text().find("opset 99") != std::string::npos);
 }
 
+TEST_CASE("an attribute that is not known is told once for an operator") {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {2}, {-1, 1});
+  m.add(node("Elu", {"x"}, {"a"}, {attribute("alpha", 0.5), attribute("beta", 2.0)}));
+  m.add(node("Elu", {"a"}, {"y"}, {attribute("beta", 2.0)}));
+  m.output("y");
+  Diagnostics d;
+  REQUIRE(m.load(d));
+  REQUIRE(d.items().size() == 1);
+  CHECK(d.items()[0].severity == Severity::Warning);
+  CHECK(d.items()[0].message.find("\"beta\"") != std::string::npos);
+}
+
 }  // namespace rlxc
