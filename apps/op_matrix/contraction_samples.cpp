@@ -37,6 +37,18 @@ std::vector<Sample> contraction_samples() {
     if (o.dtype != DType::I8) return ValueId();
     return o.op(QMatMul, {o.in({5, 7}), o.in({7, 3}), o.in({}), o.in({3})});
   });
+  for (int64_t rows : {1, 37})
+    for (DType codes : {DType::I8, DType::U4})
+      add(DequantMatMul, std::to_string(rows) + "x48x21, " + std::string(name(codes)) + " in blocks of 16", 48, [=](Operands& o) {
+        const ValueId w = o.in({21, 48}, codes, is_signed(codes) ? -8 : 0, is_signed(codes) ? 7 : 15);
+        return o.op(DequantMatMul, {o.in({rows, 48}), w, o.in({21, 3}, DType::F32, 0.1, 0.5), o.in({21, 3}, DType::U8, 3, 9)},
+                    DequantMatMulAttrs{true, 16, {}});
+      });
+  for (bool transposed : {false, true})
+    add(GroupedMatMul, transposed ? "9x17x5 of 3, transposed" : "9x17x5 of 3", 17, [=](Operands& o) {
+      return o.op(GroupedMatMul, {o.in({9, 17}), transposed ? o.in({3, 5, 17}) : o.in({3, 17, 5}), o.in({9}, DType::I64, 0, 2)},
+                  MatMulAttrs{false, transposed});
+    });
   for (size_t rank : {1, 2, 3})
     for (int variant = 0; variant < 4; ++variant) {
       const bool strided = variant == 1, depthwise = variant == 2, grouped = variant == 3;

@@ -49,8 +49,12 @@ void add_model_flags(CLI::App* app, Options& o, Sizes& sizes) {
 }
 
 void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disabled) {
-  app->add_option("--precision", o.precision, "f32, f16, automixed, automixed-conservative, automixed-bf16 or custom:FILE")
+  app->add_option(
+         "--precision", o.precision,
+         "f32, f16, automixed, automixed-conservative, automixed-bf16, fp8-e4m3, fp8-e5m2, mxfp8-e4m3, mxfp8-e5m2 or custom:FILE")
       ->capture_default_str();
+  app->add_option("--weights", o.weights, "store constant weights of products in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2")
+      ->type_name("TYPE[:TERMS OF A SCALE]");
   app->add_option("--calibration", o.calibration, "record that says where to quantise, and with which scales")->type_name("FILE");
   app->add_option("--hir-policy", o.hir_policy, "how blocks of a HIR graph are lowered")
       ->check(CLI::IsMember({"fusable", "direct"}))
@@ -175,7 +179,7 @@ int main(int argc, char** argv) {
   std::string engine = "kernels", topic, name, target, stage = "lir", csv, before, after;
   uint64_t capacity = 0;
   bool dump = false, after_each = false, json = false, matrix = false;
-  const Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
+  Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
 
   CLI::App app{
       "rlxc compiles machine-learning models: ONNX or a JSON graph in, LIR, memory plan, fusion report, pictures and kernel "
@@ -347,6 +351,8 @@ int main(int argc, char** argv) {
   run.engine = engine == "reference" ? Engine::Reference : engine == "interpreter" ? Engine::Interpreter : Engine::Kernels;
   run.cosine = run_app->count("--min-cosine") > 0;
 
+  if (o.quiet) terminal.warnings = 0;
+  if (o.verbose) terminal.warnings = Diagnostics::kMaxKept;
   ExitCode code = ExitCode::Ok;
   if (*compile) code = compile_command(o, terminal);
   else if (*specialize)

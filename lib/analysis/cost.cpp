@@ -22,6 +22,8 @@ double contraction_size(const Graph& g, NodeId n) {
     case OpKind::Linear:
     case OpKind::LinearFused: return size_of(a[a.size() - (g.attrs<FusedMatMulAttrs>(n).trans_a ? 2 : 1)]);
     case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns for each of the result
+    case OpKind::DequantMatMul:
+    case OpKind::GroupedMatMul:
     case OpKind::QMatMul: return size_of(a.back());
     case OpKind::DotGeneral: {
       double k = 1;
@@ -58,6 +60,7 @@ double flops(const Graph& g, NodeId n) {
   if (op == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
   if (op == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
   if (has_trait(op, kElementwise)) return out * element_flops(op);
+  if (op == OpKind::Softmax || op == OpKind::LogSoftmax) return out * element_flops(op);
   if (has_trait(op, kReduction)) return elements(g, g.operand(n, 0)) * (has_trait(op, kNormTrait) ? kNormFlops : 1);
   return 0;
 }
@@ -70,6 +73,10 @@ Cost node_cost(const Graph& g, NodeId n) {
   const auto bytes = [&](ValueId v) { return v.valid() ? static_cast<int64_t>(byte_size(g.type(v)).value_or(0)) : 0; };
   c.flops = flops(g, n);
   for (ValueId v : g.operands(n)) c.bytes_read += bytes(v);
+  if (g.op(n) == OpKind::GroupedMatMul) {  // no more matrices than rows
+    const double used = std::min(1.0, size_of(g.dims(g.operand(n, 0))[0]) / std::max(1.0, size_of(g.dims(g.operand(n, 1))[0])));
+    c.bytes_read -= static_cast<int64_t>((1 - used) * static_cast<double>(bytes(g.operand(n, 1))));
+  }
   for (size_t r = 0; r < g.result_count(n); ++r) c.bytes_written += bytes(g.result(n, r));
   if (has_trait(g.op(n), kMovement) && g.op(n) != OpKind::Concat)
     c.bytes_read = std::min(c.bytes_read, c.bytes_written * 2);  // selects

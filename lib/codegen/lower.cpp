@@ -71,6 +71,8 @@ constexpr Row kTable[] = {
     {OpKind::FusedMatMulSwiGLU, lower_matmul_swiglu},
     {OpKind::DotGeneral, lower_dot_general},
     {OpKind::QMatMul, lower_q_matmul},
+    {OpKind::DequantMatMul, lower_dequant_matmul},
+    {OpKind::GroupedMatMul, lower_grouped_matmul},
     {OpKind::Conv, lower_conv},
     {OpKind::FusedConvBiasAct, lower_fused_conv},
     {OpKind::FusedConvTransposeBiasAct, lower_fused_conv},
@@ -101,7 +103,8 @@ constexpr OpKind kGiveExtents[] = {OpKind::Iota, OpKind::ReshapeTo, OpKind::NonZ
 
 bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* why) {
   const Type& t = g.type(v);
-  const bool by_codes = op == OpKind::Cast || op == OpKind::BitCast;  // of types that kernels do not hold
+  const bool by_codes =
+      op == OpKind::Cast || op == OpKind::BitCast || op == OpKind::DequantMatMul;  // of types that kernels do not hold
   const DType held = by_codes ? storage_dtype(t.dtype) : t.dtype;
   if (t.kind == TypeKind::Tensor && row.dtypes.test(static_cast<size_t>(held))) return true;
   *why = "no kernels for values of type " + text(t, g.module().dims);

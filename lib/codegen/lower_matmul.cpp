@@ -24,7 +24,9 @@ struct Product {
   std::vector<Dim> batch;
   Dim m, n, k;
   Side a, b;
-  bool zero_points = false;  // operands 2 and 3 are zero points; else bias and residual
+  bool zero_points = false;            // operands 2 and 3 are zero points
+  std::optional<size_t> bias;          // operands from here on are bias and residual
+  std::optional<kernel::Codes> codes;  // b holds these; operands 2 and 3 are scale and zero point
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
   DType accumulate = DType::F32;
@@ -111,7 +113,7 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
 // The right operand in panels: weights when they are loaded (also for a single row, that reads them in order then), other values
 // before they are read for several blocks of rows.
 std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
-  if (node.mapping().lanes) return {};
+  if (node.mapping().lanes || p.codes) return {};
   const bool zero = has_zero(node, p, 1), on_load = node.constant(1) && (!zero || node.constant(3));
   {
     Scope probe(node);
@@ -138,6 +140,16 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   return packed;
 }
 
+// A scale or zero point of a weight, by block and column.
+Operand of_blocks(const Node& node, Scope& s, size_t i) {
+  Operand o = s.in(i);
+  const auto d = node.dims(i);
+  const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
+  const Index steps[2] = {d[0] == Dim(1) ? Index(0) : s.size(d[1]), d[1] == Dim(1) ? 0 : 1};
+  o.strides = {steps[trans_b], steps[!trans_b]};
+  return o;
+}
+
 bool emit(const Node& node, const Product& p) {
   const std::optional<uint32_t> rows = pack_rows(node, p), panels = pack_panels(node, p);
   Scope s(node);
@@ -146,24 +158,28 @@ bool emit(const Node& node, const Product& p) {
   else g.a = side_operand(s, s.in(0), p.a, p.batch, true);
   if (panels) g.b = s.scratch(*panels), g.packed = true;
   else g.b = side_operand(s, s.in(1), p.b, p.batch, false);
+  if (p.codes) {
+    g.codes = p.codes;
+    g.codes->scale = of_blocks(node, s, 2);
+    if (node.has(3)) g.codes->zero = of_blocks(node, s, 3), g.codes->zero_coded = node.dtype(3) == node.dtype(1);
+  }
   if (has_zero(node, p, 0) && !rows) g.a_zero = zero_point(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && !panels) g.b_zero = zero_point(node, s, 3, p.batch.size());
   Dims result = g.batch;
   result.insert(result.end(), {g.m, g.n});
-  bool bias = false, residual = false;
-  if (!p.zero_points && node.has(2)) {
-    Operand o = s.in(2);
-    const bool one = num_elements(node.graph.type(node.in(2))) == 1;
+  if (p.bias && node.has(*p.bias)) {
+    Operand o = s.in(*p.bias);
+    const bool one = num_elements(node.graph.type(node.in(*p.bias))) == 1;
     o.strides.assign(result.size(), 0);
     if (!one) o.strides.back() = 1;
-    g.extras.push_back(std::move(o)), bias = true;
+    g.extras.push_back(std::move(o));
   }
-  if (!p.zero_points && node.has(3)) {
-    Operand o = s.in(3);
+  if (p.bias && node.has(*p.bias + 1)) {
+    Operand o = s.in(*p.bias + 1);
     o.strides = kernel::dense(s.kernel(), "r", o.dtype, result).strides;
-    g.extras.push_back(std::move(o)), residual = true;
+    g.extras.push_back(std::move(o));
   }
-  if (bias || residual || p.act.has)
+  if (!g.extras.empty() || p.act.has)
     g.epilogue = [&](Expr sum, const std::vector<Expr>& extra) {
       for (const Expr& e : extra) sum = sum + e;
       return activation(p.act, sum);
@@ -184,7 +200,7 @@ bool lower_matmul(const Node& node) {
 bool lower_fused_matmul(const Node& node) {
   const auto& a = node.attrs<FusedMatMulAttrs>();
   Product p = product_of(node, a.trans_a, a.trans_b);
-  p.act = a.act;
+  p.act = a.act, p.bias = 2;
   return emit(node, p);
 }
 
@@ -200,6 +216,36 @@ bool lower_q_matmul(const Node& node) {
   Product p = product_of(node, false, false);
   p.zero_points = true, p.accumulate = DType::I32;
   return emit(node, p);
+}
+
+bool lower_dequant_matmul(const Node& node) {
+  const auto& a = node.attrs<DequantMatMulAttrs>();
+  const DType t = node.dtype(1);
+  Product p = product_of(node, false, a.trans_b);
+  p.act = a.act, p.bias = 4;
+  p.codes.emplace();
+  p.codes->bits = rlxc::bits(t), p.codes->block = a.block;
+  p.codes->value = [t](Expr code) {
+    return is_narrow(t) ? narrow_value(t, cast_to(code, DType::I32)) : cast_to(code, DType::I32);
+  };
+  return emit(node, p);
+}
+
+// Each row is a product of its own, as matrices of a batch are.
+bool lower_grouped_matmul(const Node& node) {
+  const auto x = node.dims(0), w = node.dims(1), y = node.result_dims();
+  const bool trans_b = node.attrs<MatMulAttrs>().trans_b;
+  Scope s(node);
+  GemmSpec g;
+  g.accumulate = accumulator(node.result_dtype());
+  const Index k = s.size(x[1]), n = s.size(y[1]);
+  g.batch = {s.size(x[0])}, g.n = n, g.k = k;
+  g.a = s.in(0), g.a.strides = {k, k, 1};
+  g.b = s.in(1), g.b.strides = {k.in(s.kernel()) * n.in(s.kernel()), trans_b ? 1 : n, trans_b ? k : 1};
+  g.b_row = s.in(2), g.b_rows = s.size(w[0]);
+  g.c = s.out(), g.c.strides = {n, n, 1};
+  kernel::build_gemm(s.builder(), g, node.mapping());
+  return s.finish(), true;
 }
 
 // Batch axes, and all free axes but the last of each side, are batch axes of the product; several summed axes are made one by

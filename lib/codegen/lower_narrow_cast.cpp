@@ -76,14 +76,6 @@ Expr encode(const Format& f, Expr x, bool saturate) {
   return select(isnan(x), kernel::lit(code, f.nan), select(code > f.max, over, inside));
 }
 
-// The value of an i32 code in the type to compute with.
-Expr value_of(DType t, Expr code) {
-  if (const Format* f = format(t)) return decode(*f, code);
-  if (t == DType::F8E8M0) return decode_exponent(code);
-  const int sign_bit = 1 << (rlxc::bits(t) - 1);
-  return is_signed(t) ? (code ^ sign_bit) - sign_bit : code;
-}
-
 // A double as a float whose last bit remembers inexactness, so that rounding it again is rounding once.
 Expr round_to_odd(Expr x) {
   const Expr f = cast_to(x, DType::F32), back = cast_to(f, DType::F64), bits = bits_of(f);
@@ -103,6 +95,13 @@ Expr code_of(DType t, Expr x, bool saturate) {
 
 }  // namespace
 
+Expr narrow_value(DType t, Expr code) {
+  if (const Format* f = format(t)) return decode(*f, code);
+  if (t == DType::F8E8M0) return decode_exponent(code);
+  const int sign_bit = 1 << (rlxc::bits(t) - 1);
+  return is_signed(t) ? (code ^ sign_bit) - sign_bit : code;
+}
+
 bool lower_narrow_cast(const Node& node) {
   const DType from = node.dtype(0), to = node.result_dtype();
   const bool narrow_from = is_narrow(from);
@@ -117,7 +116,7 @@ bool lower_narrow_cast(const Node& node) {
     if (!narrow_from) return cast_to(v, kernel::compute_dtype(from));
     v = cast_to(v, DType::I32);
     const int width = rlxc::bits(from);
-    return value_of(from, width < 8 ? v >> cast_to(i % a_byte_from * width, DType::I32) & ((1 << width) - 1) : v);
+    return narrow_value(from, width < 8 ? v >> cast_to(i % a_byte_from * width, DType::I32) & ((1 << width) - 1) : v);
   };
   const auto converted = [&](Expr i) {
     const Expr v = b.let("v", element(i));

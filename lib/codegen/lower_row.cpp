@@ -52,7 +52,7 @@ void region_norm(const NormRegionAttrs& a, kernel::NormSpec* spec) {
   spec->before = [run, from = a.steps[at].args[0]](const LoadInput& load) {
     return from & RegionStep::kStep ? run(from & ~RegionStep::kStep, {}, load) : load(from);
   };
-  spec->after = [run, n](Expr v, const LoadInput& load) { return run(n - 1, v, load); };
+  if (at + 1 < n) spec->after = [run, n](Expr v, const LoadInput& load) { return run(n - 1, v, load); };
 }
 
 // Channels as groups of channels: [N,C,..] as [N,groups,C/groups,..].
@@ -86,7 +86,9 @@ bool lower_norm(const Node& node) {
   }
   const auto dims = node.result_dims();
   spec.shape = s.shape(dims), spec.axis = static_cast<size_t>(axis);
-  spec.centred = kind != OpKind::RmsNorm && kind != OpKind::FusedResidualRmsNorm;
+  if (kind == OpKind::RmsNorm || kind == OpKind::FusedResidualRmsNorm) spec.kind = kernel::RowNorm::RootMeanSquare;
+  if (kind == OpKind::Softmax) spec.kind = kernel::RowNorm::Softmax;
+  if (kind == OpKind::LogSoftmax) spec.kind = kernel::RowNorm::LogSoftmax;
   spec.compute = kernel::compute_dtype(type);
   std::vector<size_t> slot(node.graph.operands(node.id).size());
   for (size_t i = 0; i < slot.size(); ++i) {

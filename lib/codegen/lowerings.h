@@ -17,6 +17,9 @@ Expr step_value(const RegionStep&, std::span<const Expr> values, const std::func
 // The parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
 std::pair<double, double> elementwise_parameters(const Attrs&);
 
+// The value of an i32 code of a type that kernels do not hold (analysis/narrow.h), in the type to compute with.
+Expr narrow_value(DType, Expr code);
+
 bool lower_reshape(const Node&);
 bool lower_transpose(const Node&);
 bool lower_narrow(const Node&);
@@ -72,6 +75,8 @@ bool lower_fused_matmul(const Node&);
 bool lower_matmul_swiglu(const Node&);
 bool lower_dot_general(const Node&);
 bool lower_q_matmul(const Node&);
+bool lower_dequant_matmul(const Node&);
+bool lower_grouped_matmul(const Node&);
 
 bool lower_conv(const Node&);
 bool lower_fused_conv(const Node&);

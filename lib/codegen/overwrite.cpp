@@ -57,6 +57,7 @@ constexpr Row kRows[] = {
     {OpKind::NormRegion, 1, ~0u, serves_no_later_step},
     {OpKind::Rope, 0, 0b1, always},
     {OpKind::FusedMatMulBiasAct, 0, 0b1000, always},
+    {OpKind::DequantMatMul, 0, 0b100000, always},
     {OpKind::FusedConvBiasAct, 0, 0b1000, sums_channels},
     {OpKind::FusedConvTransposeBiasAct, 0, 0b1000, always},
     {OpKind::ScatterElements, 0, 0b1, always},

@@ -60,7 +60,10 @@ class Packager {
         if (main.type(port.value).kind != TypeKind::Tensor || main.dtype(port.value) == DType::String)
           diagnostics_.error(Code::UnsupportedOnTarget,
                              "the " + row_.name + " target has no values of type " + text(main.type(port.value), dims_),
-                             "\"" + port.name + "\"");
+                             "\"" + port.name + "\"",
+                             main.type(port.value).key != MapKey::None
+                                 ? "give the model a tensor in place of the map, or run it with --engine=reference"
+                                 : "");
     p_.packed_bytes = packed_, p_.load_scratch_bytes = load_scratch_;
     p_.arena_bytes = aligned(lir_.plans[0].arena_size), p_.held_bytes = held_, p_.scratch_bytes = scratch_;
     collect_symbols();
@@ -323,7 +326,7 @@ class Packager {
     }
     for (size_t r = 0; r < g.result_count(n); ++r)
       if (g.type(g.result(n, r)).kind != TypeKind::Tensor)
-        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences", where(g, n));
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences and maps", where(g, n));
     steps->push_back(std::move(s));
   }
 

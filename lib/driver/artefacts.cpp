@@ -99,6 +99,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"stop-after", o.stop_after},
       {"supported-ops", base(o.supported_ops)},
       {"unroll", std::to_string(o.unroll_max_nodes)},
+      {"weights", o.weights},
   };
 }
 

@@ -1,6 +1,7 @@
 #include "driver/compile.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 
 #include "driver/config_files.h"
@@ -11,8 +12,10 @@
 #include "driver/target_traits.h"
 #include "ir/verify.h"
 #include "passes/graphs.h"
+#include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
 #include "report/fingerprint.h"
+#include "report/precision.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -46,17 +49,45 @@ bool find_passes(std::span<const std::string_view> names, std::vector<const Pass
   return d.ok();
 }
 
-std::optional<PrecisionPolicy> policy_from(std::string_view s) {
-  constexpr std::pair<std::string_view, PrecisionPolicy> kPolicies[] = {
-      {"f32", PrecisionPolicy::F32},
-      {"f16", PrecisionPolicy::F16},
-      {"automixed", PrecisionPolicy::AutoMixed},
-      {"automixed-conservative", PrecisionPolicy::AutoMixedConservative},
-      {"automixed-bf16", PrecisionPolicy::AutoMixedBf16},
-  };
-  for (const auto& [name, policy] : kPolicies)
-    if (name == s) return policy;
+// Of --weights TYPE[:BLOCK].
+std::optional<CastConfig> weight_cast_from(std::string_view s) {
+  constexpr std::pair<std::string_view, DType> kTypes[] = {
+      {"int8", DType::I8}, {"int4", DType::I4}, {"fp8-e4m3", DType::F8E4M3FN}, {"fp8-e5m2", DType::F8E5M2}};
+  const size_t colon = s.find(':');
+  for (const auto& [name, dtype] : kTypes) {
+    if (name != s.substr(0, colon)) continue;
+    CastConfig c{dtype, 0, false, false};
+    if (colon == std::string_view::npos) return c;
+    const auto [end, error] = std::from_chars(s.data() + colon + 1, s.data() + s.size(), c.block);
+    if (error != std::errc() || end != s.data() + s.size() || c.block < 1 || c.block > 1 << 20) return std::nullopt;
+    return c;
+  }
   return std::nullopt;
+}
+
+// Which output is a tensor now, and what its columns are.
+void say_columns(const Module& m, const std::vector<std::optional<MapKeysAttrs>>& keys, Diagnostics& d) {
+  constexpr size_t kShown = 10;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    std::vector<std::string> names = keys[i]->strings;
+    for (int64_t k : keys[i]->ints) names.push_back(std::to_string(k));
+    const size_t more = names.size() - std::min(names.size(), kShown);
+    names.resize(names.size() - more);
+    d.warning(Code::UnsupportedOnTarget,
+              "kernels have no maps: it is " + text(m.main().type(m.main().outputs()[i]), m.dims) +
+                  ", with a column for each key: " + join(names, ", ") +
+                  (more > 0 ? " and " + std::to_string(more) + " more" : ""),
+              "output \"" + std::string(m.text(m.main().output_name(i))) + "\"");
+  }
+}
+
+// What an 8-bit precision makes of the operands of products.
+std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
+  if (p < PrecisionPolicy::Fp8E4M3) return std::nullopt;
+  const bool blocks = p == PrecisionPolicy::MxFp8E4M3 || p == PrecisionPolicy::MxFp8E5M2;
+  const bool e4m3 = p == PrecisionPolicy::Fp8E4M3 || p == PrecisionPolicy::MxFp8E4M3;
+  return CastConfig{e4m3 ? DType::F8E4M3FN : DType::F8E5M2, blocks ? 32 : 0, !blocks, blocks};
 }
 
 }  // namespace
@@ -71,11 +102,18 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
   if (o.precision.starts_with("custom:")) {
     p.precision = PrecisionPolicy::Custom;
     if (!read_precision_map(o.precision.substr(7), &p.custom_precision, d)) return std::nullopt;
-  } else if (const auto policy = policy_from(o.precision)) {
+  } else if (const auto policy = report::precision_policy_from_name(o.precision); policy && *policy != PrecisionPolicy::Custom) {
     p.precision = *policy;
+    p.weight_cast = p.operand_cast = operand_cast_of(*policy);
   } else {
     d.error(Code::BadFlag, "--precision does not know \"" + o.precision + "\"", {},
-            "one of f32, f16, automixed, automixed-conservative, automixed-bf16, custom:FILE");
+            "one of f32, f16, automixed, automixed-conservative, automixed-bf16, fp8-e4m3, fp8-e5m2, mxfp8-e4m3, mxfp8-e5m2, "
+            "custom:FILE");
+    return std::nullopt;
+  }
+  if (!o.weights.empty() && !(p.weight_cast = weight_cast_from(o.weights))) {
+    d.error(Code::BadFlag, "--weights does not know \"" + o.weights + "\"", {},
+            "int8, int4, fp8-e4m3 or fp8-e5m2, and how many terms share a scale: int4:32");
     return std::nullopt;
   }
   if (!o.calibration.empty()) {
@@ -183,7 +221,8 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
-  strings_as_bytes(*model.module);
+  say_columns(*model.module, maps_as_rows(*model.module), d);
+  strings_as_bytes(*model.module, &d);
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));

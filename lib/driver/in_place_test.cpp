@@ -93,6 +93,15 @@ TEST_CASE("rows are normalised in place") {
     c.add(OpKind::RmsNorm, NormAttrs{1, 1e-5}, {x, row});
     c.add(OpKind::FusedResidualLN, NormAttrs{1, 1e-5}, {x, x, row, row, row}, 2);
     c.add(OpKind::FusedResidualRmsNorm, NormAttrs{1, 1e-5}, {x, x, row, row}, 2);
+    for (const OpKind norm : {OpKind::Softmax, OpKind::LogSoftmax, OpKind::LayerNorm})
+      for (const bool more : {false, true}) {
+        NormRegionAttrs a;
+        a.axis = 1;
+        a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
+                   {norm, DType::F32, {RegionStep::kStep, RegionStep::kNone, RegionStep::kNone}, 1e-5, 0}};
+        if (more) a.steps.push_back({OpKind::Add, DType::F32, {RegionStep::kStep | 1, 0, RegionStep::kNone}, 0, 0});
+        c.add(OpKind::NormRegion, a, {x, row});
+      }
   }
   c.add(OpKind::GroupNorm, GroupNormAttrs{2, 1e-5}, {f32({2, 4, 3, 5}), f32({4}), f32({4})});
   const Type half = tensor_type(DType::F16, {Dim(5), Dim(16)}), row = tensor_type(DType::F16, {Dim(16)});
@@ -151,6 +160,9 @@ TEST_CASE("products and convolutions are added to their residual in place") {
     const Type y = f32({Dim(rows), Dim(columns)});
     c.add(OpKind::FusedMatMulBiasAct, FusedMatMulAttrs{},
           {f32({Dim(rows), Dim(depth)}), f32({Dim(depth), Dim(columns)}), f32({Dim(columns)}), y});
+    c.add(OpKind::DequantMatMul, DequantMatMulAttrs{true, 16, {}},
+          {f32({Dim(rows), Dim(depth)}), tensor_type(DType::I8, {Dim(columns), Dim(depth)}),
+           f32({Dim(columns), Dim((depth + 15) / 16)}), f32({1, 1}), f32({Dim(columns)}), y});
   }
   for (const int64_t side : {1, 5, 11}) {
     const Type x = f32({2, 6, Dim(side), Dim(side)}), y = f32({2, 4, Dim(side), Dim(side)});

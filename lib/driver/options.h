@@ -30,7 +30,8 @@ struct Options {
   bool plan_only = false;     // the contents of weights are not needed
   bool allow_missing_weights = false;  // it never is; without either flag, only when none of the model's files is there
 
-  std::string precision = "f32";           // f32, f16, automixed, automixed-conservative, automixed-bf16, custom:FILE
+  std::string precision = "f32";           // f32, f16, automixed, automixed-conservative, automixed-bf16, [mx]fp8-.., custom:FILE
+  std::string weights;                     // of products: int8, int4, fp8-e4m3 or fp8-e5m2, and :BLOCK; empty: as they are
   std::string calibration;                 // file
   std::string hir_policy = "fusable";      // or "direct": how HIR blocks are lowered
   std::string kernel_dispatch = "native";  // prefer-native "native", or "common": decompose what has a decomposition

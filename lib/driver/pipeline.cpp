@@ -22,21 +22,24 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   if (options.unroll_max_nodes > 0) add("lower", {"unroll_loops", "sccp", "constant_folding"}, 4);
   // Exporter idioms become what the author wrote.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
-                    "recognise_group_norm", "recognise_rope", "recognise_attention"});
+                    "recognise_group_norm", "recognise_rope", "recognise_attention", "recognise_moe"});
   // What is constant around a product goes into its weights.
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Quantisation and precision see whole operations, before they are fused.
-  std::vector<std::string_view> quantise{"quantise_contractions", "constant_folding"};
+  std::vector<std::string_view> quantise{"keep_weight_codes", "quantise_contractions", "constant_folding"};
   if (!options.calibration.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
+  const bool scaled = options.precision.find("fp8") != std::string::npos && !options.precision.starts_with("custom:");
+  if (!options.weights.empty() || scaled) quantise.insert(quantise.end() - 2, "quantise_weights");
   add("quantise", quantise);
-  if (options.precision != "f32")
+  if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
+  else if (options.precision != "f32")
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   // Neighbours that share data become one launch. XLA fuses by itself and wants primitive operations.
   if (target != "tpu")
     add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_matmul_swiglu",
                  "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act",
-                 "mark_elementwise_regions", "fuse_norm_region"});
+                 "mark_elementwise_regions", "fuse_norm_region", "weigh_attention_block"});
   // Nothing is left that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (target != "tpu") legalise.push_back("widen_narrow_types");

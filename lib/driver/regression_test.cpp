@@ -2,6 +2,9 @@
 // tests elsewhere that hold the others right.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "analysis/phases.h"
 #include "driver/compile.h"
 #include "driver/plan_lir.h"
@@ -9,6 +12,7 @@
 #include "import/json/import.h"
 #include "ir/bind_dims.h"
 #include "support/rewrite.h"
+#include "transform/gradients.h"
 
 using namespace rlxc;
 using namespace rlxc::testing;
@@ -226,4 +230,22 @@ TEST_CASE("weights are quantised again at every call") {
     return b.matmul(f32_input(b, "x", {2, 4}), b.create(OpKind::Dequantize, {q, scale}, QuantAttrs{0, 0, DType::F32}));
   });
   CHECK(count_launches(*lir.module) == 1);
+}
+
+TEST_CASE("gradients are those of other values once passes have renumbered the graph") {
+  // Passes remove the dead node, and fuse the product with its bias.
+  const Compile c([](Builder& b) {
+    const ValueId x = f32_input(b, "x", {4, 8}), w = f32_param(b, "w", {8, 6}), bias = f32_param(b, "bias", {6});
+    b.unary(OpKind::Exp, x);
+    const ValueId y = b.unary(OpKind::Relu, b.add(b.matmul(x, w), bias));
+    Diagnostics d;
+    const ValueId wrt[] = {w, bias, x};
+    const auto g = transform::gradients(b, b.reduce(ReduceOp::Sum, b.mul(y, y), {0, 1}, false), {}, wrt, {}, d);
+    REQUIRE_MESSAGE(g, d.text());
+    return *g;
+  });
+  const Graph& g = c.after->main();
+  CHECK(std::ranges::equal(g.dims(g.outputs()[0]), std::array{Dim(8), Dim(6)}));
+  CHECK(std::ranges::equal(g.dims(g.outputs()[1]), std::array{Dim(6)}));
+  CHECK(std::ranges::equal(g.dims(g.outputs()[2]), std::array{Dim(4), Dim(8)}));
 }

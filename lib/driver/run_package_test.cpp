@@ -263,6 +263,14 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
         region({"tanh(i0):f32", "group_norm(s0;1e-05,2):f32", "mul(s1,i1):f32", "silu(s2):f32", "add(s3,i2):f32"}, 0, false),
         {f32({2, 4, 3, 3}), f32({4, 1, 1}), f32({2, 4, 1, 3})});
   c.add(NormRegion, region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32"}, 1, false), {f32({3, 4, 9}), f32({4, 1})});
+  for (int64_t width : {1, 9, 40, 257})
+    for (const char* kind : {"softmax", "log_softmax"}) {
+      const std::string softmax = kind + std::string("(s1;0,0):f32");
+      c.add(NormRegion, region({"mul(i0,i1):f32", "add(s0,i2):f32", softmax}, 2, width == 9),
+            {f32({2, 5, width}), f32({1}), f32({5, width}, -9, 9)});
+      c.add(NormRegion, region({"mul(i0,i1):f32", "add(s0,i2):f32", softmax, "mul(s2,i3):f32"}, 2, false),
+            {f32({2, 5, width}), f32({1}), f32({2, 1, 1}), f32({2, 5, width})});
+    }
   c.add(FusedSwiGLU, SwiGLUAttrs{}, {f32({3, 20})});
   c.add(SelectiveScan, {f32({2, 5, 3}), f32({2, 5, 3}, 0, 1), f32({3, 4}, -1, 0), f32({2, 5, 4}), f32({2, 5, 4})});
   for (bool inverse : {false, true}) c.add(Fft, FftAttrs{1, inverse, false, FftNorm::InverseN, 0}, {f32({2, 12, 2})});
@@ -292,6 +300,31 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
         for (bool transposed : {false, true})
           c.add(FusedMatMulSwiGLU, GatedMatMulAttrs{transposed, rows == 1, {}},
                 {f32({2, rows, 40}), w(transposed ? f32({2 * columns, 40}) : f32({40, 2 * columns}))});
+    for (int64_t rows : {1, 7})
+      for (bool transposed : {false, true}) {
+        const auto codes = [&](Spec s) { return transposed ? std::swap(s.dims[0], s.dims[1]), w(s) : w(s); };
+        const auto with = [&](int64_t block, bool act) {
+          return DequantMatMulAttrs{transposed, block, act ? Epilogue{true, Relu, 0, 0} : Epilogue()};
+        };
+        c.add(DequantMatMul, with(16, true),
+              {f32({rows, 80}), codes(ints(DType::I8, {80, 40}, -128, 127)), codes(f32({5, 40}, 0.01, 0.1)), absent(), f32({40}),
+               f32({rows, 40})});
+        c.add(DequantMatMul, with(32, false),
+              {f32({rows, 80}), codes(ints(DType::U4, {80, 40}, 0, 15)), codes(f32({3, 40}, 0.01, 0.1)),
+               codes(ints(DType::U4, {3, 40}, 0, 15))});
+        c.add(DequantMatMul, with(0, false),
+              {f16({2, rows, 33}), codes(ints(DType::I4, {33, 21}, -8, 7)), codes(f32({1, 21}, 0.01, 0.1))});
+        c.add(DequantMatMul, with(5, false),
+              {f32({rows, 33}), codes(ints(DType::U8, {33, 21}, 0, 255)), codes(f32({1, 1}, 0.01, 0.1)),
+               codes(f32({7, 21}, 100, 140))});
+        c.add(DequantMatMul, with(0, false),
+              {f32({rows, 40}), codes({DType::F8E4M3FN, {40, 24}, -9, 9}), codes(f32({1, 24}, 0.1, 0.3))});
+        c.add(DequantMatMul, with(1, false),
+              {f32({rows, 20}), codes(ints(DType::U2, {20, 12}, 0, 3)), codes(f32({20, 1}, 0.1, 0.3)),
+               codes(ints(DType::U8, {1, 1}, 2, 2))});
+        c.add(GroupedMatMul, MatMulAttrs{false, transposed},
+              {f32({rows, 40}), w(transposed ? f32({3, 24, 40}) : f32({3, 40, 24})), i64({rows}, 0, 2)});
+      }
     c.add(QMatMul, {ints(DType::U8, {5, 40}, 0, 255), w(ints(DType::I8, {40, 20}, -128, 127)), ints(DType::U8, {}, 0, 255)});
     c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}), {f32({2, 3, 8, 9}), w(f32({5, 3, 3, 3})), f32({5})});
     c.add(Conv, conv({2, 2}, {2, 2}, {2, 2}, 2), {f32({1, 4, 9, 9}), w(f32({6, 2, 3, 3}))});

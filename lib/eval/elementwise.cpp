@@ -327,6 +327,8 @@ bool eval_norm_region(Context& c) {
     const auto groups = static_cast<int64_t>(norm.beta);
     const int64_t grouped[] = {dims[0] * groups, product(std::span(dims).subspan(1)) / groups};
     normalise(x, grouped, 1, norm.alpha, false, {});
+  } else if (norm.op == OpKind::Softmax || norm.op == OpKind::LogSoftmax) {
+    softmax(x, dims, a.axis, norm.op == OpKind::LogSoftmax);
   } else {
     normalise(x, dims, a.axis, norm.alpha, norm.op == OpKind::RmsNorm, {});
   }

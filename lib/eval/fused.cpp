@@ -6,9 +6,6 @@
 #include "eval/norm.h"
 
 namespace rlxc::eval {
-namespace {
-
-// x += residual of the same shape, where given.
 bool add_residual(Context& c, size_t i, std::vector<double>& y) {
   if (!c.has(i)) return true;
   if (c.t(i).elements() != static_cast<int64_t>(y.size()))
@@ -17,6 +14,8 @@ bool add_residual(Context& c, size_t i, std::vector<double>& y) {
   for (size_t k = 0; k < y.size(); ++k) y[k] += r[k];
   return true;
 }
+
+namespace {
 
 bool eval_matmul_bias_act(Context& c) {
   const auto& a = c.a<FusedMatMulAttrs>();

@@ -54,6 +54,9 @@ template <class V>
 std::vector<V> matmul(std::vector<V> a, std::vector<int64_t> a_dims, bool trans_a, std::vector<V> b, std::vector<int64_t> b_dims,
                       bool trans_b, std::span<const int64_t> dims);
 
+// y += operand i of the same shape, where given.
+bool add_residual(Context&, size_t i, std::vector<double>& y);
+
 // Replaces each value by act(value).
 void apply_epilogue(const Epilogue&, std::vector<double>& values);
 

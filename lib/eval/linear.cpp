@@ -78,6 +78,30 @@ bool eval_matmul(Context& c) {
   return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
 }
 
+bool eval_grouped_matmul(Context& c) {
+  const bool trans_b = c.a<MatMulAttrs>().trans_b;
+  const auto groups = c.ints(2);
+  const auto& w = c.dims(1);
+  const auto dims = c.result_dims();
+  const int64_t k = c.dims(0)[1], n = dims[1];
+  if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(std::max<int64_t>(k, 1)))) return false;
+  if (!is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
+  const auto x = c.doubles(0), all = c.doubles(1);
+  std::vector<double> y(static_cast<size_t>(product(dims)));
+  for (size_t row = 0; row < groups.size(); ++row) {
+    if (groups[row] < 0 || groups[row] >= w[0])
+      return c.fail("row " + std::to_string(row) + " wants matrix " + std::to_string(groups[row]) + " of " +
+                    std::to_string(w[0]));
+    const double *a = x.data() + static_cast<int64_t>(row) * k, *b = all.data() + groups[row] * k * n;
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t p = 0; p < k; ++p) sum += a[p] * b[trans_b ? j * k + p : p * n + j];
+      y[row * static_cast<size_t>(n) + static_cast<size_t>(j)] = sum;
+    }
+  }
+  return c.put_result(0, y);
+}
+
 // An operand with its axes in the order batch, free, contracting.
 template <class V>
 std::vector<V> arranged(const std::vector<V>& x, std::span<const int64_t> dims, const std::vector<int64_t>& order) {
@@ -132,7 +156,8 @@ bool eval_dot_general(Context& c) {
 }  // namespace
 
 std::span<const Entry> linear_evaluators() {
-  static constexpr Entry kTable[] = {{OpKind::MatMul, eval_matmul}, {OpKind::DotGeneral, eval_dot_general}};
+  static constexpr Entry kTable[] = {
+      {OpKind::MatMul, eval_matmul}, {OpKind::GroupedMatMul, eval_grouped_matmul}, {OpKind::DotGeneral, eval_dot_general}};
   return kTable;
 }
 

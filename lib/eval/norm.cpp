@@ -47,15 +47,8 @@ void softmax_run(double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] /= sum;
 }
 
-namespace {
-
-bool eval_softmax(Context& c) {
-  const int64_t axis = c.a<AxisAttrs>().axis;
-  if (axis < 0 || axis >= static_cast<int64_t>(c.dims(0).size()))
-    return c.fail("axis " + std::to_string(axis) + " is out of range");
-  const Split s = split_at(c.dims(0), axis);
-  auto x = c.doubles(0);
-  if (!c.charge(8.0 * static_cast<double>(x.size()))) return false;
+void softmax(std::vector<double>& x, std::span<const int64_t> dims, int64_t axis, bool log) {
+  const Split s = split_at(dims, axis);
   std::vector<double> run(static_cast<size_t>(s.n));
   for (int64_t o = 0; o < s.outer; ++o)
     for (int64_t i = 0; i < s.inner; ++i) {
@@ -64,9 +57,19 @@ bool eval_softmax(Context& c) {
       for (int64_t k = 0; k < s.n; ++k) largest = ops::max(largest, base[k * s.inner]);
       for (int64_t k = 0; k < s.n; ++k) sum += run[static_cast<size_t>(k)] = std::exp(base[k * s.inner] - largest);
       for (int64_t k = 0; k < s.n; ++k)
-        base[k * s.inner] =
-            c.op == OpKind::LogSoftmax ? base[k * s.inner] - largest - std::log(sum) : run[static_cast<size_t>(k)] / sum;
+        base[k * s.inner] = log ? base[k * s.inner] - largest - std::log(sum) : run[static_cast<size_t>(k)] / sum;
     }
+}
+
+namespace {
+
+bool eval_softmax(Context& c) {
+  const int64_t axis = c.a<AxisAttrs>().axis;
+  if (axis < 0 || axis >= static_cast<int64_t>(c.dims(0).size()))
+    return c.fail("axis " + std::to_string(axis) + " is out of range");
+  auto x = c.doubles(0);
+  if (!c.charge(8.0 * static_cast<double>(x.size()))) return false;
+  softmax(x, c.dims(0), axis, c.op == OpKind::LogSoftmax);
   return c.put_result(0, x);
 }
 

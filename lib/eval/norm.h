@@ -15,6 +15,9 @@ void normalise(std::vector<double>& x, std::span<const int64_t> dims, int64_t ax
 // x += y (y broadcast to the sizes of x).
 void add_broadcast(std::vector<double>& x, std::span<const int64_t> dims, const TensorData& y);
 
+// Softmax, or its logarithm, along an axis, in place.
+void softmax(std::vector<double>& x, std::span<const int64_t> dims, int64_t axis, bool log);
+
 // Softmax over runs of `n` elements; runs of -inf only give 0.
 void softmax_run(double* x, int64_t n);
 

@@ -3,6 +3,7 @@
 
 #include "eval/conv.h"
 #include "eval/gemm.h"
+#include "eval/norm.h"
 
 namespace rlxc::eval {
 namespace {
@@ -130,13 +131,44 @@ bool eval_q_conv(Context& c) {
          c.put_result(0, convolve(x, c.dims(0), w, c.dims(1), c.a<ConvAttrs>(), dims));
 }
 
+// The weight of a product by codes, in its own order of axes.
+std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
+  auto w = c.doubles(1);
+  const auto &dims = c.dims(1), &of_scale = c.dims(2);
+  const auto scale = c.doubles(2), zero = c.optional_doubles(3);
+  const int64_t block = a.block ? a.block : std::max<int64_t>(dims[a.trans_b], 1);
+  const auto entry = [&](const std::vector<int64_t>& own, int64_t row, int64_t column) {
+    (a.trans_b ? column : row) /= block;
+    return static_cast<size_t>((own[0] == 1 ? 0 : row * own[1]) + (own[1] == 1 ? 0 : column));
+  };
+  for (int64_t i = 0; i < static_cast<int64_t>(w.size()); ++i) {
+    const int64_t row = i / dims[1], column = i % dims[1];
+    double& v = w[static_cast<size_t>(i)];
+    v = (v - (zero.empty() ? 0 : zero[entry(c.dims(3), row, column)])) * scale[entry(of_scale, row, column)];
+  }
+  return w;
+}
+
+bool eval_dequant_matmul(Context& c) {
+  const auto& a = c.a<DequantMatMulAttrs>();
+  const auto dims = c.result_dims();
+  const double terms = static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2);
+  if (!c.charge(terms + 3.0 * static_cast<double>(c.t(1).elements()))) return false;
+  auto y = matmul(c.doubles(0), c.dims(0), false, decoded_weight(c, a), c.dims(1), a.trans_b, dims);
+  if (c.has(4)) add_broadcast(y, dims, c.t(4));
+  if (!add_residual(c, 5, y)) return false;
+  apply_epilogue(a.act, y);
+  return c.put_result(0, y);
+}
+
 }  // namespace
 
 std::span<const Entry> quant_evaluators() {
   static constexpr Entry kTable[] = {{OpKind::Quantize, eval_quantize},
                                      {OpKind::Dequantize, eval_dequantize},
                                      {OpKind::QMatMul, eval_q_matmul},
-                                     {OpKind::QConv, eval_q_conv}};
+                                     {OpKind::QConv, eval_q_conv},
+                                     {OpKind::DequantMatMul, eval_dequant_matmul}};
   return kTable;
 }
 

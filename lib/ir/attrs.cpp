@@ -284,7 +284,8 @@ Attrs::~Attrs() = default;
 
 size_t norm_step(std::span<const RegionStep> steps) {
   const auto is_norm = [](const RegionStep& s) {
-    return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm;
+    return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm || s.op == OpKind::Softmax ||
+           s.op == OpKind::LogSoftmax;
   };
   const auto at = std::ranges::find_if(steps, is_norm);
   const bool one = std::ranges::count_if(steps, is_norm) == 1;

@@ -290,6 +290,12 @@ struct GatedMatMulAttrs {
   Epilogue act;
   RLXC_REFLECT(f("trans_b", self.trans_b); f("gate_first", self.gate_first); f("act", self.act);)
 };
+struct DequantMatMulAttrs {
+  bool trans_b = false;
+  int64_t block = 0;  // of the summed axis that shares a scale; 0: all
+  Epilogue act;
+  RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act);)
+};
 struct LoopAttrs {
   int64_t carries = 0;
   RLXC_REFLECT(f("carries", self.carries);)
@@ -359,6 +365,14 @@ struct StringMatchAttrs {
   std::string pattern;
   RLXC_REFLECT(f("pattern", self.pattern);)
 };
+struct MapKeysAttrs {  // integers or strings, not both; `all`: a map must have no other keys
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+  bool all = false;
+  RLXC_REFLECT(f("ints", self.ints); f("strings", self.strings); f("all", self.all);)
+
+  size_t size() const { return ints.size() + strings.size(); }
+};
 enum class NgramWeight : uint8_t { Tf, Idf, TfIdf };
 RLXC_ENUM(NgramWeight, "TF", "IDF", "TFIDF")
 struct NgramAttrs {  // ONNX TfIdfVectorizer
@@ -391,8 +405,9 @@ struct RegionAttrs {
   std::vector<RegionStep> steps;
   RLXC_REFLECT(f("steps", self.steps);)
 };
-// Elementwise steps around one step of kind LayerNorm, RmsNorm (over axes axis..last) or GroupNorm, whose alpha is eps and whose
-// beta is the number of groups. The steps before it make what is normalised; with `keep` that is a second result.
+// Elementwise steps around one step of kind LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm, whose
+// alpha is eps and whose beta is the number of groups. The steps before it make what is normalised; with `keep` that is a second
+// result.
 struct NormRegionAttrs {
   std::vector<RegionStep> steps;
   int64_t axis = 0;
@@ -409,7 +424,8 @@ using AttrVariant =
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
                  SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
-                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs>;
+                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, MapKeysAttrs,
+                 DequantMatMulAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

@@ -114,6 +114,8 @@ bool infer_norm_region(InferContext& c) {
   const int rank = static_cast<int>(dims.size());
   if (norm.op != OpKind::GroupNorm) {
     if (!check_axis(c, a.axis, rank)) return false;
+    if ((norm.op == OpKind::Softmax || norm.op == OpKind::LogSoftmax) && a.axis != rank - 1)
+      return c.fail("a softmax among steps goes along the last axis");
   } else if (rank < 2 || !(norm.beta >= 1 && norm.beta <= 1 << 20) || norm.beta != std::floor(norm.beta) ||
              !c.dims().divides(Dim(static_cast<int64_t>(norm.beta)), dims[1])) {
     return c.fail("needs [N,C,...] and groups that divide the channels");

@@ -19,6 +19,29 @@ bool matmul_dims(InferContext& c, bool trans_a, bool trans_b, std::vector<Dim>* 
   return true;
 }
 
+// Operands `at` and `at + 1` of a product of these result sizes: a bias for each column, a residual.
+bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) {
+  if (c.has(at)) {
+    const auto& bias = c.t(at).dims;
+    if (!same_dtype(c, 0, at)) return false;
+    if (bias.size() > 1 ||
+        (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], out.back(), "sizes of bias and result")))
+      return c.fail("bias " + c.show(at) + " must be a scalar or have one element per column");
+  }
+  if (c.has(at + 1) && (!same_dtype(c, 0, at + 1) || c.t(at + 1).dims != out))
+    return c.fail("the residual " + c.show(at + 1) + " must have the result's shape");
+  return true;
+}
+
+// A scale or zero point (operand i) of a weight [k, n]: an entry for each block of k, and for each column or for all.
+bool fits_blocks(InferContext& c, size_t i, bool trans_b, Dim blocks, Dim n) {
+  const auto& d = c.t(i).dims;
+  if (d.size() != 2 || (d[trans_b] != blocks && d[trans_b] != Dim(1)) || (d[!trans_b] != n && d[!trans_b] != Dim(1)))
+    return c.fail((i == 2 ? "the scale " : "the zero point ") + c.show(i) + " must have one entry, or " + c.dims().text(blocks) +
+                  ", along the summed axis and one, or " + c.dims().text(n) + ", along the columns");
+  return true;
+}
+
 }  // namespace
 
 bool infer_matmul(InferContext& c) {
@@ -35,17 +58,40 @@ bool infer_q_matmul(InferContext& c) {
 bool infer_fused_matmul(InferContext& c) {
   const auto& a = c.a<FusedMatMulAttrs>();
   std::vector<Dim> out;
-  if (!same_dtype(c, 0, 1) || !matmul_dims(c, a.trans_a, a.trans_b, &out)) return false;
-  if (c.has(2)) {
-    const auto& bias = c.t(2).dims;
-    if (!same_dtype(c, 0, 2)) return false;
-    if (bias.size() > 1 ||
-        (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], out.back(), "sizes of bias and result")))
-      return c.fail("bias " + c.show(2) + " must be a scalar or have one element per column");
-  }
-  if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out))
-    return c.fail("the residual " + c.show(3) + " must have the result's shape");
-  return c.result(c.t(0).dtype, std::move(out));
+  return same_dtype(c, 0, 1) && matmul_dims(c, a.trans_a, a.trans_b, &out) && bias_and_residual(c, 2, out) &&
+         c.result(c.t(0).dtype, std::move(out));
+}
+
+bool infer_dequant_matmul(InferContext& c) {
+  const auto& a = c.a<DequantMatMulAttrs>();
+  const Type &w = c.t(1), &scale = c.t(2);
+  if (bits(c.t(0).dtype) < 16) return c.fail("needs floats of at least 16 bits, gets " + c.show(0));
+  if (w.rank() != 2) return c.fail("the weight needs two axes: " + c.show(1));
+  if (bits(w.dtype) > 8 || (!is_integer(w.dtype) && !is_float(w.dtype)))
+    return c.fail("the weight must hold numbers of at most 8 bits: " + c.show(1));
+  if (!is_float(scale.dtype) || bits(scale.dtype) < 16) return c.fail("the scale must be of floats: " + c.show(2));
+  if (c.has(3) && c.t(3).dtype != w.dtype && c.t(3).dtype != scale.dtype && c.t(3).dtype != DType::U8 &&
+      c.t(3).dtype != DType::I8)
+    return c.fail("the zero point must be of the type of the weight or the scale, u8 or i8: " + c.show(3));
+  std::vector<Dim> out;
+  if (!matmul_dims(c, false, a.trans_b, &out)) return false;
+  const Dim k = w.dims[a.trans_b], n = w.dims[!a.trans_b];
+  if (a.block < 0) return c.fail("the block must not be negative");
+  const Dim blocks = a.block == 0 ? Dim(1) : c.dims().ceil_div(k, Dim(a.block));
+  for (size_t i : {2, 3})
+    if (c.has(i) && !fits_blocks(c, i, a.trans_b, blocks, n)) return false;
+  return bias_and_residual(c, 4, out) && c.result(c.t(0).dtype, std::move(out));
+}
+
+bool infer_grouped_matmul(InferContext& c) {
+  const auto& a = c.a<MatMulAttrs>();
+  const auto &x = c.t(0).dims, &w = c.t(1).dims, &group = c.t(2).dims;
+  if (x.size() != 2 || w.size() != 3 || group.size() != 1 || a.trans_a)
+    return c.fail("needs rows [M,K], matrices [E,K,N] and a number for each row, gets " + c.show(0) + ", " + c.show(1) + ", " +
+                  c.show(2));
+  if (c.t(2).dtype != DType::I32 && c.t(2).dtype != DType::I64) return c.fail("the numbers must be i32 or i64: " + c.show(2));
+  return same_dtype(c, 0, 1) && require_equal(c, x[0], group[0], "numbers of rows") &&
+         require_equal(c, x[1], w[a.trans_b ? 2 : 1], "contracted sizes") && c.result(c.t(0).dtype, {x[0], w[a.trans_b ? 1 : 2]});
 }
 
 bool infer_gated_matmul(InferContext& c) {

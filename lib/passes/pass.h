@@ -16,7 +16,18 @@
 
 namespace rlxc {
 
-enum class PrecisionPolicy : uint8_t { F32, F16, AutoMixed, AutoMixedConservative, AutoMixedBf16, Custom };
+enum class PrecisionPolicy : uint8_t {
+  F32,
+  F16,
+  AutoMixed,
+  AutoMixedConservative,
+  AutoMixedBf16,
+  Custom,
+  Fp8E4M3,  // operands of products as 8-bit floats with one scale each, or with one for each block of 32
+  Fp8E5M2,
+  MxFp8E4M3,
+  MxFp8E5M2
+};
 
 // How HIR blocks are lowered: into primitive chains that the fusion passes see whole, or into fused operations at once.
 enum class FusionPolicy : uint8_t { Fusable, Direct };
@@ -63,13 +74,22 @@ struct CalibrationRecord {
   std::vector<std::pair<std::string, CalibrationEntry>> entries;  // by tensor name
 };
 
+// Values as codes of few bits times scales: the largest absolute value that shares a scale becomes the largest code.
+struct CastConfig {
+  DType to = DType::I8;     // i8, i4 or an 8-bit float
+  int64_t block = 0;        // elements of the summed axis of a product that share a scale; 0: all
+  bool per_tensor = false;  // one scale for all
+  bool power_of_two = false;
+};
+
 struct PassOptions {
   FusionPolicy fusion = FusionPolicy::Fusable;
   PrecisionPolicy precision = PrecisionPolicy::F32;
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
-  uint64_t fold_max_bytes = 1 << 16;         // a folded result may not be larger
-  bool fast_math = false;                    // rewrites that are not exact in IEEE arithmetic
+  std::optional<CastConfig> weight_cast, operand_cast;  // of products: constant weights, other operands
+  uint64_t fold_max_bytes = 1 << 16;                    // a folded result may not be larger
+  bool fast_math = false;                               // rewrites that are not exact in IEEE arithmetic
   uint64_t unroll_max_nodes = 0;             // a loop of known trip count is written out when that takes no more nodes; 0: never
   std::vector<std::string> promoted_params;  // Params that become Inputs
   std::vector<std::string> specialised_params;  // Params whose bytes become Constants

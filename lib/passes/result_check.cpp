@@ -10,6 +10,7 @@
 namespace rlxc {
 namespace {
 
+constexpr uint64_t kMostSteps = uint64_t{1} << 36;  // an evaluation that takes minutes is what was asked for
 constexpr double kTolerance = 1e-4, kNarrowCosine = 0.999, kRoundedCosine = 0.98;
 
 double largest(const eval::HostValue& v) {
@@ -50,6 +51,7 @@ std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& 
   eval::EquivalenceOptions options;
   options.seed = seed_;
   options.range.int_high = largest_int_;
+  options.evaluation.max_steps = kMostSteps;
   const eval::NamedValues params = eval::random_params(m, options);
   options.evaluation.params = &params;
   Diagnostics d;

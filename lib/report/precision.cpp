@@ -11,8 +11,9 @@
 namespace rlxc::report {
 namespace {
 
-constexpr std::array<std::string_view, 6> kPolicies = {"f32",   "f16", "automixed", "automixed-conservative", "automixed-bf16",
-                                                       "custom"};
+constexpr std::array<std::string_view, 10> kPolicies = {
+    "f32",      "f16",        "automixed", "automixed-conservative", "automixed-bf16", "custom", "fp8-e4m3",
+    "fp8-e5m2", "mxfp8-e4m3", "mxfp8-e5m2"};
 
 bool is_quantised(const PrecisionNote& n) {
   const auto t = dtype_from_name(n.to);
@@ -82,11 +83,12 @@ void write_operations(const Module& m, JsonWriter& out) {
     const Graph& g = m.graph(id);
     for (NodeId n : g.nodes()) {
       const OpKind op = g.op(n);
-      if (op != OpKind::Quantize && op != OpKind::Dequantize && op != OpKind::QMatMul && op != OpKind::QConv) continue;
+      const bool coded = op == OpKind::DequantMatMul;  // it is the weight that is quantised
+      if (op != OpKind::Quantize && op != OpKind::Dequantize && op != OpKind::QMatMul && op != OpKind::QConv && !coded) continue;
       out.begin_object(JsonLayout::Line).key("node").unsigned_integer(n.raw);
       if (id.raw) out.key("graph").unsigned_integer(id.raw);
       out.key("op").string(kind_name(op)).key("name").string(g.label(n));
-      out.key("from").string(rlxc::name(g.dtype(g.operand(n, 0)))).key("to").string(rlxc::name(g.dtype(g.result(n))));
+      out.key("from").string(rlxc::name(g.dtype(g.operand(n, coded)))).key("to").string(rlxc::name(g.dtype(g.result(n))));
       const bool made = g.origin(n).valid() && !m.origin(g.origin(n)).passes.empty();
       out.key("by").string(made ? m.text(m.origin(g.origin(n)).passes.front()) : "model").end_object();
     }
@@ -97,6 +99,12 @@ void write_operations(const Module& m, JsonWriter& out) {
 }  // namespace
 
 std::string_view name(PrecisionPolicy p) { return kPolicies[static_cast<size_t>(p)]; }
+
+std::optional<PrecisionPolicy> precision_policy_from_name(std::string_view s) {
+  const auto it = std::ranges::find(kPolicies, s);
+  if (it == kPolicies.end()) return std::nullopt;
+  return static_cast<PrecisionPolicy>(it - kPolicies.begin());
+}
 
 void write_precision(const PrecisionReport& report, JsonWriter& out, const ReportContext& context) {
   out.begin_object();

@@ -10,6 +10,7 @@
 namespace rlxc::report {
 
 std::string_view name(PrecisionPolicy);  // as in --precision: "automixed-bf16"
+std::optional<PrecisionPolicy> precision_policy_from_name(std::string_view);
 
 // Notes of casts and notes of quantisation come in one list, in execution order; each report takes its own: a note to an integer
 // type is a pair of Quantize and Dequantize, its reason the source of the scale. `result` is the module after all passes.

@@ -24,6 +24,20 @@ struct Scheme {
   std::optional<BlockFormat> gguf;
 };
 
+// Why a format of ggml is not read.
+std::string_view why_not(std::string_view format) {
+  static constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"iq1", "is not supported: its codes stand for entries of code books, which no formula gives"},
+      {"iq2", "is not supported: its codes stand for entries of code books, which no formula gives"},
+      {"iq3", "is not supported: its codes stand for entries of code books, which no formula gives"},
+      {"q1_0", "is not supported: how a block of 128 elements lies in 18 bytes is not laid down"},
+      {"q2_0", "is not supported: how a block of 128 elements lies in 34 bytes is not laid down"},
+      {"nvfp4", "is not supported: how a block of 16 elements lies in 9 bytes is not laid down"}};
+  for (const auto& [name, why] : kReasons)
+    if (format.starts_with(name)) return why;
+  return "is unknown";
+}
+
 std::optional<Scheme> scheme_of(Node& n) {
   Scheme s;
   const ReferenceTag tag = reference_tag(n, "scheme");
@@ -36,9 +50,7 @@ std::optional<Scheme> scheme_of(Node& n) {
     if (text.starts_with("iq") && text.size() > 3 && text[3] != '_') text.insert(3, "_");
     s.gguf = block_format_from_name(text);
     if (!s.gguf)
-      return n.fail(Code::UnsupportedAttribute,
-                    "the format " + s.name + " is not supported: its codes stand for entries of a table that no formula gives"),
-             std::nullopt;
+      return n.fail(Code::UnsupportedAttribute, "the format " + s.name + " " + std::string(why_not(text))), std::nullopt;
   }
   const bool blocked = s.name == "Int8Block" || s.name == "Int8BlockAsym" || s.name == "Int4Block";
   if (blocked && (s.block < 1 || s.block > 1 << 20))
@@ -77,6 +89,7 @@ ValueId gguf_rows(Node& n, BlockFormat f, ValueId packed, Dim rows, Dim k) {
 
 // x [..., k], the packed weights, scales, zero points (or the scale of the whole).
 ValueId dequant_matmul(Node& n) {
+  if (reference_tag(n, "scheme").name.starts_with("Mlx")) return reference_mlx_matmul(n);
   const auto s = scheme_of(n);
   if (!s || !n.count(s->gguf ? 2 : 4, s->gguf ? 2 : 4) || n.rank(0) < 2 || n.type.rank() < 2) return {};
   Builder& b = n.b;
@@ -84,18 +97,23 @@ ValueId dequant_matmul(Node& n) {
   const Dim k = sizes(n, x).back(), columns = n.type.dims.back();
   if (s->gguf) return b.matmul(x, gguf_rows(n, *s->gguf, n.in[1], columns, k), false, true);
   const auto as_real = [&](size_t i) { return b.cast(n.in[i], kReal); };
-  ValueId w;
+  const auto by_codes = [&](ValueId w, ValueId scale, ValueId zero, int64_t block) {
+    return b.create(OpKind::DequantMatMul, {x, w, scale, zero}, DequantMatMulAttrs{false, block, {}});
+  };
   if (s->name.starts_with("Fp8")) {
     const DType t = s->name == "Fp8E4m3" ? DType::F8E4M3FN : DType::F8E5M2;
-    w = b.cast(b.create(OpKind::BitCast, {b.reshape(n.in[1], {k, columns})}, CastAttrs{t, true}), kReal);
-    w = b.mul(w, b.reshape(as_real(2), {Dim(1), columns}));
-  } else if (s->name == "Nvfp4Block") {
+    return by_codes(b.create(OpKind::BitCast, {b.reshape(n.in[1], {k, columns})}, CastAttrs{t, true}),
+                    b.reshape(as_real(2), {Dim(1), columns}), {}, 0);
+  }
+  ValueId w;
+  if (s->name == "Nvfp4Block") {
     const ValueId scales = compose::decode_scale_bytes(b, n.in[2]);
     w = b.mul(compose::look_up(b, fp4_values(), nibbles(n, n.in[1], k, columns)), spread_rows(n, scales, k, columns, 16));
     w = b.mul(w, b.reshape(as_real(3), {}));
   } else {
-    const ValueId q = s->name == "Int4Block" ? b.cast(nibbles(n, n.in[1], k, columns), kReal) : as_real(1);
-    w = b.mul(b.sub(q, spread_rows(n, as_real(3), k, columns, s->block)), spread_rows(n, as_real(2), k, columns, s->block));
+    const std::vector<Dim> by_block{b.dims().ceil_div(k, Dim(s->block)), columns};
+    const ValueId q = s->name == "Int4Block" ? nibbles(n, n.in[1], k, columns) : b.reshape(n.in[1], {k, columns});
+    return by_codes(q, b.reshape(as_real(2), by_block), b.reshape(as_real(3), by_block), s->block);
   }
   return b.matmul(x, w);
 }
@@ -255,11 +273,8 @@ ValueId lsq_backward_scale(Node& n) {
 }  // namespace
 
 ValueId reference_by_expert(ReferenceNode& n, ValueId x, ValueId weights, ValueId experts) {
-  const auto d = sizes(n, x);
-  if (d.size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
-  const ValueId own = n.b.create(OpKind::Gather, {weights, n.b.cast(experts, DType::I64)}, AxisAttrs{0});
-  const ValueId y = n.b.matmul(n.b.reshape(x, {d[0], Dim(1), d[1]}), own);
-  return y.valid() ? n.b.reshape(y, {d[0], sizes(n, y).back()}) : ValueId();
+  if (sizes(n, x).size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
+  return n.b.create(OpKind::GroupedMatMul, {x, weights, n.b.cast(experts, DType::I64)});
 }
 
 std::span<const ReferenceRow> reference_quant_rows() {

@@ -77,7 +77,7 @@ HANDLER(group_query_attention)
 HANDLER(inverse) HANDLER(cdist) HANDLER(complex_mul) HANDLER(rfft) HANDLER(irfft)
 
 // microsoft_quant.cpp
-HANDLER(matmul_n_bits) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
+HANDLER(mixture_of_experts) HANDLER(quantised_mixture) HANDLER(matmul_n_bits) HANDLER(gather_block_quantized) HANDLER(matmul_integer_to_float) HANDLER(dynamic_quantize_matmul)
 HANDLER(q_gemm) HANDLER(mul_integer) HANDLER(qlinear_elementwise) HANDLER(qlinear_where) HANDLER(qlinear_concat)
 HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) HANDLER(qlinear_softmax)
 
@@ -85,9 +85,10 @@ HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) 
 HANDLER(array_feature_extractor) HANDLER(binarizer) HANDLER(scaler) HANDLER(normalizer) HANDLER(linear_regressor)
 HANDLER(linear_classifier) HANDLER(imputer) HANDLER(feature_vectorizer)
 
-// ml_label.cpp, ml_svm.cpp, ml_tree.cpp
+// ml_label.cpp, ml_map.cpp, ml_svm.cpp, ml_tree.cpp
 HANDLER(label_encoder) HANDLER(category_mapper) HANDLER(one_hot_encoder) HANDLER(svm_regressor) HANDLER(svm_classifier)
 HANDLER(tree_ensemble) HANDLER(tree_ensemble_regressor) HANDLER(tree_ensemble_classifier)
+HANDLER(zip_map) HANDLER(dict_vectorizer) HANDLER(cast_map)
 
 // text.cpp
 HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(regex_full_match) HANDLER(tf_idf_vectorizer)

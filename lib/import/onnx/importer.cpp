@@ -355,12 +355,8 @@ void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
     if (!bind(work.outputs[i], v))
       diagnostics_.error(Code::DuplicateName, "the value " + quote(module_.text(work.outputs[i])) + " is defined twice",
                          where(work.view));
-    if (scopes_.size() == 1 && !value_infos_.empty() && vals_[v.raw].id.valid() && !type(v).is_static()) {
-      const auto it = value_infos_.find(work.outputs[i].raw);
-      if (it == value_infos_.end()) continue;
-      if (const auto declared = read_type(it->second, {}))
-        reconcile(vals_[v.raw].id, *declared, module_.text(work.outputs[i]), false);
-    }
+    if (vals_[v.raw].id.valid() && !type(v).is_static())
+      if (const auto given = declared(work.outputs[i])) reconcile(vals_[v.raw].id, *given, module_.text(work.outputs[i]), false);
   }
 }
 

@@ -107,6 +107,7 @@ class Importer {
   std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});
 
   std::optional<Type> read_type(Bytes type_proto, const std::string& where);
+  std::optional<Type> declared(Symbol);  // what the main graph says about the value, if anything
   std::string fresh_name(std::string_view base);
 
  private:

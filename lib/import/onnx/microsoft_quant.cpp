@@ -40,6 +40,16 @@ ValueId channels_last(Op& op, ValueId x) {
 
 ValueId plus(Op& op, ValueId y, size_t bias) { return op.has(bias) ? op.b.add(y, op.in(bias)) : y; }
 
+// Rows of whole bytes as numbers [n, k] of `width` bits; invalid where their contents come later.
+ValueId codes(Op& op, int64_t n, int64_t k, int64_t width) {
+  if (width == 8) return op.b.reshape(op.in(1), {Dim(n), Dim(k)});
+  const TensorData* given = op.tensor(1);
+  if (!given || given->splat) return {};
+  TensorData d = *given;
+  d.dtype = width == 4 ? DType::U4 : DType::U2, d.dims = {n, k};
+  return op.b.constant(std::move(d));
+}
+
 bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b) >= 2) || op.unsupported("operands of rank 1"); }
 
 }  // namespace
@@ -54,13 +64,22 @@ void matmul_n_bits(Op& op) {
   const int64_t blocks = (k + block - 1) / block, fields = 8 / width;
   Builder& b = op.b;
   const DType t = op.dtype(0);
-  // Rows of packed bytes -> [N, count] numbers.
-  const auto unpacked = [&](size_t i, int64_t count) {
+  // Rows of packed bytes -> [N, count] bytes.
+  const auto bytes = [&](size_t i, int64_t count) {
     const int64_t packed = (count + fields - 1) / fields;
     const ValueId all = compose::unpack_bits(b, b.reshape(op.in(i), {Dim(n), Dim(packed)}), static_cast<int>(width));
-    return b.cast(packed * fields == count ? all : b.narrow(all, 1, Dim(0), Dim(count)), t);
+    return packed * fields == count ? all : b.narrow(all, 1, Dim(0), Dim(count));
   };
+  const auto unpacked = [&](size_t i, int64_t count) { return b.cast(bytes(i, count), t); };
   const Dim rows(n), columns(blocks);
+  if (const ValueId w = op.has(4) || blocks * block != k ? ValueId() : codes(op, n, k, width); w.valid()) {
+    ValueId point = b.constant(make_data(DType::U8, {1, 1}, std::vector<uint8_t>{static_cast<uint8_t>(1 << (width - 1))}));
+    if (op.has(3))
+      point = op.dtype(3) == DType::U8 ? bytes(3, blocks) : b.reshape(b.cast(op.in(3), op.dtype(2)), {rows, columns});
+    const ValueId y = b.create(OpKind::DequantMatMul, {op.in(0), w, b.reshape(op.in(2), {rows, columns}), point},
+                               DequantMatMulAttrs{true, block, {}});
+    return op.set(0, plus(op, y, 5));
+  }
   ValueId q = b.reshape(unpacked(1, blocks * block), {rows, columns, Dim(block)});
   ValueId scale = b.reshape(b.cast(op.in(2), t), {rows, columns, Dim(1)}),
           zero = b.scalar(t, static_cast<double>(1 << (width - 1)));

@@ -53,6 +53,7 @@ class Op {
   size_t inputs() const { return work_.inputs.size(); }
   size_t outputs() const { return work_.outputs.size(); }
   bool has(size_t i) const { return i < work_.inputs.size() && work_.inputs[i].valid(); }
+  std::optional<Type> declared(size_t out) { return wants(out) ? im.declared(work_.outputs[out]) : std::nullopt; }
   bool wants(size_t out) const { return out < work_.outputs.size() && work_.outputs[out].valid(); }
   ValId ref(size_t i) const { return has(i) ? work_.inputs[i] : ValId(); }
   ValueId in(size_t i) { return has(i) ? im.materialise(work_.inputs[i]) : ValueId(); }

@@ -16,6 +16,8 @@ class RowByRow {
     if (!along_n_ && !along_k_) lanes_ = 1;
     known_ = constant(along_n_ ? o.n : o.k, &length_);
     while (known_ && lanes_ > 1 && lanes_ > length_) lanes_ /= 2;
+    // Lanes along k share a scale.
+    while (along_k_ && o.spec.codes && o.spec.codes->block % lanes_ != 0) lanes_ /= 2;
   }
 
   void run() {
@@ -23,9 +25,13 @@ class RowByRow {
     int64_t k = 64;
     constant(o_.k, &k);
     for_each(b_, m_, "work", o_.batches() * o_.m * groups, k * lanes_, [&](Expr work) {
-      const Expr column = b_.let("column", along_n_ ? work % groups * lanes_ : work % groups),
-                 row = b_.let("row", work / groups % o_.m);
-      o_.batch = split_index(b_.let("batch", work / (groups * o_.m)), o_.spec.batch);
+      // Rows that choose their matrix follow each other, so that those with the same one find it in the cache.
+      const bool by_rows = o_.spec.b_row.has_value();
+      const Expr batch = by_rows ? work % o_.batches() : work / (groups * o_.m);
+      const Expr group = by_rows ? work / o_.batches() % groups : work % groups;
+      const Expr row = b_.let("row", by_rows ? work / (o_.batches() * groups) : work / groups % o_.m);
+      const Expr column = b_.let("column", along_n_ ? group * lanes_ : group);
+      o_.batch = split_index(b_.let("batch", batch), o_.spec.batch);
       if (along_k_ && lanes_ > 1) return dot(row, column);
       if (!along_n_ || lanes_ == 1) return element(row, column, 1);
       if (is_constant(o_.n % lanes_, 0)) return element(row, column, lanes_);

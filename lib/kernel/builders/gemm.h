@@ -20,6 +20,17 @@ struct Panel {
   int lanes;
 };
 
+// Elements of b that are kept as codes: (value of the code - zero) * scale. Codes of fewer than 8 bits lie several to a byte, low
+// bits first, in the order of b's last axis. Strides of scale and zero are over blocks of k, then n.
+struct Codes {
+  int bits = 8;
+  std::function<Expr(Expr)> value;  // of an i32 code, or of an element of b
+  int64_t block = 0;                // steps of k that share a scale; 0: all
+  Operand scale;
+  std::optional<Operand> zero;
+  bool zero_coded = false;  // as b is; else a number
+};
+
 // Strides of operands run over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero [n].
 struct GemmSpec {
   Dims batch;
@@ -33,13 +44,16 @@ struct GemmSpec {
   bool packed = false;                    // b is the result of build_pack (only its name, dtype and extent are used)
   bool rows_packed = false;               // a is the result of build_pack_rows, whose strides it has
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
-  std::vector<Operand> extras;            // operands of the epilogue
+  std::optional<Codes> codes;             // b holds codes; not with `packed`
+  std::optional<Operand> b_row;  // the batch index of b for each one of c, i64 or i32 (one batch axis); not with `packed`
+  Index b_rows = 1;              // how many there are
+  std::vector<Operand> extras;   // operands of the epilogue
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
   // b has 2n columns, and an element of c is made of the sums of columns j and n + j (before the epilogue).
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
 };
 
-// Adds arguments a, b, [a_zero], [b_zero], extras, c and the body.
+// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], extras, c and the body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
 // Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled; of a pair, each panel

@@ -14,7 +14,7 @@ constexpr int64_t kDeep = 4;    // steps of k that a lane fetches of an operand 
 constexpr int64_t kLarge = 512;
 
 const MatrixUnit* find_unit(const GemmSpec& s, const Mapping& m) {
-  if (!m.lanes || s.a.dtype != s.b.dtype || s.a_zero || s.b_zero) return nullptr;
+  if (!m.lanes || s.a.dtype != s.b.dtype || s.a_zero || s.b_zero || s.codes) return nullptr;
   for (const Index* extent : {&s.m, &s.n, &s.k}) {
     int64_t n = 0;
     if (constant(*extent, &n) && n < 8) return nullptr;

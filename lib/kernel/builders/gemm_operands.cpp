@@ -13,7 +13,14 @@ GemmOperands::GemmOperands(Builder& builder, const GemmSpec& s)
     : b(builder), spec(s), m(s.m.in(b.kernel())), n(s.n.in(b.kernel())), k(s.k.in(b.kernel())) {}
 
 void GemmOperands::add_a() { from_a = b.input(spec.a.name, spec.a.dtype, spec.a.extent); }
-void GemmOperands::add_b() { from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent); }
+void GemmOperands::add_b() {
+  from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent);
+  if (spec.b_row) b_row_ = b.input(spec.b_row->name, spec.b_row->dtype, spec.b_row->extent);
+  if (!spec.codes) return;
+  const Codes& c = *spec.codes;
+  scale_ = b.input(c.scale.name, c.scale.dtype, c.scale.extent);
+  if (c.zero) zero_ = b.input(c.zero->name, c.zero->dtype, c.zero->extent);
+}
 
 void GemmOperands::add_zeros() {
   if (spec.a_zero) a_zero_ = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
@@ -35,6 +42,46 @@ Expr GemmOperands::at(const Operand& o, Expr row, Expr column) const {
   return base(o) + row * o.strides.end()[-2].in(b.kernel()) + column * o.strides.back().in(b.kernel());
 }
 
+Expr GemmOperands::base_b() const {
+  if (!spec.b_row) return base(spec.b);
+  const Expr row = cast_to(b_row_.load(batch[0]), DType::I64);
+  return min(max(row, 0), spec.b_rows.in(b.kernel()) - 1) * spec.b.strides[0].in(b.kernel());
+}
+
+Expr GemmOperands::where_b(Expr k_index, Expr column) const {
+  if (spec.b_at) return spec.b_at(batch, k_index, column);
+  return base_b() + k_index * spec.b.strides.end()[-2].in(b.kernel()) + column * spec.b.strides.back().in(b.kernel());
+}
+
+// Elements `first` and its neighbours, or one for all lanes where `step` is 0. Codes of few bits are taken out of their bytes.
+Expr GemmOperands::element(const Buf& from, bool is_code, Expr first, int64_t step, int lanes) const {
+  if (step == 0) lanes = 1;
+  const int64_t a_byte = is_code && spec.codes->bits < 8 ? 8 / spec.codes->bits : 1;
+  if (a_byte == 1) return from.load(first, lanes);
+  const Expr at = lanes > 1 ? ramp(first, 1, lanes) : first;
+  const Expr byte = lanes > 1 ? from.gather(at / a_byte) : from.load(at / a_byte);
+  return cast_to(byte, DType::I32) >> cast_to(at % a_byte * spec.codes->bits, DType::I32) & ((1 << spec.codes->bits) - 1);
+}
+
+// The scale or zero point of elements of b, neighbours along k or along a row.
+Expr GemmOperands::of_block(const Buf& from, const Operand& o, bool is_code, Expr k_index, Expr column, int lanes,
+                            bool along_k) const {
+  const int64_t block = spec.codes->block;
+  const Expr by_block = o.strides.end()[-2].in(b.kernel()), by_column = o.strides.back().in(b.kernel());
+  const Expr first = (block ? k_index / block : b.i64(0)) * by_block + column * by_column;
+  return element(from, is_code, first, along_k || is_constant(o.strides.back(), 0) ? 0 : 1, lanes);
+}
+
+Expr GemmOperands::decoded(Expr k_index, Expr column, int lanes, bool along_k) const {
+  const Codes& c = *spec.codes;
+  Expr v = cast_to(c.value(element(from_b, true, where_b(k_index, column), 1, lanes)), spec.accumulate);
+  if (c.zero) {
+    const Expr zero = of_block(zero_, *c.zero, c.zero_coded, k_index, column, lanes, along_k);
+    v = v - cast_to(c.zero_coded ? c.value(zero) : zero, spec.accumulate);
+  }
+  return v * cast_to(of_block(scale_, c.scale, false, k_index, column, lanes, along_k), spec.accumulate);
+}
+
 Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
   const Expr v = cast_to(from_a.load(at(spec.a, row, k_index), lanes), spec.accumulate);
   if (!spec.a_zero) return v;
@@ -54,11 +101,13 @@ Expr GemmOperands::finish_b(Expr v, Expr column) const {
 }
 
 Expr GemmOperands::load_b(Expr k_index, Expr column, int lanes) const {
+  if (spec.codes) return decoded(k_index, column, lanes, false);
   return finish_b(from_b.load(where_b(k_index, column), lanes), column);
 }
 
 Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {
-  const Expr v = cast_to(from_b.load(at(spec.b, k_index, column), lanes), spec.accumulate);
+  if (spec.codes) return decoded(k_index, column, lanes, true);
+  const Expr v = cast_to(from_b.load(where_b(k_index, column), lanes), spec.accumulate);
   return spec.b_zero ? v - cast_to(b_zero_.load(base(*spec.b_zero) + column * spec.b_zero->strides.back().in(b.kernel())),
                                    spec.accumulate)
                      : v;
@@ -77,6 +126,8 @@ void GemmOperands::write(Expr row, Expr column, Expr sum) const {
 
 bool GemmOperands::b_vectors() const {
   auto fits = [](const Index& step) { return is_constant(step, 1) || is_constant(step, 0); };
+  if (spec.codes && (!fits(spec.codes->scale.strides.back()) || (spec.codes->zero && !fits(spec.codes->zero->strides.back()))))
+    return false;
   return is_constant(spec.b.strides.back(), 1) && (!spec.b_zero || fits(spec.b_zero->strides.back()));
 }
 

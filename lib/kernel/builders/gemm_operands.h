@@ -9,12 +9,12 @@ class GemmOperands {
  public:
   GemmOperands(Builder&, const GemmSpec&);  // without arguments yet
   void add_a();
-  void add_b();
+  void add_b();      // with what its elements take to read
   void add_zeros();  // those that the spec has
   void add_extras_and_c();
 
   Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // elements of the buffers
-  Expr where_b(Expr k, Expr column) const { return spec.b_at ? spec.b_at(batch, k, column) : at(spec.b, k, column); }
+  Expr where_b(Expr k, Expr column) const;
   Expr load_a(Expr row, Expr k, int lanes = 1) const;     // lanes along k
   Expr load_packed_a(Expr block, int row, Expr k) const;  // `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
@@ -35,10 +35,14 @@ class GemmOperands {
 
  private:
   Expr base(const Operand&) const;
+  Expr base_b() const;
+  Expr element(const Buf&, bool is_code, Expr first, int64_t step, int lanes) const;
+  Expr of_block(const Buf&, const Operand&, bool is_code, Expr k, Expr column, int lanes, bool along_k) const;
+  Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
 
-  Buf a_zero_, b_zero_;
+  Buf a_zero_, b_zero_, b_row_, scale_, zero_;
   std::vector<Buf> extras_;
 };
 

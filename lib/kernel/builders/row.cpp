@@ -194,7 +194,7 @@ class NormBuilder {
         for (size_t d = 0; d < at.size(); ++d) base = base + at[d] * o->strides[d].in(k_);
         bases_.push_back(b_.let("base", base));
       }
-      normalise(lane);
+      run_row(lane);
     });
   }
 
@@ -251,30 +251,69 @@ class NormBuilder {
     return kept ? bufs_[i].load(address(i, p), p.lanes) : value(p);
   }
 
-  void normalise(std::optional<Expr> lane) {
-    const DType t = s_.compute;
-    auto mean_of = [&](const Accumulator& sum) { return sum.result(m_, lane, m_.group_lanes) / cast_to(size(), t); };
-    Accumulator first(b_, ExprOp::Add, t, lanes_);
-    walk(lane, first.slots(), [&](const Place& p, int slot) {
-      const Expr v = value(p);
-      if (s_.outputs.size() > 1) store(1, p, v);
-      first.add(s_.centred ? v : v * v, slot);
+  // The statistic that `term` of each element adds up to.
+  Expr gathered(ExprOp combine, std::optional<Expr> lane, const std::function<Expr(const Place&)>& term) {
+    Accumulator all(b_, combine, s_.compute, lanes_);
+    walk(lane, all.slots(), [&](const Place& p, int slot) { all.add(term(p), slot); });
+    return all.result(m_, lane, m_.group_lanes);
+  }
+  Expr first_value(const Place& p) {
+    const Expr v = value(p);
+    if (s_.outputs.size() > 1) store(1, p, v);
+    return v;
+  }
+  void write(std::optional<Expr> lane, const std::function<Expr(const Place&)>& normalised) {
+    walk(lane, 1, [&](const Place& p, int) {
+      const Expr n = b_.let("n", normalised(p));
+      store(0, p, s_.after ? s_.after(n, loader(p)) : n);
     });
-    Expr mean, square = mean_of(first);
-    if (s_.centred) {
+  }
+
+  void run_row(std::optional<Expr> lane) {
+    s_.kind == RowNorm::Softmax || s_.kind == RowNorm::LogSoftmax ? softmax(lane) : normalise(lane);
+  }
+
+  void normalise(std::optional<Expr> lane) {
+    const bool centred = s_.kind == RowNorm::Centred;
+    const Expr count = cast_to(size(), s_.compute);
+    Expr mean, square = gathered(ExprOp::Add, lane,
+                                 [&](const Place&p) {
+                                   const Expr v = first_value(p);
+                                   return centred ? v : v * v;
+                                 }) /
+                        count;
+    if (centred) {
       mean = b_.let("mean", square);
-      Accumulator second(b_, ExprOp::Add, t, lanes_);
-      walk(lane, second.slots(), [&](const Place& p, int slot) {
-        const Expr d = b_.let("d", value_again(p) - broadcast(mean, p.lanes));
-        second.add(d * d, slot);
-      });
-      square = mean_of(second);
+      square = gathered(ExprOp::Add, lane,
+                        [&](const Place& p) {
+                          const Expr d = b_.let("d", value_again(p) - broadcast(mean, p.lanes));
+                          return d * d;
+                        }) /
+               count;
     }
     const Expr scale = b_.let("scale", 1.0 / sqrt(square + s_.eps));
-    walk(lane, 1, [&](const Place& p, int) {
-      Expr v = value_again(p);
-      if (s_.centred) v = v - broadcast(mean, p.lanes);
-      store(0, p, s_.after(b_.let("n", v * broadcast(scale, p.lanes)), loader(p)));
+    write(lane, [&](const Place& p) {
+      const Expr v = value_again(p);
+      return (centred ? v - broadcast(mean, p.lanes) : v) * broadcast(scale, p.lanes);
+    });
+  }
+
+  void softmax(std::optional<Expr> lane) {
+    const bool log_of = s_.kind == RowNorm::LogSoftmax;
+    const bool waits = !log_of && !s_.after && s_.outputs[0].dtype == s_.compute;  // exponentials, in the result
+    const Expr most = b_.let("most", finite_or_zero(gathered(ExprOp::Max, lane, [&](const Place& p) { return first_value(p); })));
+    const auto exponential = [&](const Place& p) { return exp(value_again(p) - broadcast(most, p.lanes)); };
+    const Expr sum = gathered(ExprOp::Add, lane, [&](const Place& p) {
+      const Expr e = b_.let("e", exponential(p));
+      if (waits) store(0, p, e);
+      return e;
+    });
+    const Expr last = log_of ? b_.let("shift", most + log(sum)) : b_.let("scale", select(sum == 0.0, sum, 1.0 / sum));
+    const size_t result = s_.inputs.size();
+    write(lane, [&](const Place& p) {
+      const Expr wide = broadcast(last, p.lanes);
+      if (log_of) return value_again(p) - wide;
+      return (waits ? bufs_[result].load(address(result, p), p.lanes) : exponential(p)) * wide;
     });
   }
 

@@ -26,11 +26,29 @@ class MatMulEpilogue {
   int64_t run() {
     int64_t found = 0;
     for (NodeId n : g_.nodes())
-      if (g_.op(n) == OpKind::MatMul && is_float(g_, g_.result(n))) found += ctx_.rewrite([&] { return visit(n); });
+      if (is_bare_product(n) && is_float(g_, g_.result(n))) found += ctx_.rewrite([&] { return visit(n); });
     return found;
   }
 
  private:
+  bool is_bare_product(NodeId n) const {
+    if (g_.op(n) == OpKind::MatMul) return ctx_.target.native.test(static_cast<size_t>(OpKind::FusedMatMulBiasAct));
+    return g_.op(n) == OpKind::DequantMatMul && !g_.operand(n, 4).valid() && !g_.operand(n, 5).valid() &&
+           !g_.attrs<DequantMatMulAttrs>(n).act.has;
+  }
+
+  // The product with the end that was found.
+  ValueId whole(Builder& b, NodeId n, ValueId bias, ValueId residual, const Epilogue& act) const {
+    if (g_.op(n) == OpKind::DequantMatMul) {
+      auto a = g_.attrs<DequantMatMulAttrs>(n);
+      a.act = act;
+      return b.create(g_.op(n), {g_.operand(n, 0), g_.operand(n, 1), g_.operand(n, 2), g_.operand(n, 3), bias, residual}, a);
+    }
+    const auto& a = g_.attrs<MatMulAttrs>(n);
+    return b.create(OpKind::FusedMatMulBiasAct, {g_.operand(n, 0), g_.operand(n, 1), bias, residual},
+                    FusedMatMulAttrs{a.trans_a, a.trans_b, act});
+  }
+
   void decline(NodeId n, std::string_view reason, std::string detail, std::string hint = {}) {
     ctx_.decisions.push_back(declined(g_, "matmul_bias_act", n, reason, std::move(detail), std::move(hint)));
   }
@@ -107,14 +125,12 @@ class MatMulEpilogue {
   bool emit(NodeId n, const Tail& t, size_t first_decision) {
     const NodeId root = g_.def(t.value);
     const ValueId product = g_.result(n);
-    const auto& m = g_.attrs<MatMulAttrs>(n);
     Builder b(g_, nullptr, root);
     const std::vector<Dim> inner(g_.dims(product).begin(), g_.dims(product).end()),
         outer(g_.dims(t.value).begin(), g_.dims(t.value).end());
     const ValueId bias = t.bias.valid() ? as_row(b, t.bias, t.biased) : ValueId();
     const ValueId residual = t.residual.valid() ? b.reshape(t.residual, inner) : ValueId();
-    const ValueId y = b.create(OpKind::FusedMatMulBiasAct, {g_.operand(n, 0), g_.operand(n, 1), bias, residual},
-                               FusedMatMulAttrs{m.trans_a, m.trans_b, t.act});
+    const ValueId y = whole(b, n, bias, residual, t.act);
     if (!y.valid()) return false;
     std::vector<NodeId> members = t.nodes;
     std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });
@@ -134,7 +150,6 @@ class MatMulEpilogue {
 
 PassResult fuse_matmul_bias_act(Module& m, PassContext& ctx) {
   int64_t found = 0;
-  if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedMatMulBiasAct))) return {};
   each_graph(m, [&](Graph& g) { found += MatMulEpilogue(g, ctx).run(); });
   return {found > 0, {{"matmul_bias_act", found}}};
 }

@@ -77,12 +77,15 @@ class NormRegions {
   bool is_summed(NodeId n) const { return g_.op(n) == OpKind::FusedResidualLN || g_.op(n) == OpKind::FusedResidualRmsNorm; }
   bool is_norm(NodeId n) const {
     const OpKind op = g_.op(n);
-    return (op == OpKind::LayerNorm || op == OpKind::RmsNorm || op == OpKind::GroupNorm || is_summed(n)) &&
+    if (is_softmax(n) && g_.attrs<AxisAttrs>(n).axis != g_.rank(g_.result(n)) - 1) return false;
+    return (op == OpKind::LayerNorm || op == OpKind::RmsNorm || op == OpKind::GroupNorm || is_summed(n) || is_softmax(n)) &&
            is_float(g_, g_.result(n));
   }
+  bool is_softmax(NodeId n) const { return g_.op(n) == OpKind::Softmax || g_.op(n) == OpKind::LogSoftmax; }
+  std::string_view pattern(NodeId n) const { return is_softmax(n) ? "softmax_region" : "norm_region"; }
 
   bool decline(NodeId n, std::string_view reason, std::string detail) {
-    ctx_.decisions.push_back(declined(g_, "norm_region", n, reason, std::move(detail)));
+    ctx_.decisions.push_back(declined(g_, pattern(n), n, reason, std::move(detail)));
     return false;
   }
 
@@ -168,6 +171,8 @@ class NormRegions {
     if (g_.op(n) == OpKind::GroupNorm) {
       const auto& a = g_.attrs<GroupNormAttrs>(n);
       norm.op = OpKind::GroupNorm, norm.alpha = a.eps, norm.beta = static_cast<double>(a.groups);
+    } else if (is_softmax(n)) {
+      norm.op = g_.op(n), attrs.axis = g_.attrs<AxisAttrs>(n).axis;
     } else {
       const auto& a = g_.attrs<NormAttrs>(n);
       if (g_.op(n) == OpKind::RmsNorm || g_.op(n) == OpKind::FusedResidualRmsNorm) norm.op = OpKind::RmsNorm;
@@ -198,7 +203,7 @@ class NormRegions {
     attrs.steps = std::move(p.steps);
     const NodeId region = b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
     if (!region.valid()) return give_up("types", "the steps do not fit together");
-    ctx_.decisions.push_back(fused(g_, "norm_region", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
+    ctx_.decisions.push_back(fused(g_, pattern(n), n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     replace_group(g_, members, g_.result(root), g_.result(region, 0));
     if (shared) replace(g_, sum, g_.result(region, 1));
     return true;

@@ -116,3 +116,25 @@ TEST_CASE("fuse_norm_region: few rows would leave most of the target idle, and t
   CHECK_FALSE(fused_rows(1));
   CHECK(fused_rows(16));
 }
+
+TEST_CASE("fuse_norm_region: scale and mask before a softmax, and what follows it") {
+  for (const int64_t axis : {3, 2}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId scores = f32_input(b, "q", {2, 4, 5, 8}), mask = f32_input(b, "mask", {2, 1, 5, 8});
+      RegionAttrs a;
+      a.steps = {{OpKind::Mul, DType::F32, {0, 1, RegionStep::kNone}, 0, 0},
+                 {OpKind::Add, DType::F32, {RegionStep::kStep, 2, RegionStep::kNone}, 0, 0}};
+      const ValueId masked = b.create(OpKind::ElementwiseRegion, {scores, num(b, 0.125), mask}, a);
+      const ValueId p = b.create(OpKind::Softmax, {masked}, AxisAttrs{axis});
+      return std::vector{b.matmul(b.mul(p, f32_input(b, "keep", {2, 4, 5, 8})), f32_input(b, "v", {2, 4, 8, 3}))};
+    });
+    if (axis == 2) {
+      CHECK(r.left() == "elementwise_region softmax mul matmul");
+      continue;
+    }
+    CHECK(r.left() == "norm_region matmul");
+    CHECK(attrs(r).axis == 3);
+    CHECK(r.run.decisions.at(0).pattern == "softmax_region");
+    CHECK(r.run.decisions.at(0).members.size() == 3);
+  }
+}

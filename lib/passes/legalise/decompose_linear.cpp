@@ -49,23 +49,23 @@ std::vector<ValueId> dot_general(Expansion& e) {
   return {e.b.reshape(e.b.matmul(lhs.value, rhs.value, lhs.swapped, rhs.swapped), e.result_dims())};
 }
 
+// Each element of v as often as it has a block along the axis, up to this size.
+ValueId repeated(Expansion& e, ValueId v, int64_t axis, int64_t block, Dim size) {
+  std::vector<Dim> sizes = e.dims(v), all = sizes;
+  all[static_cast<size_t>(axis)] = e.b.dims().mul(sizes[static_cast<size_t>(axis)], Dim(block));
+  sizes.insert(sizes.begin() + axis + 1, Dim(1));
+  const ValueId column = e.b.reshape(v, sizes);
+  sizes[static_cast<size_t>(axis) + 1] = Dim(block);
+  return e.b.narrow(e.b.reshape(e.b.expand(column, sizes), all), axis, Dim(0), size);
+}
+
 // A scale or zero point of type t beside x; invalid when its shape is not one of those.
 ValueId scale_like(Expansion& e, size_t operand, DType t) {
   const auto& a = e.attrs<QuantAttrs>();
   const ValueId v = e.b.cast(e.in(operand), t);
   if (num_elements(e.g.type(v)) == 1) return e.b.reshape(v, {});
   if (a.block == 0) return e.g.rank(v) == 1 ? e.along(v, a.axis, e.g.rank(e.in(0))) : ValueId();
-  // Each scale is repeated along the axis; of the last block only what x has.
-  const auto axis = static_cast<size_t>(a.axis);
-  std::vector<Dim> sizes = e.dims(v);
-  const Dim whole = e.b.dims().mul(sizes[axis], Dim(a.block));
-  sizes.insert(sizes.begin() + a.axis + 1, Dim(1));
-  const ValueId column = e.b.reshape(v, sizes);
-  sizes[axis + 1] = Dim(a.block);
-  std::vector<Dim> repeated = e.dims(v);
-  repeated[axis] = whole;
-  const ValueId all = e.b.reshape(e.b.expand(column, sizes), repeated);
-  return e.b.narrow(all, a.axis, Dim(0), e.dim(e.in(0), static_cast<int>(axis)));
+  return repeated(e, v, a.axis, a.block, e.dim(e.in(0), static_cast<int>(a.axis)));
 }
 
 std::vector<ValueId> quantize(Expansion& e) {
@@ -117,12 +117,40 @@ std::vector<ValueId> q_conv(Expansion& e) {
   return {e.b.create(OpKind::Conv, {centred(e, 0, 2, false), w}, e.attrs<ConvAttrs>())};
 }
 
+std::vector<ValueId> dequant_matmul(Expansion& e) {
+  const auto& a = e.attrs<DequantMatMulAttrs>();
+  const int along_k = a.trans_b;
+  const auto spread = [&](size_t i) {
+    const ValueId v = e.b.cast(e.in(i), DType::F32);
+    return e.dim(v, along_k) == Dim(1) ? v : repeated(e, v, along_k, a.block, e.dim(e.in(1), along_k));
+  };
+  ValueId w = e.b.cast(e.in(1), DType::F32);
+  if (e.has(3)) w = e.b.sub(w, spread(3));
+  w = e.b.cast(e.b.mul(w, spread(2)), e.result_dtype());
+  ValueId y = e.b.matmul(e.in(0), w, false, a.trans_b);
+  for (size_t i : {4, 5})
+    if (e.has(i)) y = e.b.add(y, e.in(i));
+  return {e.activation(y, a.act)};
+}
+
+std::vector<ValueId> grouped_matmul(Expansion& e) {
+  const ValueId w = e.b.create(OpKind::Gather, {e.in(1), e.in(2)}, AxisAttrs{0});
+  const std::vector<Dim> x = e.dims(e.in(0));
+  return {e.b.reshape(e.b.matmul(e.b.reshape(e.in(0), {x[0], Dim(1), x[1]}), w, false, e.attrs<MatMulAttrs>().trans_b),
+                      e.result_dims())};
+}
+
 }  // namespace
 
 std::span<const DecompositionEntry> linear_decompositions() {
   static constexpr DecompositionEntry kTable[] = {
-      {OpKind::DotGeneral, dot_general}, {OpKind::Quantize, quantize}, {OpKind::Dequantize, dequantize},
-      {OpKind::QMatMul, q_matmul},       {OpKind::QConv, q_conv},
+      {OpKind::DotGeneral, dot_general},
+      {OpKind::Quantize, quantize},
+      {OpKind::Dequantize, dequantize},
+      {OpKind::QMatMul, q_matmul},
+      {OpKind::QConv, q_conv},
+      {OpKind::DequantMatMul, dequant_matmul},
+      {OpKind::GroupedMatMul, grouped_matmul},
   };
   return kTable;
 }

@@ -59,6 +59,18 @@ TEST_CASE("fused products and norms") {
                         FusedMatMulAttrs{false, trans, {true, OpKind::Gelu, 0, 0}});
     });
     check([&](Fixture& f) { return f.b.create(OpKind::FusedSwiGLU, {f.in("x", {f.batch, 8})}, SwiGLUAttrs{trans, {}}); });
+    check([&](Fixture& f) {
+      const auto dims = [&](int64_t k, int64_t n) { return trans ? std::vector<Dim>{n, k} : std::vector<Dim>{k, n}; };
+      return f.b.create(OpKind::DequantMatMul,
+                        {f.in("x", {f.batch, f.seq, 10}), f.in("w", dims(10, 6), DType::I8), f.in("s", dims(3, 6)),
+                         f.in("z", dims(1, 6)), f.in("b", {6}), f.in("r", {f.batch, f.seq, 6})},
+                        DequantMatMulAttrs{trans, 4, {true, OpKind::Gelu, 0, 0}});
+    });
+    check([&](Fixture& f) {
+      const ValueId groups = f.b.constant(make_data(DType::I64, {4}, std::vector<int64_t>{1, 0, 2, 1}));
+      return f.b.create(OpKind::GroupedMatMul, {f.in("x", {4, 6}), f.in("w", {3, trans ? 5 : 6, trans ? 6 : 5}), groups},
+                        MatMulAttrs{false, trans});
+    });
     for (bool gate_first : {false, true})
       check([&](Fixture& f) {
         return f.b.create(OpKind::FusedMatMulSwiGLU, {f.in("x", {f.batch, f.seq, 4}), f.in("w", {trans ? 6 : 4, trans ? 4 : 6})},

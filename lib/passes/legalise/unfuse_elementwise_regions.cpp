@@ -12,6 +12,7 @@ namespace {
 
 Attrs norm_attrs(const RegionStep& s, int64_t axis) {
   if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
+  if (s.op == OpKind::Softmax || s.op == OpKind::LogSoftmax) return AxisAttrs{axis};
   return NormAttrs{axis, s.alpha};
 }
 

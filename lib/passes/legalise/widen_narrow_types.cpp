@@ -34,7 +34,8 @@ bool widen(Graph& g, NodeId n) {
 
 bool rewrite(Graph& g, NodeId n) {
   switch (g.op(n)) {
-    case OpKind::BitCast: return false;
+    case OpKind::BitCast:
+    case OpKind::DequantMatMul: return false;  // its kernel decodes the weight
     case OpKind::Quantize:
     case OpKind::Dequantize: return legalise::expand_node(g, n, legalise::decomposition(g.op(n)));
     case OpKind::Cast: {

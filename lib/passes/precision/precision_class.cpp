@@ -20,6 +20,8 @@ std::array<PrecisionRow, kOpCount> make_table() {
   set(PrecisionClass::Contraction, 0b11, {MatMul, DotGeneral, FusedMatMulSwiGLU});
   set(PrecisionClass::Contraction, 0b111, {Conv, ConvTranspose, Attention});
   set(PrecisionClass::Contraction, 0b1111, {FusedMatMulBiasAct, FusedConvBiasAct, FusedConvTransposeBiasAct});
+  set(PrecisionClass::Contraction, 0b11, {GroupedMatMul});
+  set(PrecisionClass::Contraction, 0b110001, {DequantMatMul});
   set(PrecisionClass::Norm, 0b1, {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn});
   set(PrecisionClass::Norm, 0b11, {FusedResidualLN, FusedResidualRmsNorm});
   set(PrecisionClass::Sensitive, 0b1,

@@ -29,23 +29,25 @@ def is_row(g, value, of):
 def products(g):
     """A product that another node could have ended: a bias, an activation or a residual that stays outside."""
     for n in g.nodes:
-        if n.op not in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct", "ConvTranspose", "FusedConvTransposeBiasAct") or g.dtype[n.results[0]] not in FLOATS:
+        if n.op not in ("MatMul", "FusedMatMulBiasAct", "DequantMatMul", "Conv", "FusedConvBiasAct", "ConvTranspose", "FusedConvTransposeBiasAct") or g.dtype[n.results[0]] not in FLOATS:
             continue
         y = n.results[0]
         pattern = "conv_bias_act" if "Conv" in n.op else "matmul_bias_act"
         if n.attrs.get("act", "none") != "none":
             continue
+        if n.op == "DequantMatMul" and any(v is not None for v in n.operands[4:]):
+            continue
         users = g.users_of(y)
         if any(u.op in ACTIVATIONS for u in users):
             yield pattern, names(n)
-        if n.op == "MatMul":
+        if n.op in ("MatMul", "DequantMatMul"):
             for u in users:
                 row = other(u, y) if u.op == "Add" else None
                 alone = g.only_user(y) is u
                 if row is not None and is_row(g, row, y) and (alone or g.is_weight(row)):
                     yield pattern, names(n)
         only = g.only_user(y)
-        free = len(n.operands) < 4 or n.operands[3] is None
+        free = n.op == "DequantMatMul" or len(n.operands) < 4 or n.operands[3] is None
         if only and only.op == "Add" and free and g.dims[only.results[0]] == g.dims[y]:
             residual = other(only, y)
             if residual is not None and g.dims[residual] == g.dims[y]:
@@ -95,14 +97,16 @@ def norm_regions(g):
         return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and g.dims[n.results[0]] == g.dims[value]
 
     for n in g.nodes:
-        if n.op not in ("LayerNorm", "RmsNorm", "GroupNorm", "FusedResidualLN", "FusedResidualRmsNorm"):
+        y = n.results[0] if n.results else None
+        softmax = n.op in ("Softmax", "LogSoftmax") and int(n.attrs.get("axis", 0)) == len(g.dims[y]) - 1
+        if not softmax and n.op not in ("LayerNorm", "RmsNorm", "GroupNorm", "FusedResidualLN", "FusedResidualRmsNorm"):
             continue
-        y = n.results[0]
+        pattern = "softmax_region" if softmax else "norm_region"
         if beside(g.only_user(y), y):
-            yield "norm_region", names(n)
+            yield pattern, names(n)
         for value in n.operands[:2 if n.op.startswith("Fused") else 1]:
             if beside(g.maker[value], y) and (n.op[0] != "F" or g.only_user(value)):
-                yield "norm_region", names(n)
+                yield pattern, names(n)
 
 
 def shared_inputs(g):
@@ -195,6 +199,14 @@ def written_out(g):
                 yield "norm_rope", names(n, norm)
 
 
+def blocks(g):
+    """Attention that is no part of one kernel with its projections, nor of one with its layer."""
+    for n in g.nodes:
+        if n.op == "Attention":
+            yield "attention_block", names(n)
+            yield "transformer_layer", names(n)
+
+
 def neighbours(g):
     """An elementwise node that only elementwise nodes of its shape read, and all of it at run time."""
     def steppable(n):
@@ -209,7 +221,7 @@ def neighbours(g):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, batch_norms, norms, norm_regions, shared_inputs, gates, attentions, written_out, neighbours)
+FINDERS = (products, batch_norms, norms, norm_regions, shared_inputs, gates, attentions, written_out, blocks, neighbours)
 
 
 def find(graphs):

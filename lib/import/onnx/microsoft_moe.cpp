@@ -1,0 +1,131 @@
+// Mixtures of experts of com.microsoft: each token goes through the k experts that its router prefers, as products of rows with
+// a matrix each. Weights are those of version 1.22 [experts, out, in]; those of older versions [experts, in, out] are told apart
+// by the size of a token.
+#include <array>
+#include <limits>
+
+#include "import/compose/packed.h"
+#include "import/onnx/handlers.h"
+#include "support/text.h"
+
+namespace rlxc::onnx_import {
+namespace {
+
+// Where the parts of an expert's layer stand: weights, [scales,] bias.
+struct Layer {
+  size_t weight, scale, bias;  // scale 0: none
+};
+
+class Mixture {
+ public:
+  Mixture(Op& op, bool coded) : op_(op), b_(op.b), coded_(coded), t_(op.dtype(0)) {}
+
+  void run() {
+    const int64_t k = op_.i("k", 1);
+    if (op_.i("use_sparse_mixer", 0) != 0) return (void)op_.unsupported("use_sparse_mixer");
+    if (op_.rank(0) < 2 || op_.rank(1) != 2 || op_.rank(2) != 3)
+      return (void)op_.fail(Code::BadShape, "needs tokens, a router [tokens, experts] and weights of three axes");
+    const auto experts = op_.dims().constant_value(op_.sizes(1)[1]);
+    if (k < 1 || !experts || k > *experts) return (void)op_.fail(Code::BadAttribute, "k is out of range");
+    hidden_ = op_.sizes(0).back();
+    const Dim tokens = op_.sizes(1)[0], rows = op_.dims().mul(tokens, Dim(k));
+    const NodeId best = b_.create_node(OpKind::TopK, std::array{b_.create(OpKind::Softmax, {op_.in(1)}, AxisAttrs{1})},
+                                       TopKAttrs{Dim(k), 1, true, true});
+    if (!best.valid()) return;
+    ValueId share = op_.graph().result(best, 0);
+    if (op_.i("normalize_routing_weights", 0) != 0) share = b_.div(share, b_.reduce(ReduceOp::Sum, share, {1}, true));
+    expert_ = b_.reshape(op_.graph().result(best, 1), {rows});
+    const ValueId token = b_.reshape(op_.in(0), {tokens, Dim(1), hidden_});
+    const ValueId x = b_.reshape(b_.expand(token, {tokens, Dim(k), hidden_}), {rows, hidden_});
+
+    const size_t step = coded_ ? 3 : 2;
+    const auto layer = [&](size_t i) { return Layer{2 + i * step, coded_ ? 3 + i * step : 0, 1 + step + i * step}; };
+    const ValueId h = inside(x, layer(0), layer(2));
+    if (!h.valid()) return;
+    const ValueId y = b_.reshape(product(h, layer(1)), {tokens, Dim(k), hidden_});
+    const ValueId weighted = b_.mul(y, b_.cast(b_.reshape(share, {tokens, Dim(k), Dim(1)}), t_));
+    op_.set(0, b_.reshape(b_.reduce(ReduceOp::Sum, weighted, {1}, false), op_.sizes(0)));
+  }
+
+ private:
+  // q [experts, n, k] as codes around the middle of their range, one scale for each row or each block of it.
+  ValueId decoded(const Layer& l) {
+    const int64_t width = op_.i("expert_weight_bits", 4);
+    if ((width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8)
+      return op_.unsupported("weights must be bytes of 4 or 8 bits a number"), ValueId();
+    const ValueId q = compose::unpack_bits(b_, op_.in(l.weight), static_cast<int>(width));
+    if (!q.valid()) return {};
+    const ValueId v = b_.sub(b_.cast(q, t_), b_.scalar(t_, static_cast<double>(1 << (width - 1))));
+    std::vector<Dim> sizes(op_.graph().dims(v).begin(), op_.graph().dims(v).end());
+    const std::vector<Dim> whole = sizes;
+    const Dim blocks = op_.rank(l.scale) == 3 ? op_.sizes(l.scale)[2] : Dim(1);
+    if (!op_.dims().divides(blocks, sizes[2])) return op_.fail(Code::BadShape, "scales do not divide the rows"), ValueId();
+    sizes.insert(sizes.begin() + 2, blocks), sizes[3] = op_.dims().floor_div(sizes[3], blocks);
+    const ValueId scale = b_.reshape(b_.cast(op_.in(l.scale), t_), {sizes[0], sizes[1], blocks, Dim(1)});
+    return b_.reshape(b_.mul(b_.reshape(v, sizes), scale), whole);
+  }
+
+  ValueId product(ValueId x, const Layer& l) {
+    const ValueId w = coded_ ? decoded(l) : op_.in(l.weight);
+    if (!w.valid() || !x.valid()) return {};
+    const Dim in = op_.graph().dims(x)[1];
+    const auto d = op_.graph().dims(w);
+    const bool old = !coded_ && d[2] != in && d[1] == in;
+    const ValueId y = b_.create(OpKind::GroupedMatMul, {x, w, expert_}, MatMulAttrs{false, !old});
+    return op_.has(l.bias) ? b_.add(y, b_.create(OpKind::Gather, {op_.in(l.bias), expert_}, AxisAttrs{0})) : y;
+  }
+
+  // What the second layer reads: an activation of the first, times the third where there is one; or a gate and its value that
+  // come as pairs or halves of one layer.
+  ValueId inside(ValueId x, const Layer& first, const Layer& third) {
+    const std::string_view name = op_.s("activation_type", "relu");
+    const ValueId h = product(x, first);
+    if (!h.valid()) return {};
+    if (name == "swiglu") return gated(h, third);
+    constexpr std::pair<std::string_view, OpKind> kActivations[] = {
+        {"relu", OpKind::Relu}, {"gelu", OpKind::Gelu}, {"silu", OpKind::Silu}};
+    const auto times_third = [&](ValueId v) { return op_.has(third.weight) ? b_.mul(v, product(x, third)) : v; };
+    if (name == "identity") return times_third(h);
+    for (const auto& [text, kind] : kActivations)
+      if (text == name) return times_third(b_.unary(kind, h));
+    return op_.unsupported("activation " + quote(name)), ValueId();
+  }
+
+  ValueId gated(ValueId h, const Layer& third) {
+    const int64_t how = op_.i("swiglu_fusion", 0);
+    if ((how != 1 && how != 2) || op_.has(third.weight)) return op_.unsupported("swiglu of separate layers"), ValueId();
+    const Dim rows = op_.graph().dims(h)[0], half = op_.dims().floor_div(op_.graph().dims(h)[1], Dim(2));
+    const int64_t axis = how == 1 ? 2 : 1;  // pairs, halves
+    const ValueId both = how == 1 ? b_.reshape(h, {rows, half, Dim(2)}) : b_.reshape(h, {rows, Dim(2), half});
+    const auto part = [&](int64_t i) { return b_.reshape(b_.narrow(both, axis, Dim(i), Dim(1)), {rows, half}); };
+    ValueId gate = part(0), value = part(1);
+    if (const double limit = op_.f("swiglu_limit", 0); limit > 0) {
+      gate = b_.create(OpKind::Clamp, {gate}, ClampAttrs{-std::numeric_limits<double>::infinity(), limit});
+      value = b_.create(OpKind::Clamp, {value}, ClampAttrs{-limit, limit});
+    }
+    const auto number = [&](double v) { return b_.scalar(t_, v); };
+    const ValueId slope = b_.unary(OpKind::Sigmoid, b_.mul(gate, number(op_.f("activation_alpha", 1))));
+    return b_.mul(b_.mul(gate, slope), b_.add(value, number(op_.f("activation_beta", 0))));
+  }
+
+  Op& op_;
+  Builder& b_;
+  bool coded_;
+  DType t_;
+  Dim hidden_;
+  ValueId expert_;  // of each row
+};
+
+}  // namespace
+
+// tokens, router, then weight and bias of the first, second and third layer
+void mixture_of_experts(Op& op) { Mixture(op, false).run(); }
+
+// tokens, router, then weight, scales and bias of the layers
+void quantised_mixture(Op& op) {
+  for (size_t i = 11; i < op.inputs(); ++i)
+    if (op.has(i)) return (void)op.unsupported("zero points");
+  Mixture(op, true).run();
+}
+
+}  // namespace rlxc::onnx_import

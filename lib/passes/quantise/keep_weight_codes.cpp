@@ -1,0 +1,93 @@
+#include "passes/quantise/keep_weight_codes.h"
+
+#include "passes/match.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+// A weight of rank 2 that is dequantised, and whether its axes are swapped on the way.
+struct Codes {
+  NodeId node;
+  bool swapped = false;
+};
+
+std::optional<Codes> codes_of(const Graph& g, ValueId v) {
+  Codes c;
+  for (int steps = 0; steps < 4; ++steps) {
+    const NodeId n = g.def(v);
+    switch (g.op(n)) {
+      case OpKind::Dequantize: c.node = n; return is_weight(g, g.operand(n, 0)) ? std::optional(c) : std::nullopt;
+      case OpKind::Transpose: c.swapped = !c.swapped; break;
+      case OpKind::Cast:
+        if (!is_float(g, g.operand(n, 0))) return std::nullopt;
+        break;
+      default: return std::nullopt;
+    }
+    v = g.operand(n, 0);
+  }
+  return std::nullopt;
+}
+
+class Keeper {
+ public:
+  Keeper(Graph& g, PassContext& context) : g_(g), context_(context) {}
+
+  bool visit(NodeId n) {
+    const ValueId x = g_.operand(n, 0), w = g_.operand(n, 1);
+    if (g_.rank(w) != 2) return false;
+    const auto codes = codes_of(g_, w);
+    if (!codes || made_by(g_, x, OpKind::Dequantize).valid()) return false;
+    const auto& m = g_.attrs<MatMulAttrs>(n);
+    const NodeId d = codes->node;
+    const ValueId q = g_.operand(d, 0), scale = g_.operand(d, 1), zero = g_.operand(d, 2);
+    const bool trans_b = m.trans_b != codes->swapped;
+    if (m.trans_a) return decline(n, "layout", "the first operand is transposed");
+    if (bits(g_.dtype(q)) > 8) return decline(n, "wide_codes", std::string(name(g_.dtype(q))));
+    const auto& a = g_.attrs<QuantAttrs>(d);
+    Builder b(g_, nullptr, n);
+    DequantMatMulAttrs attrs{trans_b, 0, {}};
+    std::vector<Dim> sizes(2, Dim(1));  // of the scale
+    if (num_elements(g_.type(scale)) == 1) {
+    } else if (a.block != 0) {
+      if (a.axis != trans_b) return decline(n, "scale_per_column_block", "blocks lie along the columns of the weight");
+      attrs.block = a.block;
+      sizes.assign(g_.dims(scale).begin(), g_.dims(scale).end());
+    } else {
+      sizes[static_cast<size_t>(a.axis)] = g_.dims(q)[static_cast<size_t>(a.axis)];
+      if (a.axis == trans_b) attrs.block = 1;
+    }
+    const ValueId y =
+        b.create(OpKind::DequantMatMul, {x, q, b.reshape(scale, sizes), zero.valid() ? b.reshape(zero, sizes) : zero}, attrs);
+    if (!y.valid()) return false;
+    const NodeId members[] = {d, n};
+    context_.decisions.push_back(fused(g_, "weight_codes", n, members, bytes(g_, w) - bytes(g_, q)));
+    replace_group(g_, members, g_.result(n), y);
+    return true;
+  }
+
+ private:
+  bool decline(NodeId n, std::string_view reason, std::string detail) {
+    context_.decisions.push_back(declined(g_, "weight_codes", n, reason, std::move(detail)));
+    return false;
+  }
+
+  Graph& g_;
+  PassContext& context_;
+};
+
+}  // namespace
+
+PassResult keep_weight_codes(Module& m, PassContext& context) {
+  int64_t kept = 0;
+  if (!context.target.native.test(static_cast<size_t>(OpKind::DequantMatMul))) return {};
+  each_graph(m, [&](Graph& g) {
+    Keeper keeper(g, context);
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::MatMul && is_float(g, g.result(n))) kept += context.rewrite([&] { return keeper.visit(n); });
+  });
+  return {kept > 0, {{"weights", kept}}};
+}
+
+}  // namespace rlxc

@@ -1,0 +1,89 @@
+#include "passes/recognise/recognise_moe.h"
+
+#include <array>
+
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+struct Case {
+  bool batched = false, gated = true, unlike = false, missing = false, by_router = true;
+  int64_t tokens = 6, hidden = 8, inner = 12, experts = 4, k = 2;
+
+  // The first k numbers of each token are the shares; who is chosen comes from the whole token.
+  std::vector<ValueId> operator()(Builder& b) const {
+    const ValueId x = f32_input(b, "x", {tokens, hidden});
+    const ValueId logits = b.matmul(x, f32_param(b, "router", {hidden, experts}));
+    const ValueId probabilities = b.create(OpKind::Softmax, {logits}, AxisAttrs{1});
+    const NodeId best = b.create_node(OpKind::TopK, std::array{probabilities}, TopKAttrs{Dim(k), 1, true, true});
+    const ValueId zeros = b.expand(num(b, by_router ? 0 : 0.1), {Dim(tokens), Dim(experts)});
+    const ValueId shares = b.create(OpKind::ScatterElements, {zeros, b.graph().result(best, 1), b.graph().result(best, 0)},
+                                    ScatterAttrs{1, Reduction::None});
+    return {batched ? with_axis(b, x, shares) : written_out(b, x, shares)};
+  }
+
+  ValueId layer(Builder& b, ValueId x, const std::string& name, int64_t in, int64_t out, bool bias) const {
+    const std::vector<int64_t> w = batched ? std::vector<int64_t>{experts, in, out} : std::vector<int64_t>{out, in};
+    const ValueId y = b.matmul(x, f32_param(b, name, w), false, !batched);
+    if (!bias) return y;
+    return b.add(y, f32_param(b, name + "_bias", batched ? std::vector<int64_t>{experts, 1, out} : std::vector<int64_t>{out}));
+  }
+  ValueId expert(Builder& b, ValueId x, const std::string& name, OpKind act) const {
+    ValueId h = b.unary(act, layer(b, x, name + "1", hidden, inner, true));
+    if (gated) h = b.mul(h, layer(b, x, name + "3", hidden, inner, false));
+    return layer(b, h, name + "2", inner, hidden, true);
+  }
+  ValueId written_out(Builder& b, ValueId x, ValueId shares) const {
+    ValueId sum;
+    for (int64_t e = 0; e < experts - missing; ++e) {
+      const ValueId y =
+          expert(b, x, "w" + std::string(static_cast<size_t>(e + 1), 'e'), unlike && e == 1 ? OpKind::Relu : OpKind::Silu);
+      const ValueId term = b.mul(y, b.narrow(shares, 1, Dim(e), Dim(1)));
+      sum = sum.valid() ? b.add(sum, term) : term;
+    }
+    return sum;
+  }
+  ValueId with_axis(Builder& b, ValueId x, ValueId shares) const {
+    const ValueId all = b.expand(b.reshape(x, {Dim(1), Dim(tokens), Dim(hidden)}), {Dim(experts), Dim(tokens), Dim(hidden)});
+    const ValueId y = expert(b, all, "w", OpKind::Silu);
+    const ValueId factor = b.reshape(b.transpose(shares, {1, 0}), {Dim(experts), Dim(tokens), Dim(1)});
+    return b.reduce(ReduceOp::Sum, b.mul(y, factor), {0}, false);
+  }
+};
+
+int64_t grouped(const Rewrite& r) {
+  int64_t n = 0;
+  for (NodeId node : r.after->main().nodes()) n += r.after->main().op(node) == OpKind::GroupedMatMul;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("experts that are written out, or have an axis of their own, become rows that choose theirs") {
+  for (bool batched : {false, true})
+    for (bool gated : {false, true}) {
+      const Rewrite r("recognise_moe",
+                      Case{.batched = batched, .gated = gated, .tokens = 2, .hidden = 32, .inner = 48, .experts = 16});
+      CHECK_MESSAGE(grouped(r) == (gated ? 3 : 2), r.first_decline());
+      CHECK(r.left().find(" matmul ") == std::string::npos);
+      REQUIRE(r.run.decisions.size() == 1);
+      CHECK(r.run.decisions[0].detail == "16 experts");
+    }
+}
+
+TEST_CASE("experts that differ, an expert that is missing and shares of those not chosen stay dense") {
+  const Rewrite unlike("recognise_moe", Case{.unlike = true});
+  CHECK(grouped(unlike) == 0);
+  CHECK(unlike.first_decline() == "unlike");
+  CHECK(grouped(Rewrite("recognise_moe", Case{.missing = true})) == 0);
+  CHECK(grouped(Rewrite("recognise_moe", Case{.by_router = false})) == 0);
+}
+
+TEST_CASE("few large experts stay dense: rows would take longer") {
+  const Rewrite r("recognise_moe", Case{.batched = true, .tokens = 64, .hidden = 128, .inner = 128, .experts = 4, .k = 3});
+  CHECK(grouped(r) == 0);
+  CHECK(r.first_decline() == "cost");
+}
