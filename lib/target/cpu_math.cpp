@@ -1,6 +1,7 @@
 #include "target/cpu_math.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernel/math.h"
 #include "target/scalar_helpers.h"
@@ -185,13 +186,29 @@ std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
   return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
 }
 
+namespace {
+
+// Integers of 8 bits become wider ones or floats in two steps: gcc takes vectors apart that grow fourfold at once.
+std::optional<DType> step_between(DType from, DType to) {
+  if (rlxc::bits(to) < 32 || to == DType::Bool) return {};
+  if (from == DType::I8) return DType::I16;
+  if (from == DType::U8) return DType::U16;
+  if (is_float(to) && (from == DType::I16 || from == DType::U16)) return DType::I32;
+  return {};
+}
+
+}  // namespace
+
 std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   if (to.lanes == 1) return scalar_cast(target, to.dtype, from.dtype, h);
   std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from);
   if (!h.needs(name)) return name;
   std::string r = target.type(to, h), v = target.type(from, h), body;
   bool loop = half(to.dtype) || half(from.dtype) || (is_float(from.dtype) && is_integer(to.dtype));
-  if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
+  if (const auto step = step_between(from.dtype, to.dtype); step && !half(to.dtype)) {
+    const Type middle{*step, to.lanes};
+    body = "return " + cpu_cast(target, to, middle, h) + "(" + cpu_cast(target, middle, from, h) + "(a));";
+  } else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
   else if (loop) {
     std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
     std::string value = from.dtype == DType::Bool ? "-a[i]" : "a[i]";

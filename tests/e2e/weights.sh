@@ -19,6 +19,8 @@ done
 "$RLXC" compile $model -q -o "$TMPDIR/f32"
 "$RLXC" compile $model -q --weights int8 -o "$TMPDIR/int8"
 "$RLXC" compile $model -q --precision mxfp8-e4m3 -o "$TMPDIR/fp8"
+size() { stat -c %s "$TMPDIR/$1"/kernels/cpu/*.weights; }
+[ "$(size int8)" -lt $(($(size f32) / 2)) ] || { echo "weights of $(size int8) bytes, of $(size f32) as f32"; exit 1; }
 for folder in "$TMPDIR/int8" "$TMPDIR/fp8"; do
   scripts/validate-json schemas/precision.schema.json "$folder/precision.json"
   scripts/validate-json schemas/quant.schema.json "$folder/quant.json"

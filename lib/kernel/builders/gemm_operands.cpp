@@ -56,11 +56,10 @@ Expr GemmOperands::where_b(Expr k_index, Expr column) const {
 // Elements `first` and its neighbours, or one for all lanes where `step` is 0. Codes of few bits are taken out of their bytes.
 Expr GemmOperands::element(const Buf& from, bool is_code, Expr first, int64_t step, int lanes) const {
   if (step == 0) lanes = 1;
-  const int64_t a_byte = is_code && spec.codes->bits < 8 ? 8 / spec.codes->bits : 1;
-  if (a_byte == 1) return from.load(first, lanes);
-  const Expr at = lanes > 1 ? ramp(first, 1, lanes) : first;
-  const Expr byte = lanes > 1 ? from.gather(at / a_byte) : from.load(at / a_byte);
-  return cast_to(byte, DType::I32) >> cast_to(at % a_byte * spec.codes->bits, DType::I32) & ((1 << spec.codes->bits) - 1);
+  if (!is_code || spec.codes->bits == 8) return from.load(first, lanes);
+  const int bits = spec.codes->bits, a_byte = 8 / bits, shift = a_byte == 4 ? 2 : 1;
+  const Expr at = lanes > 1 ? ramp(first, 1, lanes) : first, byte = lanes > 1 ? from.gather(at >> shift) : from.load(at >> shift);
+  return cast_to(byte, DType::I32) >> (cast_to(at, DType::I32) & (a_byte - 1)) * bits & ((1 << bits) - 1);
 }
 
 // The scale or zero point of elements of b, neighbours along k or along a row.
