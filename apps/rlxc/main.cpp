@@ -78,6 +78,10 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
   app->add_option("--max-arena", o.max_arena,
                   "bytes that activations may take: cheap values are computed again where that helps; fails if it is not enough")
       ->type_name("BYTES");
+  app->add_option("--max-binding", o.max_binding,
+                  "wgpu: bytes that devices bind at a time (default: what all do); what is larger is bound in pieces")
+      ->type_name("BYTES")
+      ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40));
   app->add_flag("!--no-reorder", o.reorder, "run nodes in the given order, even if another one takes less memory");
   app->add_option("--unroll", o.unroll_max_nodes, "write loops of known trip count out where that takes at most N nodes")
       ->type_name("N");
@@ -175,7 +179,7 @@ int main(int argc, char** argv) {
   std::string engine = "kernels", topic, name, target, stage = "lir", csv, before, after;
   uint64_t capacity = 0;
   bool dump = false, after_each = false, json = false, matrix = false;
-  const Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
+  Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
 
   CLI::App app{
       "rlxc compiles machine-learning models: ONNX or a JSON graph in, LIR, memory plan, fusion report, pictures and kernel "
@@ -347,6 +351,8 @@ int main(int argc, char** argv) {
   run.engine = engine == "reference" ? Engine::Reference : engine == "interpreter" ? Engine::Interpreter : Engine::Kernels;
   run.cosine = run_app->count("--min-cosine") > 0;
 
+  if (o.quiet) terminal.warnings = 0;
+  if (o.verbose) terminal.warnings = Diagnostics::kMaxKept;
   ExitCode code = ExitCode::Ok;
   if (*compile) code = compile_command(o, terminal);
   else if (*specialize)

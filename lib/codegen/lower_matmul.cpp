@@ -292,7 +292,7 @@ bool lower_dot_general(const Node& node) {
   Dims own[2];
   for (size_t i = 0; i < 2; ++i) {
     o[i] = copy ? s.scratch(copies[i]) : s.in(i);
-    o[i].name = i == 0 ? "a" : "b";
+    o[i].name = std::string(1, "ab"[i]);
     own[i].assign(node.dims(i).size(), 0);
     if (copy) {
       Dims shape;

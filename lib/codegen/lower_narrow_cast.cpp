@@ -21,7 +21,7 @@ constexpr Format kFormats[] = {{DType::F8E4M3FN, 3, 7, 8, 0x7E, 0x7F, Special::N
                                {DType::F8E4M3FNUZ, 3, 8, 8, 0x7F, 0x80, Special::NanAtMinusZero},
                                {DType::F8E5M2, 2, 15, 8, 0x7B, 0x7F, Special::Ieee},
                                {DType::F8E5M2FNUZ, 2, 16, 8, 0x7F, 0x80, Special::NanAtMinusZero},
-                               {DType::F4E2M1, 1, 1, 4, 0x7, 0x7, Special::None}};
+                               {DType::F4E2M1, 1, 1, 4, 0x7, 0x8, Special::None}};
 
 const Format* format(DType t) {
   for (const Format& f : kFormats)
@@ -86,8 +86,8 @@ Expr round_to_odd(Expr x) {
 // The i32 code of a value.
 Expr code_of(DType t, Expr x, bool saturate) {
   if (is_integer(t)) {
-    const int mask = (1 << rlxc::bits(t)) - 1, low = is_signed(t) ? -(mask + 1) / 2 : 0;
-    return cast_to(is_float(x.dtype()) ? min(max(x, low), low + mask) : x, DType::I32) & mask;
+    const int mask = (1 << rlxc::bits(t)) - 1;
+    return cast_to(x, DType::I32) & mask;
   }
   const Expr v = x.dtype() == DType::F64 ? round_to_odd(x) : cast_to(x, DType::F32);
   return t == DType::F8E8M0 ? encode_exponent(v, saturate) : encode(*format(t), v, saturate);
@@ -142,10 +142,11 @@ bool lower_bit_cast(const Node& node) {
   const Dims shape = {s.size(node.table().product(node.result_dims()))};
   Buf data = s.in_buf(0);
   const DType to = storage_dtype(node.result_dtype());
-  if (data.type().dtype == DType::Bool || to == DType::Bool) return node.fail("no kernel for BitCast of bool");
   const auto outputs = s.outputs();
-  kernel::build_generate(s.builder(), shape, outputs, 8, node.mapping(),
-                         [&](const std::vector<Expr>& at) -> std::vector<Expr> { return {bitcast_to(data[at[0]], to)}; });
+  kernel::build_generate(s.builder(), shape, outputs, 8, node.mapping(), [&](const std::vector<Expr>& at) -> std::vector<Expr> {
+    const Expr v = data[at[0]], bits = v.dtype() == DType::Bool ? cast_to(v, DType::U8) : v;
+    return {to == DType::Bool ? bits != kernel::lit(bits, 0) : bitcast_to(bits, to)};
+  });
   return s.finish(), true;
 }
 

@@ -1,27 +1,47 @@
 #include "codegen/overwrite.h"
 
+#include <vector>
+
 #include "kernel/builders/common.h"
 
 namespace rlxc::codegen {
 namespace {
 
-bool always(const Graph&, NodeId) { return true; }
+bool always(const Graph&, NodeId, size_t) { return true; }
 
 // The sum is read back as it was stored, not added up once more.
-bool stores_exact_sum(const Graph& g, NodeId n) {
+bool stores_exact_sum(const Graph& g, NodeId n, size_t) {
   return g.dtype(g.result(n, 1)) == kernel::compute_dtype(g.dtype(g.operand(n, 0)));
 }
 
 // Kernels of single channels on threads write the last vector of a row over the end of the one before.
-bool sums_channels(const Graph& g, NodeId n) {
+bool sums_channels(const Graph& g, NodeId n, size_t) {
   return g.attrs<FusedConvAttrs>(n).conv.groups == 1 || g.dims(g.operand(n, 1))[1] != Dim(1);
+}
+
+// What is normalised is stored before the steps that follow read their operands, and read back if it was not rounded.
+bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
+  const auto& steps = g.attrs<NormRegionAttrs>(n).steps;
+  const size_t norm = norm_step(steps);
+  const uint16_t from = steps[norm].args[0];
+  if (!(from & RegionStep::kStep) || g.dtype(g.result(n, 1)) != kernel::compute_dtype(steps[from & ~RegionStep::kStep].dtype))
+    return false;
+  std::vector<bool> needed(steps.size());
+  needed.back() = true;
+  for (size_t i = steps.size(); i-- > 0;)
+    for (uint16_t arg : steps[i].args) {
+      if (!needed[i] || i == norm || arg == RegionStep::kNone) continue;
+      if (!(arg & RegionStep::kStep) && arg == operand) return false;
+      if (arg & RegionStep::kStep) needed[arg & ~RegionStep::kStep] = true;
+    }
+  return true;
 }
 
 struct Row {
   OpKind op;
   size_t result;
   uint32_t operands;  // a set of bits
-  bool (*holds)(const Graph&, NodeId);
+  bool (*holds)(const Graph&, NodeId, size_t operand);
 };
 constexpr Row kRows[] = {
     {OpKind::Softmax, 0, 0b1, always},
@@ -33,10 +53,13 @@ constexpr Row kRows[] = {
     {OpKind::FusedResidualLN, 1, 0b11, stores_exact_sum},
     {OpKind::FusedResidualRmsNorm, 0, 0b11, always},
     {OpKind::FusedResidualRmsNorm, 1, 0b11, stores_exact_sum},
-    {OpKind::NormRegion, 0, ~0U, always},
+    {OpKind::NormRegion, 0, ~0u, always},
+    {OpKind::NormRegion, 1, ~0u, serves_no_later_step},
+    {OpKind::Rope, 0, 0b1, always},
     {OpKind::FusedMatMulBiasAct, 0, 0b1000, always},
     {OpKind::DequantMatMul, 0, 0b100000, always},
     {OpKind::FusedConvBiasAct, 0, 0b1000, sums_channels},
+    {OpKind::FusedConvTransposeBiasAct, 0, 0b1000, always},
     {OpKind::ScatterElements, 0, 0b1, always},
     {OpKind::ScatterNd, 0, 0b1, always},
 };
@@ -47,7 +70,7 @@ bool may_overwrite(const Graph& g, NodeId n, size_t result, size_t operand) {
   const OpKind op = g.op(n);
   if (has_trait(op, kElementwise)) return result == 0 && has_trait(op, kInPlace);
   for (const Row& row : kRows)
-    if (row.op == op && row.result == result && (row.operands >> operand & 1)) return row.holds(g, n);
+    if (row.op == op && row.result == result && operand < 32 && (row.operands >> operand & 1)) return row.holds(g, n, operand);
   return false;
 }
 

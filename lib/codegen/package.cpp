@@ -60,7 +60,10 @@ class Packager {
         if (main.type(port.value).kind != TypeKind::Tensor || main.dtype(port.value) == DType::String)
           diagnostics_.error(Code::UnsupportedOnTarget,
                              "the " + row_.name + " target has no values of type " + text(main.type(port.value), dims_),
-                             "\"" + port.name + "\"");
+                             "\"" + port.name + "\"",
+                             main.type(port.value).key != MapKey::None
+                                 ? "give the model a tensor in place of the map, or run it with --engine=reference"
+                                 : "");
     p_.packed_bytes = packed_, p_.load_scratch_bytes = load_scratch_;
     p_.arena_bytes = aligned(lir_.plans[0].arena_size), p_.held_bytes = held_, p_.scratch_bytes = scratch_;
     collect_symbols();
@@ -93,6 +96,8 @@ class Packager {
     }
   }
 
+  Dim in_packed(const Graph& g, Dim offset) { return dims_.add(packed_base_[g.id().raw], offset); }
+
   Place place_of(const Graph& g, ValueId v) {
     const Slot& s = plan(g).slot[v.raw];
     const Slot& whole = s.view ? plan(g).slot[s.root.raw] : s;
@@ -104,7 +109,7 @@ class Packager {
         const ValueId root = s.root.valid() ? s.root : v;
         return {Place::Memory::Weights, weight_of_[g.id().raw][root.raw], dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
       }
-      case Region::Packed: return {Place::Memory::Packed, 0, dims_.add(packed_base_[g.id().raw], s.offset)};
+      case Region::Packed: return {Place::Memory::Packed, 0, in_packed(g, s.offset), in_packed(g, whole.offset), whole.size};
       case Region::Activations:
       case Region::None: break;
     }
@@ -226,7 +231,7 @@ class Packager {
     for (const Scratch& s : lowered.scratch) {
       const Dim bytes = aligned(largest(dims_, dims_.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)), ranges_));
       if (s.on_load && !prologue) {
-        scratch.push_back({Place::Memory::Packed, 0, packed_});
+        scratch.push_back({Place::Memory::Packed, 0, packed_, packed_, bytes});
         packed_ = dims_.add(packed_, bytes);
       } else {
         Dim& top = prologue ? load_bytes : run_bytes;
@@ -321,7 +326,7 @@ class Packager {
     }
     for (size_t r = 0; r < g.result_count(n); ++r)
       if (g.type(g.result(n, r)).kind != TypeKind::Tensor)
-        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences", where(g, n));
+        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences and maps", where(g, n));
     steps->push_back(std::move(s));
   }
 

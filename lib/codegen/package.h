@@ -25,7 +25,7 @@ struct Place {
   Memory memory = Memory::Arena;
   uint32_t index = 0;
   Dim offset;
-  Dim slot = {}, slot_bytes = {};  // where the buffer that it lies in begins, and its size; not of Weights and Packed
+  Dim slot = {}, slot_bytes = {};  // where the buffer that it lies in begins, and its size; not of Weights
 };
 
 struct Step {
@@ -68,6 +68,7 @@ struct Package {
   std::vector<std::string> symbols;            // of the inputs, that sizes depend on
   Dim packed_bytes, load_scratch_bytes;        // static
   Dim arena_bytes, held_bytes, scratch_bytes;  // of a run: one block with these parts in order
+  std::vector<uint64_t> cuts;                  // where its memory is cut for a device, see driver/bind_memory.h
 };
 
 // Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.

@@ -64,7 +64,7 @@ bool make_folder(const std::string& folder, Diagnostics& d) {
 }
 
 // The options that change what is written, as text; of paths only the last component.
-std::vector<std::pair<std::string, std::string>> resolved_options(const Options& o, uint64_t alignment) {
+std::vector<std::pair<std::string, std::string>> resolved_options(const Options& o, const LirModule& lir) {
   const auto base = [](const std::string& path) { return fs::path(path).filename().string(); };
   const auto flag = [](bool b) { return std::string(b ? "true" : "false"); };
   std::vector<std::string> bind, emit, range, state;
@@ -75,7 +75,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
   for (Emit e : o.emit) emit.emplace_back(kEmitNames[static_cast<size_t>(e)]);
   const bool custom = o.precision.starts_with("custom:");
   return {
-      {"align", std::to_string(alignment)},
+      {"align", std::to_string(lir.alignment)},
       {"bind", join(bind, ",")},
       {"bisect-limit", std::to_string(o.bisect_limit)},
       {"calibration", base(o.calibration)},
@@ -88,6 +88,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"in-place", flag(o.in_place)},
       {"kernel-dispatch", o.kernel_dispatch},
       {"max-arena", std::to_string(o.max_arena)},
+      {"max-binding", std::to_string(lir.max_binding)},
       {"passes", join(o.passes, ",")},
       {"precision", custom ? "custom:" + base(o.precision.substr(7)) : o.precision},
       {"promote-param", join(o.promoted_params, ",")},
@@ -172,7 +173,7 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
     }
   }
   if (!w.to_stdout() && d.ok()) {
-    const report::Manifest manifest{c.lir.fingerprint.hex(), w.written(), resolved_options(o, c.lir.alignment)};
+    const report::Manifest manifest{c.lir.fingerprint.hex(), w.written(), resolved_options(o, c.lir)};
     w.json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
   }
   return d.ok();

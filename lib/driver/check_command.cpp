@@ -43,7 +43,7 @@ Findings grouped(std::string target, const Diagnostics& d) {
     if (item.severity != Severity::Error) continue;
     --out.unlisted;
     auto [name, op] = split_place(item.where);
-    const auto same = [&](const Finding& f) { return f.code == item.code && f.op == op && f.message == item.message; };
+    const auto same = [&, &op = op](const Finding& f) { return f.code == item.code && f.op == op && f.message == item.message; };
     auto at = std::find_if(out.list.begin(), out.list.end(), same);
     if (at == out.list.end()) at = out.list.insert(at, {item.code, std::move(op), item.message, item.help, {}});
     at->nodes.push_back(std::move(name));

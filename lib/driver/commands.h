@@ -12,6 +12,7 @@ namespace rlxc {
 
 struct Terminal {
   bool out_is_tty = false, err_is_tty = false;
+  size_t warnings = 5;  // of one code, at most
 };
 
 std::string_view version();

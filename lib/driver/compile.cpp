@@ -12,6 +12,7 @@
 #include "driver/target_traits.h"
 #include "ir/verify.h"
 #include "passes/graphs.h"
+#include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
 #include "report/fingerprint.h"
 #include "report/precision.h"
@@ -62,6 +63,23 @@ std::optional<CastConfig> weight_cast_from(std::string_view s) {
     return c;
   }
   return std::nullopt;
+}
+
+// Which output is a tensor now, and what its columns are.
+void say_columns(const Module& m, const std::vector<std::optional<MapKeysAttrs>>& keys, Diagnostics& d) {
+  constexpr size_t kShown = 10;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    std::vector<std::string> names = keys[i]->strings;
+    for (int64_t k : keys[i]->ints) names.push_back(std::to_string(k));
+    const size_t more = names.size() - std::min(names.size(), kShown);
+    names.resize(names.size() - more);
+    d.warning(Code::UnsupportedOnTarget,
+              "kernels have no maps: it is " + text(m.main().type(m.main().outputs()[i]), m.dims) +
+                  ", with a column for each key: " + join(names, ", ") +
+                  (more > 0 ? " and " + std::to_string(more) + " more" : ""),
+              "output \"" + std::string(m.text(m.main().output_name(i))) + "\"");
+  }
 }
 
 // What an 8-bit precision makes of the operands of products.
@@ -161,7 +179,7 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   PlanOptions planning;
   planning.alignment = o.alignment ? o.alignment : arena_alignment(target);
   planning.element_bytes = o.element_bytes;
-  planning.max_binding = max_binding(target);
+  planning.max_binding = o.max_binding && max_binding(target) ? o.max_binding : max_binding(target);
   planning.in_place = o.in_place, planning.reorder = o.reorder;
   planning.max_arena = o.max_arena;
   planning.ranges = o.ranges, planning.bounds = o.bounds;
@@ -203,7 +221,8 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
-  strings_as_bytes(*model.module);
+  say_columns(*model.module, maps_as_rows(*model.module), d);
+  strings_as_bytes(*model.module, &d);
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));

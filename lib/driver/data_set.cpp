@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "eval/value.h"
 #include "import/onnx/tensor_file.h"
 
 namespace rlxc {
@@ -10,14 +11,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Old files keep bfloat16 as uint16.
-eval::HostValue to_host(onnx_import::FileValue v, const Type& type) {
+// Old files keep bfloat16 as uint16. An empty map does not say of which types it is. nullopt if a map has no value, or several,
+// for a key.
+std::optional<eval::HostValue> to_host(onnx_import::FileValue v, const Type& type) {
+  if (v.kind == TypeKind::Map && v.items[0].tensor.elements() == 0) return eval::empty_map(type);
+  if (v.kind == TypeKind::Map) return eval::map_of(v.items[0].tensor, v.items[1].tensor);
   eval::HostValue out;
   out.kind = v.kind;
   if (v.tensor.dtype == DType::U16 && type.dtype == DType::BF16) v.tensor.dtype = DType::BF16;
   out.tensor = std::move(v.tensor);
-  for (onnx_import::FileValue& item : v.items) out.items.push_back(to_host(std::move(item), type));
+  for (onnx_import::FileValue& item : v.items) {
+    auto host = to_host(std::move(item), type);
+    if (!host) return std::nullopt;
+    out.items.push_back(std::move(*host));
+  }
   return out;
+}
+
+bool read_value(const fs::path& file, const Type& type, std::vector<eval::HostValue>* out, Diagnostics& d) {
+  auto value = onnx_import::read_value_file(file.string(), type.kind, d);
+  if (!value) return false;
+  auto host = to_host(std::move(*value), type);
+  if (!host) return d.error(Code::BadTensor, "a map needs one value for each key", "\"" + file.string() + "\""), false;
+  out->push_back(std::move(*host));
+  return true;
 }
 
 bool read_one(const Graph& g, const fs::path& folder, DataSet* out, Diagnostics& d) {
@@ -25,18 +42,12 @@ bool read_one(const Graph& g, const fs::path& folder, DataSet* out, Diagnostics&
   out->name = folder.filename().string();
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     const fs::path file = folder / ("input_" + std::to_string(i) + ".pb");
-    const Type& type = g.type(g.result(g.inputs()[i]));
-    auto value = onnx_import::read_value_file(file.string(), type.kind, d);
-    if (!value) return false;
-    out->inputs.push_back(to_host(std::move(*value), type));
+    if (!read_value(file, g.type(g.result(g.inputs()[i])), &out->inputs, d)) return false;
   }
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const fs::path file = folder / ("output_" + std::to_string(i) + ".pb");
     if (!fs::exists(file, error)) break;
-    const Type& type = g.type(g.outputs()[i]);
-    auto value = onnx_import::read_value_file(file.string(), type.kind, d);
-    if (!value) return false;
-    out->expected.push_back(to_host(std::move(*value), type));
+    if (!read_value(file, g.type(g.outputs()[i]), &out->expected, d)) return false;
   }
   return true;
 }

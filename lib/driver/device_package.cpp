@@ -1,13 +1,12 @@
 #include "driver/device_package.h"
 
 #include <algorithm>
-#include <map>
 
+#include "driver/bind_memory.h"
 #include "driver/host_files.h"
 #include "driver/launch_json.h"
 #include "driver/weight_files.h"
 #include "kernel/simplify.h"
-#include "report/module_terms.h"
 #include "support/json_writer.h"
 #include "target/render.h"
 #include "target/targets.h"
@@ -17,8 +16,6 @@ namespace rlxc {
 namespace {
 
 using codegen::Package;
-using codegen::Place;
-using codegen::Step;
 
 struct HostPart {
   std::string_view from, to;  // name in lib/driver/host, name in the package
@@ -27,7 +24,7 @@ struct HostPart {
 struct DeviceRow {
   target::TargetId id;
   size_t kernels_in_file;  // 0: each in a file named after it
-  bool separate_weights;
+  bool binds_apart;        // each weight, and only so many bytes at a time
   void (*prepare)(kernel::Kernel&);
   std::string (*refuses)(const kernel::Kernel&);
   std::vector<HostPart> host;
@@ -125,75 +122,6 @@ const DeviceRow* find_row(std::string_view name) {
   return nullptr;
 }
 
-// Control flow hands places on to bodies; where weights are bound apart, it must not hand on weights: they are copied.
-void copy_weights_of_control(Package* p) {
-  DimTable& dims = p->lir->module->dims;
-  for (codegen::GraphProgram& g : p->graphs)
-    for (Step& s : g.run) {
-      if (s.kind == Step::Kind::Launch || s.kind == Step::Kind::Copy) continue;
-      for (size_t i = 0; i < s.present.size(); ++i) {
-        Place& place = s.places[i];
-        if (!s.present[i] || place.memory != Place::Memory::Weights) continue;
-        Step copy;
-        copy.kind = Step::Kind::Copy;
-        copy.graph = s.graph;
-        copy.sizes = {Dim(static_cast<int64_t>(p->weights[place.index].bytes))};
-        copy.places = {{Place::Memory::Packed, 0, p->packed_bytes}, place};
-        place = copy.places[0];
-        p->packed_bytes = dims.mul(dims.ceil_div(dims.add(p->packed_bytes, copy.sizes[0]), Dim(64)), Dim(64));
-        g.load.push_back(std::move(copy));
-      }
-    }
-}
-
-// One kernel for each set of arguments that are weights.
-void separate_weights(Package* p) {
-  copy_weights_of_control(p);
-  std::map<std::pair<uint32_t, std::vector<bool>>, uint32_t> variants;
-  std::map<uint32_t, uint32_t> counts;
-  std::vector<kernel::Kernel> kernels;
-  for (codegen::GraphProgram& g : p->graphs)
-    for (std::vector<Step>* steps : {&g.load, &g.run})
-      for (Step& s : *steps) {
-        if (s.kind != Step::Kind::Launch) continue;
-        std::vector<bool> weight;
-        for (const Place& place : s.places) weight.push_back(place.memory == Place::Memory::Weights);
-        const auto [it, is_new] = variants.try_emplace({s.kernel, weight}, static_cast<uint32_t>(kernels.size()));
-        if (is_new) {
-          kernel::Kernel k = p->kernels[s.kernel];
-          for (size_t b = 0; b < weight.size(); ++b) k.buffers[b].separate = weight[b];
-          if (const uint32_t n = counts[s.kernel]++) k.name += "_" + std::to_string(n);
-          kernels.push_back(std::move(k));
-        }
-        s.kernel = it->second;
-      }
-  p->kernels = std::move(kernels);
-}
-
-// Every device binds so much of a buffer; many bind more, for which the host asks, and it refuses what it does not get.
-void warn_of_large_bindings(const Package& p, uint64_t limit, Diagnostics& d) {
-  const auto warn = [&](const std::string& what, uint64_t bytes) {
-    if (limit > 0 && bytes > limit)
-      d.warning(Code::UnsupportedOnTarget,
-                "it takes " + std::to_string(bytes) + " bytes in one binding, of which only " + std::to_string(limit) +
-                    " are sure to work on every device",
-                what);
-  };
-  const auto bytes = [](Dim size) { return size.is_static() ? static_cast<uint64_t>(size.size()) : 0; };
-  for (const codegen::Weight& w : p.weights) warn("weight \"" + w.name + "\"", w.bytes);
-  uint64_t memory = bytes(p.packed_bytes) + bytes(p.arena_bytes) + bytes(p.held_bytes) + bytes(p.scratch_bytes);
-  for (const auto* ports : {&p.inputs, &p.outputs})
-    for (const codegen::Port& port : *ports) memory += bytes(p.lir->plans[port.graph.raw].slot[port.value.raw].size);
-  warn("all memory that kernels write", memory);
-  const Graph& g = p.lir->module->main();
-  for (NodeId n : g.nodes())
-    for (size_t r = 0; r < g.result_count(n); ++r) {
-      const Slot& s = p.lir->plans[0].slot[g.result(n, r).raw];
-      if (s.region != Region::None && s.region != Region::Weights && !s.view && !s.in_place)
-        warn("\"" + report::value_label(g, g.result(n, r)) + "\"", bytes(s.size));
-    }
-}
-
 std::string file_name(const DeviceRow& row, const Package& p, size_t file, const std::vector<uint32_t>& kernels) {
   const std::string stem = row.kernels_in_file ? "kernels_" + std::to_string(file) : p.kernels[kernels[0]].name;
   return stem + "." + std::string(target::target(row.id).extension);
@@ -244,8 +172,7 @@ std::optional<codegen::CapabilityRow> capability(std::string_view name) {
 std::optional<Package> adapt_package(const Package& original, std::string_view name, Diagnostics& d) {
   const DeviceRow& row = *find_row(name);
   Package p = original;
-  if (row.separate_weights) separate_weights(&p);
-  warn_of_large_bindings(p, target::target(row.id).max_binding, d);
+  if (row.binds_apart) bind_memory(&p, p.lir->max_binding, d);
   for (kernel::Kernel& k : p.kernels) {
     row.prepare(k);
     const std::string why = row.refuses(k);

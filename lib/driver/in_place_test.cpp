@@ -110,6 +110,49 @@ TEST_CASE("rows are normalised in place") {
   c.check();
 }
 
+TEST_CASE("regions around a norm take the place of what they read") {
+  Cases c;
+  const auto region = [](std::vector<std::string> steps, int64_t axis, bool keep) -> Attrs {
+    Attrs a = NormRegionAttrs{};
+    DimTable dims;
+    std::string why;
+    REQUIRE_MESSAGE(set_attr_field(a, "steps", std::move(steps), dims, &why), why);
+    REQUIRE(set_attr_field(a, "axis", axis, dims, &why));
+    REQUIRE(set_attr_field(a, "keep", keep, dims, &why));
+    return a;
+  };
+  const Attrs modulated = region({"layer_norm(i0;1e-05,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32"}, 1, false);
+  const Attrs sum = region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "mul(s1,i2):f32"}, 1, true);
+  const Attrs both = region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,i1):f32"}, 1, true);
+  const Attrs again = region({"mul(i0,i0):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,s0):f32"}, 1, true);
+  for (const int64_t width : {1, 7, 37, 64}) {
+    const Type x = f32({5, Dim(width)}), row = f32({Dim(width)});
+    c.add(OpKind::NormRegion, modulated, {x, row, row});
+    c.add(OpKind::NormRegion, sum, {x, x, row}, 2);
+    c.add(OpKind::NormRegion, both, {x, x}, 2);  // the sum takes the first, the result the second
+    c.add(OpKind::NormRegion, again, {x}, 1);    // the sum is stored before the operand is read for the last time
+  }
+  const Type half = tensor_type(DType::F16, {Dim(5), Dim(16)});
+  c.add(OpKind::NormRegion, region({"add(i0,i1):f16", "rms_norm(s0;1e-06,0):f16"}, 1, true), {half, half}, 1);
+  c.add(OpKind::NormRegion, region({"tanh(i0):f32", "group_norm(s0;1e-05,2):f32", "silu(s1):f32", "add(s2,i1):f32"}, 0, false),
+        {f32({2, 4, 3, 3}), f32({2, 4, 3, 3})});
+  c.check();
+}
+
+TEST_CASE("positions are rotated in place") {
+  Cases c;
+  const Type table = f32({6, 4});
+  for (const RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ}) {
+    RopeAttrs a;
+    a.style = style;
+    c.add(OpKind::Rope, a, {f32({2, 3, 6, 8}), table, table});
+    c.add(OpKind::Rope, a, {f32({2, 3, 6, 8}), table, table, f32({8})});
+    a.n_rot = 8;
+    c.add(OpKind::Rope, a, {f32({2, 3, 6, 11}), table, table});
+  }
+  c.check();
+}
+
 TEST_CASE("products and convolutions are added to their residual in place") {
   Cases c;
   for (const auto& [rows, depth, columns] :
@@ -127,6 +170,7 @@ TEST_CASE("products and convolutions are added to their residual in place") {
     dense.conv = conv(1), grouped.conv = conv(1, 2), depthwise.conv = conv(1, 6);
     c.add(OpKind::FusedConvBiasAct, dense, {x, f32({4, 6, 3, 3}), f32({4}), y});
     c.add(OpKind::FusedConvBiasAct, grouped, {x, f32({4, 3, 3, 3}), f32({4}), y});
+    c.add(OpKind::FusedConvTransposeBiasAct, dense, {x, f32({6, 4, 3, 3}), f32({4}), y});
     c.add(OpKind::FusedConvBiasAct, depthwise, {x, f32({6, 1, 3, 3}), f32({6}), x}, 0);
   }
   c.check();

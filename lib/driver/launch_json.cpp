@@ -60,6 +60,9 @@ class Writer {
     size("arena", p_.arena_bytes), size("held", p_.held_bytes), size("scratch", p_.scratch_bytes);
     j_.key("cells").integer(128 * loops());
     j_.end_object();
+    j_.key("max_binding").unsigned_integer(p_.lir->max_binding).key("cuts").begin_array(JsonLayout::Line);
+    for (uint64_t cut : p_.cuts) j_.unsigned_integer(cut);
+    j_.end_array();
     ports("inputs", p_.inputs);
     ports("outputs", p_.outputs);
     j_.key("states").begin_array(JsonLayout::Line);
@@ -174,6 +177,11 @@ class Writer {
       for (size_t b = 0; b < k.argument_count(); ++b) j_.string(name(k.buffers[b].type.dtype));
       j_.end_array().key("separate").begin_array(JsonLayout::Line);
       for (size_t b = 0; b < k.argument_count(); ++b) j_.integer(k.buffers[b].separate);
+      j_.end_array().key("bindings").begin_array(JsonLayout::Line);
+      for (size_t b = 0; b < k.argument_count(); ++b) {
+        j_.begin_array(JsonLayout::Line).integer(k.buffers[b].binding).integer(k.buffers[b].bindings);
+        j_.end_array();
+      }
       j_.end_array().key("symbols").begin_array(JsonLayout::Line);
       for (kernel::VarId v : k.symbols) j_.string(name(k.var(v).type.dtype));
       j_.end_array().end_object();

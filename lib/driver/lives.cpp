@@ -105,7 +105,8 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
   for (NodeId n : plan.schedule) {
     if (plan.phase[n.raw] == Phase::Prologue) continue;
     std::vector<ValueId> taken;
-    for (size_t r = 0; r < g.result_count(n); ++r) {
+    // Further results can take the place of fewer operands than the first.
+    for (size_t r = g.result_count(n); r-- > 0;) {
       const ValueId result = g.result(n, r);
       if (plan.slot[result.raw].region != Region::None || lives.owner[result.raw] != result) continue;
       for (size_t i = 0; i < g.operands(n).size(); ++i) {

@@ -127,3 +127,11 @@ TEST_CASE("other operations on narrow types, and quantisation to them") {
   }
   n.check();
 }
+
+TEST_CASE("bits of bools are 0 and 1") {
+  Net n;
+  const ValueId x = n.in(eval::tensor_of(DType::Bool, {3}, {1, 0, 1}));
+  const ValueId bits = n.b.create(BitCast, {x}, CastAttrs{DType::U8});
+  n.out(bits), n.out(n.b.create(BitCast, {bits}, CastAttrs{DType::Bool}));
+  n.check();
+}

@@ -299,6 +299,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   lir.alignment = options.alignment;
   lir.ranges = options.ranges;
   lir.states = options.states;
+  const uint64_t unit = std::max<uint64_t>(options.alignment, 64);
+  lir.max_binding = options.max_binding / unit * unit;
   lir.plans.resize(module->graph_count());
   uint64_t weights_size = 0;
   const std::vector<GraphId> order = bodies_first(*module);
@@ -306,8 +308,7 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   lir.extents = find_extents(*module, options.bounds);
   const SymbolRanges extents = extent_ranges(lir.extents);
   PlanOptions own = options;
-  const uint64_t unit = std::max<uint64_t>(options.alignment, 64);
-  own.max_binding = options.max_binding / unit * unit;
+  own.max_binding = lir.max_binding;
   // What a node tells of sizes when it runs holds for the nodes after it, in the order of the graph.
   own.reorder &= lir.extents.empty();
   for (GraphId id : order) {

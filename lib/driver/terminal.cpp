@@ -38,7 +38,7 @@ std::string coloured(const std::string& text) {
 }  // namespace
 
 ExitCode print_diagnostics(const Diagnostics& d, Terminal t) {
-  const std::string text = d.text();
+  const std::string text = d.text(t.warnings);
   std::cerr << (use_colour(t) ? coloured(text) : text);
   return d.exit();
 }

@@ -8,7 +8,8 @@ namespace rlxc::eval {
 namespace {
 
 std::string_view kind_name(TypeKind k) {
-  return k == TypeKind::Tensor ? "a tensor" : k == TypeKind::Sequence ? "a sequence" : "an optional";
+  static constexpr std::string_view kNames[] = {"a tensor", "a sequence", "an optional", "a map"};
+  return kNames[static_cast<size_t>(k)];
 }
 
 void count(Comparison& r, int64_t i) {

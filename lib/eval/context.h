@@ -109,6 +109,7 @@ std::span<const Entry> control_evaluators();
 std::span<const Entry> sequence_evaluators();
 std::span<const Entry> dynamic_evaluators();
 std::span<const Entry> string_evaluators();
+std::span<const Entry> map_evaluators();
 bool eval_elementwise(Context&);  // every kind that ops::visit knows
 bool eval_cast(Context&);
 bool eval_where(Context&);

@@ -116,6 +116,13 @@ void compute_cast(const Source& in, int64_t n, TensorData& out, int64_t at, bool
     using V = decltype(v);
     V x[kBlock];
     in.read(n, x);
+    if constexpr (std::is_same_v<V, double>) {
+      if (is_integer(out.dtype) && bits(out.dtype) < 8) {  // of what does not fit, the low bits stay
+        Int low[kBlock];
+        for (int64_t i = 0; i < n; ++i) low[i] = Int(ops::lit(ops::Wrap<int32_t>(), x[i]).v);
+        return store(out, at, n, low), true;
+      }
+    }
     store(out, at, n, x, saturate);
     return true;
   });

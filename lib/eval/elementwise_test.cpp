@@ -107,7 +107,8 @@ TEST_CASE("cast: the rules of conversion") {
   check_values(to(DType::I8, f32({5}, {-1.9, 1.9, 300, -300, kNan})), {-1, 1, 127, -128, 0});
   check_values(to(DType::U8, tensor_of(DType::I32, {2}, {-1, 256})), {255, 0});
   check_values(to(DType::Bool, f32({3}, {0, 0.25, kNan})), {0, 1, 1});
-  check_values(to(DType::I4, f32({3}, {-9, 3, 9})), {-8, 3, 7});
+  check_values(to(DType::I4, f32({5}, {-9, 3, 9, -1.9, kNan})), {7, 3, -7, -1, 0});  // the low bits
+  check_values(to(DType::U2, f32({3}, {-1, 2.9, 5})), {3, 2, 1});
   check_values(to(DType::F32, tensor_of(DType::U4, {3}, {15, 0, 7})), {15, 0, 7});
   check_values(to(DType::F8E4M3FN, f32({2}, {1000, 0.3})), {448, 0.3125});
   check_values(to(DType::F8E5M2, f32({1}, {1e6}), false), {kInf});

@@ -13,11 +13,12 @@
 
 namespace rlxc::eval {
 
-// A value at run time: a tensor, or a sequence or optional of them.
+// A value at run time: a tensor, a map, or a sequence or optional of them.
 struct HostValue {
   TypeKind kind = TypeKind::Tensor;
   TensorData tensor;
-  std::vector<HostValue> items;  // of a sequence; of an optional: one, or none when empty
+  // Of a sequence; of an optional: one, or none when empty; of a map: the keys [n] in ascending order, and their values [n].
+  std::vector<HostValue> items;
 };
 
 using NamedValues = std::map<std::string, HostValue, std::less<>>;

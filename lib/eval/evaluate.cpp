@@ -2,6 +2,7 @@
 #include <array>
 
 #include "eval/context.h"
+#include "eval/value.h"
 #include "ir/infer.h"
 #include "ops/elementwise.h"
 #include "support/checked.h"
@@ -31,10 +32,13 @@ const std::array<Evaluator, kOpCount>& evaluators() {
     const Entry core[] = {
         {OpKind::Constant, eval_constant}, {OpKind::DimValue, eval_dim_value},       {OpKind::Cast, eval_cast},
         {OpKind::Where, eval_where},       {OpKind::ElementwiseRegion, eval_region}, {OpKind::NormRegion, eval_norm_region}};
-    for (auto family : {std::span<const Entry>(core), movement_evaluators(), scatter_evaluators(), linear_evaluators(),
-                        reduce_evaluators(), norm_evaluators(), attention_evaluators(), conv_evaluators(), pool_evaluators(),
-                        recurrent_evaluators(), quant_evaluators(), fft_evaluators(), resize_evaluators(), fused_evaluators(),
-                        hir_evaluators(), control_evaluators(), sequence_evaluators(), dynamic_evaluators(), string_evaluators()})
+    for (auto family : {std::span<const Entry>(core), movement_evaluators(), scatter_evaluators(),
+                        linear_evaluators(),          reduce_evaluators(),   norm_evaluators(),
+                        attention_evaluators(),       conv_evaluators(),     pool_evaluators(),
+                        recurrent_evaluators(),       quant_evaluators(),    fft_evaluators(),
+                        resize_evaluators(),          fused_evaluators(),    hir_evaluators(),
+                        control_evaluators(),         sequence_evaluators(), dynamic_evaluators(),
+                        string_evaluators(),          map_evaluators()})
       for (const Entry& e : family) t[static_cast<size_t>(e.op)] = e.run;
     return t;
   }();
@@ -84,6 +88,8 @@ std::string declared(Run& run, const HostValue& v, const Type& t) {
 // Checks the sizes of a value against its declared type, and binds the symbols that it determines; `fix` for good.
 bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
   if (v.kind != t.kind) return run.fail(Code::BadType, "is not of the kind " + text(t, run.module.dims));
+  if (t.kind == TypeKind::Map && !(is_map(v) && type_of(v) == t))
+    return run.fail(Code::BadType, "is not of the type " + text(t, run.module.dims));
   if (t.kind != TypeKind::Tensor) return true;
   const auto& actual = v.tensor.dims;
   if (v.tensor.dtype != t.dtype) return run.fail(Code::BadType, declared(run, v, t));
@@ -105,6 +111,10 @@ bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
   next:;
   }
   return true;
+}
+
+bool too_large(Run& run) {
+  return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes");
 }
 
 bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* const> operands, std::vector<HostValue>* results) {
@@ -133,6 +143,12 @@ bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* cons
     auto inferred = infer(run.scratch, op, *attrs, pointers, {}, &message);
     if (!inferred) return run.fail(Code::BadShape, message);
     types = std::move(*inferred);
+    // Also of what holds no element: tables along an axis have its length.
+    for (const Type& t : types) {
+      double size = static_cast<double>(bits(t.dtype)) / 8;
+      for (Dim d : t.dims) size *= d.is_static() ? static_cast<double>(std::max<int64_t>(d.size(), 1)) : 1;
+      if (size > static_cast<double>(run.options.max_bytes)) return too_large(run);
+    }
   }
   Context c{run, g, n, op, *attrs, operands, types, *results};
   const bool ok = f(c);
@@ -143,6 +159,7 @@ bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* cons
 }
 
 bool well_formed(const HostValue& v) {
+  if (v.kind == TypeKind::Map && !is_map(v)) return false;
   if (v.kind != TypeKind::Tensor) {
     for (const auto& item : v.items)
       if (!well_formed(item)) return false;
@@ -265,8 +282,7 @@ std::vector<int64_t> Context::sizes(std::span<const Dim> dims) const {
 
 bool Context::make(DType t, std::vector<int64_t> dims, TensorData* out) {
   auto d = MemoryMeter::allocate(run.memory, t, std::move(dims));
-  if (!d)
-    return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes");
+  if (!d) return too_large(run);
   *out = std::move(*d);
   return true;
 }

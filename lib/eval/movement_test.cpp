@@ -84,3 +84,15 @@ TEST_CASE("evaluation: symbols, equalities, budgets") {
   CHECK(!eval::evaluate(m, good, limited, small));
   CHECK(limited.exit() == ExitCode::Limit);
 }
+
+TEST_CASE("axes longer than the memory limit are refused before anything is made for them") {
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  PadAttrs pad;
+  pad.before = {Dim(0), Dim(0)}, pad.after = {Dim(int64_t{1} << 40), Dim(0)};
+  m.main().add_output(b.create(OpKind::Pad, {b.input("x", tensor_type(DType::F32, {2, 0}))}, pad), m.symbol("y"));
+  const std::vector<HostValue> empty{f32({2, 0}, {})};
+  CHECK(!eval::evaluate(m, empty, d));
+  CHECK(d.exit() == ExitCode::Limit);
+}

@@ -23,6 +23,7 @@ uint64_t seed_of(uint64_t seed, std::string_view name) {
 }
 
 HostValue random_value(const Module& m, const Type& type, const DimBindings& bindings, uint64_t seed, const RandomRange& range) {
+  if (type.kind == TypeKind::Map) return empty_map(type);
   if (type.kind != TypeKind::Tensor) return {type.kind, {}, {}};
   std::vector<int64_t> dims;
   DimBindings known = bindings;

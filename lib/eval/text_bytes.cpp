@@ -4,15 +4,18 @@
 
 namespace rlxc::eval {
 
-HostValue bytes_of_text(const HostValue& v) {
+std::optional<HostValue> bytes_of_text(const HostValue& v) {
   size_t width = 1;
-  for (const std::string& s : v.tensor.strings) width = std::max(width, s.size());
+  for (const std::string& s : v.tensor.strings) {
+    if (s.ends_with('\0')) return std::nullopt;
+    width = std::max(width, s.size());
+  }
   std::vector<uint8_t> bytes(static_cast<size_t>(v.tensor.elements()) * width);
   for (size_t i = 0; i * width < bytes.size(); ++i)
     std::ranges::copy(v.tensor.strings[v.tensor.splat ? 0 : i], bytes.begin() + static_cast<std::ptrdiff_t>(i * width));
   std::vector<int64_t> dims = v.tensor.dims;
   dims.push_back(static_cast<int64_t>(width));
-  return {TypeKind::Tensor, make_data(DType::U8, std::move(dims), bytes), {}};
+  return HostValue{TypeKind::Tensor, make_data(DType::U8, std::move(dims), bytes), {}};
 }
 HostValue text_of_bytes(const HostValue& v) {
   const auto width = static_cast<size_t>(v.tensor.dims.back());

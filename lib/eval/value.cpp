@@ -22,11 +22,12 @@ std::vector<double> numbers(const HostValue& v) { return load_all<double>(v.tens
 
 Type type_of(const HostValue& v) {
   if (v.kind == TypeKind::Tensor) return tensor_type(v.tensor.dtype, {v.tensor.dims.begin(), v.tensor.dims.end()});
+  if (v.kind == TypeKind::Map)
+    return map_type(v.items[0].tensor.dtype == DType::String ? MapKey::String : MapKey::I64, v.items[1].tensor.dtype);
   Type t = v.items.empty() ? Type() : type_of(v.items[0]);
   for (const HostValue& item : v.items)
     if (type_of(item).dims != t.dims) t.ranked = false, t.dims.clear();
-  t.kind = v.kind;
-  return t;
+  return holder_type(v.kind, std::move(t));
 }
 
 }  // namespace rlxc::eval

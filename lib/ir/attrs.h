@@ -365,6 +365,14 @@ struct StringMatchAttrs {
   std::string pattern;
   RLXC_REFLECT(f("pattern", self.pattern);)
 };
+struct MapKeysAttrs {  // integers or strings, not both; `all`: a map must have no other keys
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+  bool all = false;
+  RLXC_REFLECT(f("ints", self.ints); f("strings", self.strings); f("all", self.all);)
+
+  size_t size() const { return ints.size() + strings.size(); }
+};
 enum class NgramWeight : uint8_t { Tf, Idf, TfIdf };
 RLXC_ENUM(NgramWeight, "TF", "IDF", "TFIDF")
 struct NgramAttrs {  // ONNX TfIdfVectorizer
@@ -416,7 +424,8 @@ using AttrVariant =
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
                  SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
-                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, DequantMatMulAttrs>;
+                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, MapKeysAttrs,
+                 DequantMatMulAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

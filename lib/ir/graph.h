@@ -56,7 +56,7 @@ class Graph {
   template <class A>
   const A& attrs(NodeId n) const;  // requires that A is the op's attribute struct
   std::span<const ValueId> operands(NodeId n) const {
-    return {&operands_[nodes_[n.raw].first_operand], nodes_[n.raw].operand_count};
+    return {operands_.data() + nodes_[n.raw].first_operand, nodes_[n.raw].operand_count};
   }
   ValueId operand(NodeId n, size_t i) const {
     return i < nodes_[n.raw].operand_count ? operands_[nodes_[n.raw].first_operand + i] : ValueId();

@@ -55,6 +55,9 @@ std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs,
   }
   for (int i = 0; i < min_inputs(op) && op != OpKind::Loop; ++i)
     if (!operands[static_cast<size_t>(i)]) return *message = "operand " + std::to_string(i) + " is absent", std::nullopt;
+  if (!has_trait(op, kSequenceOp | kBody | kTerminator))
+    for (const Type* t : operands)
+      if (t && t->kind != TypeKind::Tensor) return *message = "works on tensors, gets " + text(*t, m.dims), std::nullopt;
   if (const Domain domain = kDomains[static_cast<size_t>(op)];
       operands.size() && operands[0] && !fits(domain, operands[0]->dtype))
     return *message = (domain == Domain::Real ? "needs floats, gets " : "needs numbers, gets ") + text(*operands[0], m.dims),

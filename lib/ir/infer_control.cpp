@@ -15,7 +15,8 @@ std::vector<Type> output_types(const Graph& g) {
 // The type that both have where they agree; sizes that differ become a fresh symbol.
 bool merge(InferContext& c, const Type& a, const Type& b, Type* out) {
   const bool tensors = a.kind == TypeKind::Tensor;
-  if (a.kind != b.kind || a.dtype != b.dtype || a.of_sequence != b.of_sequence || (tensors && a.rank() != b.rank()))
+  if (a.kind != b.kind || a.dtype != b.dtype || a.of_sequence != b.of_sequence || a.key != b.key ||
+      (tensors && a.rank() != b.rank()))
     return c.fail("results of the bodies differ: " + text(a, c.dims()) + " and " + text(b, c.dims()));
   *out = tensors ? a : join_elements(c.dims(), a, b);
   if (!tensors) return true;
@@ -105,18 +106,18 @@ bool infer_sequence_empty(InferContext& c) { return c.result(Type{TypeKind::Sequ
 bool infer_sequence_insert(InferContext& c) {
   if (c.t(0).kind != TypeKind::Sequence) return c.fail("operand 0 must be a sequence, is " + c.show(0));
   if (!same_dtype(c, 0, 1)) return false;
-  Type element = c.t(1);
-  element.kind = TypeKind::Sequence;
-  return c.result(join_elements(c.dims(), c.t(0), element));
+  if (c.t(1).kind != TypeKind::Tensor || c.t(0).key != MapKey::None)
+    return c.fail("a sequence takes tensors, not " + c.show(1) + " into " + c.show(0));
+  return c.result(join_elements(c.dims(), c.t(0), holder_type(TypeKind::Sequence, c.t(1))));
 }
 
 bool infer_sequence_at(InferContext& c) {
   if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked)
     return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
-  std::vector<Dim> dims = c.t(0).dims;  // the symbols of one element say nothing about the next
-  for (Dim& d : dims)
+  Type t = element_type(c.t(0));
+  for (Dim& d : t.dims)  // the symbols of one element say nothing about the next
     if (!d.is_static()) d = c.dims().fresh("element");
-  return c.result(c.t(0).dtype, std::move(dims));
+  return c.result(std::move(t));
 }
 
 bool infer_sequence_length(InferContext& c) {
@@ -158,9 +159,7 @@ bool infer_optional_make(InferContext& c) {
   Type t{TypeKind::Optional, a.to, false, {}, a.sequence};
   if (c.has(0)) {
     if (c.t(0).kind == TypeKind::Optional) return c.fail("an optional of an optional");
-    t = c.t(0);
-    t.kind = TypeKind::Optional;
-    t.of_sequence = c.t(0).kind == TypeKind::Sequence;
+    t = holder_type(TypeKind::Optional, c.t(0));
   }
   return c.result(std::move(t));
 }
@@ -170,14 +169,13 @@ bool infer_optional_has(InferContext& c) { return c.result(DType::Bool, {}); }
 bool infer_optional_get(InferContext& c) {
   Type t = c.t(0);
   if (t.kind != TypeKind::Optional) return c.result(std::move(t));
-  t.kind = t.of_sequence ? TypeKind::Sequence : TypeKind::Tensor;
-  t.of_sequence = false;
+  t = element_type(std::move(t));
   if (t.kind == TypeKind::Tensor && !t.ranked) return c.fail("needs an optional of known rank, is " + c.show(0));
   return c.result(std::move(t));
 }
 
 bool infer_concat_from_sequence(InferContext& c) {
-  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked)
+  if (c.t(0).kind != TypeKind::Sequence || !c.t(0).ranked || c.t(0).key != MapKey::None)
     return c.fail("needs a sequence of tensors of known rank, is " + c.show(0));
   const auto& a = c.a<SequenceConcatAttrs>();
   std::vector<Dim> out = c.t(0).dims;
@@ -186,5 +184,39 @@ bool infer_concat_from_sequence(InferContext& c) {
   else out[static_cast<size_t>(a.axis)] = c.dims().fresh("n");
   return c.result(c.t(0).dtype, std::move(out));
 }
+
+namespace {
+
+std::optional<MapKey> key_of(InferContext& c) {
+  const auto& a = c.a<MapKeysAttrs>();
+  const auto distinct = [](auto keys) {
+    std::ranges::sort(keys);
+    return std::ranges::adjacent_find(keys) == keys.end();
+  };
+  if (a.ints.empty() == a.strings.empty()) return c.fail("needs keys, all integers or all strings"), std::nullopt;
+  if (!distinct(a.ints) || !distinct(a.strings)) return c.fail("a key occurs twice"), std::nullopt;
+  return a.ints.empty() ? MapKey::String : MapKey::I64;
+}
+bool needs_map(InferContext& c) { return c.t(0).kind == TypeKind::Map || c.fail("needs a map, is " + c.show(0)); }
+
+}  // namespace
+
+bool infer_map_of_row(InferContext& c) {
+  const auto key = key_of(c);
+  const Type& x = c.t(0);
+  if (!key) return false;
+  if (x.kind != TypeKind::Tensor || x.rank() < 1 || x.rank() > 2) return c.fail("needs rows of values, is " + c.show(0));
+  return require_equal(c, x.dims.back(), Dim(static_cast<int64_t>(c.a<MapKeysAttrs>().size())), "columns and keys") &&
+         c.result(holder_type(TypeKind::Sequence, map_type(*key, x.dtype)));
+}
+
+bool infer_map_lookup(InferContext& c) {
+  const auto key = key_of(c);
+  if (!key || !needs_map(c)) return false;
+  if (*key != c.t(0).key) return c.fail("the keys are not those of " + c.show(0));
+  return c.result(c.t(0).dtype, {Dim(static_cast<int64_t>(c.a<MapKeysAttrs>().size()))});
+}
+
+bool infer_map_values(InferContext& c) { return needs_map(c) && c.result(c.t(0).dtype, {c.dims().fresh("keys")}); }
 
 }  // namespace rlxc

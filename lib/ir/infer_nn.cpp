@@ -121,7 +121,7 @@ bool infer_rope(InferContext& c) {
   if (!c.has(3)) return c.result(c.t(0));
   const auto &d = c.t(0).dims, &g = c.t(3).dims;
   const bool packed = a.layout == AttentionLayout::Packed;
-  if (!same_dtype(c, 0, 3) || d.size() != (packed ? 3U : 4U) || (packed && a.head_dim < 1))
+  if (!is_float(c.t(3).dtype) || d.size() != (packed ? 3U : 4U) || (packed && a.head_dim < 1))
     return c.fail("x " + c.show(0) + " and the scale of its heads " + c.show(3) + " do not fit");
   const Dim width = packed ? Dim(a.head_dim) : d[3];
   const Dim heads = packed ? c.dims().floor_div(d[2], width) : d[a.layout == AttentionLayout::BHSD ? 1 : 2];

@@ -79,7 +79,8 @@ struct LirModule {
   std::vector<Extent> extents;
   std::vector<State> states;
   uint64_t alignment = 64;
-  SymbolRanges ranges;  // constants: the plan holds for sizes of symbols in these; empty: for all
+  uint64_t max_binding = 0;  // bytes that a device binds at a time: where possible, no slot crosses a multiple. 0: no limit
+  SymbolRanges ranges;       // constants: the plan holds for sizes of symbols in these; empty: for all
   Digest128 fingerprint;
 };
 

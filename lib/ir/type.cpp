@@ -7,7 +7,7 @@ TypeId TypeTable::intern(const Type& t) {
   key.reserve(3 + t.dims.size() * 8);
   key += static_cast<char>(t.kind);
   key += static_cast<char>(t.dtype);
-  key += static_cast<char>(t.ranked + 2 * t.of_sequence);
+  key += static_cast<char>(t.ranked + 2 * t.of_sequence + 4 * static_cast<int>(t.key));
   for (Dim d : t.dims) {
     const int64_t raw = d.raw();
     key.append(reinterpret_cast<const char*>(&raw), sizeof raw);
@@ -15,6 +15,17 @@ TypeId TypeTable::intern(const Type& t) {
   auto [it, made] = index_.try_emplace(std::move(key), static_cast<uint32_t>(types_.size()));
   if (made) types_.push_back(t);
   return TypeId(it->second);
+}
+
+Type element_type(Type t) {
+  t.kind = t.of_sequence ? TypeKind::Sequence : t.key != MapKey::None ? TypeKind::Map : TypeKind::Tensor;
+  t.of_sequence = false;
+  return t;
+}
+Type holder_type(TypeKind kind, Type element) {
+  element.of_sequence = element.kind == TypeKind::Sequence;
+  element.kind = kind;
+  return element;
 }
 
 std::optional<int64_t> num_elements(const Type& t) {
@@ -32,13 +43,17 @@ std::optional<uint64_t> byte_size(const Type& t) {
 
 std::string text(const Type& t, const DimTable& dims) {
   std::string s(name(t.dtype));
-  s += '[';
-  if (!t.ranked) s += '*';
-  for (size_t i = 0; i < t.dims.size(); ++i) {
-    if (i) s += ',';
-    s += dims.text(t.dims[i]);
+  if (t.key != MapKey::None) {
+    s = "map<" + std::string(name(key_dtype(t.key))) + "," + s + ">";
+  } else {
+    s += '[';
+    if (!t.ranked) s += '*';
+    for (size_t i = 0; i < t.dims.size(); ++i) {
+      if (i) s += ',';
+      s += dims.text(t.dims[i]);
+    }
+    s += ']';
   }
-  s += ']';
   if (t.kind == TypeKind::Sequence || t.of_sequence) s = "seq<" + s + ">";
   if (t.kind == TypeKind::Optional) return "optional<" + s + ">";
   return s;
@@ -52,6 +67,15 @@ std::optional<Type> parse_type(std::string_view s, DimTable& table) {
       else t.of_sequence = true;
       s = s.substr(prefix.size(), s.size() - prefix.size() - 1);
     }
+  if (s.starts_with("map<") && s.ends_with('>')) {
+    const size_t comma = s.find(',');
+    const auto key = comma == s.npos ? std::nullopt : dtype_from_name(s.substr(4, comma - 4));
+    const auto value = key ? dtype_from_name(s.substr(comma + 1, s.size() - comma - 2)) : std::nullopt;
+    if (!value || (*key != DType::I64 && *key != DType::String)) return std::nullopt;
+    if (t.kind == TypeKind::Tensor) t.kind = TypeKind::Map;
+    t.dtype = *value, t.key = *key == DType::String ? MapKey::String : MapKey::I64;
+    return t;
+  }
   const size_t open = s.find('[');
   if (open == s.npos || !s.ends_with(']')) return std::nullopt;
   const auto dtype = dtype_from_name(s.substr(0, open));

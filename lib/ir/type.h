@@ -1,4 +1,5 @@
-// Types of values: a tensor (element type + sizes), or a sequence, an optional of tensors. Interned: equal types have equal ids.
+// Types of values: a tensor (element type + sizes), a map from keys to numbers or strings, a sequence or an optional of those.
+// Interned: equal types have equal ids.
 #pragma once
 #include <deque>
 #include <span>
@@ -14,7 +15,8 @@ namespace rlxc {
 
 using TypeId = Id<struct TypeTag>;
 
-enum class TypeKind : uint8_t { Tensor, Sequence, Optional };
+enum class TypeKind : uint8_t { Tensor, Sequence, Optional, Map };
+enum class MapKey : uint8_t { None, I64, String };
 
 struct Type {
   TypeKind kind = TypeKind::Tensor;
@@ -24,6 +26,8 @@ struct Type {
   bool ranked = true;
   std::vector<Dim> dims;     // of the tensor, or of the elements
   bool of_sequence = false;  // an optional that holds a sequence
+  // Of a map, or of the maps in a sequence or optional. `dtype` is that of the map's values, which are single elements: no dims.
+  MapKey key = MapKey::None;
 
   int rank() const { return static_cast<int>(dims.size()); }
   bool is_static() const {
@@ -35,6 +39,10 @@ struct Type {
 };
 
 inline Type tensor_type(DType t, std::vector<Dim> dims) { return {TypeKind::Tensor, t, true, std::move(dims)}; }
+inline Type map_type(MapKey key, DType values) { return {TypeKind::Map, values, true, {}, false, key}; }
+Type element_type(Type);                   // what a sequence or an optional holds
+Type holder_type(TypeKind, Type element);  // a sequence or an optional of it; requires no optional, no sequence in a sequence
+inline DType key_dtype(MapKey k) { return k == MapKey::String ? DType::String : DType::I64; }
 
 class TypeTable {
  public:
@@ -54,7 +62,7 @@ std::optional<int64_t> num_elements(const Type&);
 std::optional<uint64_t> byte_size(const Type&);
 
 std::string text(const Type&,
-                 const DimTable&);  // "f32[batch,12,64]", "seq<f32[2]>", "seq<f32[*]>", "optional<...>", "optional<seq<...>>"
+                 const DimTable&);  // "f32[batch,12,64]", "map<i64,f32>", "seq<f32[2]>", "seq<f32[*]>", "optional<seq<...>>"
 std::optional<Type> parse_type(std::string_view, DimTable&);
 
 }  // namespace rlxc

@@ -83,6 +83,8 @@ struct Buffer {
   bool atomic = false;     // AtomicAdd goes to it
   bool may_alias = false;  // shares memory with another argument at equal indices (in-place update)
   bool separate = false;   // read-only and in memory of its own (a weight), for targets that bind it apart from all else
+  // On such targets: which of the memories of the kernel hold it, some one after another. The first ones are written.
+  uint8_t binding = 0, bindings = 1;
 };
 
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Lane };

@@ -14,7 +14,6 @@ constexpr size_t kCoreItems = 1500;
 constexpr int64_t kEasyItems = 256;  // cores up to this size are hardly ever hard
 constexpr uint64_t kSearchWorkPerItem = 50'000;
 constexpr uint64_t kGreedyWork = 1'000'000, kGreedyWorkPerItem = 200;
-constexpr size_t kOrders = 1;
 
 // Fixes the core items of `part` where the search puts them; false if it finds no placement within `enough`.
 bool fix_core(Instance& part, int64_t tight, const SearchOptions& options, int64_t enough, Effort& effort) {
@@ -64,7 +63,7 @@ void place_core(const Instance& part, const SearchOptions& options, int64_t enou
     Placement around;
     uint64_t share = std::min(*work, kGreedyWork + kGreedyWorkPerItem * part.items.size());
     *work -= share;
-    place_greedily(with_core, enough, {.orders = kOrders}, &share, around);
+    place_greedily(with_core, enough, {.orders = 1, .best_fit = false}, &share, around);
     if (!around.offsets.empty()) repair_windows(with_core, enough, &share, around);
     *work += share;
     if (around.height < best.height) {

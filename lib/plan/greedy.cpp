@@ -16,7 +16,7 @@ double load(const Instance& in, const Item& i) { return static_cast<double>(i.lo
 double tightness(const Instance& in, const Item& i) { return std::floor(load(in, i) * 16); }
 
 constexpr OrderKey kKeys[] = {
-    {"size", size, area},     {"tightness and size", tightness, size}, {"area", area, size}, {"load", load, size},
+    {"size", size, area},     {"tightness and size", tightness, size}, {"load", load, size}, {"area", area, size},
     {"length", length, size}, {"tightness and area", tightness, area}, {"end", end, size},   {"start", start, size},
 };
 

@@ -11,12 +11,18 @@ namespace {
 struct SearchOrder {
   const char* name;
   std::array<char, 3> keys;
+  Guide guide = Guide::Order;
 };
 
 constexpr SearchOrder kOrders[] = {
-    {"load, length, area", {'T', 'W', 'A'}}, {"load, area, length", {'T', 'A', 'W'}},   {"length, area, load", {'W', 'A', 'T'}},
-    {"area, load, length", {'A', 'T', 'W'}}, {"load, area, sections", {'T', 'B', 'S'}}, {"sections, area, load", {'S', 'B', 'T'}},
+    {"load, length, area", {'T', 'W', 'A'}},
+    {"candidates, load, length", {'T', 'W', 'A'}, Guide::FewestCandidates},
+    {"load, area, length", {'T', 'A', 'W'}},
+    {"length, area, load", {'W', 'A', 'T'}},
+    {"candidates, area, load", {'A', 'T', 'W'}, Guide::FewestCandidates},
+    {"sections, area, load", {'S', 'B', 'T'}},
     {"load, size, length", {'T', 'H', 'W'}},
+    {"candidates, length, area", {'W', 'A', 'T'}, Guide::FewestCandidates},
 };
 
 double value(const Item& i, char key) {
@@ -55,7 +61,7 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, b
   auto attempt = [&](int64_t height, uint64_t nodes) {
     std::vector<int64_t> offsets;
     for (size_t k = 0; k < orders.size() && search.work() < effort.work; ++k) {
-      const Verdict verdict = search.run(height, orders[k], {nodes, effort.work - search.work()}, &offsets);
+      const Verdict verdict = search.run(height, orders[k], kOrders[k].guide, {nodes, effort.work - search.work()}, &offsets);
       if (verdict == Verdict::OutOfBudget) continue;
       if (verdict == Verdict::Infeasible) {
         best.proved = height + 1;

@@ -25,6 +25,7 @@ void place_greedily(const Instance& part, int64_t enough, GreedyRounds rounds, u
     const std::vector<uint32_t> order = order_by(part, key);
     for (Fit fit : {Fit::First, Fit::Best}) {
       if (best.height <= enough || *work == 0) return;
+      if (fit == Fit::Best && !rounds.best_fit) break;
       attempt(order, fit, best.height, key.name);
     }
   }

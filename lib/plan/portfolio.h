@@ -9,6 +9,7 @@ namespace rlxc::plan {
 
 struct GreedyRounds {
   size_t orders = SIZE_MAX;  // at most so many of the orders, the best first
+  bool best_fit = true;      // after first fit, in each order
   uint32_t repairs = 0;      // so many rounds without a gain
 };
 

@@ -14,18 +14,19 @@ constexpr uint64_t kEffects = 1'000'000;  // of tasks that may be looked at
 constexpr uint64_t kWidest = 4096;
 constexpr uint32_t kNone = ~uint32_t{0};
 
+// A task that can run, and what that would do to the bytes that live now (modulo 2^64).
+struct Ready {
+  uint32_t task;
+  uint64_t most;   // how many more live while it runs
+  uint64_t after;  // and when it has run
+};
+
 struct State {
-  std::vector<uint64_t> done;   // a bit a task
-  std::vector<uint32_t> ready;  // ascending
+  std::vector<uint64_t> done;  // a bit a task
+  std::vector<Ready> ready;    // by task
   uint64_t hash = 0, live = 0, peak = 0;
   uint32_t history = kNone;
   size_t count = 0;
-};
-
-// What running a task does to the bytes that live.
-struct Effect {
-  uint64_t most = 0;   // that live while it runs
-  uint64_t after = 0;  // that live when it has run
 };
 
 class Scheduler {
@@ -47,11 +48,11 @@ class Scheduler {
     State s;
     s.done.resize((n_ + 63) / 64);
     for (uint32_t t = 0; t < n_; ++t)
-      if (waits_[t].empty()) s.ready.push_back(t);
+      if (waits_[t].empty()) s.ready.push_back(effect(s, t));
     return s;
   }
 
-  Effect effect(const State& s, uint32_t t) const {
+  Ready effect(const State& s, uint32_t t) const {
     const Task& task = g_.tasks[t];
     uint64_t made = 0, freed = 0;
     for (uint32_t b : task.makes) made += g_.bytes[b];
@@ -67,19 +68,20 @@ class Scheduler {
     uint64_t unread = 0;
     for (uint32_t b : task.makes)
       if (readers_[b].empty() && !g_.kept[b]) unread += g_.bytes[b];
-    return {s.live + more + task.scratch, s.live + made - freed - unread};
+    return {t, more + task.scratch, made - freed - unread};
   }
 
   void run(State& s, uint32_t t) {
-    const Effect e = effect(s, t);
-    s.peak = std::max(s.peak, e.most);
-    s.live = e.after;
+    const auto self = find(s, t);
+    s.peak = std::max(s.peak, s.live + self->most);
+    s.live += self->after;
+    s.ready.erase(self);
     s.done[t / 64] |= uint64_t{1} << (t % 64);
     s.hash ^= mix(uint64_t{t} + 1);
-    s.ready.erase(std::lower_bound(s.ready.begin(), s.ready.end(), t));
+    for (uint32_t b : g_.tasks[t].reads) note_last_reader(s, b);
     for (uint32_t u : next_[t])
       if (std::all_of(waits_[u].begin(), waits_[u].end(), [&](uint32_t w) { return is_done(s, w); }))
-        s.ready.insert(std::lower_bound(s.ready.begin(), s.ready.end(), u), u);
+        s.ready.insert(find(s, u), effect(s, u));
     history_.push_back({s.history, t});
     s.history = static_cast<uint32_t>(history_.size() - 1);
     ++s.count;
@@ -88,15 +90,11 @@ class Scheduler {
   // A task that raises neither the peak nor what lives can only help: it runs as soon as it can.
   void run_free(State& s) {
     for (bool again = true; again && effects_ > s.ready.size();) {
-      again = false;
-      for (uint32_t t : s.ready) {
-        --effects_;
-        const Effect e = effect(s, t);
-        if (e.most > s.peak || e.after > s.live) continue;
-        run(s, t);
-        again = true;
-        break;
-      }
+      const auto free = std::find_if(s.ready.begin(), s.ready.end(),
+                                     [&](const Ready& r) { return s.live + r.most <= s.peak && s.live + r.after <= s.live; });
+      effects_ -= static_cast<uint64_t>(free - s.ready.begin());
+      again = free != s.ready.end();
+      if (again) --effects_, run(s, free->task);
     }
   }
 
@@ -124,10 +122,8 @@ class Scheduler {
         }
         if (s.ready.size() >= effects_) return best.exact = false, best;
         effects_ -= s.ready.size();
-        for (uint32_t t : s.ready) {
-          const Effect e = effect(s, t);
-          choices.push_back({std::max(s.peak, e.most), e.after, s.hash ^ mix(uint64_t{t} + 1), i, t});
-        }
+        for (const auto& [t, most, after] : s.ready)
+          choices.push_back({std::max(s.peak, s.live + most), s.live + after, s.hash ^ mix(uint64_t{t} + 1), i, t});
       }
       std::erase_if(choices, [&](const Choice& c) { return c.peak >= best.peak; });
       std::stable_sort(choices.begin(), choices.end(),
@@ -154,6 +150,20 @@ class Scheduler {
   }
 
  private:
+  static std::vector<Ready>::iterator find(State& s, uint32_t t) {
+    return std::lower_bound(s.ready.begin(), s.ready.end(), t, [](const Ready& r, uint32_t task) { return r.task < task; });
+  }
+  // Only who is the last to read a buffer has another effect than before.
+  void note_last_reader(State& s, uint32_t b) const {
+    uint32_t last = kNone;
+    for (uint32_t u : readers_[b]) {
+      if (is_done(s, u)) continue;
+      if (last != kNone) return;
+      last = u;
+    }
+    if (last == kNone) return;
+    if (const auto at = find(s, last); at != s.ready.end() && at->task == last) *at = effect(s, last);
+  }
   bool is_done(const State& s, uint32_t t) const { return s.done[t / 64] >> (t % 64) & 1; }
   // Is `t` the last that reads the buffer?
   bool dies(const State& s, uint32_t b, uint32_t t) const {

@@ -34,6 +34,8 @@ Search::Search(const Instance& in, const SearchOptions& options) : instance_(in)
   lowest_.resize(in.sections());
   second_.resize(in.sections());
   load_.resize(in.sections());
+  tops_.resize(in.sections());
+  fillers_.resize(in.sections());
 }
 
 void Search::find_twins(std::span<const uint32_t> order) {
@@ -45,7 +47,9 @@ void Search::find_twins(std::span<const uint32_t> order) {
     if (kind(instance_.items[sorted[k - 1]]) == kind(instance_.items[sorted[k]])) twin_[sorted[k]] = sorted[k - 1];
 }
 
-Verdict Search::run(int64_t height, std::span<const uint32_t> order, const SearchBudget& budget, std::vector<int64_t>* offsets) {
+Verdict Search::run(int64_t height, std::span<const uint32_t> order, Guide guide, const SearchBudget& budget,
+                    std::vector<int64_t>* offsets) {
+  guide_ = guide;
   const uint32_t n = static_cast<uint32_t>(instance_.items.size());
   height_ = height;
   if (options_.memo && memo_.empty()) {
@@ -159,6 +163,60 @@ bool Search::bound(Range open, int64_t last, uint64_t* key) {
   return climb(open);
 }
 
+// In a section where all that is open must lie without a gap, the lowest item lies exactly at the least effective offset. It is
+// one of those that rest there now if all others begin too high to take its place, and if nothing can still get below them: so
+// these are the only candidates. The same holds at the lowest offset of all if less is left than the smallest item takes. Of the
+// sections of this kind that the guide allows, the one with the fewest candidates is filled first; false if there is none.
+bool Search::narrow(Range open, int64_t last, size_t first) {
+  uint32_t from = lo_[open_[open.begin]], to = 0;
+  int64_t ground = kNever, smallest = kNever;
+  for (uint32_t k = open.begin; k < open.end; ++k) {
+    const uint32_t j = open_[k];
+    to = std::max(to, hi_[j]), ground = std::min(ground, effective_[j]), smallest = std::min(smallest, size_[j]);
+    work_ += hi_[j] - lo_[j];
+  }
+  const auto clear = [&](auto& list, auto value) { std::fill(list.begin() + from, list.begin() + to, value); };
+  clear(lowest_, kNever), clear(second_, kNever), clear(tops_, kNever), clear(fillers_, 0u);
+  for (uint32_t k = open.begin; k < open.end; ++k) {
+    const uint32_t j = open_[k];
+    for (uint32_t s = lo_[j]; s < hi_[j]; ++s) {
+      lowest_[s] = std::min(lowest_[s], effective_[j]);
+      tops_[s] = std::min(tops_[s], effective_[j] + size_[j]);
+    }
+  }
+  const auto is_twin = [&](uint32_t j) { return options_.twins && twin_[j] != kNone && !placed_[twin_[j]]; };
+  for (uint32_t k = open.begin; k < open.end; ++k) {
+    const uint32_t j = open_[k];
+    bool fills = !deferred(j, last) && least_[j] == effective_[j];
+    for (uint32_t s = lo_[j]; s < hi_[j] && fills; ++s) fills = tops_[s] > effective_[j];
+    for (uint32_t s = lo_[j]; s < hi_[j]; ++s) {
+      const bool rests = fills && effective_[j] == lowest_[s];
+      if (!rests) second_[s] = std::min(second_[s], effective_[j]);
+      fillers_[s] += rests && !is_twin(j);
+    }
+  }
+  const auto filled_by_next = [&](uint32_t s) {
+    if (first == candidates_.size()) return false;
+    const Candidate& next = candidates_[first];
+    return lo_[next.item] <= s && s < hi_[next.item] && lowest_[s] == next.offset;
+  };
+  uint32_t best = kNone;
+  for (uint32_t s = from; s < to; ++s) {
+    if (fillers_[s] == 0 || (best != kNone && fillers_[s] >= fillers_[best])) continue;
+    if (fillers_[s] > 1 && guide_ == Guide::Order && !filled_by_next(s)) continue;
+    const int64_t left = height_ - lowest_[s] - load_[s];
+    if (second_[s] > lowest_[s] + left && (left == 0 || (lowest_[s] == ground && left < smallest))) best = s;
+  }
+  if (best == kNone) return false;
+  candidates_.resize(first);
+  for (uint32_t k = open.begin; k < open.end; ++k) {
+    const uint32_t j = open_[k];
+    if (lo_[j] <= best && best < hi_[j] && least_[j] == lowest_[best] && !is_twin(j))
+      candidates_.push_back({least_[j], rank_[j], j});
+  }
+  return true;
+}
+
 Verdict Search::branch(Range open, int64_t last) {
   if (work_ >= stop_.work || nodes_ >= stop_.nodes) return Verdict::OutOfBudget;
   ++nodes_;
@@ -177,16 +235,22 @@ Verdict Search::branch(Range open, int64_t last) {
     if (options_.twins && twin_[j] != kNone && !placed_[twin_[j]]) continue;
     candidates_.push_back({least_[j], rank_[j], j});
   }
+  const auto sort = [&] {
+    std::sort(
+        candidates_.begin() + static_cast<std::ptrdiff_t>(first), candidates_.end(),
+        [](const Candidate& a, const Candidate& b) { return a.offset != b.offset ? a.offset < b.offset : a.rank < b.rank; });
+  };
+  sort();
+  const bool narrowed = options_.tight && narrow(open, last, first);
+  if (narrowed) sort();
   const size_t end = candidates_.size();
-  std::sort(candidates_.begin() + first, candidates_.end(),
-            [](const Candidate& a, const Candidate& b) { return a.offset != b.offset ? a.offset < b.offset : a.rank < b.rank; });
 
   Verdict verdict = Verdict::Infeasible;
   const size_t mark = undo_.size(), lists = open_.size();
   for (size_t c = first; c < end; ++c) {
     const Candidate pick = candidates_[c];
     const size_t before = undo_.size();
-    verdict = place(open, pick);
+    verdict = place(open, pick, narrowed ? last : pick.offset);
     if (verdict == Verdict::Found) return verdict;
     rewind(before);
     open_.resize(lists);
@@ -201,7 +265,7 @@ Verdict Search::branch(Range open, int64_t last) {
   return verdict;
 }
 
-Verdict Search::place(Range open, const Candidate& pick) {
+Verdict Search::place(Range open, const Candidate& pick, int64_t last) {
   const uint32_t lo = lo_[pick.item], hi = hi_[pick.item];
   const int64_t top = pick.offset + size_[pick.item];
   offset_[pick.item] = pick.offset;
@@ -224,7 +288,7 @@ Verdict Search::place(Range open, const Candidate& pick) {
   }
   std::stable_sort(parts.begin(), parts.end(), [](Range a, Range b) { return a.end - a.begin < b.end - b.begin; });
   for (const Range& part : parts)
-    if (const Verdict verdict = branch(part, pick.offset); verdict != Verdict::Found) return verdict;
+    if (const Verdict verdict = branch(part, last); verdict != Verdict::Found) return verdict;
   return Verdict::Found;
 }
 

@@ -20,6 +20,7 @@ struct SearchOptions {
   bool staircase = true;      // In each section, items from any offset upwards must fit between it and the ceiling.
   bool twins = true;          // Of items with equal life, size and alignment, the first in order is placed first.
   bool memo = true;           // A set of open items with the same least offsets is refuted once.
+  bool tight = true;          // Where a section can waste nothing, the next item is one of those that fill it.
   bool decomposition = true;  // Once no open item crosses a point in time, both sides are solved apart.
 };
 
@@ -27,6 +28,10 @@ struct SearchBudget {
   uint64_t nodes = 0;
   uint64_t work = 0;  // item visits and section visits, about 10^9 a second
 };
+
+// Which section that can waste nothing is filled next: one with a single candidate; else, where the first item in order has one,
+// that; or the one with the fewest candidates. The first suits instances with some structure, the second those that fill a box.
+enum class Guide : uint8_t { Order, FewestCandidates };
 
 enum class Verdict : uint8_t { Found, Infeasible, OutOfBudget };
 
@@ -36,7 +41,7 @@ class Search {
   Search(const Instance&, const SearchOptions&);
 
   // Looks for a placement of at most `height`. Among items at the same offset, those earlier in `order` are tried first.
-  Verdict run(int64_t height, std::span<const uint32_t> order, const SearchBudget&, std::vector<int64_t>* offsets);
+  Verdict run(int64_t height, std::span<const uint32_t> order, Guide, const SearchBudget&, std::vector<int64_t>* offsets);
 
   uint64_t nodes() const { return nodes_; }  // of all runs
   uint64_t work() const { return work_; }
@@ -56,10 +61,11 @@ class Search {
   };
 
   Verdict branch(Range open, int64_t last);
-  Verdict place(Range open, const Candidate&);
+  Verdict place(Range open, const Candidate&, int64_t last);
   bool bound(Range open, int64_t last, uint64_t* key);
   bool lift_deferred(Range open, int64_t last);
   bool climb(Range open);
+  bool narrow(Range open, int64_t last, size_t first);
   bool deferred(uint32_t j, int64_t last) const { return least_[j] < last || refused_[j] == least_[j]; }
   void find_twins(std::span<const uint32_t> order);
   void rewind(size_t mark);
@@ -69,6 +75,7 @@ class Search {
   int64_t height_ = 0;
   uint64_t nodes_ = 0, work_ = 0;
   SearchBudget stop_;
+  Guide guide_ = Guide::Order;
 
   std::vector<uint32_t> rank_, twin_;            // by item; twin: the equal item before it in order
   std::vector<uint32_t> lo_, hi_;                // by item
@@ -78,7 +85,9 @@ class Search {
   std::vector<int64_t> offset_;                  // by item: where it was placed
   std::vector<int64_t> effective_;               // by item: lower bound of the offset it can still get
   std::vector<uint8_t> placed_;                  // by item
-  std::vector<int64_t> lowest_, second_, load_;  // by section: two lowest tops; sum of sizes
+  std::vector<int64_t> lowest_, second_, load_;  // by section: two lowest tops, or lowest rests; sum of sizes
+  std::vector<int64_t> tops_;                    // by section: the lowest top
+  std::vector<uint32_t> fillers_;                // by section: candidates that would leave no gap
   std::vector<uint32_t> open_;                   // lists of open items by lo, one after another
   std::vector<Candidate> candidates_;            // of all nodes on the path
   std::vector<Undo> undo_;

@@ -17,16 +17,41 @@ namespace {
 
 constexpr size_t kCoreFrom = 400;  // smaller parts are searched whole
 
-// Parts that are too large to search: one budget for the core, greedy orders and windows.
+constexpr double kCeilings[] = {1.02, 1, 1.04};  // of the bound
+constexpr double kSmallGap = 1.01;               // is not worth more of these
+constexpr uint64_t kVisitsOfSweep = 5;           // that take as long as one in greedy orders
+
+// In time order: O(n log n), and better while there is work left for it.
+void place_in_time(const Instance& part, int64_t enough, uint64_t* work, Placement& best) {
+  std::vector<int64_t> offsets;
+  const auto take = [&](int64_t height, const char* method) {
+    if (height < best.height) best.height = height, best.offsets.swap(offsets), best.method = method;
+  };
+  take(place_by_sweep(part, &offsets), "best fit in time order");
+  uint64_t visits = *work * kVisitsOfSweep;
+  const double small = kSmallGap * static_cast<double>(enough);
+  for (double ceiling : kCeilings)
+    if (static_cast<double>(best.height) > small && visits > 0)
+      take(place_by_deaths(part, static_cast<int64_t>(ceiling * static_cast<double>(part.bound)), &visits, &offsets),
+           "beside like deaths");
+  *work = visits / kVisitsOfSweep;
+}
+
+// Parts that are too large to search: one budget for the core, greedy orders and windows. Where so many live at a time that not
+// even one order ends within it, they are placed in time order.
 void solve_large(const Instance& part, int64_t enough, const SolveOptions& options, Effort& effort, Placement& best) {
-  uint64_t work = options.greedy_work + options.greedy_work_per_item * part.items.size();
+  const uint64_t n = part.items.size();
+  uint64_t work = options.greedy_work + options.greedy_work_per_item * n, lived = 0;
+  for (const Item& i : part.items) lived += i.hi - i.lo;
+  if (lived / part.sections() * n > work) {
+    place_in_time(part, enough, &work, best);
+    if (options.windows) repair_windows(part, enough, &work, best);
+    return;
+  }
   if (options.core && options.search) place_core(part, options.pruning, enough, &work, effort, best);
   if (options.windows && !best.offsets.empty()) repair_windows(part, enough, &work, best);
   if (options.greedy) place_greedily(part, enough, {.repairs = options.repair ? options.repair_rounds : 0}, &work, best);
-  if (best.offsets.empty()) {
-    best.height = place_by_sweep(part, &best.offsets);
-    best.method = "best fit in time order";
-  }
+  if (best.offsets.empty()) place_in_time(part, enough, &work, best);
 }
 
 Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const SolveOptions& options, Effort& effort) {

@@ -88,4 +88,46 @@ int64_t place_by_sweep(const Instance& in, std::vector<int64_t>* offsets) {
   return height;
 }
 
+int64_t place_by_deaths(const Instance& in, int64_t ceiling, uint64_t* work, std::vector<int64_t>* offsets) {
+  struct Live {
+    int64_t offset, top, death;
+  };
+  constexpr int64_t kNever = int64_t{1} << 40;
+  std::vector<Live> live;  // by offset
+  offsets->assign(in.items.size(), 0);
+  int64_t height = 0;
+  for (size_t k = 0; k < in.items.size(); ++k) {
+    const Item& item = in.items[k];
+    if (*work <= live.size()) return *work = 0, INT64_MAX;
+    *work -= live.size() + 1;
+    // The best gap so far: by the difference of deaths, then by the room that is left.
+    int64_t at = -1, least = kNever, least_left = 0;
+    size_t place = 0, kept = 0;
+    Live below{0, 0, kNever};
+    const auto gap = [&](const Live& above) {
+      const int64_t left = above.offset - below.top - item.size;
+      if (left < 0) return;
+      const int64_t low = (below.top + item.align - 1) / item.align * item.align,
+                    high = (above.offset - item.size) / item.align * item.align;
+      for (const auto& [offset, death] : {std::pair(low, below.death), std::pair(high, above.death)}) {
+        const int64_t difference = std::min(std::abs(death - item.hi), kNever - 1);
+        if (high < low || difference > least || (difference == least && left >= least_left)) continue;
+        at = offset, least = difference, least_left = left, place = kept;
+      }
+    };
+    for (const Live& l : live) {
+      if (l.death <= item.lo) continue;
+      gap(l);
+      live[kept++] = below = l;
+    }
+    gap({ceiling, ceiling, kNever});
+    if (at < 0) at = (below.top + item.align - 1) / item.align * item.align, place = kept;
+    live.resize(kept);
+    live.insert(live.begin() + static_cast<std::ptrdiff_t>(place), {at, at + item.size, item.hi});
+    (*offsets)[k] = at;
+    height = std::max(height, at + item.size);
+  }
+  return height;
+}
+
 }  // namespace rlxc::plan

@@ -63,9 +63,9 @@ void Diagnostics::add(Diagnostic d) {
   const auto said = [&](const Diagnostic& o) { return o.code == d.code && o.where == d.where && o.message == d.message; };
   if (d.severity == Severity::Error) ++errors_;
   else if (std::any_of(items_.begin(), items_.end(), said)) return;
-  auto it = std::find_if(counts_.begin(), counts_.end(), [&](const auto& p) { return p.first == d.code; });
-  if (it == counts_.end()) it = counts_.insert(counts_.end(), {d.code, 0});
-  if (++it->second <= kMaxKept) items_.push_back(std::move(d));
+  auto it = std::ranges::find_if(counts_, [&](const Count& c) { return c.severity == d.severity && c.code == d.code; });
+  if (it == counts_.end()) it = counts_.insert(counts_.end(), {d.severity, d.code, 0});
+  if (++it->all <= kMaxKept) items_.push_back(std::move(d));
 }
 
 ExitCode Diagnostics::exit() const {
@@ -74,17 +74,27 @@ ExitCode Diagnostics::exit() const {
   return ExitCode::Ok;
 }
 
-std::string Diagnostics::text() const {
+std::string Diagnostics::text(size_t warnings) const {
   std::string out;
+  std::vector<size_t> printed(counts_.size());
   for (const Diagnostic& d : items_) {
+    const bool warning = d.severity == Severity::Warning;
+    const auto same = [&](const Count& c) { return c.severity == d.severity && c.code == d.code; };
+    size_t& n = printed[static_cast<size_t>(std::ranges::find_if(counts_, same) - counts_.begin())];
+    if (warning && n >= warnings) continue;
+    ++n;
     if (!file_.empty()) out += file_ + ": ";
     out += std::string(word(d.severity)) + "[" + code_text(d.code) + "]: ";
     if (!d.where.empty()) out += d.where + ": ";
     out += d.message + "\n";
     if (!d.help.empty()) out += "  help: " + d.help + "\n";
   }
-  for (const auto& [code, n] : counts_)
-    if (n > kMaxKept) out += "  and " + std::to_string(n - kMaxKept) + " more of " + code_text(code) + "\n";
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    const size_t rest = counts_[i].all - printed[i];
+    if (rest == 0 || (counts_[i].severity == Severity::Warning && warnings == 0)) continue;
+    out += "  and " + std::to_string(rest) + " more of " + code_text(counts_[i].code) +
+           (printed[i] < kMaxKept ? " (compile --verbose shows all)" : "") + "\n";
+  }
   return out;
 }
 

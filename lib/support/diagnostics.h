@@ -42,8 +42,8 @@ std::string code_text(Code);                   // "RLX0214"
 bool code_from_text(std::string_view, Code*);  // accepts "RLX0214" and "214"
 const std::vector<Code>& all_codes();
 
-// Collects diagnostics of one input file. Not thread-safe. Beyond `kMaxKept` of one code only a count is kept; a
-// warning that was said is not repeated.
+// Collects diagnostics of one input file. Not thread-safe. Beyond `kMaxKept` errors or warnings of one code only a count is
+// kept; a warning that was said is not repeated.
 class Diagnostics {
  public:
   static constexpr size_t kMaxKept = 100;
@@ -59,12 +59,19 @@ class Diagnostics {
   ExitCode exit() const;  // that of the first error; Ok without errors
   const std::vector<Diagnostic>& items() const { return items_; }
   const std::string& file() const { return file_; }
-  std::string text() const;  // `model.onnx: error[RLX0214]: node ...: message` and `help:` lines, one diagnostic after another
+  // `model.onnx: error[RLX0214]: node ...: message` and `help:` lines, one diagnostic after another; at most so many warnings of
+  // one code, of 0 none.
+  std::string text(size_t warnings = kMaxKept) const;
 
  private:
   std::string file_;
   std::vector<Diagnostic> items_;
-  std::vector<std::pair<Code, size_t>> counts_;
+  struct Count {
+    Severity severity;
+    Code code;
+    size_t all;
+  };
+  std::vector<Count> counts_;
   size_t errors_ = 0;
 };
 

@@ -25,6 +25,15 @@ TEST_CASE("warnings do not fail, and floods are counted") {
   CHECK(d.text().find("and 50 more of RLX0200") != std::string::npos);
 }
 
+TEST_CASE("of many warnings a few are printed, and never instead of an error of the same code") {
+  Diagnostics d;
+  for (int i = 0; i < 150; ++i) d.warning(Code::BadShape, "odd " + std::to_string(i));
+  d.error(Code::BadShape, "wrong");
+  CHECK(d.text(0) == "error[RLX0215]: wrong\n");
+  CHECK(d.text(1) == "warning[RLX0215]: odd 0\nerror[RLX0215]: wrong\n  and 149 more of RLX0215 (compile --verbose shows all)\n");
+  CHECK(d.text().find("and 50 more of RLX0215\n") != std::string::npos);
+}
+
 TEST_CASE("codes are found by text and explained") {
   Code c{};
   CHECK(code_from_text("RLX0214", &c));

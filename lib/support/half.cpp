@@ -36,7 +36,7 @@ const Format* narrow_format(DType t) {
 uint32_t nan_code(const Format& f) {
   switch (f.special) {
     case Special::NanAtMinusZero: return 0x80;
-    case Special::None: return f.max;
+    case Special::None: return 1u << (f.bits - 1);
     default: return 0x7F;
   }
 }

@@ -57,7 +57,8 @@ inline uint16_t double_to_bf16(double d) { return float_to_bf16(round_to_odd(d))
 enum class Saturate : bool { No, Yes };
 
 // Any float type but f64. `bits` sit in the low bits. For f8e8m0, which holds only 2^-127..2^127 and NaN, nearest is taken in
-// the value (ties go up), zero gives 2^-127 and negative values give NaN. NaN as f4e2m1 gives 6, as in ONNX.
+// the value (ties go up), zero gives 2^-127 and negative values give NaN. NaN as f4e2m1 gives -0: formats without
+// it leave that open, and the tests of ONNX have -0.
 // `saturate` concerns the 8-bit types only: f16, bf16 and f32 always overflow to infinity.
 uint32_t encode_float(DType, double value, Saturate = Saturate::Yes);
 double decode_float(DType, uint32_t bits);

@@ -1,6 +1,7 @@
 #include "target/wgpu.h"
 
 #include <algorithm>
+#include <set>
 
 #include "kernel/math.h"
 #include "kernel/simplify.h"
@@ -134,13 +135,8 @@ class Wgpu : public CLike {
   }
 
   std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
-    if (!is_float(t.dtype)) return "atomicAdd(&" + place(b, index) + ", bitcast<u32>(" + value + "));";
-    std::string name = "rlxc_atomic_add_" + b.name, at = place(b, "i");
-    if (h.needs(name))
-      h.add("fn " + name + "(i: i32, v: f32) {\n  var old = atomicLoad(&" + at +
-            ");\n  loop {\n    let r = atomicCompareExchangeWeak(&" + at +
-            ", old, bitcast<u32>(bitcast<f32>(old) + v));\n    if (r.exchanged) { break; }\n    old = r.old_value;\n  }\n}\n");
-    return name + "(" + index + ", " + value + ");";
+    if (!is_float(t.dtype)) return touch(b, element_at(b, index), Touch::Add, "bitcast<u32>(" + value + ")", h);
+    return touch(b, element_at(b, index), Touch::AddFloat, "bitcast<u32>(" + value + ")", h);
   }
 
   std::string declare(Type t, const std::string& name, const std::string& value, Helpers& h) const override {
@@ -171,11 +167,13 @@ class Wgpu : public CLike {
       atomic |= k.buffers[i].atomic || (packed(k.buffers[i]) && writable(k.buffers[i]));
     if (atomic) h.needs(kAtomicMemory);
     auto binding = [&](int slot) { return "@group(0) @binding(" + std::to_string(slot) + ") "; };
-    bindings = binding(0) + "var<storage, read_write> rlxc_memory: array<" + (atomic ? "atomic<u32>" : "u32") + ">;\n";
-    int slot = 2;
+    std::set<std::string> declared;
     for (size_t i = 0; i < k.argument_count(); ++i) {
       const Buffer& b = k.buffers[i];
-      if (b.separate) bindings += binding(slot++) + "var<storage, read> " + b.name + ": array<u32>;\n";
+      for (int m = b.binding; m < b.binding + b.bindings; ++m)
+        if (declared.insert(memory(b, m)).second)
+          bindings += binding(m == 0 ? 0 : m + 1) + "var<storage, " + (b.separate ? "read> " : "read_write> ") + memory(b, m) +
+                      ": array<" + (atomic && !b.separate ? "atomic<u32>" : "u32") + ">;\n";
       arguments += (arguments.empty() ? "" : ", ") + b.name + "_at: i32";
     }
     for (kernel::VarId v : k.symbols) {
@@ -208,15 +206,52 @@ class Wgpu : public CLike {
     return "rlxc_arguments." + b.name + "_at" +
            (index == "0" ? "" : " + " + (index.find(' ') == std::string::npos ? index : "(" + index + ")"));
   }
-  static std::string place(const Buffer& b, const std::string& index) { return "rlxc_memory[" + element_at(b, index) + "]"; }
-  static std::string word_at(const Buffer& b, const std::string& word, const Helpers& h) {
-    if (b.separate) return b.name + "[" + word + "]";
-    return h.has(kAtomicMemory) ? "atomicLoad(&rlxc_memory[" + word + "])" : "rlxc_memory[" + word + "]";
+  static std::string memory(const Buffer& b, int binding) {
+    if (b.separate) return b.name + (b.bindings == 1 ? "" : "_" + std::to_string(binding - b.binding));
+    return "rlxc_memory" + (binding == 0 ? "" : "_" + std::to_string(binding));
   }
-  static std::string put(const std::string& word, const std::string& value, const Helpers& h) {
-    return h.has(kAtomicMemory) ? "atomicStore(&rlxc_memory[" + word + "], " + value + ");"
-                                : "rlxc_memory[" + word + "] = " + value + ";";
+
+  // What is done to a word, as an expression or a statement of WGSL over $P, its place, and $V.
+  enum class Touch : uint8_t { Load, Store, And, Or, Add, AddFloat };
+  struct TouchText {
+    std::string_view name, plain, atomic;
+  };
+  static constexpr TouchText kTouches[] = {
+      {"load", "$P", "atomicLoad(&$P)"},
+      {"store", "$P = $V;", "atomicStore(&$P, $V);"},
+      {"and", "", "atomicAnd(&$P, $V);"},
+      {"or", "", "atomicOr(&$P, $V);"},
+      {"add", "", "atomicAdd(&$P, $V);"},
+      {"add_float", "",
+       "var old = atomicLoad(&$P);\n  loop {\n    let r = atomicCompareExchangeWeak(&$P, old, bitcast<u32>(bitcast<f32>(old) + "
+       "bitcast<f32>($V)));\n    if (r.exchanged) { break; }\n    old = r.old_value;\n  }"},
+  };
+
+  // A function where several memories hold the buffer, or where more than a line is to be done.
+  static std::string touch(const Buffer& b, const std::string& word, Touch what, const std::string& value, Helpers& h) {
+    const TouchText& row = kTouches[static_cast<size_t>(what)];
+    const bool loads = what == Touch::Load;
+    const auto text = [&](int binding, std::string_view at, std::string_view v) {
+      const std::string place = memory(b, binding) + "[" + std::string(at) + "]";
+      return expand(!b.separate && h.has(kAtomicMemory) ? row.atomic : row.plain, {{"P", place}, {"V", std::string(v)}});
+    };
+    if (b.bindings == 1 && what != Touch::AddFloat) return text(b.binding, word, value);
+    const std::string name = "rlxc_" + std::string(row.name) + "_word_of_" + b.name;
+    if (h.needs(name)) {
+      std::string body = "  var at = u32(word);\n";
+      const int last = b.binding + b.bindings - 1;
+      for (int m = b.binding; m < last; ++m) {
+        const std::string length = "arrayLength(&" + memory(b, m) + ")";
+        body += "  if (at < " + length + ") { " +
+                (loads ? "return " + text(m, "at", "v") + ";" : text(m, "at", "v") + " return;") + " }\n  at -= " + length +
+                ";\n";
+      }
+      body += "  " + (loads ? "return " + text(last, "at", "v") + ";" : text(last, "at", "v")) + "\n";
+      h.add("fn " + name + "(word: i32" + (loads ? ") -> u32" : ", v: u32)") + " {\n" + body + "}\n");
+    }
+    return name + "(" + word + (loads ? ")" : ", " + value + ");");
   }
+  static std::string word_at(const Buffer& b, const std::string& word, Helpers& h) { return touch(b, word, Touch::Load, "", h); }
 
   static std::string library(ExprOp op, DType t) {
     if (op == ExprOp::Not) return "!";
@@ -369,10 +404,10 @@ class Wgpu : public CLike {
       std::string name = "rlxc_write_" + b.name, high = t == DType::I64 ? "bitcast<u32>(v >> 31u)" : "0u";
       if (h.needs(name))
         h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = 2 * (" + element_at(b, "i") + ");\n  " +
-              put("at", "bitcast<u32>(v)", h) + "\n  " + put("at + 1", high, h) + "\n}\n");
+              touch(b, "at", Touch::Store, "bitcast<u32>(v)", h) + "\n  " + touch(b, "at + 1", Touch::Store, high, h) + "\n}\n");
       return name + "(" + index + ", " + value + ");";
     }
-    if (!packed(b)) return put(element_at(b, index), "bitcast<u32>(" + value + ")", h);
+    if (!packed(b)) return touch(b, element_at(b, index), Touch::Store, "bitcast<u32>(" + value + ")", h);
     std::string name = "rlxc_write_" + b.name;
     int bits = rlxc::bits(t), per_word = 32 / bits;
     if (h.needs(name)) {
@@ -382,8 +417,8 @@ class Wgpu : public CLike {
                          : t == DType::Bool ? "u32(v)"
                                             : "(u32(v) & " + mask + ")";
       h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at % " +
-            n + ") * " + std::to_string(bits) + "u;\n  atomicAnd(&rlxc_memory[at / " + n + "], ~(" + mask +
-            " << shift));\n  atomicOr(&rlxc_memory[at / " + n + "], " + part + " << shift);\n}\n");
+            n + ") * " + std::to_string(bits) + "u;\n  " + touch(b, "at / " + n, Touch::And, "~(" + mask + " << shift)", h) +
+            "\n  " + touch(b, "at / " + n, Touch::Or, part + " << shift", h) + "\n}\n");
     }
     return name + "(" + index + ", " + value + ");";
   }

@@ -9,7 +9,8 @@ namespace rlxc::transform {
 Rule find_rule(OpKind op) {
   static const auto table = [] {
     std::vector<Rule> rules(kOpCount);
-    for (std::span<const RuleEntry> entries : {movement_rules(), reduction_rules(), linear_rules(), selection_rules()})
+    for (std::span<const RuleEntry> entries :
+         {movement_rules(), reduction_rules(), linear_rules(), attention_rules(), control_rules(), selection_rules()})
       for (const RuleEntry& e : entries) rules[static_cast<size_t>(e.op)] = e.rule;
     return rules;
   }();
@@ -112,7 +113,9 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId see
     Adjoint a(b, *n, given, active);
     if (!rule || !rule(a)) {
       diagnostics.error(Code::UnsupportedOp, "the gradient of \"" + g.label(*n) + "\" (" + std::string(name(g.op(*n))) +
-                                                 (rule ? ") is not known for its attributes or sizes" : ") is not known"));
+                                                 (!rule              ? ") is not known"
+                                                  : a.inside.empty() ? ") is not known for its attributes or sizes"
+                                                                     : ") is not known: " + a.inside));
       // Its operands get something, so that those before it that lack a rule are named as well.
       a.parts.clear();
       for (size_t i = 0; i < g.operands(*n).size(); ++i)

@@ -189,9 +189,40 @@ TEST_CASE("every rule agrees with differences, and every rule is tried") {
   for (const Sample& s : samples()) tried[static_cast<size_t>(s.op)] = true, check(s);
   for (int k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
-    if (op == OpKind::Round || op == OpKind::ArgReduce) continue;  // 1 and nothing, by decision
+    if (op == OpKind::Round || op == OpKind::ArgReduce) continue;   // 1 and nothing, by decision
+    if (op == OpKind::Attention || has_trait(op, kBody)) continue;  // in tests of their own
     CHECK_MESSAGE(tried[static_cast<size_t>(k)] == (transform::find_rule(op) || transform::has_slope(op)), std::string(name(op)));
   }
+}
+
+TEST_CASE("gradients of attention") {
+  const auto bhsd = [](uint64_t seed, int64_t heads, int64_t length, int64_t width) {
+    return reals({2, heads, length, width}, seed);
+  };
+  const HostValue q = bhsd(1, 4, 3, 2), k = bhsd(2, 2, 5, 2), v = bhsd(3, 2, 5, 3);
+  AttentionAttrs a;
+  a.num_heads = 4, a.num_kv_heads = 2;
+  for (MaskKind kind : {MaskKind::None, MaskKind::Causal, MaskKind::SlidingWindow}) {
+    a.mask = kind, a.window = 1, a.softcap = kind == MaskKind::Causal ? 0.7 : 0, a.scale = kind == MaskKind::None ? 0 : 1.3;
+    check({OpKind::Attention, a, {q, k, v}});
+  }
+  a.mask = MaskKind::Bias, a.softcap = 0.5;
+  check({OpKind::Attention, a, {q, k, v, reals({1, 4, 3, 5}, 4)}});
+  check({OpKind::Attention, a, {q, k, v, reals({3, 5}, 5)}});
+  a.mask = MaskKind::Custom;
+  const HostValue seen =
+      bools({2, 1, 3, 5}, {1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 1, 1, 0, 0, 1});
+  for (bool finite : {false, true}) {  // a row that sees nothing: zeros, or the mean
+    a.finite_mask = finite;
+    check({OpKind::Attention, a, {q, k, v, seen}});
+  }
+  a = {};
+  a.num_heads = a.num_kv_heads = 2, a.layout = a.out_layout = AttentionLayout::Packed, a.mask = MaskKind::Causal;
+  check({OpKind::Attention, a, {reals({1, 3, 4}, 6), reals({1, 3, 4}, 7), reals({1, 3, 6}, 8)}});
+  a.layout = AttentionLayout::BSHD;
+  check({OpKind::Attention, a, {reals({1, 3, 2, 2}, 9), reals({1, 3, 2, 2}, 10), reals({1, 3, 2, 3}, 11)}});
+  a.layout = a.out_layout = AttentionLayout::BHSD, a.k_transposed = true;
+  check({OpKind::Attention, a, {reals({1, 2, 3, 2}, 12), reals({1, 2, 2, 3}, 13), reals({1, 2, 3, 3}, 14)}});
 }
 
 TEST_CASE("gradients of a graph: shared values, unreached values, independent values") {

@@ -25,6 +25,12 @@ std::vector<int64_t> all_but(int64_t axis, int rank);
 Term conv_input_gradient(Term dy, Term w, ConvAttrs, const std::vector<Dim>& dx);
 // By w of sizes dw [Co, Ci/groups, ...]: a correlation of x and dy over the batch.
 Term conv_weight_gradient(Term x, Term dy, ConvAttrs, const std::vector<Dim>& dw);
+// By q, k, v and by the scores that the mask or bias was applied to, from dy by what attention gives. `mask` may be invalid. All
+// invalid where the head size is not known and no scale is given.
+struct AttentionGradients {
+  Term q, k, v, scores;
+};
+AttentionGradients attention_gradients(const AttentionAttrs&, Term q, Term k, Term v, Term mask, Term dy);
 // dy added at the first largest element of each window of x.
 Term max_pool_gradient(Term x, Term dy, PoolAttrs);
 // `updates` added into zeros [dims] at positions of the row-major order; both any shape of as many elements.

@@ -1,6 +1,7 @@
 // How each operation passes a gradient from its results to its operands: one table from a kind to a rule.
 #pragma once
 #include <span>
+#include <string>
 
 #include "transform/term.h"
 
@@ -37,6 +38,7 @@ class Adjoint {
     Term value;
   };
   std::vector<Part> parts;
+  std::string inside;  // what stands in the way in a body
 
  private:
   std::span<const ValueId> gradients_;
@@ -53,6 +55,8 @@ Rule find_rule(OpKind);  // null if there is none
 std::span<const RuleEntry> movement_rules();
 std::span<const RuleEntry> reduction_rules();
 std::span<const RuleEntry> linear_rules();
+std::span<const RuleEntry> attention_rules();
+std::span<const RuleEntry> control_rules();
 std::span<const RuleEntry> selection_rules();  // of several operands, element by element
 
 // The derivative of an elementwise operation of one operand at x, where it is y; invalid if it has none. What is constant in

@@ -31,4 +31,15 @@ for target in metal cuda ${RLXC_WEBGPU:+wgpu}; do
   [ ! -f "$dynamic" ] || "$RLXC" run "$dynamic" --random --size batch=1,seq=1 --size batch=2,seq=7 --size batch=3,seq=16 --target $target \
     --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 || { echo "FAIL $target at several sizes"; cat "$TMPDIR/log"; fails=1; }
 done
+# Memory and weights in pieces, as for devices that bind no more at a time.
+in_pieces() {
+  "$RLXC" run "$1" --data "$2" --target wgpu --max-binding "$3" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||
+    { echo "FAIL wgpu in pieces of $3 bytes: $1"; cat "$TMPDIR/log"; fails=1; }
+}
+if [ -n "${RLXC_WEBGPU:-}" ]; then
+  in_pieces examples/bert.onnx examples/bert_data 16384
+  for name in ${RLXC_TEST_MODELS:+bert custom_unet custom_lstm swin custom_quant_qdq_cnn}; do
+    in_pieces "$RLXC_TEST_MODELS/tiny/$name/model.onnx" "$RLXC_TEST_MODELS/tiny/$name" 16384
+  done
+fi
 exit $fails

@@ -1,5 +1,6 @@
 // Carries out launch.json on WebGPU: in a page, or in Node with the npm package `webgpu`.
-// All memory that kernels write is one buffer; a weight is a buffer of its own. See the .wgsl files for the bindings.
+// All memory that kernels write has one range of addresses, a weight has one of its own. Each is a list of pieces that the device
+// can bind: { begin, buffer }. See the .wgsl files for the bindings.
 
 const kBytes = { bool: 1, i8: 1, u8: 1, i16: 2, u16: 2, f16: 2, bf16: 2, i32: 4, u32: 4, f32: 4, i64: 8, u64: 8, f64: 8 };
 const kSlot = 256, kSlots = 256;  // of the uniform buffer that holds the arguments of launches
@@ -46,25 +47,26 @@ export class Program {
     p.groups = new Map();
     p.device.pushErrorScope('validation');
     p.kernels = [];
-    for (const k of launch.kernels) p.kernels.push(await p.kernel(await source(k.file), k.name, k.separate.filter(s => s).length));
-    p.copyMemory = await p.kernel(copyShader('memory'), 'copy', 0);
-    p.copyWeight = await p.kernel(copyShader('weight'), 'copy', 1);
+    for (const k of launch.kernels) p.kernels.push(await p.kernel(await source(k.file), k.name, k.bindings, k.separate));
+    p.copyMemory = await p.kernel(copyShader('memory'), 'copy', [[0, 1]], [0]);
+    p.copyWeight = await p.kernel(copyShader('weight'), 'copy', [[0, 1], [1, 1]], [0, 1]);
     await p.checked('kernels');
     p.uniform = p.buffer(kSlot * kSlots, GPUBufferUsage.UNIFORM);
     p.slots = new Int32Array(kSlot / 4 * kSlots);
     p.weights = [];
     for (const w of launch.weights) {
-      const b = p.buffer(w.bytes, GPUBufferUsage.STORAGE), bytes = new Uint8Array(padded(w.bytes));
+      const pieces = p.pieces(w.bytes, launch.max_binding ? Array.from({ length: Math.ceil(w.bytes / launch.max_binding) - 1 }, (_, i) => (i + 1) * launch.max_binding) : []);
+      const bytes = new Uint8Array(padded(w.bytes));
       if (w.bytes) bytes.set(await weight(w.file, w.offset, w.stored));
       for (let i = w.stored; w.stored && i < w.bytes; i += i) bytes.copyWithin(i, 0, Math.min(i, w.bytes - i));  // one element, which all are equal to
-      p.device.queue.writeBuffer(b, 0, bytes);
-      p.weights.push(b);
+      p.store(pieces, 0, bytes);
+      p.weights.push(pieces);
     }
     p.packed = aligned(launch.memory.packed);
-    p.resize(p.packed + launch.memory.load_scratch);
-    await p.steps(launch.load, { arena: 0, scratch: p.packed, in: [], out: [] });
-    await p.flush();
     if (launch.symbols.length === 0) p.setSizes({});
+    else p.resize(p.packed + launch.memory.load_scratch);
+    await p.steps(launch.load, { arena: 0, scratch: p.frame?.scratch ?? p.packed, in: [], out: [] });
+    await p.flush();
     return p;
   }
 
@@ -106,57 +108,83 @@ export class Program {
   // Memory.
   size(s) { return typeof s === 'number' ? s : this.sizes[s]; }
   buffer(bytes, usage) {
-    return this.device.createBuffer({ size: Math.max(16, padded(bytes)), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+    return this.device.createBuffer({ label: `${this.bufferCount = (this.bufferCount ?? 0) + 1}`, size: Math.max(16, padded(bytes)), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+  }
+  // Pieces of so many bytes, cut at these addresses.
+  pieces(bytes, cuts) {
+    const begins = [0, ...cuts], most = Math.min(this.device.limits.maxStorageBufferBindingSize, this.device.limits.maxBufferSize);
+    return begins.map((begin, i) => {
+      const size = (begins[i + 1] ?? bytes) - begin;
+      if (size > most) throw new Error(`the program needs ${size} bytes in one buffer, this device binds at most ${most}`);
+      return { begin, buffer: this.buffer(size, GPUBufferUsage.STORAGE) };
+    });
+  }
+  // Those that hold so many bytes from an address on: [buffer, offset in it, offset from the address, bytes].
+  parts(pieces, at, bytes) {
+    const parts = [];
+    for (let done = 0, i = pieces.findLastIndex(p => p.begin <= at); done < bytes; ++i) {
+      const offset = at + done - pieces[i].begin, n = Math.min(bytes, (pieces[i + 1]?.begin ?? Infinity) - at) - done;
+      parts.push([pieces[i].buffer, offset, done, n]);
+      done += n;
+    }
+    return parts;
   }
   resize(bytes) {
-    const most = Math.min(this.device.limits.maxStorageBufferBindingSize, this.device.limits.maxBufferSize);
-    if (bytes > most) throw new Error(`the program needs ${bytes} bytes in one buffer, this device binds at most ${most}`);
-    const old = this.memory;
-    this.memory = this.buffer(bytes, GPUBufferUsage.STORAGE);
+    const old = this.memory?.[0].buffer;
+    this.memory = this.pieces(bytes, this.launch.cuts);
     this.groups.clear();
-    if (!old) return;
+    if (!old || !this.packed) return;
     const encoder = this.device.createCommandEncoder();
-    if (this.packed) encoder.copyBufferToBuffer(old, 0, this.memory, 0, this.packed);
+    encoder.copyBufferToBuffer(old, 0, this.memory[0].buffer, 0, this.packed);
     this.device.queue.submit([encoder.finish()]);
+  }
+  store(pieces, at, whole) {
+    for (const [buffer, offset, done, n] of this.parts(pieces, at, whole.length)) this.device.queue.writeBuffer(buffer, offset, whole, done, n);
   }
   write({ at }, bytes) {
     const whole = new Uint8Array(padded(bytes.byteLength));
     whole.set(new Uint8Array(bytes.buffer ?? bytes, bytes.byteOffset ?? 0, bytes.byteLength));
-    if (whole.length) this.device.queue.writeBuffer(this.memory, at, whole);
+    this.store(this.memory, at, whole);
   }
   async read({ at, weight }, bytes) {
     await this.flush();
     const begin = Math.floor(at / 4) * 4, length = Math.max(4, padded(at + bytes - begin));
     const staging = this.device.createBuffer({ size: length, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     const encoder = this.device.createCommandEncoder();
-    encoder.copyBufferToBuffer(weight === undefined ? this.memory : this.weights[weight], begin, staging, 0, length);
+    for (const [buffer, offset, done, n] of this.parts(this.holder(weight), begin, length)) encoder.copyBufferToBuffer(buffer, offset, staging, done, n);
     this.device.queue.submit([encoder.finish()]);
     await staging.mapAsync(GPUMapMode.READ);
     const result = staging.getMappedRange().slice(at - begin, at - begin + bytes);
     staging.destroy();
     return result;
   }
+  holder(weight) { return weight === undefined ? this.memory : this.weights[weight]; }
 
   // Launches are collected and submitted together: a compute pass runs them in order.
-  async kernel(code, entryPoint, weights) {
-    const module = this.device.createShaderModule({ code });
+  // Binding 0 of the shader is the first memory, 1 the uniform buffer, then come the other memories.
+  async kernel(code, entryPoint, bindings, separate) {
+    const module = this.device.createShaderModule({ code }), types = [];
+    for (const [i, [first, count]] of bindings.entries())
+      for (let b = first; b < first + count; ++b) types[b] = separate[i] ? 'read-only-storage' : 'storage';
+    const most = this.device.limits.maxStorageBuffersPerShaderStage;
+    if (types.length > most) throw new Error(`the kernel ${entryPoint} binds ${types.length} buffers at a time, this device has ${most} bindings`);
     const entry = (binding, buffer) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer });
-    const entries = [entry(0, { type: 'storage' }), entry(1, { type: 'uniform', hasDynamicOffset: true })];
-    for (let w = 0; w < weights; ++w) entries.push(entry(2 + w, { type: 'read-only-storage' }));
+    const entries = [entry(1, { type: 'uniform', hasDynamicOffset: true }), ...types.map((type, b) => entry(b === 0 ? 0 : b + 1, { type }))];
     const layout = this.device.createBindGroupLayout({ entries });
     const pipeline = await this.device.createComputePipelineAsync({
       layout: this.device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint },
     });
     return { layout, pipeline, id: this.kernelCount = (this.kernelCount ?? 0) + 1 };
   }
-  dispatch(kernel, weights, values, grid) {
+  dispatch(kernel, buffers, values, grid) {
     if (grid.some(n => n === 0)) return;
     this.pending ??= [];
     this.slots.set(values, this.pending.length * kSlot / 4);
-    const key = [kernel.id, ...weights].join();
+    const key = [kernel.id, ...buffers.map(b => b.label)].join();
     if (!this.groups.has(key)) {
-      const resources = [{ buffer: this.memory }, { buffer: this.uniform, size: kSlot }, ...weights.map(w => ({ buffer: this.weights[w] }))];
-      this.groups.set(key, this.device.createBindGroup({ layout: kernel.layout, entries: resources.map((resource, binding) => ({ binding, resource })) }));
+      const entries = buffers.map((buffer, b) => ({ binding: b === 0 ? 0 : b + 1, resource: { buffer } }));
+      entries.push({ binding: 1, resource: { buffer: this.uniform, size: kSlot } });
+      this.groups.set(key, this.device.createBindGroup({ layout: kernel.layout, entries }));
     }
     this.pending.push([kernel.pipeline, this.groups.get(key), grid]);
     if (this.pending.length === kSlots) this.submit();
@@ -184,8 +212,10 @@ export class Program {
   }
 
   copy(to, from, bytes) {
-    const weights = from.weight === undefined ? [] : [from.weight], words = padded(bytes) / 4;
-    this.dispatch(weights.length ? this.copyWeight : this.copyMemory, weights, [to.at / 4, from.at / 4, words], [Math.min(65535, Math.ceil(words / 64)), 1, 1]);
+    for (const [target, first, done, length] of this.parts(this.memory, to.at, padded(bytes)))
+      for (const [source, start, more, n] of this.parts(this.holder(from.weight), from.at + done, length))
+        this.dispatch(source === target ? this.copyMemory : this.copyWeight, source === target ? [target] : [target, source],
+          [(first + more) / 4, start / 4, n / 4], [Math.min(65535, Math.ceil(n / 256)), 1, 1]);
   }
 
   // Steps.
@@ -218,13 +248,18 @@ export class Program {
   }
 
   step(s, f) {
-    const k = this.launch.kernels[s.kernel], sizes = s.sizes.map(d => this.size(d)), weights = [];
+    const k = this.launch.kernels[s.kernel], sizes = s.sizes.map(d => this.size(d)), bound = [];
     const firsts = this.places(s.places, f).map((p, i) => {
-      if ((p.weight !== undefined) !== (k.separate[i] === 1)) throw new Error(`${k.name}: argument ${i} is bound to the wrong memory`);
-      if (p.weight !== undefined) weights.push(p.weight);
-      return p.at / kBytes[k.arguments[i]];
+      const pieces = this.holder(p.weight), first = pieces.findLastIndex(m => m.begin <= p.at), [binding, count] = k.bindings[i];
+      for (let b = 0; b < count; ++b) {
+        const buffer = pieces[first + b]?.buffer;
+        bound[binding + b] ??= buffer;
+        if (!buffer || bound[binding + b] !== buffer || (p.weight !== undefined) !== (k.separate[i] === 1))
+          throw new Error(`${k.name}: argument ${i} is bound to the wrong memory`);
+      }
+      return (p.at - pieces[first].begin) / kBytes[k.arguments[i]];
     });
-    this.dispatch(this.kernels[s.kernel], weights, [...firsts, ...sizes], k.grid.map(e => evaluate(e, i => sizes[i])));
+    this.dispatch(this.kernels[s.kernel], bound, [...firsts, ...sizes], k.grid.map(e => evaluate(e, i => sizes[i])));
   }
 
   async value(p, f, otherwise) {

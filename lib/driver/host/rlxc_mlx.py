@@ -583,7 +583,7 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
 
 
 def rope(x, cos, sin, gamma=None, head_dim=0, n_rot=0, style="neox", layout="bhsd", eps=0.0):
-    shape = x.shape
+    shape, dtype = x.shape, x.dtype
     if layout == "packed":
         x = mx.reshape(x, [shape[0], shape[1], -1, head_dim])
     if gamma is not None:
@@ -603,7 +603,7 @@ def rope(x, cos, sin, gamma=None, head_dim=0, n_rot=0, style="neox", layout="bhs
     (c, c_high), (s, s_high), (a, b) = pairs(cos), pairs(sin), pairs(turned)
     low, high = a * c - b * s, b * c_high + a * s_high
     y = mx.concatenate([low, high], axis=-1) if style == "neox" else mx.reshape(mx.stack([low, high], axis=-1), turned.shape)
-    return mx.reshape(mx.concatenate([y, rest], axis=-1).astype(x.dtype), shape)
+    return mx.reshape(mx.concatenate([y, rest], axis=-1).astype(dtype), shape)
 
 
 def fused_swiglu(x, gate_first=False, act=None):

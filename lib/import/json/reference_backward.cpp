@@ -159,34 +159,12 @@ std::optional<std::array<ValueId, 3>> attention_gradients(Node& n) {  // q, k, v
   if (!layout || width < 1) return std::nullopt;
   if ((a.mask == MaskKind::Custom || a.mask == MaskKind::Bias) != (n.in.size() == 5))
     return n.fail(Code::BadArity, "the mask kind and the number of inputs disagree"), std::nullopt;
-  Builder& b = n.b;
-  const auto heads_first = [&](size_t i) {
-    const Term x = term(n, i);
-    if (*layout == AttentionLayout::BHSD || x.rank() < 3) return x;
-    const auto d = x.dims();
-    return transpose(*layout == AttentionLayout::Packed ? reshape(x, {d[0], d[1], Dim(heads), Dim(width)}) : x, {0, 2, 1, 3});
-  };
-  const Term q = heads_first(0), k = heads_first(1), v = heads_first(2), dy = heads_first(3);
-  if (!q.valid() || !k.valid() || !v.valid() || !dy.valid()) return std::nullopt;
-  const Dim rows = q.dims()[2], keys = k.dims()[2];
-  const double scale = 1 / std::sqrt(static_cast<double>(width));
-  Term s = matmul(q, k, false, true) * scale;
-  const auto hide = [&](Term seen) { s = select(seen, s, -1e9); };
-  if (a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow) {
-    const Term past = q.with(b.create(OpKind::DimValue, {}, DimsAttrs{{b.dims().sub(keys, rows)}, true}));
-    const Term at = reshape(transform::count_up(b, rows), {rows, Dim(1)}) + past, key = transform::count_up(b, keys);
-    hide(key <= at);
-    if (a.mask == MaskKind::SlidingWindow) hide(key >= at - static_cast<double>(a.window));
-  }
-  if (a.mask == MaskKind::Custom) hide(q.with(reference_custom_mask(n, n.in[4])));
-  if (a.mask == MaskKind::Bias) s = s + term(n, 4);
-  const Term p = transform::make(OpKind::Softmax, {s}, AxisAttrs{3});
-  const Term pd = p * matmul(dy, v, false, true), ds = (pd - p * sum(pd, {3})) * scale;
-  const auto back = [&](Term g, size_t i) {
-    if (*layout != AttentionLayout::BHSD) g = transpose(g, {0, 2, 1, 3});
-    return reshape(g, sizes(n, n.in[i])).v;
-  };
-  return std::array{back(matmul(ds, k), 0), back(matmul(ds, q, true), 1), back(matmul(p, dy, true), 2)};
+  a.num_heads = a.num_kv_heads = heads, a.layout = a.out_layout = *layout;
+  a.scale = 1 / std::sqrt(static_cast<double>(width)), a.finite_mask = true;
+  Term mask = n.in.size() == 5 ? term(n, 4) : term(n, 0).with({});
+  if (a.mask == MaskKind::Custom) mask = mask.with(reference_custom_mask(n, mask.v));
+  const auto g = transform::attention_gradients(a, term(n, 0), term(n, 1), term(n, 2), mask, term(n, 3));
+  return std::array{g.q.v, g.k.v, g.v.v};
 }
 
 ValueId attention_backward(Node& n) {

@@ -142,15 +142,7 @@ ValueId residual_norm(Node& n) {
   const NodeId made = n.b.create_node(kOp, in, NormAttrs{n.rank(0) - 1, n.number("eps", 1e-5)});
   return made.valid() ? n.b.graph().result(made) : ValueId();
 }
-ValueId resize_nearest_2x(Node& n) {
-  if (n.rank(0) != 4) return n.fail(Code::BadShape, "needs one input of rank 4"), ValueId();
-  const auto d = n.b.graph().dims(n.in[0]);
-  DimTable& t = n.b.dims();
-  const Dim N = d[0], C = d[1], H = d[2], W = d[3];
-  const ValueId apart = n.b.reshape(n.in[0], {t.mul(N, C), H, Dim(1), W, Dim(1)});
-  const ValueId twice = n.b.expand(apart, {t.mul(N, C), H, Dim(2), W, Dim(2)});
-  return n.b.reshape(twice, {N, C, t.mul(H, Dim(2)), t.mul(W, Dim(2))});
-}
+ValueId resize_nearest_2x(Node& n) { return n.count(1, 1) ? reference_twice_as_large(n, n.in[0]) : ValueId(); }
 
 template <OpKind kOp>
 ValueId conv(Node& n) {
@@ -250,71 +242,6 @@ ValueId quantise(Node& n) {
   return n.b.create(kOp, {n.in[0], scale, zero}, a);
 }
 
-// Operands of a step: {"Input": i} or {"Step": i}.
-struct StepReader {
-  Node& n;
-  std::vector<RegionStep>& steps;
-  std::vector<DType> types;
-
-  bool argument(JsonReader& r, uint16_t* arg, DType* type) {
-    std::string_view key;
-    int64_t i = 0;
-    if (!r.begin_object() || !r.next_key(&key)) return false;
-    const bool step = key == "Step";
-    const auto limit = static_cast<int64_t>(step ? steps.size() : n.in.size());
-    if ((!step && key != "Input") || !r.integer(&i) || i < 0 || i >= limit)
-      return n.fail(Code::BadAttribute, "a step reads what does not exist");
-    *arg = static_cast<uint16_t>(i | (step ? RegionStep::kStep : 0));
-    *type = step ? types[static_cast<size_t>(i)] : n.b.graph().dtype(n.in[static_cast<size_t>(i)]);
-    return !r.next_key(&key) && r.ok();
-  }
-
-  bool step(JsonReader& r) {
-    RegionStep s;
-    std::string_view kind;
-    if (!r.begin_object() || !r.next_key(&kind)) return false;
-    const std::string tag(kind);
-    size_t i = 0;
-    DType first = DType::F32, second = DType::F32;
-    std::string word;
-    for (r.begin_array(); r.next_item(); ++i) {
-      if (i == 0 && tag != "Where") {
-        if (!r.string(&word)) return false;
-        continue;
-      }
-      const size_t a = tag == "Where" ? i : i - 1;
-      if (a >= s.args.size()) return n.fail(Code::BadAttribute, "a step has too many operands");
-      DType t{};
-      if (!argument(r, &s.args[a], &t)) return false;
-      if (a == 0) first = t;
-      if (a == 1) second = t;
-    }
-    if (!r.ok()) return false;
-    const auto op = tag == "Where" ? OpKind::Where : tag == "Cast" ? OpKind::Cast : op_from_name(word).value_or(OpKind::Return);
-    const auto to = tag == "Cast" ? dtype_from_name(word) : std::nullopt;
-    if (!has_trait(op, kElementwise) || (tag == "Cast" && !to))
-      return n.fail(Code::UnsupportedOp, "the step \"" + word + "\" is unknown");
-    s.op = op;
-    s.dtype = to ? *to : has_trait(op, kCompare) ? DType::Bool : op == OpKind::Where ? second : first;
-    types.push_back(s.dtype);
-    steps.push_back(s);
-    return !r.next_key(&kind) && r.ok();
-  }
-};
-ValueId region(Node& n) {
-  RegionAttrs a;
-  if (n.find("prologue") && n.word("prologue") != "None")
-    return n.fail(Code::UnsupportedAttribute, "a region with a prologue is not supported"), ValueId();
-  const Field* f = n.find("chain");
-  if (!f) return n.fail(Code::BadAttribute, "\"chain\" is missing"), ValueId();
-  JsonReader r(f->value);
-  StepReader steps{n, a.steps, {}};
-  for (r.begin_array(); r.next_item();)
-    if (!steps.step(r)) break;
-  if (!r.ok()) n.fail(Code::BadJson, "\"chain\": " + r.error());
-  return n.good ? n.b.create(OpKind::ElementwiseRegion, n.in, std::move(a)) : ValueId();
-}
-
 ValueId residual_rms_block(Node& n) {
   return n.count(2, 4) ? n.b.create(OpKind::ResidualRmsNorm, n.in, NormAttrs{n.rank(0) - 1, n.number("eps", 1e-5)}) : ValueId();
 }
@@ -328,7 +255,6 @@ constexpr ReferenceRow kRows[] = {
     {"Compare", compare},
     {"Cast", cast},
     {"Where", plain<OpKind::Where>},
-    {"ElementwiseRegion", region},
     {"Reshape", reshape},
     {"Expand", expand},
     {"Transpose", transpose},
@@ -375,7 +301,8 @@ const ReferenceRow* find_row(std::string_view name) {
     for (std::span<const ReferenceRow> rows :
          {std::span<const ReferenceRow>(kRows), reference_quant_rows(), reference_backward_rows(), reference_control_rows(),
           reference_fused_rows(), reference_tensor_rows(), reference_recurrent_rows(), reference_scaled_rows(),
-          reference_matrix_rows(), reference_signal_rows()})
+          reference_matrix_rows(), reference_signal_rows(), reference_region_rows(), reference_spectrum_rows(),
+          reference_learned_rows(), reference_manifold_rows(), reference_mlx_rows()})
       for (const ReferenceRow& r : rows) m.emplace(r.name, &r);
     return m;
   }();
@@ -385,6 +312,16 @@ const ReferenceRow* find_row(std::string_view name) {
 
 }  // namespace
 
+ValueId reference_twice_as_large(ReferenceNode& n, ValueId x) {
+  if (!x.valid()) return {};
+  if (n.b.graph().rank(x) != 4) return n.fail(Code::BadShape, "needs images [N,C,H,W]"), ValueId();
+  const std::vector<Dim> d(n.b.graph().dims(x).begin(), n.b.graph().dims(x).end());
+  DimTable& t = n.b.dims();
+  const Dim planes = t.mul(d[0], d[1]);
+  const ValueId apart = n.b.reshape(x, {planes, d[2], Dim(1), d[3], Dim(1)});
+  const ValueId twice = n.b.expand(apart, {planes, d[2], Dim(2), d[3], Dim(2)});
+  return n.b.reshape(twice, {d[0], d[1], t.mul(d[2], Dim(2)), t.mul(d[3], Dim(2))});
+}
 ConvAttrs reference_conv_attrs(ReferenceNode& n) {
   ConvAttrs a;
   const size_t spatial = static_cast<size_t>(std::max(0, n.rank(0) - 2));
@@ -472,6 +409,7 @@ ReferenceTag reference_tag(ReferenceNode& n, std::string_view field) {
 
 ValueId reference_packed(ReferenceNode& n, std::span<const ValueId> values) {
   std::vector<ValueId> flat;
+  if (values.empty()) return {};
   for (ValueId v : values) {
     if (!v.valid()) return {};
     flat.push_back(n.b.reshape(v, {n.b.dims().product(n.b.graph().dims(v))}));

@@ -24,6 +24,20 @@ struct Scheme {
   std::optional<BlockFormat> gguf;
 };
 
+// Why a format of ggml is not read.
+std::string_view why_not(std::string_view format) {
+  static constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"iq1", "is not supported: its codes stand for entries of code books, which no formula gives"},
+      {"iq2", "is not supported: its codes stand for entries of code books, which no formula gives"},
+      {"iq3", "is not supported: its codes stand for entries of code books, which no formula gives"},
+      {"q1_0", "is not supported: how a block of 128 elements lies in 18 bytes is not laid down"},
+      {"q2_0", "is not supported: how a block of 128 elements lies in 34 bytes is not laid down"},
+      {"nvfp4", "is not supported: how a block of 16 elements lies in 9 bytes is not laid down"}};
+  for (const auto& [name, why] : kReasons)
+    if (format.starts_with(name)) return why;
+  return "is unknown";
+}
+
 std::optional<Scheme> scheme_of(Node& n) {
   Scheme s;
   const ReferenceTag tag = reference_tag(n, "scheme");
@@ -36,9 +50,7 @@ std::optional<Scheme> scheme_of(Node& n) {
     if (text.starts_with("iq") && text.size() > 3 && text[3] != '_') text.insert(3, "_");
     s.gguf = block_format_from_name(text);
     if (!s.gguf)
-      return n.fail(Code::UnsupportedAttribute,
-                    "the format " + s.name + " is not supported: its codes stand for entries of a table that no formula gives"),
-             std::nullopt;
+      return n.fail(Code::UnsupportedAttribute, "the format " + s.name + " " + std::string(why_not(text))), std::nullopt;
   }
   const bool blocked = s.name == "Int8Block" || s.name == "Int8BlockAsym" || s.name == "Int4Block";
   if (blocked && (s.block < 1 || s.block > 1 << 20))
@@ -77,6 +89,7 @@ ValueId gguf_rows(Node& n, BlockFormat f, ValueId packed, Dim rows, Dim k) {
 
 // x [..., k], the packed weights, scales, zero points (or the scale of the whole).
 ValueId dequant_matmul(Node& n) {
+  if (reference_tag(n, "scheme").name.starts_with("Mlx")) return reference_mlx_matmul(n);
   const auto s = scheme_of(n);
   if (!s || !n.count(s->gguf ? 2 : 4, s->gguf ? 2 : 4) || n.rank(0) < 2 || n.type.rank() < 2) return {};
   Builder& b = n.b;

@@ -49,15 +49,13 @@ Term as_matrix(Term x, Dim rows, Dim columns) {
 
 // q, k, v [b,s,h,n], decay [b,s,h] or one of each row, step [b,s,h], state [b,h,n,n]: the state decays, and takes in k times what
 // v differs from its own answer to k.
-ValueId gated_delta_net(Node& n) {
+ValueId delta_net(Node& n, bool has_state) {
   const int64_t width = n.integer("state_size");
-  if (!n.good || !n.count(5, 6)) return {};
-  if (n.flag("carry_state")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
   const auto d = sizes(n, 0);
   if (d.size() != 4 || width < 1) return n.fail(Code::BadShape, "needs q [batch, length, heads, size]"), ValueId();
   const auto in = [&](size_t i) { return Term{&n.b, n.in[i]}; };
   const Dim one(1), rows = n.flag("gate_per_channel") ? d[3] : one;
-  const Term start = n.in.size() > 5 ? in(5) : transform::zeros(n.b, in(0).dtype(), {d[0], d[2], d[3], d[3]});
+  const Term start = has_state ? in(5) : transform::zeros(n.b, in(0).dtype(), {d[0], d[2], d[3], d[3]});
   const Term y = scanned(n, "delta", start,
                          {as_matrix(in(0), one, d[3]), as_matrix(in(1), one, d[3]), as_matrix(in(2), one, d[3]),
                           as_matrix(in(3), rows, one), as_matrix(in(4), one, one)},
@@ -67,6 +65,18 @@ ValueId gated_delta_net(Node& n) {
                            return std::pair(state, matmul(x[1], state));
                          });
   return (reshape(y, d) * (1 / std::sqrt(static_cast<double>(width)))).v;
+}
+
+ValueId gated_delta_net(Node& n) {
+  if (!n.count(5, 6)) return {};
+  if (n.flag("carry_state")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
+  return delta_net(n, n.in.size() > 5);
+}
+// And dy; the gradients by the other operands, one after another.
+ValueId gated_delta_net_backward(Node& n) {
+  const size_t count = n.flag("carry_state") ? 6 : 5;
+  if (!n.count(count + 1, count + 1)) return {};
+  return reference_packed(n, reference_gradients(n, delta_net(n, count == 6), n.in.back(), std::span(n.in).first(count)));
 }
 
 // x [b,s,h,p], dt [b,s,h], a [h], b and c [b,s,h,n]: the state [p,n] of each head decays by exp(dt a) and takes in dt x b; it
@@ -117,7 +127,8 @@ ValueId recurrent(Node& n) {
                                             : kGru ? std::vector<int64_t>{1, 0, 2}
                                                    : std::vector<int64_t>{0};
   constexpr size_t kFixed = kGru ? 5 : 4;
-  const int64_t hidden = n.integer("hidden"), layers = n.integer("layers", 1), both = n.flag("bidirectional") ? 2 : 1;
+  const int64_t hidden = n.integer(n.find("hidden_size") ? "hidden_size" : "hidden"),
+                layers = n.integer(n.find("num_layers") ? "num_layers" : "layers", 1), both = n.flag("bidirectional") ? 2 : 1;
   if (!n.good || !n.count(kFixed, kFixed + (kLstm ? 2 : 1))) return {};
   if (n.flag("carry")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
   const auto d = sizes(n, 0);
@@ -159,8 +170,9 @@ ValueId recurrent(Node& n) {
 
 std::span<const ReferenceRow> reference_recurrent_rows() {
   static constexpr ReferenceRow kRows[] = {
-      {"GatedDeltaNet", gated_delta_net}, {"Mamba2", mamba2}, {"Lstm", recurrent<OpKind::Lstm>}, {"Gru", recurrent<OpKind::Gru>},
-      {"Rnn", recurrent<OpKind::Rnn>},
+      {"GatedDeltaNet", gated_delta_net}, {"Mamba2", mamba2},
+      {"Lstm", recurrent<OpKind::Lstm>},  {"Gru", recurrent<OpKind::Gru>},
+      {"Rnn", recurrent<OpKind::Rnn>},    {"GatedDeltaNetBackward", gated_delta_net_backward},
   };
   return kRows;
 }

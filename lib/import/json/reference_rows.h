@@ -20,6 +20,11 @@ std::span<const ReferenceRow> reference_recurrent_rows();
 std::span<const ReferenceRow> reference_scaled_rows();
 std::span<const ReferenceRow> reference_matrix_rows();
 std::span<const ReferenceRow> reference_signal_rows();
+std::span<const ReferenceRow> reference_region_rows();
+std::span<const ReferenceRow> reference_spectrum_rows();
+std::span<const ReferenceRow> reference_learned_rows();
+std::span<const ReferenceRow> reference_manifold_rows();
+std::span<const ReferenceRow> reference_mlx_rows();
 
 // What several families use.
 ConvAttrs reference_conv_attrs(ReferenceNode&);
@@ -40,6 +45,12 @@ struct ReferenceTag {
 ReferenceTag reference_tag(ReferenceNode&, std::string_view field);
 // Each row of x [M,K] times the weights [E,K,N] of its expert.
 ValueId reference_by_expert(ReferenceNode&, ValueId x, ValueId weights, ValueId experts);
+// DequantMatMul of the schemes MlxAffine, MlxMxfp4 and MlxMxfp8.
+ValueId reference_mlx_matmul(ReferenceNode&);
+// Images [N,C,H,W], every pixel four times.
+ValueId reference_twice_as_large(ReferenceNode&, ValueId);
+// The gradients of sum(dy * y) by these operands of the node, by the rules of lib/transform; none after errors.
+std::vector<ValueId> reference_gradients(ReferenceNode&, ValueId y, ValueId dy, std::span<const ValueId> operands);
 // The elements of all values, one after another, in the declared shape.
 ValueId reference_packed(ReferenceNode&, std::span<const ValueId>);
 

@@ -1,5 +1,5 @@
 // Later operations of the reference vocabulary that ours have nearly as they are: movement, selection, convolution in three
-// dimensions, norms with modulation.
+// dimensions.
 #include <algorithm>
 #include <array>
 
@@ -141,15 +141,6 @@ ValueId conv_bias_act(Node& n) {
                                                                   : ValueId();
 }
 
-// norm(x) (1 + scale) + shift; the modulation broadcasts on all but the last axis.
-ValueId ada_layer_norm(Node& n) {
-  if (!n.count(3, 3)) return {};
-  const OpKind op = n.word("norm") == "RmsNorm" ? OpKind::RmsNorm : OpKind::LayerNorm;
-  const ValueId one = n.b.scalar(n.type.dtype, 1), x = n.b.create(op, {n.in[0]}, last_norm(n));
-  return n.b.add(n.b.mul(x, n.b.add(n.in[1], one)), n.in[2]);
-}
-ValueId gated_residual(Node& n) { return n.count(3, 3) ? n.b.add(n.in[0], n.b.mul(n.in[2], n.in[1])) : ValueId(); }
-
 ValueId dense_cross_entropy(Node& n) {  // logits, targets [N,C] -> [N]
   if (!n.count(2, 2) || n.rank(0) != 2) return {};
   const ValueId logs = n.b.create(OpKind::LogSoftmax, {n.in[0]}, AxisAttrs{1});
@@ -219,8 +210,6 @@ std::span<const ReferenceRow> reference_tensor_rows() {
       {"ConvTranspose3d", same<OpKind::ConvTranspose, conv>},
       {"FusedMatMulResidual", matmul_residual},
       {"FusedConvBiasAct", conv_bias_act},
-      {"AdaLayerNorm", ada_layer_norm},
-      {"GatedResidual", gated_residual},
       {"SoftmaxCrossEntropy", dense_cross_entropy},
       {"Det", same<OpKind::Det, none>},
       {"LogDet", log_det},

@@ -163,6 +163,11 @@ void attention(Op& op) {
           {mask, keep ? op.b.scalar(DType::Bool, 0) : op.b.scalar(op.dtype(3), -std::numeric_limits<double>::infinity())},
           std::move(p));
     }
+    // A mask [B,Sq,Sk] of masks per batch gets the axis of the heads, where it cannot be one of heads.
+    const std::vector<Dim> d(op.graph().dims(mask).begin(), op.graph().dims(mask).end());
+    const Dim heads = op.graph().dims(q)[1];
+    if (d.size() == 3 && op.dims().equal(d[0], batch) && (op.has(6) || !op.dims().equal(d[0], heads)))
+      mask = op.b.reshape(mask, {d[0], Dim(1), d[1], d[2]});
     if (op.dtype(3) == DType::Bool) m.keep(mask);
     else m.add(op.b.cast(mask, t));
   }
@@ -171,9 +176,12 @@ void attention(Op& op) {
     m.keep(op.b.create(OpKind::Lt, {positions(op, keys), lengths}));
     if (!offset.valid()) offset = op.b.sub(lengths, size_of(op, queries));
   }
-  const int64_t left = op.i("left_window_size", -1), right = op.i("right_window_size", -1);
-  if (left < -1 || right < -1) return (void)op.fail(Code::BadAttribute, "a window size is less than -1");
-  const bool causal = op.i("is_causal", 0) != 0;
+  int64_t left = op.i("left_window_size", -1);
+  const int64_t right = op.i("right_window_size", -1), window = op.i("local_window_size", -1);
+  if (left < -1 || right < -1 || window < -1 || window == 0)
+    return (void)op.fail(Code::BadAttribute, "a window size is out of range");
+  if (window > 0) left = window - 1;  // of keys, the last of which is the query's own
+  const bool causal = op.i("is_causal", 0) != 0 || window > 0;
   if (causal || left >= 0 || right >= 0) m.keep(window_mask(op, queries, keys, offset, left, causal ? 0 : right));
   const ValueId y = attend(op, q, k, v, m, scale, softcap);
   op.set(0, op.rank(0) == 3 ? heads_last(op, y) : y);

@@ -106,6 +106,18 @@ TEST_CASE("attention: windows, and causal masks at the end of a cache") {
   check_close(run({attribute("is_causal", 1)}), seen(-1, 0));
   check_close(run({attribute("left_window_size", 1), attribute("right_window_size", 1)}), seen(1, 1));
   check_close(run({attribute("left_window_size", 0), attribute("is_causal", 1)}), seen(0, 0));
+  check_close(run({attribute("local_window_size", 2)}), seen(1, 0));
+}
+
+TEST_CASE("attention: a mask of three axes is one of each batch where it cannot be one of each head") {
+  const std::vector<double> mask = some(2 * 3 * 5, 7);
+  auto m = heads_model();
+  m.input("mask", DType::F32, {2, 3, 5}, mask);
+  m.add(node("Attention", {"q", "k", "v", "mask"}, {"y"}));
+  m.output("y");
+  check_close(m.run()[0], expected(kShape, kQ, kK, kV, 0, [&](int64_t b, int64_t, int64_t i, int64_t j) {
+                return mask[static_cast<size_t>((b * 3 + i) * 5 + j)];
+              }));
 }
 
 // 0: the product, 1: with the cap, 2: with the masks, 3: as probabilities; a query that sees nothing gives zeros.

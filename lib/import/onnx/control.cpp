@@ -79,7 +79,7 @@ void loop(Op& op) {
       Type& in = types[i + 2];
       const Type& out = g->type(g->outputs()[i + 1]);
       if (in.kind == TypeKind::Optional && in.of_sequence == (out.kind == TypeKind::Sequence) && out.kind != TypeKind::Optional &&
-          in.dtype == out.dtype) {
+          in.dtype == out.dtype && in.key == MapKey::None) {
         // It enters as an optional and leaves as what the optional holds: carried as an optional.
         std::vector<ValueId> results(g->outputs().begin(), g->outputs().end());
         results[i + 1] =
@@ -89,7 +89,7 @@ void loop(Op& op) {
         opened[i] = true;
         continue;
       }
-      if (in.kind != out.kind || in.dtype != out.dtype || in.of_sequence != out.of_sequence)
+      if (in.kind != out.kind || in.dtype != out.dtype || in.of_sequence != out.of_sequence || in.key != out.key)
         return (void)op.fail(Code::BadType, "carried value " + std::to_string(i) + " changes its type from " +
                                                 text(in, op.dims()) + " to " + text(out, op.dims()));
       if (in.kind != TypeKind::Tensor) {

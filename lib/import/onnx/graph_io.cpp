@@ -26,7 +26,7 @@ bool Importer::read_graph(Bytes graph, GraphInfo* info) {
       case bytes_field(2): info->name = r.text(); break;
       case bytes_field(5): declare_initializer(r.bytes(), false); break;
       case bytes_field(11): info->inputs.push_back(r.bytes()); break;
-      case bytes_field(12): info->outputs.push_back(r.bytes()); break;
+      case bytes_field(12): info->outputs.push_back(r.bytes()); [[fallthrough]];
       case bytes_field(13):
         if (ValueInfoView v; scopes_.size() == 1 && read_value_info(r.bytes(), &v) && v.has_type)
           value_infos_.emplace(symbol(v.name).raw, v.type);
@@ -74,6 +74,7 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
   };
   Type type;
   Bytes tensor;
+  Diagnostics local;
   bool found = false;
   for (int depth = 0; depth < kMaxTypeDepth && !found; ++depth) {
     Bytes inner;
@@ -84,6 +85,7 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
         case bytes_field(4):
         case bytes_field(9): {
           const TypeKind kind = r.tag() == bytes_field(4) ? TypeKind::Sequence : TypeKind::Optional;
+          if (type.key != MapKey::None) return fail(Code::UnsupportedAttribute, "the values of a map must be single elements");
           if (type.kind == TypeKind::Tensor) type.kind = kind;
           else if (type.kind == TypeKind::Optional && kind == TypeKind::Sequence) type.of_sequence = true;
           else return fail(Code::UnsupportedAttribute, "nested sequence types are not supported");
@@ -93,8 +95,23 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
             if (element.tag() == bytes_field(1)) inner = element.bytes();
           break;
         }
-        case bytes_field(5):
-        case bytes_field(8): return fail(Code::UnsupportedAttribute, "maps and sparse tensors are not supported");
+        case bytes_field(5): {
+          if (type.key != MapKey::None) return fail(Code::UnsupportedAttribute, "the values of a map must be single elements");
+          if (type.kind == TypeKind::Tensor) type.kind = TypeKind::Map;
+          nested = true;
+          int64_t key = 0;
+          WireReader map(r.bytes());
+          while (map.next()) switch (map.tag()) {
+              case varint_field(1): key = map.value(); break;
+              case bytes_field(2): inner = map.bytes(); break;
+            }
+          const auto keys = read_dtype(key, place, local);
+          if (keys != DType::I64 && keys != DType::String)
+            return fail(Code::UnsupportedAttribute, "the keys of a map must be int64 or string");
+          type.key = keys == DType::I64 ? MapKey::I64 : MapKey::String;
+          break;
+        }
+        case bytes_field(8): return fail(Code::UnsupportedAttribute, "sparse tensors are not supported");
       }
     if (!r.ok()) return fail(Code::NotAModel, "its type is malformed");
     if (!found && !nested) return fail(Code::BadType, "it has no type");
@@ -109,7 +126,6 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
       case varint_field(1): element_type = r.value(); break;
       case bytes_field(2): shape = r.bytes(), has_shape = true; break;
     }
-  Diagnostics local;
   const auto dtype = read_dtype(element_type, place, local);
   if (!dtype) return fail(local.items()[0].code, local.items()[0].message);
   type.dtype = *dtype;
@@ -133,7 +149,17 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
     if (type.dims.size() > 64) return fail(Code::TooLarge, "its rank is more than 64");
   }
   if (!r.ok() || !axes.ok()) return fail(Code::NotAModel, "its type is malformed");
+  if (type.key != MapKey::None) {
+    if (std::ranges::any_of(type.dims, [](Dim d) { return d != Dim(1); }))
+      return fail(Code::UnsupportedAttribute, "the values of a map must be single elements");
+    type.ranked = true, type.dims.clear();
+  }
   return type;
+}
+
+std::optional<Type> Importer::declared(Symbol s) {
+  const auto it = scopes_.size() == 1 ? value_infos_.find(s.raw) : value_infos_.end();
+  return it == value_infos_.end() ? std::nullopt : read_type(it->second, {});
 }
 
 void Importer::main_inputs(const GraphInfo& info) {
@@ -217,7 +243,7 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
                          "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()),
                          "output " + quote(name));
   };
-  if (have.kind != declared.kind || have.dtype != declared.dtype) return contradiction();
+  if (have.kind != declared.kind || have.dtype != declared.dtype || have.key != declared.key) return contradiction();
   if (!have.ranked || !declared.ranked) return;
   if (have.rank() != declared.rank()) return contradiction();
   for (size_t i = 0; i < have.dims.size(); ++i) {
@@ -339,8 +365,23 @@ std::vector<ValId> Importer::inline_body(Bytes body, std::span<const ValId> inpu
 
 // The entry.
 
+namespace {
+
+std::unique_ptr<Module> import_model(const std::shared_ptr<const MappedFile>& file, const std::string& path,
+                                     const ModelView& model, const ImportOptions& options, Diagnostics& d) {
+  const size_t errors = d.errors(), slash = path.rfind('/');
+  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1),
+                      slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
+  auto module = std::make_unique<Module>();
+  Importer importer(*module, source, model, options, d);
+  importer.run();
+  source.report_missing(d);
+  return d.errors() == errors ? std::move(module) : nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions& options, Diagnostics& d) {
-  const size_t errors = d.errors();
   auto mapped = open_model_file(path, d);
   if (!mapped) return nullptr;
   const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
@@ -355,14 +396,16 @@ std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions
             quote(path));
     return nullptr;
   }
-  const size_t slash = path.rfind('/');
-  TensorSource source(file, slash == path.npos ? "." : path.substr(0, slash + 1),
-                      slash == path.npos ? path : path.substr(slash + 1), options.missing_weights);
-  auto module = std::make_unique<Module>();
-  Importer importer(*module, source, model, options, d);
-  importer.run();
-  source.report_missing(d);
-  return d.errors() == errors ? std::move(module) : nullptr;
+  const Diagnostics before = d;
+  auto module = import_model(file, path, model, options, d);
+  if (module || !options.contents || options.constant_contents || d.exit() != ExitCode::Unsupported) return module;
+  // Sizes may be computed from the promised contents, rather than be among them.
+  ImportOptions constant = options;
+  constant.constant_contents = true;
+  Diagnostics second = before;
+  module = import_model(file, path, model, constant, second);
+  if (module) d = std::move(second);
+  return module;
 }
 
 }  // namespace rlxc::onnx_import

@@ -85,9 +85,10 @@ HANDLER(qlinear_global_pool) HANDLER(qlinear_pool) HANDLER(qlinear_reduce_mean) 
 HANDLER(array_feature_extractor) HANDLER(binarizer) HANDLER(scaler) HANDLER(normalizer) HANDLER(linear_regressor)
 HANDLER(linear_classifier) HANDLER(imputer) HANDLER(feature_vectorizer)
 
-// ml_label.cpp, ml_svm.cpp, ml_tree.cpp
+// ml_label.cpp, ml_map.cpp, ml_svm.cpp, ml_tree.cpp
 HANDLER(label_encoder) HANDLER(category_mapper) HANDLER(one_hot_encoder) HANDLER(svm_regressor) HANDLER(svm_classifier)
 HANDLER(tree_ensemble) HANDLER(tree_ensemble_regressor) HANDLER(tree_ensemble_classifier)
+HANDLER(zip_map) HANDLER(dict_vectorizer) HANDLER(cast_map)
 
 // text.cpp
 HANDLER(string_normalizer) HANDLER(string_concat) HANDLER(string_split) HANDLER(regex_full_match) HANDLER(tf_idf_vectorizer)

@@ -29,6 +29,7 @@ struct ImportOptions {
   // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
   // warning says. Without it such models are unsupported.
   std::function<std::optional<TensorData>(size_t i, TypeKind)> contents;
+  bool constant_contents = false;  // all short vectors among them are constants; else tried where a model is unsupported without
 };
 
 // Null when there is an error among the diagnostics.

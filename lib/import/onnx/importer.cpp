@@ -17,6 +17,11 @@ int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain
   return 0;
 }
 
+// Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them.
+constexpr std::string_view kIdle[] = {"broadcast", "chunk_size",        "consumed_inputs", "keep_aspect_ratio_policy",
+                                      "momentum",  "precision",         "ratio",           "noop_with_empty_axes",
+                                      "seed",      "softmax_precision", "stash_type"};
+
 // Values that a node reads besides its inputs.
 std::vector<std::string_view> names_in_attributes(const NodeView& node) {
   std::vector<std::string_view> names;
@@ -45,10 +50,13 @@ int64_t Importer::opset(std::string_view domain) const {
 
 bool Importer::run() {
   for (const OpsetView& o : model_.opsets)
-    if ((o.domain.empty() || o.domain == "ai.onnx") && (o.version < 1 || o.version > kNewestOpset)) {
-      diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; 1 to " +
-                                                  std::to_string(kNewestOpset) + " are known");
-      return false;
+    if (o.domain.empty() || o.domain == "ai.onnx") {
+      if (o.version < 1)
+        return diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx"),
+               false;
+      if (o.version > kNewestOpset)
+        diagnostics_.warning(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; to " +
+                                                      std::to_string(kNewestOpset) + " are known, and later ones taken for that");
     }
   for (const FunctionView& f : model_.functions)
     if (!functions_.emplace(function_key(f.domain, f.name, f.overload), &f).second)
@@ -332,6 +340,10 @@ void Importer::dispatch(NodeWork& work) {
       diagnostics_.error(Code::UnsupportedAttribute, "output " + std::to_string(i) + " is not supported", where(node));
       return finish_node(work, {});
     }
+  for (const AttributeView& a : node.attributes)
+    if (!a.asked && std::ranges::find(kIdle, a.name) == std::end(kIdle) && ignored_.emplace(node.op_type, a.name).second)
+      diagnostics_.warning(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not known, and has no effect",
+                           where(node));
   finish_node(work, op.results());
 }
 
@@ -343,12 +355,8 @@ void Importer::finish_node(NodeWork& work, std::span<const ValId> results) {
     if (!bind(work.outputs[i], v))
       diagnostics_.error(Code::DuplicateName, "the value " + quote(module_.text(work.outputs[i])) + " is defined twice",
                          where(work.view));
-    if (scopes_.size() == 1 && !value_infos_.empty() && vals_[v.raw].id.valid() && !type(v).is_static()) {
-      const auto it = value_infos_.find(work.outputs[i].raw);
-      if (it == value_infos_.end()) continue;
-      if (const auto declared = read_type(it->second, {}))
-        reconcile(vals_[v.raw].id, *declared, module_.text(work.outputs[i]), false);
-    }
+    if (vals_[v.raw].id.valid() && !type(v).is_static())
+      if (const auto given = declared(work.outputs[i])) reconcile(vals_[v.raw].id, *given, module_.text(work.outputs[i]), false);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -106,6 +107,7 @@ class Importer {
   std::vector<ValId> inline_body(Bytes graph, std::span<const ValId> inputs = {});
 
   std::optional<Type> read_type(Bytes type_proto, const std::string& where);
+  std::optional<Type> declared(Symbol);  // what the main graph says about the value, if anything
   std::string fresh_name(std::string_view base);
 
  private:
@@ -180,6 +182,7 @@ class Importer {
   std::map<std::string, size_t> model_dims_;  // the names of sizes, in order
   size_t nodes_ = 0, expanded_ = 0;
   bool over_limit_ = false;
+  std::set<std::pair<std::string_view, std::string_view>> ignored_;  // operators and attributes that a warning named
 };
 
 }  // namespace rlxc::onnx_import

@@ -145,4 +145,51 @@ TEST_CASE("sizes that only data tell") {
   CHECK(got[3] == std::vector<double>{4, 0, 3});
 }
 
+TEST_CASE("sizes computed from contents that are promised") {
+  OnnxModel m(18);
+  m.input("x", DType::F32, {3}, {1, 2, 3});
+  m.input("n", DType::I64, {1}, {2});
+  m.add(node("Constant", {}, {"zero"}, {attribute("value_ints", std::vector<int64_t>{0})}));
+  m.add(node("Mul", {"n", "n"}, {"square"}));
+  m.add(node("Concat", {"zero", "square"}, {"pads"}, {attribute("axis", 0)}));
+  m.add(node("Pad", {"x", "pads"}, {"y"}));
+  m.output("y");
+  Diagnostics unknown;
+  CHECK(m.load(unknown) == nullptr);
+  CHECK(unknown.exit() == ExitCode::Unsupported);
+  onnx_import::ImportOptions options;
+  options.contents = [](size_t i, TypeKind) -> std::optional<TensorData> {
+    return i == 1 ? std::optional(make_data<int64_t>(DType::I64, {1}, {2})) : std::nullopt;
+  };
+  Diagnostics d;
+  const auto module = m.load(d, options);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK(module->dims.constant_value(module->main().dims(module->main().outputs()[0])[0]) == 7);
+  CHECK(d.text().find("\"n\"") != std::string::npos);
+}
+
+TEST_CASE("an opset of the future is taken for the newest known one, with a warning") {
+  OnnxModel m(99);
+  m.input("x", DType::F32, {2}, {-1, 1});
+  m.add(relu("x", "y"));
+  m.output("y");
+  CHECK(m.run()[0] == std::vector<double>{0, 1});
+  Diagnostics d;
+  m.load(d);
+  CHECK(d.text().find("opset 99") != std::string::npos);
+}
+
+TEST_CASE("an attribute that is not known is told once for an operator") {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {2}, {-1, 1});
+  m.add(node("Elu", {"x"}, {"a"}, {attribute("alpha", 0.5), attribute("beta", 2.0)}));
+  m.add(node("Elu", {"a"}, {"y"}, {attribute("beta", 2.0)}));
+  m.output("y");
+  Diagnostics d;
+  REQUIRE(m.load(d));
+  REQUIRE(d.items().size() == 1);
+  CHECK(d.items()[0].severity == Severity::Warning);
+  CHECK(d.items()[0].message.find("\"beta\"") != std::string::npos);
+}
+
 }  // namespace rlxc

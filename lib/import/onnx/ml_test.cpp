@@ -279,13 +279,3 @@ TEST_CASE("support vector classification") {
     for (size_t i = 0; i < 3; ++i) CHECK(got[2][r * 3 + i] == doctest::Approx(prob[i]).epsilon(1e-3));
   }
 }
-
-TEST_CASE("what needs maps is refused with a way out") {
-  OnnxPair p;
-  p.model().input("x", DType::F32, {1, 2}, {1, 2});
-  ml(p, "ZipMap", "x", {"y"}, {attribute("classlabels_int64s", Ints{0, 1})});
-  p.model().output("y");
-  Diagnostics d;
-  CHECK_FALSE(p.model().load(d));
-  CHECK(d.text().find("zipmap") != std::string::npos);
-}

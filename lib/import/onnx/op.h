@@ -53,10 +53,11 @@ class Op {
   size_t inputs() const { return work_.inputs.size(); }
   size_t outputs() const { return work_.outputs.size(); }
   bool has(size_t i) const { return i < work_.inputs.size() && work_.inputs[i].valid(); }
+  std::optional<Type> declared(size_t out) { return wants(out) ? im.declared(work_.outputs[out]) : std::nullopt; }
   bool wants(size_t out) const { return out < work_.outputs.size() && work_.outputs[out].valid(); }
   ValId ref(size_t i) const { return has(i) ? work_.inputs[i] : ValId(); }
   ValueId in(size_t i) { return has(i) ? im.materialise(work_.inputs[i]) : ValueId(); }
-  const Type& type(size_t i) const { return im.type(work_.inputs[i]); }  // requires has(i)
+  const Type& type(size_t i) const { return has(i) ? im.type(work_.inputs[i]) : kAbsent; }
   const std::vector<Dim>& sizes(size_t i) const { return type(i).dims; }
   DType dtype(size_t i) const { return type(i).dtype; }
   int rank(size_t i) const { return type(i).rank(); }
@@ -121,6 +122,7 @@ class Op {
  private:
   const AttributeView* attribute(std::string_view name, AttrType);
 
+  static inline const Type kAbsent;
   const NodeWork& work_;
   std::vector<ValId> results_;
   Diagnostics& errors_;

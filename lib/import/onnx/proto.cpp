@@ -70,7 +70,7 @@ std::vector<std::string_view> AttributeView::strings() const {
 
 const AttributeView* NodeView::attribute(std::string_view attribute_name) const {
   for (const AttributeView& a : attributes)
-    if (a.name == attribute_name) return &a;
+    if (a.name == attribute_name) return a.asked = true, &a;
   return nullptr;
 }
 

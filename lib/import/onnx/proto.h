@@ -33,8 +33,9 @@ struct AttributeView {
   AttrType type = AttrType::Undefined;
   float f = 0;
   int64_t i = 0;
-  Bytes message;  // the tensor, graph, sparse tensor or type
-  Bytes body;     // the whole attribute: lists are read from it
+  Bytes message;               // the tensor, graph, sparse tensor or type
+  Bytes body;                  // the whole attribute: lists are read from it
+  mutable bool asked = false;  // whether it was looked for
 
   std::vector<int64_t> ints() const;
   std::vector<float> floats() const;

@@ -19,11 +19,12 @@ namespace {
 std::optional<QuantAttrs> quant_attrs(Op& op) {
   QuantAttrs a;
   a.saturate = op.i("saturate", 1) != 0;
+  const int64_t given_axis = op.i("axis", 1);
   const bool scalar = op.rank(1) == 0 || (op.rank(1) == 1 && op.sizes(1)[0] == Dim(1) && op.rank(0) != 1);
   a.block = op.opset >= 21 ? op.i("block_size", 0) : 0;
   if (a.block < 0) return op.fail(Code::BadAttribute, "block_size is negative"), std::nullopt;
   if (op.rank(0) == 0 || scalar) return a;
-  const auto axis = op.axis(op.i("axis", 1), op.rank(0) == 1 ? std::max(op.rank(0), 2) : op.rank(0));
+  const auto axis = op.axis(given_axis, op.rank(0) == 1 ? std::max(op.rank(0), 2) : op.rank(0));
   if (!axis) return std::nullopt;
   a.axis = std::min<int64_t>(*axis, op.rank(0) - 1);
   return a;

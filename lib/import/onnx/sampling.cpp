@@ -297,6 +297,8 @@ void deform_conv(Op& op) {
   if (op.failed()) return;
   if (!kh || !kw || groups < 1 || offset_groups < 1)
     return (void)op.fail(Code::BadAttribute, "kernel sizes must be known, groups positive");
+  if (op.has_attr("kernel_shape") && op.ints("kernel_shape") != std::vector{*kh, *kw})
+    return (void)op.fail(Code::BadAttribute, "kernel_shape does not fit the weights: " + op.show(1));
   Sampler s(op, position_type(op.dtype(0)));
   Builder& b = op.b;
   DimTable& dims = op.dims();

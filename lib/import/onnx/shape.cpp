@@ -30,6 +30,7 @@ void size(Op& op) {
 void constant(Op& op) {
   const std::string place = "node " + quote(op.node().name) + " (Constant)";
   for (const AttributeView& a : op.node().attributes) {
+    a.asked = true;
     if (a.name == "value" && a.type == AttrType::Tensor) {
       auto data = op.im.load(a.message, place, nullptr);
       if (!data) return op.give_up();

@@ -30,6 +30,8 @@ void dft(Op& op) {
     a.length = (*n)[0];
     if (const auto v = op.dims().constant_value(a.length); v && *v < 1)
       return (void)op.fail(Code::BadAttribute, "the length is " + std::to_string(*v) + ", must be >= 1");
+  } else if (a.inverse && a.onesided) {  // the other side has all but the first and the last of an even number
+    a.length = op.dims().mul(Dim(2), op.dims().sub(op.sizes(0)[static_cast<size_t>(*axis)], Dim(1)));
   }
   op.set(0, op.b.create(OpKind::Fft, {op.in(0)}, a));
 }

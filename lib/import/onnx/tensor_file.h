@@ -1,4 +1,4 @@
-// Tensor files of the ONNX backend tests (input_0.pb, ...): one TensorProto, SequenceProto or OptionalProto.
+// Tensor files of the ONNX backend tests (input_0.pb, ...): one TensorProto, SequenceProto, OptionalProto or MapProto.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,7 +13,8 @@ namespace rlxc::onnx_import {
 struct FileValue {
   TypeKind kind = TypeKind::Tensor;
   TensorData tensor;
-  std::vector<FileValue> items;  // of a sequence; of an optional: one, or none when empty
+  // Of a sequence; of an optional: one, or none when empty; of a map: the keys [n], and a sequence of n values.
+  std::vector<FileValue> items;
 };
 
 // The file does not say which message it holds: `kind` is that of the graph input or output it belongs to. nullopt with a

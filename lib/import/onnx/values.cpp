@@ -108,7 +108,9 @@ const TensorData* Importer::given(ValId v) {
 const Known* Importer::known(ValId v) {
   if (!vals_[v.raw].known_checked) {
     vals_[v.raw].known_checked = true;
-    if (const TensorData* t = tensor(v))
+    const TensorData* t = tensor(v);
+    if (!t && options_.constant_contents && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
+    if (t)
       if (auto k = known_from(*t, module_.dims)) {
         vals_[v.raw].known = static_cast<uint32_t>(knowns_.size());
         knowns_.push_back(std::move(*k));

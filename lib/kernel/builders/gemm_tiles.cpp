@@ -37,11 +37,18 @@ class Tiles {
     for_each(b_, m_, "block", o_.batches() * blocks, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / blocks, o_.spec.batch);
       const Expr row = b_.let("row", i % blocks * high), rows = b_.let("rows", min(o_.m - row, high));
-      b_.loop("p", o_.k, [&](Expr p) {
-        const Expr at = b_.let("at", (i * o_.k + p) * high);
+      auto each_column = [&](const std::function<void(Expr, Expr)>& body) {
+        b_.loop("p", o_.k, [&](Expr p) { body(p, b_.let("at", (i * o_.k + p) * high)); });
+      };
+      auto whole = [&](Expr p, Expr at) {
+        for (int64_t r = 0; r < high; ++r) to.store(at + r, o_.load_a(row + r, p));
+      };
+      auto part = [&](Expr p, Expr at) {
         b_.loop("r", rows, [&](Expr r) { to.store(at + r, o_.load_a(row + r, p)); });
         b_.loop("r", high - rows, [&](Expr r) { to.store(at + rows + r, o_.zero()); });
-      });
+      };
+      b_.when(
+          rows == high, [&] { each_column(whole); }, [&] { each_column(part); });
     });
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "passes/graphs.h"
 #include "passes/match.h"
@@ -38,6 +39,8 @@ constexpr Range kRanges[] = {
     {OpKind::Softplus, {0, kInf}}, {OpKind::Softsign, {-1, 1}}, {OpKind::Rsqrt, {0, kInf}},
 };
 
+constexpr double kAboveOne = 1 + std::numeric_limits<double>::epsilon();
+
 // An operand for which every element of the result is infinite or no number.
 struct Domain {
   OpKind op;
@@ -55,16 +58,20 @@ constexpr Domain kDomains[] = {
     {OpKind::Log, 0, {-kInf, 0}, "the logarithm of what is not positive", "add a small positive number first"},
     {OpKind::Recip, 0, {0, 0}, "the reciprocal of 0", "add a small number first"},
     {OpKind::Div, 1, {0, 0}, "a division by 0", "add a small number to the divisor"},
-    {OpKind::Acos, 0, {1 + std::numeric_limits<double>::epsilon(), kInf}, "the arc cosine of what is above 1", "clamp to -1 .. 1 first"},
-    {OpKind::Asin, 0, {1 + std::numeric_limits<double>::epsilon(), kInf}, "the arc sine of what is above 1", "clamp to -1 .. 1 first"},
+    {OpKind::Acos, 0, {kAboveOne, kInf}, "the arc cosine of what is above 1", "clamp to -1 .. 1 first"},
+    {OpKind::Asin, 0, {kAboveOne, kInf}, "the arc sine of what is above 1", "clamp to -1 .. 1 first"},
     {OpKind::Atanh, 0, {1, kInf}, "the inverse hyperbolic tangent of what is not below 1", "clamp to (-1, 1) first"},
 };
 
 class Linter {
  public:
-  Linter(const Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), known_(g.value_capacity()) {}
+  Linter(const Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), known_(g.value_capacity()), masks_(g.value_capacity()) {}
 
   int64_t run() {
+    std::vector<NodeId> order;
+    for (NodeId n : g_.nodes()) order.push_back(n);
+    for (auto n = order.rbegin(); n != order.rend(); ++n)
+      if (g_.result_count(*n) == 1) masks_[g_.result(*n).raw] = hides(*n);
     for (NodeId n : g_.nodes())
       if (g_.result_count(n) > 0 && g_.type(g_.result(n)).kind == TypeKind::Tensor && is_float(g_.dtype(g_.result(n)))) visit(n);
     return findings_;
@@ -100,7 +107,7 @@ class Linter {
       infinite = infinite || std::isinf(v);
       all = {std::min(all.low, v), std::max(all.high, v)};
     }
-    if (infinite && !masks_only(g_.result(n))) warn(n, folded(n) + "an infinity", "use the largest finite number");
+    if (infinite && !masks_[g_.result(n).raw]) warn(n, folded(n) + "an infinity", "use the largest finite number");
     known_[g_.result(n).raw] = all;
   }
 
@@ -109,18 +116,19 @@ class Linter {
     return made ? "its operands are constants and give " : "the constant holds ";
   }
 
-  // Every way down leads through selections, sums and movement into a softmax, a largest value, a comparison or an attention.
-  bool masks_only(ValueId v, int depth = 8) const {
-    for (const auto use : g_.uses(v)) {
+  // Whether a result only hides what it is added to: every way down leads through selections, sums and movement into a
+  // softmax, a largest value, a comparison or an attention.
+  bool hides(NodeId n) const {
+    for (const auto use : g_.uses(g_.result(n))) {
       const OpKind op = g_.op(use.user);
       if (op == OpKind::Softmax || op == OpKind::LogSoftmax || op == OpKind::Attention || has_trait(op, kCompare)) continue;
       if (op == OpKind::Pool && g_.attrs<PoolAttrs>(use.user).op == ReduceOp::Max) continue;  // padding that never wins
       if (op == OpKind::MaxPoolIndices) continue;
       const bool passes =
           op == OpKind::Where || op == OpKind::Add || op == OpKind::Max || op == OpKind::Min || has_trait(op, kMovement);
-      if (!passes || depth == 0 || !masks_only(g_.result(use.user), depth - 1)) return false;
+      if (!passes || !masks_[g_.result(use.user).raw]) return false;
     }
-    return g_.use_count(v) > 0;
+    return g_.use_count(g_.result(n)) > 0;
   }
 
   void epsilon(NodeId n, double eps) {
@@ -171,6 +179,7 @@ class Linter {
   const Graph& g_;
   PassContext& ctx_;
   std::vector<Interval> known_;  // by value
+  std::vector<bool> masks_;      // by value
   int64_t findings_ = 0;
 };
 

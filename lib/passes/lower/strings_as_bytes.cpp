@@ -17,6 +17,16 @@ bool has_byte_form(OpKind op) {
 
 namespace {
 
+bool ends_with_zero(const std::vector<std::string>& strings) {
+  return std::ranges::any_of(strings, [](const std::string& s) { return s.ends_with('\0'); });
+}
+// Strings that a node holds.
+const std::vector<std::string>* own_strings(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::Constant) return &g.module().data[g.attrs<DataAttrs>(n).data].strings;
+  if (g.op(n) == OpKind::StringIndex) return &g.attrs<StringIndexAttrs>(n).strings;
+  return g.op(n) == OpKind::StringNormalize ? &g.attrs<StringNormalizeAttrs>(n).stopwords : nullptr;
+}
+
 bool is_text(const Graph& g, ValueId v) { return v.valid() && g.dtype(v) == DType::String; }
 bool touches_text(const Graph& g, NodeId n) {
   for (size_t r = 0; r < g.result_count(n); ++r)
@@ -28,11 +38,18 @@ class TextLowering {
  public:
   explicit TextLowering(Graph& g) : g_(g), b_(g), t_(g.module().dims) {}
 
-  bool run() {
+  bool run(Diagnostics* d) {
     std::vector<NodeId> nodes;
     for (NodeId n : g_.nodes()) {
       if (!touches_text(g_, n)) continue;
       if (g_.type(g_.result(n)).kind != TypeKind::Tensor || !has_byte_form(g_.op(n))) return false;
+      if (const auto* strings = own_strings(g_, n); strings && ends_with_zero(*strings)) {
+        if (d)
+          d->warning(Code::UnsupportedOnTarget,
+                     "kernels have rows of bytes for strings, and none for one that ends with a zero byte",
+                     "node \"" + g_.label(n) + "\"");
+        return false;
+      }
       nodes.push_back(n);
     }
     for (NodeId n : nodes) {
@@ -207,11 +224,11 @@ class TextLowering {
 
 }  // namespace
 
-bool strings_as_bytes(Module& m) {
+bool strings_as_bytes(Module& m, Diagnostics* d) {
   for (size_t i = 1; i < m.graph_count(); ++i)
     for (NodeId n : m.graph(GraphId(i)).nodes())
       if (touches_text(m.graph(GraphId(i)), n)) return false;
-  return TextLowering(m.main()).run();
+  return TextLowering(m.main()).run(d);
 }
 
 }  // namespace rlxc

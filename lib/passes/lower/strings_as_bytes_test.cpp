@@ -34,7 +34,7 @@ void same_by_bytes(const std::vector<HostValue>& inputs, Make make) {
   CHECK_MESSAGE(verify(m, d), d.text());
   CHECK_FALSE(strings_as_bytes(m));
   std::vector<HostValue> bytes;
-  for (const HostValue& v : inputs) bytes.push_back(v.tensor.dtype == DType::String ? eval::bytes_of_text(v) : v);
+  for (const HostValue& v : inputs) bytes.push_back(v.tensor.dtype == DType::String ? *eval::bytes_of_text(v) : v);
   const auto got = eval::evaluate(m, bytes, d);
   REQUIRE_MESSAGE(got, d.text());
   for (size_t i = 0; i < expected->size(); ++i) {
@@ -81,4 +81,19 @@ TEST_CASE("what has no form in bytes stays") {
   m.main().set_outputs(std::array{y});
   CHECK_FALSE(strings_as_bytes(m));
   CHECK(m.main().dtype(x) == DType::String);
+}
+
+TEST_CASE("a string that ends with a zero byte has no form in bytes") {
+  const std::string zero("ab\0", 3);
+  CHECK_FALSE(eval::bytes_of_text(text({2}, {"ab", zero})));
+  CHECK(eval::bytes_of_text(text({1}, {std::string("a\0b", 3)})));
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  const ValueId x = b.input("x", tensor_type(DType::String, {Dim(2)}));
+  m.main().set_outputs(std::array{b.create(OpKind::StringIndex, {x}, StringIndexAttrs{{"ab", zero}})});
+  CHECK_FALSE(strings_as_bytes(m, &d));
+  CHECK(d.ok());
+  CHECK(d.text().find("ends with a zero byte") != std::string::npos);
+  CHECK_MESSAGE(verify(m, d), d.text());
 }

@@ -1,0 +1,199 @@
+#include "driver/bind_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace rlxc {
+namespace {
+
+using codegen::Package;
+using codegen::Place;
+using codegen::Step;
+
+constexpr uint64_t kUnit = 64;
+constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every device (WebGPU, 3.6.2)
+constexpr size_t kMostBindings = 255;
+
+bool is_control(const Step& s) { return s.kind != Step::Kind::Launch && s.kind != Step::Kind::Copy; }
+uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
+uint64_t rounded_up(uint64_t n) { return (n + kUnit - 1) / kUnit * kUnit; }
+
+// Control flow hands places on to bodies; it must not hand on weights: they are copied.
+void copy_weights_of_control(Package* p) {
+  DimTable& dims = p->lir->module->dims;
+  for (codegen::GraphProgram& g : p->graphs)
+    for (Step& s : g.run) {
+      if (!is_control(s)) continue;
+      for (size_t i = 0; i < s.present.size(); ++i) {
+        Place& place = s.places[i];
+        if (!s.present[i] || place.memory != Place::Memory::Weights) continue;
+        Step copy;
+        copy.kind = Step::Kind::Copy;
+        copy.graph = s.graph;
+        copy.sizes = {Dim(static_cast<int64_t>(p->weights[place.index].bytes))};
+        copy.places = {{Place::Memory::Packed, 0, p->packed_bytes, p->packed_bytes, copy.sizes[0]}, place};
+        place = copy.places[0];
+        p->packed_bytes = dims.mul(dims.ceil_div(dims.add(p->packed_bytes, copy.sizes[0]), Dim(64)), Dim(64));
+        g.load.push_back(std::move(copy));
+      }
+    }
+}
+
+// The range of addresses, as the host lays it out.
+class Memory {
+ public:
+  explicit Memory(const Package& p) : p_(p), inputs_(p.inputs.size()) {
+    part(p.packed_bytes);
+    for (const codegen::Port& port : p.outputs) outputs_.push_back(part(port_bytes(port)));
+    for (uint32_t i = 0; i < p.inputs.size(); ++i) {
+      const auto state = std::ranges::find(p.lir->states, i, &State::input);
+      inputs_[i] = state != p.lir->states.end() ? outputs_[state->output] : part(port_bytes(p.inputs[i]));
+    }
+    arena_ = part(p.arena_bytes), part(p.held_bytes);
+    scratch_ = part(p.scratch_bytes);
+  }
+
+  uint64_t total() const { return total_; }
+
+  // A buffer ends where the next part would not fit; a part that is larger begins one and is cut at multiples of the limit,
+  // where the plan has nothing that could lie in one buffer.
+  std::vector<uint64_t> cuts(uint64_t limit) const {
+    std::vector<uint64_t> cuts;
+    uint64_t begin = 0;
+    for (const auto& [from, end] : parts_)
+      for (uint64_t at = from; at < end; at += limit)
+        if (std::min(end, at + limit) - begin > limit && at > begin) cuts.push_back(begin = at);
+    return cuts;
+  }
+
+  // Of the buffer that the place lies in, from the place on.
+  std::pair<uint64_t, uint64_t> range(const Place& p) const {
+    const uint64_t base = p.memory == Place::Memory::Input    ? inputs_[p.index]
+                          : p.memory == Place::Memory::Output ? outputs_[p.index]
+                          : p.memory == Place::Memory::Arena  ? arena_
+                          : p.memory == Place::Memory::Packed ? 0
+                                                              : scratch_;
+    return {base + bytes(p.offset), base + bytes(p.slot) + bytes(p.slot_bytes)};
+  }
+
+ private:
+  Dim port_bytes(const codegen::Port& port) const { return p_.lir->plans[port.graph.raw].slot[port.value.raw].size; }
+
+  uint64_t part(Dim size) {
+    const uint64_t at = total_;
+    parts_.emplace_back(at, total_ += rounded_up(bytes(size)));
+    return at;
+  }
+
+  const Package& p_;
+  uint64_t total_ = 0, arena_ = 0, scratch_ = 0;
+  std::vector<uint64_t> inputs_, outputs_;
+  std::vector<std::pair<uint64_t, uint64_t>> parts_;
+};
+
+// The bindings of an argument: its memory, and the first and the number of the pieces of it.
+struct Pieces {
+  bool separate = false;
+  uint64_t first = 0, count = 1;
+};
+
+class KernelSplitter {
+ public:
+  KernelSplitter(Package* p, uint64_t limit, const Memory& memory, Diagnostics& d)
+      : p_(*p), limit_(limit), memory_(memory), diagnostics_(d) {}
+
+  void run() {
+    for (codegen::GraphProgram& g : p_.graphs)
+      for (std::vector<Step>* steps : {&g.load, &g.run})
+        for (Step& s : *steps)
+          if (s.kind == Step::Kind::Launch) s.kernel = variant(s);
+    p_.kernels = std::move(kernels_);
+  }
+
+ private:
+  Pieces pieces(const Place& p) const {
+    if (p.memory == Place::Memory::Weights) {
+      const uint64_t begin = bytes(p.offset), end = std::max(p_.weights[p.index].bytes, begin + 1);
+      return {true, 0, limit_ ? (end - 1) / limit_ - begin / limit_ + 1 : 1};
+    }
+    if (p_.cuts.empty()) return {};
+    const auto piece = [&](uint64_t at) {
+      return static_cast<uint64_t>(std::ranges::upper_bound(p_.cuts, at) - p_.cuts.begin());
+    };
+    const auto [begin, end] = memory_.range(p);
+    const uint64_t first = piece(begin);
+    return {false, first, piece(std::max(end, begin + 1) - 1) - first + 1};
+  }
+
+  // Pieces of memory are numbered in their order, so that those of an argument follow each other; then come weights.
+  uint32_t variant(const Step& s) {
+    std::vector<Pieces> arguments;
+    std::set<uint64_t> memories;
+    size_t count = 0;
+    for (const Place& place : s.places) {
+      const Pieces a = arguments.emplace_back(pieces(place));
+      if (a.separate) count += a.count;
+      for (uint64_t m = a.first; !a.separate && m < a.first + a.count; ++m) memories.insert(m);
+    }
+    count += memories.size();
+    if (count > kMostBindings) too_many(s, count);
+    std::vector<uint8_t> key;
+    size_t next = memories.size();
+    for (const Pieces& a : arguments) {
+      const size_t binding = a.separate ? next : static_cast<size_t>(std::distance(memories.begin(), memories.find(a.first)));
+      if (a.separate) next += a.count;
+      key.insert(key.end(), {a.separate, static_cast<uint8_t>(binding), static_cast<uint8_t>(a.count)});
+    }
+    const auto [it, is_new] = variants_.try_emplace({s.kernel, key}, static_cast<uint32_t>(kernels_.size()));
+    if (!is_new) return it->second;
+    kernel::Kernel k = p_.kernels[s.kernel];
+    for (size_t b = 0; b < arguments.size(); ++b)
+      k.buffers[b].separate = key[3 * b], k.buffers[b].binding = key[3 * b + 1], k.buffers[b].bindings = key[3 * b + 2];
+    if (const uint32_t n = counts_[s.kernel]++) k.name += "_" + std::to_string(n);
+    if (count > kSureBindings && count <= kMostBindings) too_many(s, count);
+    kernels_.push_back(std::move(k));
+    return it->second;
+  }
+
+  void too_many(const Step& s, size_t count) {
+    const std::string node = "node \"" + p_.lir->module->graph(s.graph).label(s.node) + "\"",
+                      needs = "it binds " + std::to_string(count) + " buffers at a time, of which ";
+    if (count > kMostBindings)
+      diagnostics_.error(Code::UnsupportedOnTarget, needs + "there can be " + std::to_string(kMostBindings), node,
+                         "--max-binding BYTES, for devices that bind more");
+    else
+      diagnostics_.warning(Code::UnsupportedOnTarget,
+                           needs + "only " + std::to_string(kSureBindings) + " are sure to work on every device", node);
+  }
+
+  Package& p_;
+  const uint64_t limit_;
+  const Memory& memory_;
+  Diagnostics& diagnostics_;
+  std::map<std::pair<uint32_t, std::vector<uint8_t>>, uint32_t> variants_;
+  std::map<uint32_t, uint32_t> counts_;  // of variants
+  std::vector<kernel::Kernel> kernels_;
+};
+
+}  // namespace
+
+void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
+  copy_weights_of_control(p);
+  // What is done at load time has its scratch memory in the same place.
+  if (p->symbols.empty() && bytes(p->load_scratch_bytes) > bytes(p->scratch_bytes)) p->scratch_bytes = p->load_scratch_bytes;
+  const Memory memory(*p);
+  if (limit > 0 && memory.total() > limit) {
+    const auto control = std::ranges::find_if(p->graphs[0].run, is_control);
+    if (control == p->graphs[0].run.end() && p->symbols.empty()) p->cuts = memory.cuts(limit);
+    else
+      d.warning(Code::UnsupportedOnTarget,
+                "all memory that kernels write takes " + std::to_string(memory.total()) +
+                    " bytes in one binding, of which only " + std::to_string(limit) + " are sure to work on every device",
+                control == p->graphs[0].run.end() ? "size \"" + p->symbols[0] + "\""
+                                                  : "node \"" + p->lir->module->main().label(control->node) + "\"");
+  }
+  KernelSplitter(p, limit, memory, d).run();
+}
+
+}  // namespace rlxc
