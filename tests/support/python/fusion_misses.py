@@ -6,14 +6,15 @@ CHEAP = set("Neg Abs Sign Not BitNot Relu Add Sub Mul Max Min And Or Xor Eq Ne L
 ACTIVATIONS = set("""Gelu GeluApprox Silu Relu Sigmoid Tanh Exp Expm1 Log Log1p Sqrt Rsqrt Recip Neg Abs Sign Sin Cos Tan Asin Acos
 Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish LogSigmoid HardSwish HardSigmoid Elu Selu Celu LeakyRelu
 ThresholdedRelu Shrink Swish Clamp""".split())
+NAMELESS = "%"  # reports say "%5", the number that a node without a name had when it was looked at: planning gives others
 FLOATS = ("f32", "f16", "bf16", "f64")
 
 
 def names(*nodes):
     found = set()
     for n in nodes:
-        found |= {n.name, *n.sources, *n.value_names, "%" + str(n.id)}
-    return found - {""}
+        found |= {n.name, *n.sources, *n.value_names} - {""} or {NAMELESS}
+    return found
 
 
 def other(n, value):
