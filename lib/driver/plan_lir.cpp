@@ -304,7 +304,10 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   lir.plans.resize(module->graph_count());
   uint64_t weights_size = 0;
   const std::vector<GraphId> order = bodies_first(*module);
-  for (GraphId id : order) module->graph(id).compact();
+  std::vector<bool> used(module->graph_count());
+  for (GraphId id : order) module->graph(id).compact(), used[id.raw] = true;
+  for (size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) module->graph(GraphId(i)).clear();  // bodies of what was erased
   lir.extents = find_extents(*module, options.bounds);
   const SymbolRanges extents = extent_ranges(lir.extents);
   PlanOptions own = options;

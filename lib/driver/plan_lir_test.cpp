@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <memory>
+
 #include "ir/builder.h"
 
 using namespace rlxc;
@@ -244,4 +247,20 @@ TEST_CASE("where every element gets a word, slots grow and views of them begin f
   CHECK(slot_of(lir, "of_weight").size == Dim(8));
   CHECK(slot_of(lir, "of_weight").offset == lir.module->dims.add(slot_of(lir, "w").offset, Dim(8)));
   CHECK(lir.plans[0].arena_size == Dim(128));
+}
+
+TEST_CASE("graphs that no node owns are empty after planning") {
+  auto m = std::make_unique<Module>();
+  Diagnostics d;
+  const auto square = [&](Graph& g) {
+    Builder b(g, &d);
+    const ValueId x = b.input("x", tensor_type(DType::F32, {Dim(4)}));
+    g.set_outputs(std::array{b.mul(x, x)});
+  };
+  square(m->main());
+  square(m->graph(m->make_graph("left over")));
+  const auto lir = plan_lir(std::move(m), {}, d);
+  REQUIRE_MESSAGE(lir, d.text());
+  CHECK(lir->module->graph(GraphId(1)).live_nodes() == 0);
+  CHECK(lir->plans[1].step.size() <= 1);
 }

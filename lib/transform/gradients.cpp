@@ -9,8 +9,8 @@ namespace rlxc::transform {
 Rule find_rule(OpKind op) {
   static const auto table = [] {
     std::vector<Rule> rules(kOpCount);
-    for (std::span<const RuleEntry> entries :
-         {movement_rules(), reduction_rules(), linear_rules(), attention_rules(), control_rules(), selection_rules()})
+    for (std::span<const RuleEntry> entries : {movement_rules(), reduction_rules(), linear_rules(), attention_rules(),
+                                               control_rules(), recurrent_rules(), selection_rules()})
       for (const RuleEntry& e : entries) rules[static_cast<size_t>(e.op)] = e.rule;
     return rules;
   }();

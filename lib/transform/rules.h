@@ -57,6 +57,7 @@ std::span<const RuleEntry> reduction_rules();
 std::span<const RuleEntry> linear_rules();
 std::span<const RuleEntry> attention_rules();
 std::span<const RuleEntry> control_rules();
+std::span<const RuleEntry> recurrent_rules();
 std::span<const RuleEntry> selection_rules();  // of several operands, element by element
 
 // The derivative of an elementwise operation of one operand at x, where it is y; invalid if it has none. What is constant in

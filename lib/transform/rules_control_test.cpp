@@ -132,6 +132,45 @@ TEST_CASE("the gradient of a loop, of a fixed number of iterations and with a co
     });
 }
 
+TEST_CASE("gradients of recurrent cells") {
+  struct Kind {
+    OpKind op;
+    int64_t gates;
+    bool option;  // linear before reset, or relu
+  };
+  for (const Kind& kind : {Kind{OpKind::Lstm, 4, false},
+                           {OpKind::Gru, 3, false},
+                           {OpKind::Gru, 3, true},
+                           {OpKind::Rnn, 1, false},
+                           {OpKind::Rnn, 1, true}})
+    for (RnnDirection direction : {RnnDirection::Forward, RnnDirection::Reverse, RnnDirection::Bidirectional})
+      for (bool batch_first : {false, true}) {
+        INFO(std::string(name(kind.op)), " ", static_cast<int>(direction), " ", batch_first);
+        const int64_t ways = direction == RnnDirection::Bidirectional ? 2 : 1, hidden = 2, wide = kind.gates * hidden;
+        const std::vector<int64_t> state =
+            batch_first ? std::vector<int64_t>{2, ways, hidden} : std::vector<int64_t>{ways, 2, hidden};
+        RnnAttrs a;
+        a.hidden = hidden, a.direction = direction, a.batch_first = batch_first;
+        a.linear_before_reset = kind.op == OpKind::Gru && kind.option;
+        if (kind.op == OpKind::Rnn && kind.option) a.activations.assign(static_cast<size_t>(ways), "Relu");
+        const std::vector<int64_t> x = batch_first ? std::vector<int64_t>{2, 3, 3} : std::vector<int64_t>{3, 2, 3};
+        const auto run = [&](Builder& b, std::vector<ValueId> in) {
+          const NodeId n = b.create_node(kind.op, in, a);
+          if (!n.valid()) return Term{&b, {}};
+          Term y = total(square(Term{&b, b.graph().result(n, 0)})) + total(sin(Term{&b, b.graph().result(n, 1)}));
+          return kind.op == OpKind::Lstm ? y + total(sin(Term{&b, b.graph().result(n, 2)})) : y;
+        };
+        check({x, {ways, wide, 3}, {ways, wide, hidden}, {ways, 2 * wide}, state}, [&](Builder& b, const std::vector<Term>& v) {
+          std::vector<ValueId> in{v[0].v, v[1].v, v[2].v, v[3].v, ValueId(), v[4].v};
+          if (kind.op == OpKind::Lstm) in.push_back(v[4].v);  // the state and the memory start as one value
+          return run(b, in);
+        });
+        check({x, {ways, wide, 3}, {ways, wide, hidden}}, [&](Builder& b, const std::vector<Term>& v) {
+          return run(b, {v[0].v, v[1].v, v[2].v});
+        });
+      }
+}
+
 TEST_CASE("what has no rule in a body is named") {
   Module m;
   Diagnostics d;
