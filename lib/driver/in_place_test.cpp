@@ -8,6 +8,7 @@
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "ir/text.h"
+#include "support/norm_region.h"
 
 using namespace rlxc;
 
@@ -112,19 +113,10 @@ TEST_CASE("rows are normalised in place") {
 
 TEST_CASE("regions around a norm take the place of what they read") {
   Cases c;
-  const auto region = [](std::vector<std::string> steps, int64_t axis, bool keep) -> Attrs {
-    Attrs a = NormRegionAttrs{};
-    DimTable dims;
-    std::string why;
-    REQUIRE_MESSAGE(set_attr_field(a, "steps", std::move(steps), dims, &why), why);
-    REQUIRE(set_attr_field(a, "axis", axis, dims, &why));
-    REQUIRE(set_attr_field(a, "keep", keep, dims, &why));
-    return a;
-  };
-  const Attrs modulated = region({"layer_norm(i0;1e-05,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32"}, 1, false);
-  const Attrs sum = region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "mul(s1,i2):f32"}, 1, true);
-  const Attrs both = region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,i1):f32"}, 1, true);
-  const Attrs again = region({"mul(i0,i0):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,s0):f32"}, 1, true);
+  const Attrs modulated = test::norm_region({"layer_norm(i0;1e-05,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32"}, 1, false);
+  const Attrs sum = test::norm_region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "mul(s1,i2):f32"}, 1, true);
+  const Attrs both = test::norm_region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,i1):f32"}, 1, true);
+  const Attrs again = test::norm_region({"mul(i0,i0):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,s0):f32"}, 1, true);
   for (const int64_t width : {1, 7, 37, 64}) {
     const Type x = f32({5, Dim(width)}), row = f32({Dim(width)});
     c.add(OpKind::NormRegion, modulated, {x, row, row});
@@ -133,8 +125,9 @@ TEST_CASE("regions around a norm take the place of what they read") {
     c.add(OpKind::NormRegion, again, {x}, 1);    // the sum is stored before the operand is read for the last time
   }
   const Type half = tensor_type(DType::F16, {Dim(5), Dim(16)});
-  c.add(OpKind::NormRegion, region({"add(i0,i1):f16", "rms_norm(s0;1e-06,0):f16"}, 1, true), {half, half}, 1);
-  c.add(OpKind::NormRegion, region({"tanh(i0):f32", "group_norm(s0;1e-05,2):f32", "silu(s1):f32", "add(s2,i1):f32"}, 0, false),
+  c.add(OpKind::NormRegion, test::norm_region({"add(i0,i1):f16", "rms_norm(s0;1e-06,0):f16"}, 1, true), {half, half}, 1);
+  c.add(OpKind::NormRegion,
+        test::norm_region({"tanh(i0):f32", "group_norm(s0;1e-05,2):f32", "silu(s1):f32", "add(s2,i1):f32"}, 0, false),
         {f32({2, 4, 3, 3}), f32({2, 4, 3, 3})});
   c.check();
 }

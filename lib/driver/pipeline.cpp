@@ -1,5 +1,7 @@
 #include "driver/pipeline.h"
 
+#include "report/precision.h"
+
 namespace rlxc {
 
 std::vector<PipelinePart> pipeline(std::string_view target, const Options& options) {
@@ -29,7 +31,8 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   // Quantisation and precision see whole operations, before they are fused.
   std::vector<std::string_view> quantise{"keep_weight_codes", "quantise_contractions", "constant_folding"};
   if (!options.calibration.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
-  const bool scaled = options.precision.find("fp8") != std::string::npos && !options.precision.starts_with("custom:");
+  const auto policy = report::precision_policy_from_name(options.precision);
+  const bool scaled = policy && *policy >= PrecisionPolicy::Fp8E4M3;
   if (!options.weights.empty() || scaled) quantise.insert(quantise.end() - 2, "quantise_weights");
   add("quantise", quantise);
   if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});

@@ -10,6 +10,7 @@
 #include "ir/text.h"
 #include "support/eval.h"
 #include "support/golden.h"
+#include "support/norm_region.h"
 #include "support/random_graph.h"
 #include "support/same_results.h"
 #include "support/temp_dir.h"
@@ -245,30 +246,24 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
   c.add(Lrn, LrnAttrs{3, 1e-2, 0.75, 1}, {f32({2, 5, 3})});
   c.add(FusedResidualLN, NormAttrs{1, 1e-5}, {f32({4, 16}), f32({4, 16}), f32({16}), f32({16}), f32({16})});
   c.add(FusedResidualRmsNorm, NormAttrs{1, 1e-5}, {f32({4, 16}), f32({4, 16}), absent(), f32({16})});
-  const auto region = [](std::vector<std::string> steps, int64_t axis, bool keep) -> Attrs {
-    Attrs a = NormRegionAttrs{};
-    DimTable dims;
-    std::string why;
-    REQUIRE_MESSAGE(set_attr_field(a, "steps", std::move(steps), dims, &why), why);
-    REQUIRE(set_attr_field(a, "axis", axis, dims, &why));
-    REQUIRE(set_attr_field(a, "keep", keep, dims, &why));
-    return a;
-  };
-  c.add(NormRegion, region({"layer_norm(i0;1e-05,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32"}, 2, false),
+  c.add(NormRegion, test::norm_region({"layer_norm(i0;1e-05,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32"}, 2, false),
         {f32({2, 5, 37}), f32({2, 1, 37}), f32({2, 1, 37})});
-  c.add(NormRegion, region({"mul(i0,i1):f32", "add(s0,i2):f32", "rms_norm(s1;1e-06,0):f32", "add(s2,s1):f32"}, 2, true),
-        {f32({2, 5, 16}), f32({2, 1, 1}), f32({2, 5, 16})});
-  c.add(NormRegion, region({"add(i0,i1):f32", "layer_norm(s0;1e-05,0):f32", "silu(s1):f32"}, 1, true), {f32({3, 24}), f32({24})});
   c.add(NormRegion,
-        region({"tanh(i0):f32", "group_norm(s0;1e-05,2):f32", "mul(s1,i1):f32", "silu(s2):f32", "add(s3,i2):f32"}, 0, false),
+        test::norm_region({"mul(i0,i1):f32", "add(s0,i2):f32", "rms_norm(s1;1e-06,0):f32", "add(s2,s1):f32"}, 2, true),
+        {f32({2, 5, 16}), f32({2, 1, 1}), f32({2, 5, 16})});
+  c.add(NormRegion, test::norm_region({"add(i0,i1):f32", "layer_norm(s0;1e-05,0):f32", "silu(s1):f32"}, 1, true),
+        {f32({3, 24}), f32({24})});
+  c.add(NormRegion,
+        test::norm_region({"tanh(i0):f32", "group_norm(s0;1e-05,2):f32", "mul(s1,i1):f32", "silu(s2):f32", "add(s3,i2):f32"}, 0,
+                          false),
         {f32({2, 4, 3, 3}), f32({4, 1, 1}), f32({2, 4, 1, 3})});
-  c.add(NormRegion, region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32"}, 1, false), {f32({3, 4, 9}), f32({4, 1})});
+  c.add(NormRegion, test::norm_region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32"}, 1, false), {f32({3, 4, 9}), f32({4, 1})});
   for (int64_t width : {1, 9, 40, 257})
     for (const char* kind : {"softmax", "log_softmax"}) {
       const std::string softmax = kind + std::string("(s1;0,0):f32");
-      c.add(NormRegion, region({"mul(i0,i1):f32", "add(s0,i2):f32", softmax}, 2, width == 9),
+      c.add(NormRegion, test::norm_region({"mul(i0,i1):f32", "add(s0,i2):f32", softmax}, 2, width == 9),
             {f32({2, 5, width}), f32({1}), f32({5, width}, -9, 9)});
-      c.add(NormRegion, region({"mul(i0,i1):f32", "add(s0,i2):f32", softmax, "mul(s2,i3):f32"}, 2, false),
+      c.add(NormRegion, test::norm_region({"mul(i0,i1):f32", "add(s0,i2):f32", softmax, "mul(s2,i3):f32"}, 2, false),
             {f32({2, 5, width}), f32({1}), f32({2, 1, 1}), f32({2, 5, width})});
     }
   c.add(FusedSwiGLU, SwiGLUAttrs{}, {f32({3, 20})});

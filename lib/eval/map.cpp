@@ -1,9 +1,9 @@
 // Maps: a vector of keys in ascending order, and the vector of their values.
 #include <algorithm>
-#include <numeric>
 
 #include "eval/context.h"
 #include "eval/value.h"
+#include "support/order.h"
 
 namespace rlxc::eval {
 namespace {
@@ -32,15 +32,7 @@ std::vector<int64_t> integers(const TensorData& x) {
   return out;
 }
 
-// Positions of the keys in ascending order.
-template <class T>
-std::vector<int64_t> ascending(const std::vector<T>& keys) {
-  std::vector<int64_t> order(keys.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](int64_t i) { return keys[static_cast<size_t>(i)]; });
-  return order;
-}
-std::vector<int64_t> ascending(const TensorData& keys) {
+std::vector<int64_t> ascending_keys(const TensorData& keys) {
   return keys.dtype == DType::String ? ascending(keys.strings) : ascending(integers(keys));
 }
 
@@ -90,7 +82,7 @@ bool eval_map_values(Context& c) {
 
 std::optional<HostValue> map_of(const TensorData& keys, const TensorData& values) {
   if (keys.dims != values.dims || keys.dims.size() != 1 || keys.splat) return std::nullopt;
-  const auto order = ascending(keys);
+  const auto order = ascending_keys(keys);
   const auto sorted = [&](const TensorData& x) { return host_value(chosen(x, order, vector_of(x.dtype, order.size()))); };
   HostValue map{TypeKind::Map, {}, {sorted(keys), sorted(values)}};
   return is_map(map) ? std::optional(std::move(map)) : std::nullopt;
@@ -98,7 +90,7 @@ std::optional<HostValue> map_of(const TensorData& keys, const TensorData& values
 
 HostValue maps_of_rows(const TensorData& x, const MapKeysAttrs& a) {
   const TensorData keys = keys_of(a);
-  const auto order = ascending(keys);
+  const auto order = ascending_keys(keys);
   const HostValue sorted = host_value(chosen(keys, order, vector_of(keys.dtype, order.size())));
   std::vector<HostValue> maps;
   for (int64_t at = 0, width = keys.elements(); width > 0 && at + width <= x.elements(); at += width) {

@@ -128,6 +128,8 @@ double decode_float(DType t, uint32_t code) {
   }
 }
 
+double largest_finite(DType t) { return decode_float(t, encode_float(t, std::numeric_limits<double>::max())); }
+
 const float* decode_table(DType t) {
   switch (t) {
     case DType::F8E4M3FN: return table<DType::F8E4M3FN>();

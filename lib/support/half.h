@@ -62,6 +62,7 @@ enum class Saturate : bool { No, Yes };
 // `saturate` concerns the 8-bit types only: f16, bf16 and f32 always overflow to infinity.
 uint32_t encode_float(DType, double value, Saturate = Saturate::Yes);
 double decode_float(DType, uint32_t bits);
+double largest_finite(DType);  // of the 8-bit types and below
 
 // All values of a float type of at most 8 bits, indexed by its bit pattern (2^bits entries).
 const float* decode_table(DType);

@@ -1,23 +1,11 @@
 #include "passes/lower/maps_as_rows.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/builder.h"
+#include "support/order.h"
 
 namespace rlxc {
-namespace {
-
-template <class T>
-std::vector<int64_t> ascending(const std::vector<T>& keys) {
-  std::vector<int64_t> order(keys.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](int64_t i) { return keys[static_cast<size_t>(i)]; });
-  return order;
-}
-
-}  // namespace
-
 std::vector<std::optional<MapKeysAttrs>> maps_as_rows(Module& m) {
   Graph& g = m.main();
   std::vector<ValueId> outputs(g.outputs().begin(), g.outputs().end());

@@ -63,7 +63,7 @@ class Scaler {
     Builder b(g_, nullptr, n);
     const DType t = g_.dtype(x);
     const ValueId v = b.cast(b.reshape(x, sizes), DType::F32);
-    const double largest = decode_float(config_.to, encode_float(config_.to, std::numeric_limits<double>::max()));
+    const double largest = largest_finite(config_.to);
     const ValueId most = b.reduce(ReduceOp::Max, b.unary(OpKind::Abs, v), together, true);
     ValueId s;
     if (config_.power_of_two) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <map>
 
 #include "passes/match.h"
@@ -18,7 +17,7 @@ constexpr int64_t kFewest = 1024;  // elements of a weight that gains
 
 double largest_code(DType t) {
   if (is_integer(t)) return std::ldexp(1.0, bits(t) - 1) - 1;
-  return decode_float(t, encode_float(t, std::numeric_limits<double>::max()));
+  return largest_finite(t);
 }
 
 // Rows of codes [n, k], their scales [n, blocks], and the root of the mean squared error by that of the weight.

@@ -186,4 +186,16 @@ bool emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, 
   return true;
 }
 
+bool emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, NodeId n, ValueId x, const NormCore& core) {
+  const auto affine = [&](DType source) { return match_affine(g, g.result(n), core.axis, source, op == OpKind::LayerNorm); };
+  const DType t = g.dtype(x);
+  if (const NodeId cast = made_by(g, x, OpKind::Cast);
+      cast.valid() && t == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
+    const ValueId half = g.operand(cast, 0);
+    const Affine narrow = affine(g.dtype(half));
+    if (g.dtype(narrow.value) != t) return emit_norm(g, ctx, op, pattern, half, core, narrow);
+  }
+  return emit_norm(g, ctx, op, pattern, x, core, affine(t));
+}
+
 }  // namespace rlxc::recognise

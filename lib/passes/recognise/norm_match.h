@@ -42,5 +42,8 @@ Affine match_affine(const Graph&, ValueId core, int64_t axis, DType source, bool
 // Emits `op` (LayerNorm or RmsNorm) in the place of affine.value, reading `x`, and records the decision. False if it does not
 // fit.
 bool emit_norm(Graph&, PassContext&, OpKind op, std::string_view pattern, ValueId x, const NormCore&, const Affine&);
+// The same with what follows `n`, the last node of the core; an RMSNorm has no beta. A cast of x from half precision is part of
+// it where the result is cast back: the norm computes in f32 by itself.
+bool emit_norm(Graph&, PassContext&, OpKind op, std::string_view pattern, NodeId n, ValueId x, const NormCore&);
 
 }  // namespace rlxc::recognise

@@ -17,16 +17,10 @@ bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
   const NodeId sub = made_by(g, core->x, OpKind::Sub);
   if (!sub.valid()) return false;
   const auto mean = match_trailing_mean(g, g.operand(sub, 1));
-  ValueId x = g.operand(sub, 0);
+  const ValueId x = g.operand(sub, 0);
   if (!mean || mean->x != x || mean->axis != core->axis || !same_dims(g, x, core->x)) return false;
   core->nodes.insert(core->nodes.end(), {sub, mean->node});
-  DType source = g.dtype(x);
-  if (const NodeId cast = made_by(g, x, OpKind::Cast);
-      cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
-    const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), true);
-    if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
-  }
-  return emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", x, *core, match_affine(g, g.result(n), core->axis, source, true));
+  return emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", n, x, *core);
 }
 
 }  // namespace

@@ -16,14 +16,7 @@ bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
     const auto mean = match_trailing_mean(g, g.operand(sub, 1));
     if (mean && mean->x == g.operand(sub, 0)) return false;  // a LayerNorm
   }
-  ValueId x = core->x;
-  DType source = g.dtype(x);
-  if (const NodeId cast = made_by(g, x, OpKind::Cast);
-      cast.valid() && source == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
-    const Affine narrow = match_affine(g, g.result(n), core->axis, g.dtype(g.operand(cast, 0)), false);
-    if (g.dtype(narrow.value) != source) x = g.operand(cast, 0), source = g.dtype(x);
-  }
-  return emit_norm(g, ctx, OpKind::RmsNorm, "rms_norm", x, *core, match_affine(g, g.result(n), core->axis, source, false));
+  return emit_norm(g, ctx, OpKind::RmsNorm, "rms_norm", n, core->x, *core);
 }
 
 }  // namespace
