@@ -63,6 +63,7 @@ class Writer {
     j_.key("max_binding").unsigned_integer(p_.lir->max_binding).key("cuts").begin_array(JsonLayout::Line);
     for (uint64_t cut : p_.cuts) j_.unsigned_integer(cut);
     j_.end_array();
+    sizes("equal", equal_sizes(p_));
     ports("inputs", p_.inputs);
     ports("outputs", p_.outputs);
     j_.key("states").begin_array(JsonLayout::Line);
@@ -251,6 +252,8 @@ class Writer {
       case Step::Kind::If:
         optional_place("if", s, 0);
         j_.key("then").unsigned_integer(g.bodies(s.node)[0].raw).key("else").unsigned_integer(g.bodies(s.node)[1].raw);
+        sizes("then_equal", s.equal[0]);
+        sizes("else_equal", s.equal[1]);
         places("in", s, 1, operands);
         places("out", s, operands, s.places.size());
         break;

@@ -296,6 +296,10 @@ struct DequantMatMulAttrs {
   Epilogue act;
   RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act);)
 };
+struct IfAttrs {  // sizes in pairs, which are equal where that body runs
+  std::vector<Dim> then_equal, else_equal;
+  RLXC_REFLECT(f("then_equal", self.then_equal); f("else_equal", self.else_equal);)
+};
 struct LoopAttrs {
   int64_t carries = 0;
   RLXC_REFLECT(f("carries", self.carries);)
@@ -422,7 +426,7 @@ using AttrVariant =
                  CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs,
                  DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs,
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
-                 SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
+                 SwiGLUAttrs, IfAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
                  StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, MapKeysAttrs,
                  DequantMatMulAttrs>;

@@ -314,6 +314,15 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   const Dim x = canonical(a), y = canonical(b);
   if (x == y) return true;
   if (known_ne(x, y)) return false;
+  if (!parts_.empty()) {
+    std::vector<Dim>& part = parts_.back();
+    for (size_t i = 0; i < part.size(); i += 2)
+      if (part[i] == a && part[i + 1] == b) return true;
+    part.insert(part.end(), {a, b});
+    return true;
+  }
+  // What a substitution expresses was found above; what none does may come again.
+  if (!recorded_.insert(std::minmax(a.raw(), b.raw())).second) return true;
   equalities_.emplace_back(a, b);
   auto as_symbol = [&](Dim d) -> std::optional<uint32_t> {
     if (d.is_static()) return std::nullopt;
@@ -331,6 +340,14 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   if (sx && !mentions(y, *sx)) return substitution_[*sx] = y, refresh_substitution(), true;
   if (sy && !mentions(x, *sy)) return substitution_[*sy] = x, refresh_substitution(), true;
   return true;
+}
+
+bool DimTable::need_equal(Dim a, Dim b) { return complete_ ? !known_ne(a, b) : assume_equal(a, b); }
+
+std::vector<Dim> DimTable::end_part() {
+  std::vector<Dim> part = std::move(parts_.back());
+  parts_.pop_back();
+  return part;
 }
 
 std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings) const {

@@ -76,6 +76,7 @@ export class Program {
       if (symbols[s] < least || symbols[s] > most) throw new Error(`the size "${s}" must be within ${least}..${most}`);
     this.sizes = {};
     for (const [text, postfix] of Object.entries(this.launch.sizes)) this.sizes[text] = evaluate(postfix, name => symbols[name]);
+    this.checkEqual(this.launch.equal);
     const m = this.launch.memory;
     let at = this.packed;
     const take = bytes => (at += aligned(this.size(bytes))) - aligned(this.size(bytes));
@@ -235,12 +236,19 @@ export class Program {
   places(list, f) { return list.map(p => this.place(p, f)); }
   graph(number, f) { return this.steps(this.launch.graphs[number], f); }
 
+  // Sizes in pairs that the model needs to be equal.
+  checkEqual(pairs) {
+    for (let i = 0; i < pairs.length; i += 2)
+      if (this.size(pairs[i]) !== this.size(pairs[i + 1])) throw new Error(`the model needs ${pairs[i]} = ${pairs[i + 1]}`);
+  }
+
   async steps(list, f) {
     for (const s of list) {
       if ('kernel' in s) this.step(s, f);
       else if ('copy' in s) this.copy(this.place(s.copy[0], f), this.place(s.copy[1], f), this.size(s.bytes));
       else if ('if' in s) {
         const yes = await this.value(s.if, f, 0);
+        this.checkEqual(yes ? s.then_equal : s.else_equal);
         await this.graph(yes ? s.then : s.else, { ...f, arena: f.arena + this.size(s.arena), in: this.places(s.in, f), out: this.places(s.out, f) });
       } else if ('loop' in s) await this.loop(s, f);
       else await this.scan(s, f);

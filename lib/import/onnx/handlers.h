@@ -36,7 +36,7 @@ HANDLER(batch_norm) HANDLER(layer_norm) HANDLER(group_norm) HANDLER(instance_nor
 HANDLER(lrn) HANDLER(rms_norm)
 
 // rnn.cpp
-HANDLER(lstm) HANDLER(gru_rnn)
+HANDLER(lstm) HANDLER(gru_rnn) HANDLER(dynamic_quantize_lstm)
 
 // quant.cpp
 HANDLER(quantize) HANDLER(dequantize) HANDLER(matmul_integer) HANDLER(conv_integer) HANDLER(qlinear_matmul)

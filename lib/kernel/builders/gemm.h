@@ -41,7 +41,7 @@ struct GemmSpec {
   std::function<Expr(const std::vector<Expr>& batch, Expr k, Expr column)> b_at;
   std::function<void(const Panel&)> fill;
   int64_t k_step = 1;                     // fill is called for multiples of so many rows
-  bool packed = false;                    // b is the result of build_pack (only its name, dtype and extent are used)
+  bool packed = false;                    // b is the result of build_pack: its strides run over batch axes only, in matrices
   bool rows_packed = false;               // a is the result of build_pack_rows, whose strides it has
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
   std::optional<Codes> codes;             // b holds codes; not with `packed`
