@@ -115,8 +115,9 @@ class DimTable {
   std::optional<int64_t> lower_bound(const Poly&) const;  // with every symbol >= 1
   std::optional<int64_t> lower_bound(uint32_t atom) const;
   void refresh_substitution();
-  template <class LeafFn>
-  Dim rewrite(Dim, LeafFn leaf);
+  // The expression with its symbols replaced by `leaf`, and what functions are of by `whole`.
+  template <class LeafFn, class WholeFn>
+  Dim rewrite(Dim, LeafFn leaf, WholeFn whole);
   static Poly add_poly(const Poly&, const Poly&, int64_t scale);
   static Poly mul_poly(const Poly&, const Poly&);
   std::string text(const Poly&) const;
@@ -133,6 +134,7 @@ class DimTable {
   std::vector<std::vector<Dim>> parts_;             // of those that have begun
   bool complete_ = false;
   std::unordered_map<uint32_t, Dim> substitution_;  // symbol atom -> what it equals
+  std::unordered_map<uint32_t, Dim> canonical_;     // of expressions, with this substitution
 };
 
 }  // namespace rlxc

@@ -61,3 +61,11 @@ TEST_CASE("binding evaluates, and overflow is no value") {
   CHECK_FALSE(t.evaluate(big, {{"seq", int64_t{1} << 40}}).has_value());
   CHECK(t.symbols_of(t.mul(s, t.symbol("batch"))) == std::vector<std::string>{"batch", "seq"});
 }
+
+TEST_CASE("functions nested deeply take linear time") {
+  DimTable t;
+  REQUIRE(t.assume_equal(t.symbol("a"), t.add(t.symbol("b"), Dim(1))));
+  Dim d = t.symbol("a");
+  for (int i = 0; i < 60; ++i) d = t.max(t.min(t.add(d, t.symbol("s" + std::to_string(i))), t.symbol("limit")), t.symbol("b"));
+  CHECK_FALSE(t.equal(d, t.symbol("limit")));
+}
