@@ -296,8 +296,8 @@ void Importer::dispatch(NodeWork& work) {
   if (!row) {
     const auto f = functions_.find(function_key(node.domain, node.op_type, node.overload));
     if (f != functions_.end()) return call_function(*f->second, work, where(node));
-    const auto [why, help] = refusal(node.domain, node.op_type);
-    diagnostics_.error(Code::UnsupportedOp, std::string(why), where(node), std::string(help));
+    diagnostics_.error(Code::UnsupportedOp, "the operator is not supported", where(node),
+                       "rlxc list onnx shows what is; a function of the model may define it");
     return finish_node(work, {});
   }
   while (!work.inputs.empty() && !work.inputs.back().valid()) work.inputs.pop_back();

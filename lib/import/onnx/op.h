@@ -26,8 +26,6 @@ struct OpRow {
   bool any_kind = false;  // takes sequences, optionals or strings
 };
 const OpRow* find_row(std::string_view domain, std::string_view name);
-// Why an operator without a row is not imported, and what to do.
-std::pair<std::string_view, std::string_view> refusal(std::string_view domain, std::string_view name);
 
 class Op {
  public:

@@ -2,7 +2,6 @@
 #include <map>
 
 #include "import/onnx/handlers.h"
-#include "import/onnx/refused.h"
 
 namespace rlxc::onnx_import {
 namespace {
@@ -34,12 +33,6 @@ constexpr OpRow kRows[] = {
 #undef ONNX_OP_ANY_KIND
 };
 
-constexpr RefusedOperator kRefused[] = {
-#define REFUSED(domain, name, why, help) {domain, name, why, help},
-#include "import/onnx/ops_refused.def"
-#undef REFUSED
-};
-
 std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 
 }  // namespace
@@ -61,14 +54,6 @@ const OpRow* find_row(std::string_view domain, std::string_view name) {
   }();
   const auto it = index.find({canonical(domain), name});
   return it != index.end() ? it->second : nullptr;
-}
-
-std::span<const RefusedOperator> refused_operators() { return kRefused; }
-
-std::pair<std::string_view, std::string_view> refusal(std::string_view domain, std::string_view name) {
-  for (const RefusedOperator& r : kRefused)
-    if (r.domain == canonical(domain) && r.name == name) return {r.why, r.help};
-  return {"the operator is not supported", "rlxc list onnx shows what is; a function of the model may define it"};
 }
 
 }  // namespace rlxc::onnx_import
