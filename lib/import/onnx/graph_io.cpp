@@ -248,11 +248,12 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
   if (have.rank() != declared.rank()) return contradiction();
   for (size_t i = 0; i < have.dims.size(); ++i) {
     const Dim a = have.dims[i], b = declared.dims[i];
-    if (dims().equal(a, b)) continue;
-    if (dims().known_ne(a, b)) return contradiction();
     const auto named = [&](Dim d) {
       return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return model_dims_.contains(s); });
     };
+    // A symbol stands for sizes of 1 and more, but data may find nothing.
+    if (dims().equal(a, b) || (a == 0 && !b.is_static()) || (b == 0 && !named(a))) continue;
+    if (dims().known_ne(a, b)) return contradiction();
     const bool useful = named(b) && (!named(a) || b.is_static());
     if (useful && !dims().assume_equal(a, b)) return contradiction();
   }
