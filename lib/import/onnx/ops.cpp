@@ -7,12 +7,15 @@ namespace rlxc::onnx_import {
 namespace {
 
 constexpr OpRow kRows[] = {
-#define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), false},
+#define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b)                                                     \
+  {ONNX_DOMAIN,   name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), \
+   Takes::Numbers},
 #define ONNX_OP_ANY(name, low, high, handler, fold) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, true},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, Takes::Any},
+#define ONNX_OP_MOVES(name, low, high, handler, fold) \
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, Takes::Tensors},
 #define ONNX_OP_ANY_KIND(name, low, high, handler, fold, kind) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, true},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, Takes::Any},
 #define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
 #undef ONNX_DOMAIN
@@ -30,6 +33,7 @@ constexpr OpRow kRows[] = {
 #undef ONNX_DOMAIN
 #undef ONNX_OP
 #undef ONNX_OP_ANY
+#undef ONNX_OP_MOVES
 #undef ONNX_OP_ANY_KIND
 };
 
