@@ -211,7 +211,9 @@ class Packager {
     }
     for (uint32_t k : l.kernels) note_user(k, g, n);
     if (l.ok) return &l;
-    diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: " + l.why, where(g, n));
+    diagnostics_.error(
+        Code::UnsupportedOnTarget, "the " + row_.name + " target: " + l.why, where(g, n),
+        has_lowering(g.op(n)) ? "" : "rlxc run --engine=reference; or compute it before the model, and feed the result");
     return nullptr;
   }
 

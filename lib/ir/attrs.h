@@ -339,6 +339,12 @@ struct NmsAttrs {
   bool center_point = false;
   RLXC_REFLECT(f("center_point", self.center_point);)
 };
+enum class PixelFormat : uint8_t { Rgb, Bgr, Grayscale };
+RLXC_ENUM(PixelFormat, "RGB", "BGR", "Grayscale")
+struct ImageDecodeAttrs {
+  PixelFormat format = PixelFormat::Rgb;
+  RLXC_REFLECT(f("format", self.format);)
+};
 struct RandomAttrs {  // uniform in [a, b), or normal of mean a and deviation b
   std::vector<Dim> dims;
   DType to = DType::F32;
@@ -429,7 +435,7 @@ using AttrVariant =
                  SwiGLUAttrs, IfAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
                  StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, MapKeysAttrs,
-                 DequantMatMulAttrs>;
+                 DequantMatMulAttrs, ImageDecodeAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

@@ -255,7 +255,8 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
   if (have.rank() != declared.rank()) return contradiction();
   for (size_t i = 0; i < have.dims.size(); ++i) {
     const Dim a = have.dims[i], b = declared.dims[i];
-    if (dims().equal(a, b)) continue;
+    // A symbol stands for sizes of 1 and more, but data may find nothing.
+    if (dims().equal(a, b) || (a == 0 && !b.is_static()) || (b == 0 && !is_named(a))) continue;
     if (dims().known_ne(a, b)) return contradiction();
     const bool useful = is_named(b) && (!is_named(a) || b.is_static());
     if (useful && !dims().assume_equal(a, b)) return contradiction();

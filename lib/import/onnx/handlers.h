@@ -57,7 +57,7 @@ HANDLER(sequence_length) HANDLER(concat_from_sequence) HANDLER(split_to_sequence
 HANDLER(optional_has) HANDLER(optional_get)
 
 // dynamic.cpp
-HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression)
+HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression) HANDLER(image_decoder)
 
 // attention.cpp
 HANDLER(attention) HANDLER(flex_attention) HANDLER(rotary_embedding) HANDLER(tensor_scatter) HANDLER(causal_conv_with_state)
