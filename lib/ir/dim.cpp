@@ -314,6 +314,9 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   const Dim x = canonical(a), y = canonical(b);
   if (x == y) return true;
   if (known_ne(x, y)) return false;
+  // What a substitution expresses was found above; what none does may come again.
+  const auto is_this = [&](const auto& known) { return known == std::pair(a, b) || known == std::pair(b, a); };
+  if (std::ranges::any_of(equalities_, is_this)) return true;
   equalities_.emplace_back(a, b);
   auto as_symbol = [&](Dim d) -> std::optional<uint32_t> {
     if (d.is_static()) return std::nullopt;
