@@ -71,6 +71,9 @@ struct Package {
   std::vector<uint64_t> cuts;                  // where its memory is cut for a device, see driver/bind_memory.h
 };
 
+// Bytes of the counters and conditions of the loops: two cells of 64 bytes each.
+uint64_t loop_cells(const Package&);
+
 // Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);
 

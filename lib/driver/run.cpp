@@ -56,6 +56,14 @@ std::vector<bool> drawn_outputs(const Module& m) {
   return out;
 }
 
+// Elements that agree whatever was computed from them.
+int64_t not_numbers(const eval::HostValue& v) {
+  const bool may_have = v.kind == TypeKind::Tensor && is_float(v.tensor.dtype);
+  int64_t count = 0;
+  for (int64_t i = 0, n = may_have ? v.tensor.elements() : 0; i < n; ++i) count += std::isnan(element_as_double(v.tensor, i));
+  return count;
+}
+
 // One line an output; false if it is out of tolerance.
 bool compare_output(std::ostream& out, const std::string& label, bool drawn, const eval::HostValue& actual,
                     const eval::HostValue& expected, const RunRequest& run) {
@@ -70,6 +78,7 @@ bool compare_output(std::ostream& out, const std::string& label, bool drawn, con
   if (comparable)
     out << "max abs " << c.max_abs << ", max rel " << c.max_rel << ", cosine " << std::setprecision(8) << c.cosine
         << std::setprecision(4);
+  if (const int64_t n = not_numbers(expected)) out << ", " << n << " of " << expected.tensor.elements() << " not a number";
   out << '\n';
   return pass;
 }
