@@ -418,6 +418,12 @@ std::vector<Dim> equal_sizes(const Package& p) {
   return given_pairs(p, pairs);
 }
 
+uint64_t loop_cells(const Package& p) {
+  uint64_t loops = 0;
+  for (const GraphProgram& g : p.graphs) loops += static_cast<uint64_t>(std::ranges::count(g.run, Step::Kind::Loop, &Step::kind));
+  return 128 * loops;
+}
+
 std::optional<Package> make_package(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics) {
   return Packager(lir, std::move(name), row, diagnostics).run();
 }

@@ -75,6 +75,8 @@ struct Package {
 // Of sizes in pairs that must be equal, those that a call determines: others can't be checked before the run.
 std::vector<Dim> given_pairs(const Package&, std::span<const Dim> pairs);
 std::vector<Dim> equal_sizes(const Package&);  // such pairs of the model (DimTable::equalities)
+// Bytes of the counters and conditions of the loops: two cells of 64 bytes each.
+uint64_t loop_cells(const Package&);
 
 // Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);

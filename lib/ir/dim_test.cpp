@@ -50,6 +50,16 @@ TEST_CASE("recorded equalities decide, and impossible ones are refused") {
   CHECK_FALSE(t.assume_equal(Dim(2), Dim(3)));
 }
 
+TEST_CASE("an equality that no substitution expresses is recorded once") {
+  DimTable t;
+  const Dim s = t.symbol("seq"), least = t.min(s, Dim(64));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(t.assume_equal(least, s));
+    CHECK(t.assume_equal(s, least));
+  }
+  CHECK(t.equalities() == std::vector<std::pair<Dim, Dim>>{{least, s}});
+}
+
 TEST_CASE("binding evaluates, and overflow is no value") {
   DimTable t;
   const Dim s = t.symbol("seq");
