@@ -46,7 +46,7 @@ using DimBindings = std::map<std::string, int64_t, std::less<>>;
 class DimTable {
  public:
   static constexpr size_t kMaxTerms = 1024;
-  static constexpr int64_t kMaxWeight = 512;
+  static constexpr int64_t kMaxWeight = 2048;
 
   Dim constant(int64_t);               // also negative ones
   Dim symbol(std::string_view name);   // finds or makes it

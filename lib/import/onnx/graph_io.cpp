@@ -66,8 +66,8 @@ Dim Importer::named_dim(std::string_view name) {
   return bound == options_.bind.end() ? dims().symbol(name) : Dim(bound->second);
 }
 
-bool Importer::is_named(Dim d) {
-  return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return model_dims_.contains(s); });
+bool Importer::is_of_inputs(Dim d) {
+  return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return input_dims_.contains(s); });
 }
 
 // nullopt with a diagnostic, or silently when `place` is empty.
@@ -194,8 +194,10 @@ void Importer::main_inputs(const GraphInfo& info) {
     }
     ValId v;
     if (t) {
-      for (Dim& d : t->dims)  // those without a name have one from here on, which can be bound
-        if (!d.is_static() && !is_named(d)) d = named_dim(dims().text(d));
+      for (Dim& d : t->dims) {  // those without a name have one from here on, which can be bound
+        if (!d.is_static() && !model_dims_.contains(dims().text(d))) d = named_dim(dims().text(d));
+        for (std::string& name : dims().symbols_of(d)) input_dims_.insert(std::move(name));
+      }
       v = value(frame().builder.input(view.name, *t));
       vals_[v.raw].input = static_cast<uint32_t>(frame().graph->inputs().size() - 1);
       frame().leaf_names.insert(s.raw);
@@ -256,9 +258,9 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
   for (size_t i = 0; i < have.dims.size(); ++i) {
     const Dim a = have.dims[i], b = declared.dims[i];
     // A symbol stands for sizes of 1 and more, but data may find nothing.
-    if (dims().equal(a, b) || (a == 0 && !b.is_static()) || (b == 0 && !is_named(a))) continue;
+    if (dims().equal(a, b) || (a == 0 && !b.is_static()) || (b == 0 && !is_of_inputs(a))) continue;
     if (dims().known_ne(a, b)) return contradiction();
-    const bool useful = is_named(b) && (!is_named(a) || b.is_static());
+    const bool useful = is_of_inputs(b) && (!is_of_inputs(a) || b.is_static());
     if (useful && !dims().assume_equal(a, b)) return contradiction();
   }
 }

@@ -149,7 +149,7 @@ class Importer {
   const TensorData& tensor_data(uint32_t index) const;
   void reconcile(ValueId, const Type& declared, std::string_view name, bool output);
   void check_bindings();
-  bool is_named(Dim);  // in terms of the model's own sizes
+  bool is_of_inputs(Dim);  // in terms of the sizes of inputs
   Dim named_dim(std::string_view);
 
   Module& module_;
@@ -181,6 +181,7 @@ class Importer {
   std::vector<std::unordered_set<uint32_t>> absent_;  // per call: the inputs that it leaves out
   std::unordered_map<std::string, const FunctionView*> functions_;
   std::map<std::string, size_t> model_dims_;  // the names of sizes, in order
+  std::set<std::string> input_dims_;          // those of inputs
   size_t nodes_ = 0, expanded_ = 0;
   bool over_limit_ = false;
   std::set<std::pair<std::string_view, std::string_view>> ignored_;  // operators and attributes that a warning named

@@ -9,6 +9,19 @@
 namespace rlxc::onnx_import {
 namespace {
 
+// floor(size * scale) for a scale that is the f32 next to a fraction, which it is for all sizes up to millions. A scale below
+// its fraction falls short of every whole multiple.
+std::optional<Dim> scaled_by_fraction(DimTable& t, Dim size, double scale) {
+  constexpr int64_t kMost = 4096;
+  for (int64_t below = 1; below <= kMost; ++below) {
+    const auto above = static_cast<int64_t>(std::lround(scale * static_cast<double>(below)));
+    const double fraction = static_cast<double>(above) / static_cast<double>(below);
+    if (above < 1 || above > kMost || static_cast<float>(fraction) != static_cast<float>(scale)) continue;
+    return t.floor_div(t.sub(t.mul(size, Dim(above)), Dim(fraction > scale ? 1 : 0)), Dim(below));
+  }
+  return std::nullopt;
+}
+
 // Sizes floor(size * scale). The scales are kept for the coordinates where they are numbers.
 bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes, ResizeAttrs* a) {
   DimTable& t = op.dims();
@@ -27,6 +40,10 @@ bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes,
     }
     if (s.is_real) reals[axis] = s.real;
     else numbers = false;
+    if (const auto scaled = s.is_real ? scaled_by_fraction(t, size, s.real) : std::nullopt) {
+      a->sizes[axis] = *scaled;
+      continue;
+    }
     const auto r = num_mul(t, DType::F64, Num{size}, s);
     const auto whole = r ? num_floor(t, DType::F64, *r) : std::nullopt;
     if (!whole || whole->is_real)

@@ -192,3 +192,24 @@ TEST_CASE("MaxRoiPool takes the largest of each cell") {
         }
   check_close(m.run()[0], y);
 }
+
+TEST_CASE("a size that is not known is scaled by the fraction that a scale is next to") {
+  const auto scaled = [](double scale, int64_t size) {
+    OnnxModel m(19);
+    m.raw_graph(field(11, value_info("x", DType::F32, {1, 1, -1})));
+    m.add(node("Constant", {}, {"scales"}, {attribute("value_floats", std::vector<double>{1, 1, scale})}));
+    m.add(node("Resize", {"x", "", "scales"}, {"y"}, {attribute("mode", "linear")}));
+    m.output("y");
+    Diagnostics d;
+    const auto module = m.load(d);
+    REQUIRE_MESSAGE(module, d.text());
+    const std::vector<eval::HostValue> x = {eval::tensor_of(DType::F32, {1, 1, size}, some(static_cast<size_t>(size), 1))};
+    const auto y = eval::evaluate(*module, x, d);
+    REQUIRE_MESSAGE(y, d.text());
+    return (*y)[0].tensor.dims[2];
+  };
+  for (const int64_t size : {1, 2, 3, 10, 11, 29, 30, 31, 300, 601})
+    for (const double scale : {1.0 / 3, 0.7, 1.5, 2.2, 1.0 / 300})
+      CHECK(scaled(scale, size + 300) ==
+            static_cast<int64_t>(std::floor(static_cast<double>(size + 300) * static_cast<float>(scale))));
+}
