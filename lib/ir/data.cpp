@@ -60,7 +60,12 @@ TensorData make_data(DType t, std::vector<int64_t> dims, std::span<const std::by
 }
 
 TensorData make_splat(DType t, std::vector<int64_t> dims, std::span<const std::byte> element) {
-  TensorData d = make_data(t, std::move(dims), element);
+  // Of elements of few bits, a byte that repeats them: as many bytes of it are the tensor.
+  std::byte filled{};
+  const int width = bits(t);
+  const bool narrow = width > 0 && width < 8 && !element.empty();
+  for (int at = 0; narrow && at < 8; at += width) filled |= (element[0] & std::byte((1 << width) - 1)) << at;
+  TensorData d = make_data(t, std::move(dims), narrow ? std::span<const std::byte>(&filled, 1) : element);
   d.splat = true;
   return d;
 }
