@@ -254,11 +254,18 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   run_app->add_flag("--sanitize", run.sanitize,
                     "cpu: build the kernels with AddressSanitizer; each may touch only the buffers of its node in the arena");
+  run_app
+      ->add_option("--max-operations", run.max_operations,
+                   "refuse models for which the reference evaluator needs more operations on elements (about 1e9 take a second)")
+      ->type_name("N")
+      ->capture_default_str();
   run_app->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
   run_app->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
   run_app->add_option("--min-cosine", run.min_cosine, "judge float outputs by cosine similarity instead of the tolerances")
       ->type_name("C");
-  run_app->footer("Example: rlxc run model.onnx --data test_data_set_0 --rtol 1e-3 --atol 1e-4");
+  run_app->footer(
+      "Examples:\n  rlxc run model.onnx --data test_data_set_0 --rtol 1e-3 --atol 1e-4\n"
+      "  rlxc run model.onnx --random --sanitize --max-operations 1000000000000");
 
   CLI::App* calibrate =
       app.add_subcommand("calibrate", "evaluate a model on sample data and write the record of scales for --calibration");

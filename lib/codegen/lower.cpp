@@ -44,6 +44,7 @@ constexpr Row kTable[] = {
     {OpKind::Range, lower_range},
     {OpKind::OneHot, lower_one_hot},
     {OpKind::DimValue, lower_dim_value},
+    {OpKind::Random, lower_random},
     {OpKind::Iota, lower_iota},
     {OpKind::ReshapeTo, lower_reshape_to},
     {OpKind::NonZero, lower_non_zero},
@@ -118,6 +119,10 @@ bool has_lowering(OpKind op) { return find(op) != nullptr; }
 bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* why) {
   if (!find(g.op(n))) {
     *why = "no kernel for " + std::string(kind_name(g.op(n)));
+    return false;
+  }
+  if (g.op(n) == OpKind::Random && !row.dtypes.test(static_cast<size_t>(DType::F64))) {
+    *why = "no numbers of 64 bits to draw random ones in";
     return false;
   }
   if (!row.run_time_extents && std::ranges::find(kGiveExtents, g.op(n)) != std::end(kGiveExtents)) {

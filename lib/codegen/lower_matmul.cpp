@@ -53,12 +53,15 @@ Product product_of(const Node& node, bool trans_a, bool trans_b) {
   return p;
 }
 
+// Matrices of a side from one index of a batch axis to the next.
+std::vector<Index> matrix_strides(Scope& s, const Side& side, const std::vector<Dim>& batch) {
+  return kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(side.batch), s.shape(batch)).strides;
+}
+
 Operand side_operand(Scope& s, Operand o, const Side& side, const std::vector<Dim>& batch, bool free_first) {
-  Dims own = s.shape(side.batch), wide = s.shape(batch);
   const Expr free = s.size(side.free).in(s.kernel()), summed = s.size(side.summed).in(s.kernel());
-  Operand lead = kernel::broadcast_operand(s.kernel(), o.name, o.dtype, own, wide);
   o.strides.clear();
-  for (const Index& stride : lead.strides) o.strides.push_back(stride.in(s.kernel()) * free * summed);
+  for (const Index& stride : matrix_strides(s, side, batch)) o.strides.push_back(stride.in(s.kernel()) * free * summed);
   const Index free_stride = side.summed_last ? Index(summed) : Index(1),
               summed_stride = side.summed_last ? Index(1) : Index(free);
   o.strides.push_back(free_first ? free_stride : summed_stride);
@@ -112,7 +115,7 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
 
 // The product as its weight alone sees it, or what has k rows beside it: rows of the left operand may be known only when it runs.
 Product of_weight(Product p, Dim k) {
-  p.m = Dim(1), p.k = k;
+  p.batch = p.b.batch, p.m = Dim(1), p.k = k;
   return p;
 }
 
@@ -133,11 +136,12 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
   const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
-  const uint32_t packed = node.scratch(p.accumulate, t.mul(t.product(p.batch), panels), on_load);
+  const uint32_t packed = node.scratch(p.accumulate, t.mul(t.product(p.b.batch), panels), on_load);
   Scope s(node, "pack");
-  GemmSpec g = spec_of(s, of_weight(p, p.k));
-  g.b = side_operand(s, s.in(1), p.b, p.batch, false);
-  if (zero) g.b_zero = zero_point(node, s, 3, p.batch.size());
+  const Product of_b = of_weight(p, p.k);
+  GemmSpec g = spec_of(s, of_b);
+  g.b = side_operand(s, s.in(1), p.b, of_b.batch, false);
+  if (zero) g.b_zero = zero_point(node, s, 3, of_b.batch.size());
   s.bind({Binding::Kind::Scratch, packed});
   kernel::build_pack(s.builder(), g, "panels", node.mapping());
   s.finish(on_load);
@@ -216,7 +220,8 @@ bool emit(const Node& node, const Product& p) {
   GemmSpec g = spec_of(s, p);
   if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
   else g.a = side_operand(s, s.in(0), p.a, p.batch, true);
-  if (panels || codes) g.b = s.scratch(panels ? *panels : codes->codes), g.packed = true;
+  if (panels) g.b = s.scratch(*panels), g.b.strides = matrix_strides(s, p.b, p.batch), g.packed = true;
+  else if (codes) g.b = s.scratch(codes->codes), g.packed = true;
   else g.b = side_operand(s, s.in(1), p.b, p.batch, false);
   if (p.codes) {
     g.codes = p.codes;

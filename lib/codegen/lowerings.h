@@ -51,6 +51,7 @@ bool lower_range(const Node&);
 bool lower_one_hot(const Node&);
 bool lower_dim_value(const Node&);
 
+bool lower_random(const Node&);
 bool lower_iota(const Node&);
 bool lower_reshape_to(const Node&);
 bool lower_non_zero(const Node&);

@@ -211,7 +211,9 @@ class Packager {
     }
     for (uint32_t k : l.kernels) note_user(k, g, n);
     if (l.ok) return &l;
-    diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: " + l.why, where(g, n));
+    diagnostics_.error(
+        Code::UnsupportedOnTarget, "the " + row_.name + " target: " + l.why, where(g, n),
+        has_lowering(g.op(n)) ? "" : "rlxc run --engine=reference; or compute it before the model, and feed the result");
     return nullptr;
   }
 
@@ -316,7 +318,10 @@ class Packager {
     }
     for (size_t r = 0; r < g.result_count(n); ++r) s.places.push_back(place_of(g, g.result(n, r)));
     s.held = held_;
-    if (s.kind != Step::Kind::If) {
+    if (s.kind == Step::Kind::If) {
+      const auto& a = g.attrs<IfAttrs>(n);
+      s.equal[0] = a.then_equal, s.equal[1] = a.else_equal;
+    } else {
       // Two buffers for each carried value, so that a body never writes what it reads.
       const Graph& body = m_.graph(g.bodies(n)[0]);
       for (ValueId v : body.outputs()) {
@@ -371,6 +376,9 @@ class Packager {
           "the " + row_.name + " target needs sizes that follow from those of the inputs; \"" + name + "\" does not", node);
     used.insert(known.begin(), known.end());
     p_.symbols.assign(used.begin(), used.end());
+    for (GraphProgram& g : p_.graphs)
+      for (Step& s : g.run)
+        for (std::vector<Dim>& equal : s.equal) equal = given_pairs(p_, equal);
   }
 
   const LirModule& lir_;
@@ -392,6 +400,29 @@ class Packager {
 };
 
 }  // namespace
+
+std::vector<Dim> given_pairs(const Package& p, std::span<const Dim> pairs) {
+  const auto given = [&](Dim d) {
+    return std::ranges::all_of(p.lir->module->dims.symbols_of(d),
+                               [&](const std::string& s) { return std::ranges::binary_search(p.symbols, s); });
+  };
+  std::vector<Dim> kept;
+  for (size_t i = 0; i < pairs.size(); i += 2)
+    if (given(pairs[i]) && given(pairs[i + 1])) kept.insert(kept.end(), {pairs[i], pairs[i + 1]});
+  return kept;
+}
+
+std::vector<Dim> equal_sizes(const Package& p) {
+  std::vector<Dim> pairs;
+  for (const auto& [a, b] : p.lir->module->dims.equalities()) pairs.insert(pairs.end(), {a, b});
+  return given_pairs(p, pairs);
+}
+
+uint64_t loop_cells(const Package& p) {
+  uint64_t loops = 0;
+  for (const GraphProgram& g : p.graphs) loops += static_cast<uint64_t>(std::ranges::count(g.run, Step::Kind::Loop, &Step::kind));
+  return 128 * loops;
+}
 
 std::optional<Package> make_package(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics) {
   return Packager(lir, std::move(name), row, diagnostics).run();

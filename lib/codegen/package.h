@@ -39,6 +39,7 @@ struct Step {
   std::vector<Dim> sizes;     // Launch: symbols of the kernel; Copy: bytes
   Dim body_arena;             // control flow: where the arenas of the bodies begin
   Dim held;                   // Loop, Scan: where its own memory (two buffers for each output of the body) begins
+  std::vector<Dim> equal[2];  // If: sizes in pairs, which must be equal to run the body of `then` or `else`
 };
 
 struct GraphProgram {
@@ -70,6 +71,12 @@ struct Package {
   Dim arena_bytes, held_bytes, scratch_bytes;  // of a run: one block with these parts in order
   std::vector<uint64_t> cuts;                  // where its memory is cut for a device, see driver/bind_memory.h
 };
+
+// Of sizes in pairs that must be equal, those that a call determines: others can't be checked before the run.
+std::vector<Dim> given_pairs(const Package&, std::span<const Dim> pairs);
+std::vector<Dim> equal_sizes(const Package&);  // such pairs of the model (DimTable::equalities)
+// Bytes of the counters and conditions of the loops: two cells of 64 bytes each.
+uint64_t loop_cells(const Package&);
 
 // Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);

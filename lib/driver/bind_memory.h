@@ -8,10 +8,10 @@ namespace rlxc {
 
 // Kernels that are used with arguments in different memories become several, and get their bindings. A weight is cut at the
 // multiples of `limit` (0: none). The range of addresses is: packed, outputs, inputs (that are no states), arena, held, scratch,
-// cells, each from a multiple of 64 on; Package::cuts says where it is cut. It is left whole, with a warning that names the node
-// where it is larger than the limit, in packages with control flow, whose bodies work on whatever they are handed, and in those
-// whose sizes depend on symbols.
-// Warnings, with the nodes: a kernel with more bindings than every device has. Errors: more than there can be.
+// cells, each from a multiple of 64 on; Package::cuts says where it is cut. Sizes that depend on symbols are the largest ones in
+// the ranges of the module; without ranges memory is left whole, and the host refuses sizes that are too large. What a body of
+// control flow is handed may lie anywhere: it is bound to all pieces. Warnings, with the nodes: a kernel with more bindings than
+// every device has. Errors: more than there can be.
 void bind_memory(codegen::Package*, uint64_t limit, Diagnostics&);
 
 }  // namespace rlxc

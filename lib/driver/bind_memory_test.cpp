@@ -5,6 +5,7 @@
 #include "driver/device_package.h"
 #include "driver/plan_lir.h"
 #include "ir/builder.h"
+#include "ir/text.h"
 
 using namespace rlxc;
 
@@ -13,8 +14,8 @@ namespace {
 constexpr uint64_t kLimit = 4096;
 
 // Rows of a weight, rows of an input, and sums of both, where the weight and the input take `rows` * 256 bytes. With `own_size`,
-// a further input has a symbolic size.
-std::optional<LirModule> module_of(int64_t rows, bool own_size) {
+// a further input has a symbolic size `n`.
+std::optional<LirModule> module_of(int64_t rows, bool own_size, SymbolRanges ranges = {}) {
   auto m = std::make_unique<Module>();
   Builder b(m->main());
   const Type large = tensor_type(DType::F32, {Dim(rows), Dim(64)});
@@ -26,7 +27,9 @@ std::optional<LirModule> module_of(int64_t rows, bool own_size) {
   m->main().add_output(b.create(OpKind::Gather, {b.create(OpKind::Add, {w, x}, {}), at}, AxisAttrs{0}), {});
   if (own_size) m->main().add_output(b.unary(OpKind::Neg, b.input("n", tensor_type(DType::F32, {m->dims.symbol("n")}))), {});
   Diagnostics d;
-  return plan_lir(std::move(m), {.max_binding = kLimit}, d);
+  PlanOptions options;
+  options.max_binding = kLimit, options.ranges = std::move(ranges);
+  return plan_lir(std::move(m), options, d);
 }
 
 std::optional<codegen::Package> package_of(const LirModule& lir, const char* target, Diagnostics& d) {
@@ -76,6 +79,73 @@ TEST_CASE("what has to lie in one buffer and may be too large for it is named") 
   Diagnostics d;
   REQUIRE(package_of(*lir, "wgpu", d).has_value());
   CHECK_MESSAGE(d.text().find("size \"n\"") != std::string::npos, d.text());
+}
+
+TEST_CASE("where sizes have ranges, memory lies as for the largest") {
+  for (const int64_t most : {100, 2000}) {  // of `n`, which takes four bytes each as input and as output
+    const auto lir = module_of(2, true, {{"n", {Dim(1), Dim(most)}}});
+    REQUIRE(lir.has_value());
+    Diagnostics d;
+    const auto package = package_of(*lir, "wgpu", d);
+    REQUIRE_MESSAGE(package.has_value(), d.text());
+    CHECK_MESSAGE(d.text().empty(), d.text());
+    size_t in_two = 0;
+    for (const kernel::Kernel& k : package->kernels)
+      for (size_t i = 0; i < k.argument_count(); ++i) in_two += k.buffers[i].bindings == 2;
+    if (most == 100) {
+      CHECK(package->cuts.empty());
+      CHECK(in_two == 0);
+    } else {
+      // Two outputs; the third in two pieces, the second of them with `at`; x; n in two pieces; the arena.
+      CHECK(package->cuts == std::vector<uint64_t>{1024, 1024 + kLimit, 9088, 9600, 9600 + kLimit, 17600});
+      CHECK(in_two == 2);  // n and its negative
+    }
+  }
+}
+
+TEST_CASE("what a body is handed is bound to all pieces, its own memory to the one that holds it") {
+  Diagnostics d;
+  auto m = parse_text(R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[20,64]
+  %1 = constant {data = dense [3]} : i64[]
+  %2 = constant {data = dense [1]} : bool[]
+  %3 = loop(%1, %2, %0) [@body] {carries = 1} : f32[20,64]
+  return %3 "y"
+}
+graph @body {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "s" : f32[20,64]
+  %3 = constant {data = dense [0]} : i64[1]
+  %4 = reduce(%2) {op = "sum", axes = [1], keep_dim = true} : f32[20,1]
+  %5 = softmax(%4) {axis = 0} : f32[20,1]
+  %6 = add(%2, %5) : f32[20,64]
+  return %1, %6
+}
+}
+)",
+                      d);
+  REQUIRE_MESSAGE(m != nullptr, d.text());
+  PlanOptions options;
+  options.max_binding = kLimit;
+  const auto lir = plan_lir(std::move(m), options, d);
+  REQUIRE_MESSAGE(lir.has_value(), d.text());
+  const auto package = package_of(*lir, "wgpu", d);
+  REQUIRE_MESSAGE(package.has_value(), d.text());
+  CHECK_MESSAGE(d.text().find("one binding") == std::string::npos, d.text());
+  const size_t all = package->cuts.size() + 1;
+  CHECK(all > 4);  // y, x, two buffers of the loop, the rest
+  size_t handed = 0, own = 0;
+  for (const codegen::Step& s : package->graphs[1].run)
+    for (size_t i = 0; s.kind == codegen::Step::Kind::Launch && i < s.places.size(); ++i) {
+      using Memory = codegen::Place::Memory;
+      const bool outside = s.places[i].memory == Memory::Input || s.places[i].memory == Memory::Output;
+      CHECK(package->kernels[s.kernel].buffers[i].bindings == (outside ? all : 1));
+      handed += outside, own += !outside;
+    }
+  CHECK(handed > 0);
+  CHECK(own > 0);
 }
 
 TEST_CASE("a kernel with more bindings than every device has is named") {

@@ -186,6 +186,12 @@ class Launcher {
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
     line("  const int taken = *(const uint8_t*)" + pointer(s.places[0]) + ";");
+    for (const bool taken : {true, false}) {
+      const std::vector<Dim>& equal = s.equal[taken ? 0 : 1];
+      for (size_t i = 0; i < equal.size(); i += 2)
+        line(std::string("  if (") + (taken ? "taken" : "!taken") + " && " + n_(equal[i]) + " != " + n_(equal[i + 1]) +
+             ") return RLXC_NO_SIZES;");
+    }
     line("  const int failed = taken ? " + call_body(then_body.id(), s) + " : " + call_body(else_body.id(), s) + ";");
     line("  if (failed) return failed;");
     for (size_t r = 0; r < g.result_count(s.node); ++r)

@@ -160,7 +160,7 @@ constexpr std::string_view kLauncherHead = R"(// The host side of $N: weights, m
 
 #include "kernels.h"
 
-enum { RLXC_DYNAMIC_SIZE = $U_DYNAMIC_SIZE };
+enum { RLXC_NO_SIZES = $U_NO_SIZES, RLXC_DYNAMIC_SIZE = $U_DYNAMIC_SIZE };
 
 $TABLEstruct $N_ctx {
   const void* weights[WEIGHTS + 1];
@@ -396,14 +396,9 @@ std::string launcher(const Package& p, const Storage& storage, bool guard) {
       conditions += "  if (s[" + std::to_string(i) + "] < " + std::to_string(range->second.low->size()) + " || s[" +
                     std::to_string(i) + "] > " + std::to_string(range->second.high->size()) + ") return " + upper(p.name) +
                     "_NO_SIZES;\n";
-  const DimTable& dims = p.lir->module->dims;
-  for (const auto& [a, b] : dims.equalities()) {
-    std::vector<std::string> used = dims.symbols_of(a);
-    for (std::string& name : dims.symbols_of(b)) used.push_back(std::move(name));
-    if (std::all_of(used.begin(), used.end(),
-                    [&](const std::string& name) { return std::binary_search(p.symbols.begin(), p.symbols.end(), name); }))
-      conditions += "  if (" + sizes(a) + " != " + sizes(b) + ") return " + upper(p.name) + "_NO_SIZES;\n";
-  }
+  const std::vector<Dim> equal = equal_sizes(p);
+  for (size_t i = 0; i < equal.size(); i += 2)
+    conditions += "  if (" + sizes(equal[i]) + " != " + sizes(equal[i + 1]) + ") return " + upper(p.name) + "_NO_SIZES;\n";
   std::string states;
   for (const State& s : p.lir->states) {
     const std::string in = "inputs[" + std::to_string(s.input) + "]", out = "outputs[" + std::to_string(s.output) + "]";

@@ -17,25 +17,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX};
-const CpuPackageOptions kGuarded{.threads = false, .guard = true, .max_packed_bytes = UINT64_MAX};
-
 class EmulatedRunner : public KernelRunner {
  public:
-  EmulatedRunner(std::string target, const EmulationOptions& o) : target_(std::move(target)), options_(o) {}
+  EmulatedRunner(std::string target, const EmulationOptions& o) : target_(std::move(target)), options_(o) {
+    if (target_ == "cpu") packing_.guard = true;
+    if (!options_.model_folder.empty()) packing_.max_packed_bytes = CpuPackageOptions().max_packed_bytes;
+  }
 
   bool build(const LirModule& lir, Diagnostics& d) {
     std::optional<std::vector<TextFile>> texts;
     if (target_ == "cpu") {
       package_ = codegen::make_package(lir, c_identifier(lir.module->name), codegen::CapabilityRow{}, d);
-      if (package_) texts = write_cpu_package(*package_, kGuarded);
+      if (package_) texts = write_cpu_package(*package_, packing_);
     } else if (is_device_target(target_)) {
       auto p = codegen::make_package(lir, c_identifier(lir.module->name), *capability(target_), d);
       if (p) package_ = adapt_package(*p, target_, d);
-      if (package_) texts = write_device_package(*package_, target_, kPacked);
+      if (package_) texts = write_device_package(*package_, target_, packing_);
     } else {
       package_ = graph_only_package(lir, d);
-      if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, kPacked, d);
+      if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, packing_, d);
     }
     if (!texts) return false;
     folder_ = std::make_unique<target::WorkFolder>(options_.folder);
@@ -44,7 +44,7 @@ class EmulatedRunner : public KernelRunner {
     if (!at_.empty()) fs::create_directories(at_ / "hip", error);
     if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
     for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
-    if (!write_weights_file(*package_, kPacked, at_.string()))
+    if (!write_weights_file(*package_, packing_, at_.string()))
       return d.error(Code::NotWritable, "can't write the weights"), false;
     return target_ == "cpu" ? build_guarded(*texts, d) : !needs_build() || build_native(d);
   }
@@ -55,6 +55,7 @@ class EmulatedRunner : public KernelRunner {
     std::vector<std::string> command = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
     for (const char* word : runner()) command.push_back(word);
     if (target_ != "cpu") command.push_back(".");
+    else if (!options_.model_folder.empty()) command.insert(command.end(), {"-m", options_.model_folder});
     for (size_t i = 0; i < call->sizes.size(); ++i)
       command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -133,6 +134,7 @@ class EmulatedRunner : public KernelRunner {
 
   std::string target_;
   EmulationOptions options_;
+  CpuPackageOptions packing_{.threads = false, .max_packed_bytes = UINT64_MAX};
   std::optional<codegen::Package> package_;
   std::unique_ptr<target::WorkFolder> folder_;
   fs::path at_;

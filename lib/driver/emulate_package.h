@@ -14,6 +14,7 @@ namespace rlxc {
 struct EmulationOptions {
   std::string folder;  // where the package is kept; empty: a temporary folder, removed afterwards
   std::vector<std::string> flags = {"-O1"};
+  std::string model_folder;  // cpu: large weights are read from the model's files in it; empty: all are copied to the package
 };
 
 // Null with Code::UnsupportedOnTarget or Code::ToolFailed. The module must outlive it.

@@ -13,7 +13,6 @@
 #include "driver/target_traits.h"
 #include "eval/eval.h"
 #include "import/onnx/import.h"
-#include "import/onnx/refused.h"
 #include "ir/text.h"
 #include "passes/lower/strings_as_bytes.h"
 #include "plan/csv.h"
@@ -151,13 +150,10 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
                                           : o.max_inputs > o.min_inputs ? ".." + std::to_string(o.max_inputs)
                                                                         : "");
       rows.push_back({o.domain.empty() ? "ai.onnx" : std::string(o.domain), std::string(o.name), range,
-                      o.op ? std::string(name(*o.op)) : "", ""});
+                      o.op ? std::string(name(*o.op)) : ""});
     }
-    for (const auto& r : onnx_import::refused_operators())
-      rows.push_back(
-          {r.domain.empty() ? "ai.onnx" : std::string(r.domain), std::string(r.name), "", "", "refused: " + std::string(r.why)});
     std::ranges::sort(rows);
-    print_rows({"domain", "operator", "inputs", "op", "note"}, rows, json);
+    print_rows({"domain", "operator", "inputs", "op"}, rows, json);
   } else if (topic == "ops") {
     std::map<OpKind, std::vector<std::string>> onnx;
     for (const auto& o : onnx_import::imported_operators())

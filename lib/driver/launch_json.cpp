@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "analysis/extents.h"
 #include "driver/schemas.h"
 #include "driver/weight_files.h"
 #include "ir/dim_postfix.h"
@@ -57,12 +58,13 @@ class Writer {
     j_.end_array();
     j_.key("memory").begin_object(JsonLayout::Line);
     size("packed", p_.packed_bytes), size("load_scratch", p_.load_scratch_bytes);
-    size("arena", p_.arena_bytes), size("held", p_.held_bytes), size("scratch", p_.scratch_bytes);
-    j_.key("cells").integer(128 * loops());
+    size("arena", p_.arena_bytes), size("held", most(p_.held_bytes)), size("scratch", most(p_.scratch_bytes));
+    j_.key("cells").unsigned_integer(codegen::loop_cells(p_));
     j_.end_object();
     j_.key("max_binding").unsigned_integer(p_.lir->max_binding).key("cuts").begin_array(JsonLayout::Line);
     for (uint64_t cut : p_.cuts) j_.unsigned_integer(cut);
     j_.end_array();
+    sizes("equal", equal_sizes(p_));
     ports("inputs", p_.inputs);
     ports("outputs", p_.outputs);
     j_.key("states").begin_array(JsonLayout::Line);
@@ -93,13 +95,6 @@ class Writer {
   }
 
  private:
-  int64_t loops() const {
-    int64_t n = 0;
-    for (const codegen::GraphProgram& g : p_.graphs)
-      for (const Step& s : g.run) n += s.kind == Step::Kind::Loop;
-    return n;
-  }
-
   void expression(const std::vector<std::string>& items) {
     j_.begin_array(JsonLayout::Line);
     for (const std::string& s : items) {
@@ -128,6 +123,7 @@ class Writer {
     j_.end_array();
   }
 
+  Dim most(Dim d) const { return largest(dims_, d, p_.lir->ranges); }
   Dim bytes(const Graph& g, ValueId v) const { return p_.lir->plans[g.id().raw].slot[v.raw].size; }
 
   void ports(std::string_view key, const std::vector<codegen::Port>& list) {
@@ -137,7 +133,7 @@ class Writer {
       j_.begin_object(JsonLayout::Line).key("name").string(port.name).key("dtype").string(name(g.dtype(port.value)));
       const auto dims = g.dims(port.value);
       sizes("shape", {dims.begin(), dims.end()});
-      size("bytes", bytes(g, port.value));
+      size("bytes", bytes(g, port.value)), size("room", most(bytes(g, port.value)));
       j_.end_object();
     }
     j_.end_array();
@@ -251,6 +247,8 @@ class Writer {
       case Step::Kind::If:
         optional_place("if", s, 0);
         j_.key("then").unsigned_integer(g.bodies(s.node)[0].raw).key("else").unsigned_integer(g.bodies(s.node)[1].raw);
+        sizes("then_equal", s.equal[0]);
+        sizes("else_equal", s.equal[1]);
         places("in", s, 1, operands);
         places("out", s, operands, s.places.size());
         break;

@@ -91,6 +91,7 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
   if (out.format != "onnx" && (!bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))) return std::nullopt;
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;
+  out.module->dims.complete();
   if (out.module->name.empty() || out.module->name == "main") out.module->name = std::filesystem::path(o.input).stem().string();
   return out;
 }

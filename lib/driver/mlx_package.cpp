@@ -103,7 +103,7 @@ class Keywords {
 
 class MlxModule {
  public:
-  MlxModule(const codegen::Package& p, Diagnostics& d) : m_(*p.lir->module), d_(d) {}
+  MlxModule(const codegen::Package& p, Diagnostics& d) : p_(p), m_(*p.lir->module), d_(d) {}
 
   std::string run() {
     size_t weight = 0;
@@ -178,7 +178,10 @@ class MlxModule {
     if (g.op(n) == OpKind::If) {
       const size_t comma = arguments.find(", ");
       const std::string rest = comma == arguments.npos ? "" : arguments.substr(comma);
-      return "ops.branch(" + arguments.substr(0, comma) + ", " + body(0) + ", " + body(1) + rest + ")";
+      Keywords equal(m_.dims);
+      const auto& a = g.attrs<IfAttrs>(n);
+      equal("then_equal", given_pairs(p_, a.then_equal)), equal("else_equal", given_pairs(p_, a.else_equal));
+      return "ops.branch(" + arguments.substr(0, comma) + ", " + body(0) + ", " + body(1) + rest + equal.take() + ")";
     }
     if (g.op(n) == OpKind::Loop)
       return "ops.loop(" + arguments + ", body=" + body(0) + ", carries=" + std::to_string(g.attrs<LoopAttrs>(n).carries) + ")";
@@ -215,6 +218,7 @@ class MlxModule {
     return called;
   }
 
+  const codegen::Package& p_;
   const Module& m_;
   Diagnostics& d_;
   std::vector<std::string> names_, known_;

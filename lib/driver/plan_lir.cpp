@@ -1,6 +1,7 @@
 #include "driver/plan_lir.h"
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
@@ -244,37 +245,47 @@ std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plan
   return other;
 }
 
-// Values are computed again as long as that lowers the arena and it is too large.
+void put_in_order(Graph& g, const GraphPlan& plan) {
+  for (NodeId n : plan.schedule) g.move_before(n, g.terminator());
+}
+
+// Values are computed again as long as that lowers the arena and it is too large: many at a time, and fewer where many don't
+// help.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
                                 const PlanOptions& options, uint64_t weights_size, Diagnostics& diagnostics) {
-  constexpr int kMostCopies = 256;
-  constexpr size_t kTries = 8;
+  constexpr size_t kMostAtATime = 64;
+  constexpr uint64_t kAim = 95;  // per cent of the arena: the highest loads come first
+  constexpr int kMostPlans = 100;
   const auto too_large = [&] { return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > options.max_arena; };
-  for (int copies = 0; too_large() && copies < kMostCopies; ++copies) {
-    std::vector<ValueId> values = values_to_compute_again(g, plan);
-    values.resize(std::min(values.size(), kTries));
-    bool lower = false;
-    for (size_t i = 0; i < values.size() && !lower; ++i) {
-      const NodeId copy = compute_again(g, plan, values[i]);
-      uint64_t weights = weights_size;
-      auto with_copy = plan_graph(g, plans, extents, options, &weights, diagnostics);
-      if (!with_copy) return std::nullopt;
-      lower = with_copy->arena_size.size() < plan.arena_size.size();
-      if (!lower) {
-        undo_compute_again(g, copy, values[i]);
-        continue;
-      }
-      g.compact();
-      weights = weights_size;
-      const uint32_t computed_again = plan.computed_again + 1;
-      with_copy = plan_graph(g, plans, extents, options, &weights, diagnostics);
-      if (!with_copy) return std::nullopt;
-      plan = std::move(*with_copy);
-      plan.computed_again = computed_again;
+  if (!too_large()) return plan;
+  std::set<ValueId> refused;
+  size_t at_a_time = kMostAtATime;
+  put_in_order(g, plan);
+  for (int i = 0; too_large() && i < kMostPlans; ++i) {
+    const uint64_t aim = static_cast<uint64_t>(plan.arena_size.size()) / 100 * kAim;
+    const ComputedAgain made = compute_again(g, plan, aim, at_a_time, refused);
+    if (made.values.empty()) break;
+    uint64_t weights = weights_size;
+    auto with_copies = plan_graph(g, plans, extents, options, &weights, diagnostics);
+    if (!with_copies) return std::nullopt;
+    if (with_copies->arena_size.size() < plan.arena_size.size()) {
+      with_copies->computed_again = plan.computed_again + static_cast<uint32_t>(made.copies.size());
+      plan = std::move(*with_copies);
+      put_in_order(g, plan);
+      at_a_time = kMostAtATime;
+    } else {
+      undo(g, made);
+      if (made.values.size() == 1) refused.insert(made.values[0]);
+      else at_a_time = std::max<size_t>(made.values.size() / 4, 1);
     }
-    if (!lower) break;
   }
-  g.compact();  // of copies that were taken back; no other ids change
+  erase_unread_views(g, plan);
+  g.compact();  // of copies that were taken back, and in the new order
+  const uint32_t computed_again = plan.computed_again;
+  auto compacted = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
+  if (!compacted) return std::nullopt;
+  plan = std::move(*compacted);
+  plan.computed_again = computed_again;
   if (too_large())
     diagnostics.error(Code::TooLarge, "the arena takes " + std::to_string(plan.arena_size.size()) +
                                           " bytes, --max-arena allows " + std::to_string(options.max_arena));

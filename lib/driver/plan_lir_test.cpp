@@ -206,6 +206,30 @@ TEST_CASE("cheap values are computed again where the arena would be too large") 
   CHECK(d.exit() == ExitCode::Limit);
 }
 
+TEST_CASE("a value is computed again from what is still there, through cheap nodes that are not, and by way of views") {
+  const auto skip = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {8, 256}));
+    const ValueId up = b.param("up", tensor_type(DType::F32, {256, 512})),
+                  down = b.param("down", tensor_type(DType::F32, {512, 256})),
+                  table = b.param("table", tensor_type(DType::F32, {256, 256}));
+    const ValueId made = b.create(OpKind::Transpose, {b.unary(OpKind::Exp, x)}, PermAttrs{{1, 0}});
+    ValueId y = b.matmul(b.reshape(made, {8, 256}), table);
+    for (int i = 0; i < 3; ++i) y = b.matmul(b.unary(OpKind::Tanh, b.matmul(y, up)), down);
+    const ValueId late = b.matmul(b.reshape(made, {8, 256}), table);
+    m->main().add_output(b.matmul(b.create(OpKind::Atan2, {y, late}), up), {});
+    return m;
+  };
+  PlanOptions options;
+  options.reorder = false, options.verify = true;
+  const auto before = static_cast<uint64_t>(plan(skip(), options).plans[0].arena_size.size());
+  options.max_arena = before - 1;
+  const LirModule lir = plan(skip(), options);
+  CHECK(lir.plans[0].computed_again >= 2);  // the exponential, and its transpose
+  CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) + 8192 == before);
+}
+
 TEST_CASE("nothing lies across what a device binds at a time") {
   const auto many = [] {
     auto m = std::make_unique<Module>();

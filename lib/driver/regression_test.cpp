@@ -167,7 +167,7 @@ TEST_CASE("control flow inside a loop's body, its later results or a small condi
     const ValueId a = inner.input("a", scalar), c = inner.input("c", scalar);
     const ValueId small = inner.create(OpKind::Lt, {a, inner.scalar(DType::F32, 3)});
     const NodeId branch =
-        inner.create_node(OpKind::If, std::vector<ValueId>{small, a}, NoAttrs{}, std::vector<GraphId>{then.id(), otherwise.id()});
+        inner.create_node(OpKind::If, std::vector<ValueId>{small, a}, IfAttrs{}, std::vector<GraphId>{then.id(), otherwise.id()});
     const ValueId going = inner.create(OpKind::Lt, {inner.cast(i, DType::F32), inner.scalar(DType::F32, 200)});
     for (ValueId v :
          {going, body.result(branch, 0), inner.add(c, inner.mul(body.result(branch, 1), inner.scalar(DType::F32, 1e-3)))})

@@ -1,62 +1,232 @@
 #include "driver/rematerialise.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 namespace rlxc {
 namespace {
 
-// Is what the node reads there anyway after the peak?
-bool operands_stay(const Graph& g, const GraphPlan& plan, NodeId n, uint32_t reader_step) {
-  const auto operands = g.operands(n);
-  return std::all_of(operands.begin(), operands.end(), [&](ValueId v) {
-    if (!v.valid()) return true;
-    const Slot& s = plan.slot[v.raw];
-    if (s.region == Region::Activations || s.region == Region::Output || s.region == Region::State)
-      return s.last_step >= reader_step;
-    return s.region != Region::None;
-  });
-}
+constexpr size_t kMostNodes = 6;  // that are copied for one value
+constexpr uint32_t kCheap = kElementwise | kMovement | kReduction | kNormTrait;
+constexpr uint32_t kDear = kBlas | kBody | kLeaf | kImpure | kSequenceOp;
+
+uint64_t size_of(const Slot& s) { return s.size.is_static() ? static_cast<uint64_t>(s.size.size()) : 0; }
+
+// What the copies for one value are, and what they bring.
+struct Choice {
+  ValueId value;
+  uint32_t from = 0, to = 0;  // the gap: steps of the readers on both sides
+  std::vector<NodeId> nodes;  // to copy, operands first
+  std::vector<ValueId> read;  // that are kept for the copies
+  double bytes_saved = 0, elements = 0;
+};
+
+class Recomputation {
+ public:
+  Recomputation(Graph& g, const GraphPlan& plan, uint64_t limit, const std::set<ValueId>& refused)
+      : g_(g),
+        plan_(plan),
+        limit_(limit),
+        load_(plan.schedule.size() + 2),
+        reads_(g.value_capacity()),
+        taken_(g.value_capacity()) {
+    for (ValueId v : refused) taken_[v.raw] = true;
+    for (NodeId n : plan.schedule) {
+      for (ValueId v : g.operands(n))
+        if (v.valid() && !(g.result_count(n) > 0 && slot(g.result(n)).view)) reads_[content(v).raw].push_back(plan.step[n.raw]);
+    }
+    const auto end = static_cast<uint32_t>(plan.schedule.size());
+    for (ValueId v : g.outputs()) reads_[content(v).raw].push_back(end), taken_[content(v).raw] = true;
+    std::vector<std::pair<uint32_t, uint32_t>> lives(g.value_capacity(), {~0u, 0});
+    for (NodeId n : plan.schedule)
+      for (size_t r = 0; r < g.result_count(n); ++r) {
+        const ValueId v = g.result(n, r), owner = slot(v).root.valid() ? slot(v).root : v;
+        if (slot(v).region != Region::Activations) continue;
+        auto& [first, last] = lives[owner.raw];
+        first = std::min(first, plan.step[n.raw]), last = std::max({last, plan.step[n.raw], last_read(content(v))});
+      }
+    for (size_t v = 0; v < lives.size(); ++v)
+      for (uint32_t t = lives[v].first; t <= lives[v].second && t < load_.size(); ++t) load_[t] += size_of(plan.slot[v]);
+    find_hot();
+  }
+
+  std::optional<Choice> best() const {
+    std::optional<Choice> best;
+    for (NodeId n : plan_.schedule) {
+      if (hot_.empty() || !is_cheap(n) || plan_.step[n.raw] > hot_.back()) continue;
+      const ValueId v = g_.result(n);
+      const Slot& s = slot(v);
+      if (taken_[v.raw] || s.region != Region::Activations || s.view || s.part) continue;
+      uint32_t before = plan_.step[n.raw];
+      for (uint32_t after : reads_[v.raw]) {
+        if (auto c = choice(v, before, after); c && (!best || c->bytes_saved * best->elements > best->bytes_saved * c->elements))
+          best = std::move(c);
+        before = after;
+      }
+    }
+    return best;
+  }
+
+  void apply(const Choice& c, ComputedAgain* out) {
+    std::vector<Graph::Use> late;  // of the value and of views of it
+    std::vector<ValueId> aliases{c.value};
+    for (size_t i = 0; i < aliases.size(); ++i)
+      for (const Graph::Use use : g_.uses(aliases[i])) {
+        if (use.user.raw < plan_.step.size() && g_.result_count(use.user) > 0 && slot(g_.result(use.user)).view)
+          aliases.push_back(g_.result(use.user));
+        else if (use.user.raw < plan_.step.size() && plan_.step[use.user.raw] >= c.to) late.push_back(use);
+      }
+    const NodeId reader = plan_.schedule[c.to];
+    std::map<ValueId, ValueId> copied;
+    for (NodeId n : c.nodes) copy(n, reader, &copied, out);
+    for (const Graph::Use use : late) {
+      const ValueId before = g_.operand(use.user, use.index);
+      out->edits.push_back({use.user, use.index, before});
+      g_.set_operand(use.user, use.index, in_copy(before, reader, &copied, out));
+    }
+    set_unread_views_aside(aliases);
+    out->values.push_back(c.value);
+    taken_[c.value.raw] = true;
+    std::vector<uint32_t>& reads = reads_[c.value.raw];
+    reads.erase(std::ranges::lower_bound(reads, c.to), reads.end());
+    change(c.from + 1, c.to, -static_cast<int64_t>(size_of(slot(c.value))));
+    for (ValueId u : c.read) {
+      taken_[u.raw] = true;  // until there is a new plan
+      if (const uint32_t last = last_read(u); last < c.to) {
+        if (slot(u).region == Region::Activations) change(last + 1, c.to + 1, static_cast<int64_t>(size_of(slot(u))));
+        reads_[u.raw].push_back(c.to);
+      }
+    }
+    find_hot();
+  }
+
+ private:
+  const Slot& slot(ValueId v) const { return plan_.slot[v.raw]; }
+  uint32_t last_read(ValueId v) const { return reads_[v.raw].empty() ? 0 : reads_[v.raw].back(); }
+  bool is_cheap(NodeId n) const { return has_trait(g_.op(n), kCheap) && !has_trait(g_.op(n), kDear) && g_.result_count(n) == 1; }
+
+  // The value that a view shows, whatever bytes that one has.
+  ValueId content(ValueId v) const {
+    while (slot(v).view) v = g_.operand(g_.def(v), 0);
+    return v;
+  }
+
+  void change(uint32_t from, uint32_t to, int64_t by) {
+    for (uint32_t t = from; t < to; ++t) load_[t] += static_cast<uint64_t>(by);
+  }
+
+  void find_hot() {
+    hot_.clear();
+    for (uint32_t t = 0; t < load_.size(); ++t)
+      if (load_[t] > limit_) hot_.push_back(t);
+  }
+
+  // Bytes above the limit that so many bytes less in the steps [from, to) would save.
+  double excess(uint32_t from, uint32_t to, uint64_t size) const {
+    double bytes = 0;
+    for (auto t = std::ranges::lower_bound(hot_, from); t != hot_.end() && *t < to; ++t)
+      bytes += static_cast<double>(std::min(size, load_[*t] - limit_));
+    return bytes;
+  }
+
+  std::optional<Choice> choice(ValueId v, uint32_t from, uint32_t to) const {
+    if (to <= from + 1 || to >= plan_.schedule.size()) return std::nullopt;
+    Choice c{v, from, to, {}, {}};
+    c.bytes_saved = excess(from + 1, to, size_of(slot(v)));
+    if (c.bytes_saved == 0 || !collect(g_.def(v), size_of(slot(v)), to, &c) || c.bytes_saved <= 0) return std::nullopt;
+    return c;
+  }
+
+  // The nodes to copy for the results of `n` to be there at step `to`.
+  bool collect(NodeId n, uint64_t bytes, uint32_t to, Choice* c) const {
+    if (!is_cheap(n) || c->nodes.size() >= kMostNodes) return false;
+    if (std::ranges::find(c->nodes, n) != c->nodes.end()) return true;
+    double elements = static_cast<double>(bytes);
+    for (ValueId operand : g_.operands(n)) {
+      if (!operand.valid()) continue;
+      if (operand.raw >= plan_.slot.size()) return false;  // a copy
+      const ValueId u = content(operand);
+      const Slot& s = slot(u);
+      const uint64_t size = size_of(s);
+      elements += static_cast<double>(size);
+      if (s.region == Region::State || s.region == Region::None) return false;
+      const bool lives = s.region != Region::Activations && s.region != Region::Output;
+      if (!lives && last_read(u) < to) {
+        const double costs = s.region == Region::Activations ? excess(last_read(u) + 1, to + 1, size) : 0;
+        if (size <= bytes / 2 || !collect(g_.def(u), size, to, c)) c->bytes_saved -= costs;
+        else continue;
+      }
+      c->read.push_back(u);
+    }
+    c->nodes.push_back(n);
+    c->elements += elements;
+    return true;
+  }
+
+  // Views that nobody reads any more go to where their value is made: a read later than that would keep it alive.
+  void set_unread_views_aside(const std::vector<ValueId>& aliases) {
+    std::set<NodeId> unread;
+    for (size_t i = aliases.size() - 1; i > 0; --i) {
+      const auto uses = g_.uses(aliases[i]);
+      if (std::all_of(uses.begin(), uses.end(), [&](Graph::Use use) { return unread.contains(use.user); }))
+        unread.insert(g_.def(aliases[i]));
+    }
+    const NodeId behind = g_.next(g_.def(aliases[0]));
+    for (size_t i = 1; i < aliases.size(); ++i) {
+      const NodeId view = g_.def(aliases[i]);
+      if (unread.contains(view) && view != behind) g_.move_before(view, behind);
+    }
+  }
+
+  ValueId copy(NodeId n, NodeId before, std::map<ValueId, ValueId>* copied, ComputedAgain* out) {
+    std::vector<ValueId> operands(g_.operands(n).begin(), g_.operands(n).end());
+    for (ValueId& v : operands)
+      if (v.valid()) v = in_copy(v, before, copied, out);
+    const TypeId type = g_.type_id(g_.result(n));
+    const NodeId made = g_.make_node(g_.op(n), operands, g_.attr_id(n), {&type, 1}, {}, before);
+    g_.set_origin(made, g_.origin(n));
+    out->copies.push_back(made);
+    return copied->emplace(g_.result(n), g_.result(made)).first->second;
+  }
+
+  // The value, or what stands for it: a copy, or a view of one.
+  ValueId in_copy(ValueId v, NodeId before, std::map<ValueId, ValueId>* copied, ComputedAgain* out) {
+    if (const auto it = copied->find(v); it != copied->end()) return it->second;
+    if (v.raw >= plan_.slot.size() || !slot(v).view || !copied->contains(content(v))) return v;
+    return copy(g_.def(v), before, copied, out);
+  }
+
+  Graph& g_;
+  const GraphPlan& plan_;
+  const uint64_t limit_;
+  std::vector<uint64_t> load_;                // by step
+  std::vector<uint32_t> hot_;                 // steps above the limit
+  std::vector<std::vector<uint32_t>> reads_;  // by value: steps that read it or a view of it, in order
+  std::vector<bool> taken_;                   // by value
+};
 
 }  // namespace
 
-std::vector<ValueId> values_to_compute_again(const Graph& g, const GraphPlan& plan) {
-  std::vector<ValueId> values;
-  for (ValueId v : plan.peak_values) {
-    const NodeId n = g.def(v);
-    if (!has_trait(g.op(n), kElementwise) || g.result_count(n) != 1 || plan.step[n.raw] >= plan.peak_step || g.is_output(v))
-      continue;
-    bool at_peak = false;
-    uint32_t first_late = ~uint32_t{0};
-    for (const Graph::Use use : g.uses(v)) {
-      const uint32_t step = plan.step[use.user.raw];
-      at_peak |= step == plan.peak_step;
-      if (step > plan.peak_step) first_late = std::min(first_late, step);
-    }
-    if (!at_peak && first_late != ~uint32_t{0} && operands_stay(g, plan, n, first_late)) values.push_back(v);
+ComputedAgain compute_again(Graph& g, const GraphPlan& plan, uint64_t limit, size_t most, const std::set<ValueId>& refused) {
+  ComputedAgain out;
+  Recomputation r(g, plan, limit, refused);
+  while (out.values.size() < most) {
+    const auto choice = r.best();
+    if (!choice) break;
+    r.apply(*choice, &out);
   }
-  std::stable_sort(values.begin(), values.end(),
-                   [&](ValueId a, ValueId b) { return plan.slot[a.raw].size.size() > plan.slot[b.raw].size.size(); });
-  return values;
+  return out;
 }
 
-NodeId compute_again(Graph& g, const GraphPlan& plan, ValueId v) {
-  const NodeId n = g.def(v);
-  std::vector<Graph::Use> late;
-  for (const Graph::Use use : g.uses(v))
-    if (plan.step[use.user.raw] > plan.peak_step) late.push_back(use);
-  // Nodes have their ids in execution order: the module was compact when it was planned.
-  const auto first = std::min_element(late.begin(), late.end(), [](auto a, auto b) { return a.user.raw < b.user.raw; });
-  const std::vector<ValueId> operands(g.operands(n).begin(), g.operands(n).end());
-  const TypeId type = g.type_id(v);
-  const NodeId copy = g.make_node(g.op(n), operands, g.attr_id(n), {&type, 1}, {}, first->user);
-  g.set_origin(copy, g.origin(n));
-  for (const Graph::Use use : late) g.set_operand(use.user, use.index, g.result(copy));
-  return copy;
+void erase_unread_views(Graph& g, const GraphPlan& plan) {
+  for (auto n = plan.schedule.rbegin(); n != plan.schedule.rend(); ++n)
+    if (g.result_count(*n) == 1 && plan.slot[g.result(*n).raw].view && g.use_count(g.result(*n)) == 0) g.erase(*n);
 }
 
-void undo_compute_again(Graph& g, NodeId copy, ValueId original) {
-  g.replace_all_uses(g.result(copy), original);
-  g.erase(copy);
+void undo(Graph& g, const ComputedAgain& made) {
+  for (auto e = made.edits.rbegin(); e != made.edits.rend(); ++e) g.set_operand(e->user, e->index, e->before);
+  for (auto n = made.copies.rbegin(); n != made.copies.rend(); ++n) g.erase(*n);
 }
 
 }  // namespace rlxc

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iomanip>
 
 #include "driver/compile.h"
@@ -55,6 +56,14 @@ std::vector<bool> drawn_outputs(const Module& m) {
   return out;
 }
 
+// Elements that agree whatever was computed from them.
+int64_t not_numbers(const eval::HostValue& v) {
+  const bool may_have = v.kind == TypeKind::Tensor && is_float(v.tensor.dtype);
+  int64_t count = 0;
+  for (int64_t i = 0, n = may_have ? v.tensor.elements() : 0; i < n; ++i) count += std::isnan(element_as_double(v.tensor, i));
+  return count;
+}
+
 // One line an output; false if it is out of tolerance.
 bool compare_output(std::ostream& out, const std::string& label, bool drawn, const eval::HostValue& actual,
                     const eval::HostValue& expected, const RunRequest& run) {
@@ -69,13 +78,15 @@ bool compare_output(std::ostream& out, const std::string& label, bool drawn, con
   if (comparable)
     out << "max abs " << c.max_abs << ", max rel " << c.max_rel << ", cosine " << std::setprecision(8) << c.cosine
         << std::setprecision(4);
+  if (const int64_t n = not_numbers(expected)) out << ", " << n << " of " << expected.tensor.elements() << " not a number";
   out << '\n';
   return pass;
 }
 
 // Random inputs of the sizes, and what the module makes of them before any pass. Integers are 0 or 1: flags, and indices into
 // whatever has two entries.
-std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vector<DimBindings>& sizes, Diagnostics& d) {
+std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vector<DimBindings>& sizes,
+                                                const eval::Options& limits, Diagnostics& d) {
   std::vector<DataSet> sets;
   for (const DimBindings& bind : sizes.empty() ? std::vector<DimBindings>(1) : sizes) {
     DataSet& set = sets.emplace_back();
@@ -85,7 +96,7 @@ std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vect
       const ValueId v = m.main().result(m.main().inputs()[i]);
       set.inputs.push_back(eval::random_value(m, m.main().type(v), bind, i + 1, {.int_high = 1}));
     }
-    auto expected = eval::evaluate(m, set.inputs, d);
+    auto expected = eval::evaluate(m, set.inputs, d, limits);
     if (!expected) return std::nullopt;
     set.expected = std::move(*expected);
   }
@@ -100,12 +111,13 @@ struct Prepared {
   std::optional<LoadedModel> model;
   std::optional<Compiled> compiled;
   std::unique_ptr<KernelRunner> kernels;
+  eval::Options limits;                           // of the reference evaluator
   std::vector<bool> text;                         // outputs that are strings, as bytes
   std::vector<std::optional<MapKeysAttrs>> maps;  // outputs that are maps, as rows
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
-    auto results =
-        kernels ? kernels->run(inputs, d) : eval::evaluate(compiled ? *compiled->lir.module : *model->module, inputs, d);
+    const Module& evaluated = compiled ? *compiled->lir.module : *model->module;
+    auto results = kernels ? kernels->run(inputs, d) : eval::evaluate(evaluated, inputs, d, limits);
     for (size_t i = 0; results && i < std::min(text.size(), results->size()); ++i)
       if (text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
     for (size_t i = 0; results && i < std::min(maps.size(), results->size()); ++i)
@@ -115,10 +127,11 @@ struct Prepared {
 };
 
 bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
+  p->limits.max_steps = run.max_operations;
   p->model = load_model(o, d);
   if (!p->model) return false;
   Module& m = *p->model->module;
-  auto sets = run.data.empty() ? random_sets(m, run.sizes, d) : read_data_sets(m, run.data, d);
+  auto sets = run.data.empty() ? random_sets(m, run.sizes, p->limits, d) : read_data_sets(m, run.data, d);
   if (!sets) return false;
   p->sets = std::move(*sets);
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
@@ -166,7 +179,9 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
     if (!planned) return false;
     lir = std::move(*planned);
   }
-  p->kernels = run.sanitize ? make_emulated_runner(lir, run.target, d) : make_kernel_runner(lir, d);
+  EmulationOptions guarded;
+  guarded.model_folder = std::filesystem::absolute(o.input).parent_path().string();
+  p->kernels = run.sanitize ? make_emulated_runner(lir, run.target, d, guarded) : make_kernel_runner(lir, d);
   return p->kernels != nullptr;
 }
 

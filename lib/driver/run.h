@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "driver/options.h"
+#include "eval/eval.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
@@ -15,6 +16,7 @@ struct RunRequest {
   Engine engine = Engine::Kernels;
   std::string target = "cpu";  // whose pipeline and kernels; other than cpu, packages run without their device
   bool sanitize = false;       // cpu: build with AddressSanitizer and guards between the buffers of the arena
+  uint64_t max_operations = eval::Options().max_steps;  // of the reference evaluator, on elements, for one of the data sets
   double rtol = 1e-3, atol = 1e-5;
   bool cosine = false;  // judge by cosine similarity >= min_cosine instead of the tolerances
   double min_cosine = 0.999;

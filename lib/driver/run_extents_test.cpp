@@ -414,3 +414,28 @@ TEST_CASE("ONNX: TopK, Split and Slice by data") {
       m.check({r.real({3, 7}), test::i64({1}, {k}), test::i64({2}, {k, 7 - k}), test::i64({1}, {from}), test::i64({1}, {k})},
               "k " + std::to_string(k) + ", from " + std::to_string(from));
 }
+
+TEST_CASE("ONNX: an image file that is a constant is folded; kernels refuse another, and say what to do") {
+  using test::attribute, test::field, test::node, test::OnnxModel;
+  const std::string file = "P6 2 1 255 abcdef";
+  const auto decoder = [](OnnxModel& m) {
+    m.add(node("ImageDecoder", {"file"}, {"pixels"}));
+    m.add(node("Cast", {"pixels"}, {"numbers"}, {attribute("to", 1)}));
+    m.add(node("Mul", {"numbers", "by"}, {"y"}));
+    m.input("by", DType::F32, {1}, {2});
+    m.output("y");
+  };
+  OnnxModel constant(20);
+  const std::string tensor =
+      field(1, static_cast<int64_t>(file.size())) + field(2, static_cast<int64_t>(onnx_dtype(DType::U8))) + field(9, file);
+  constant.add(node("Constant", {}, {"file"}, {field(1, "value") + field(5, tensor) + field(20, 4)}));
+  decoder(constant);
+  Model m(constant);
+  m.check({eval::tensor_of(DType::F32, {1}, {2})}, "a constant file");
+  OnnxModel given(20);
+  given.input("file", DType::U8, {17}, {file.begin(), file.end()});
+  decoder(given);
+  const Model refused(given);
+  CHECK(refused.said().find("(ImageDecode): the cpu target: no kernel for ImageDecode") != std::string::npos);
+  CHECK(refused.said().find("rlxc run --engine=reference") != std::string::npos);
+}

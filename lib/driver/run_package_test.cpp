@@ -212,6 +212,8 @@ TEST_CASE("kernels of movement and indexing compute what the evaluator does") {
   c.add(Trilu, TriluAttrs{true, 1}, {f32({2, 4, 5})});
   c.add(Trilu, TriluAttrs{false, -1}, {f32({4, 5})});
   c.add(Range, DimsAttrs{{7}}, {i64({}, 2, 2), i64({}, 3, 3)});
+  for (const int64_t n : {0, 1, 7, 1300})  // the generator makes 624 words at a time
+    for (const bool normal : {false, true}) c.add(Random, RandomAttrs{{Dim(n)}, DType::F32, normal, -2, 0.5, 77 + n}, {});
   c.add(OneHot, OneHotAttrs{1, 4}, {i64({3}, -4, 3), f32({2})});
   c.check();
 }

@@ -27,14 +27,14 @@ TEST_CASE("every operation has a name, a meaning, attributes that are listed, an
   }
 }
 
-// The exceptions run on the host: control flow, sequences and strings, and what makes sizes of data.
+// The exceptions run on the host: control flow, sequences and strings, image files, and what makes sizes of data.
 TEST_CASE("every operation on tensors has kernels or a decomposition") {
   for (int k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
     if (has_trait(op, kLeaf | kTerminator | kHir | kFused | kBody | kSequenceOp)) continue;
     static constexpr OpKind kHost[] = {
         OpKind::Iota,   OpKind::NonZero,  OpKind::Unique,    OpKind::NonMaxSuppression,
-        OpKind::Random, OpKind::DimValue, OpKind::ReshapeTo,
+        OpKind::Random, OpKind::DimValue, OpKind::ReshapeTo, OpKind::ImageDecode,
     };
     if (std::find(std::begin(kHost), std::end(kHost), op) != std::end(kHost)) continue;
     CHECK_MESSAGE(codegen::has_lowering(op), std::string(name(op)));

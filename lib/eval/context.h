@@ -117,6 +117,8 @@ bool eval_region(Context&);
 bool eval_norm_region(Context&);
 
 // Runs a graph (main or body) on its inputs. Defined with the driver of evaluation, used by control flow.
+// Fails if two sizes, as far as they are known, are not the same.
+bool sizes_agree(Run&, Dim, Dim);
 bool run_graph(Run&, const Graph&, std::vector<HostValue> inputs, std::vector<HostValue>* outputs);
 
 // An axis split of sizes: elements before, on and after axis `axis`.

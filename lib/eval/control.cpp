@@ -45,7 +45,11 @@ bool stack(Context& c, std::vector<HostValue>& slices, const Type& type, int64_t
 
 bool eval_if(Context& c) {
   if (!one_element(c, *c.in[0], "the condition")) return false;
-  const Graph& body = c.run.module.graph(c.graph.bodies(c.node)[load_int(c.t(0)) != 0 ? 0 : 1]);
+  const bool taken = load_int(c.t(0)) != 0;
+  const Graph& body = c.run.module.graph(c.graph.bodies(c.node)[taken ? 0 : 1]);
+  const std::vector<Dim>& equal = taken ? c.a<IfAttrs>().then_equal : c.a<IfAttrs>().else_equal;
+  for (size_t i = 0; i < equal.size(); i += 2)
+    if (!sizes_agree(c.run, equal[i], equal[i + 1])) return false;
   std::vector<HostValue> inputs;
   for (size_t i = 1; i < c.in.size(); ++i) inputs.push_back(operand(c, i));
   return run_graph(c.run, body, std::move(inputs), &c.out);

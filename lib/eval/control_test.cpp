@@ -18,7 +18,7 @@ TEST_CASE("if: one body runs, with captures") {
     m.graph(bodies[k]).add_output(k == 0 ? body.add(in, in) : body.unary(Neg, in), m.symbol("out"));
   }
   const ValueId operands[] = {c, x};
-  const NodeId n = b.create_node(If, operands, NoAttrs{}, bodies);
+  const NodeId n = b.create_node(If, operands, IfAttrs{}, bodies);
   REQUIRE_MESSAGE(n.valid(), d.text());
   m.main().add_output(m.main().result(n), m.symbol("y"));
   for (int k = 0; k < 2; ++k) {

@@ -1,10 +1,11 @@
-// Operations whose result sizes depend on data; random numbers; determinants; reinterpreted bits.
+// Operations whose result sizes depend on data, image files among them; random numbers; determinants; reinterpreted bits.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
 
 #include "eval/context.h"
+#include "eval/image/image.h"
 
 namespace rlxc::eval {
 namespace {
@@ -148,6 +149,27 @@ bool eval_non_max_suppression(Context& c) {
   return c.put(DType::I64, {static_cast<int64_t>(out.size()) / 3, 3}, out);
 }
 
+// Grey as Pillow has it: the weights of ITU-R BT.601 in 16 bits.
+bool eval_image_decode(Context& c) {
+  constexpr uint64_t kBytesPerPixel = 16;  // of all that decoding holds
+  const Cells<uint8_t> file(c.t(0));
+  const auto fits = static_cast<int64_t>(std::min<uint64_t>(c.run.options.max_bytes / kBytesPerPixel, kMaxImagePixels));
+  std::string message;
+  const auto image = decode_image({file.data(), static_cast<size_t>(c.t(0).elements())}, fits, &message);
+  if (!image) return c.fail(message);
+  const PixelFormat format = c.a<ImageDecodeAttrs>().format;
+  const int64_t pixels = image->height * image->width, channels = format == PixelFormat::Grayscale ? 1 : 3;
+  TensorData d;
+  if (!c.charge(static_cast<double>(3 * pixels)) || !c.make(DType::U8, {image->height, image->width, channels}, &d)) return false;
+  auto* out = reinterpret_cast<uint8_t*>(writable(d));
+  for (const uint8_t* p = image->rgb.data(); p != image->rgb.data() + 3 * pixels; p += 3, out += channels) {
+    if (format == PixelFormat::Rgb) std::copy(p, p + 3, out);
+    else if (format == PixelFormat::Bgr) std::reverse_copy(p, p + 3, out);
+    else *out = static_cast<uint8_t>((19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 0x8000) >> 16);
+  }
+  return c.put(std::move(d));
+}
+
 // RandomState(seed).uniform and .normal of NumPy: 53 bits from two draws; the polar method of Marsaglia (1964), pairs second
 // first.
 bool eval_random(Context& c) {
@@ -246,10 +268,15 @@ bool eval_bit_cast(Context& c) {
 }  // namespace
 
 std::span<const Entry> dynamic_evaluators() {
-  static constexpr Entry kTable[] = {{OpKind::Iota, eval_iota},     {OpKind::NonZero, eval_non_zero},
-                                     {OpKind::Unique, eval_unique}, {OpKind::NonMaxSuppression, eval_non_max_suppression},
-                                     {OpKind::Random, eval_random}, {OpKind::ReshapeTo, eval_reshape_to},
-                                     {OpKind::Det, eval_det},       {OpKind::BitCast, eval_bit_cast}};
+  static constexpr Entry kTable[] = {{OpKind::Iota, eval_iota},
+                                     {OpKind::NonZero, eval_non_zero},
+                                     {OpKind::Unique, eval_unique},
+                                     {OpKind::NonMaxSuppression, eval_non_max_suppression},
+                                     {OpKind::Random, eval_random},
+                                     {OpKind::ReshapeTo, eval_reshape_to},
+                                     {OpKind::Det, eval_det},
+                                     {OpKind::BitCast, eval_bit_cast},
+                                     {OpKind::ImageDecode, eval_image_decode}};
   return kTable;
 }
 

@@ -189,6 +189,14 @@ bool param_value(Run& run, const Graph& g, NodeId n, HostValue* out) {
 
 }  // namespace
 
+bool sizes_agree(Run& run, Dim a, Dim b) {
+  const DimTable& t = run.module.dims;
+  const auto x = t.evaluate(a, run.bindings), y = t.evaluate(b, run.bindings);
+  return !x || !y || *x == *y ||
+         run.fail(Code::BadBinding, "the model needs " + t.text(a) + " = " + t.text(b) + ", the inputs give " +
+                                        std::to_string(*x) + " and " + std::to_string(*y));
+}
+
 bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vector<HostValue>* outputs) {
   if (inputs.size() != g.inputs().size())
     return run.fail(Code::BadArity,
@@ -211,12 +219,8 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
     if (run.options.observe) run.options.observe(g, v, values[v.raw]);
   }
   if (run.depth == 1) {
-    for (const auto& [a, b] : run.module.dims.equalities()) {
-      const auto x = run.module.dims.evaluate(a, run.bindings), y = run.module.dims.evaluate(b, run.bindings);
-      if (x && y && *x != *y)
-        return run.fail(Code::BadBinding, "the model needs " + run.module.dims.text(a) + " = " + run.module.dims.text(b) +
-                                              ", the inputs give " + std::to_string(*x) + " and " + std::to_string(*y));
-    }
+    for (const auto& [a, b] : run.module.dims.equalities())
+      if (!sizes_agree(run, a, b)) return false;
   }
   std::vector<const HostValue*> operands;
   std::vector<HostValue> results;

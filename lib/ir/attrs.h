@@ -298,6 +298,10 @@ struct DequantMatMulAttrs {
   RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act); f("gated", self.gated);
                f("gate_first", self.gate_first);)
 };
+struct IfAttrs {  // sizes in pairs, which are equal where that body runs
+  std::vector<Dim> then_equal, else_equal;
+  RLXC_REFLECT(f("then_equal", self.then_equal); f("else_equal", self.else_equal);)
+};
 struct LoopAttrs {
   int64_t carries = 0;
   RLXC_REFLECT(f("carries", self.carries);)
@@ -336,6 +340,12 @@ struct ReshapeToAttrs {
 struct NmsAttrs {
   bool center_point = false;
   RLXC_REFLECT(f("center_point", self.center_point);)
+};
+enum class PixelFormat : uint8_t { Rgb, Bgr, Grayscale };
+RLXC_ENUM(PixelFormat, "RGB", "BGR", "Grayscale")
+struct ImageDecodeAttrs {
+  PixelFormat format = PixelFormat::Rgb;
+  RLXC_REFLECT(f("format", self.format);)
 };
 struct RandomAttrs {  // uniform in [a, b), or normal of mean a and deviation b
   std::vector<Dim> dims;
@@ -427,10 +437,10 @@ using AttrVariant =
                  CastAttrs, NarrowAttrs, SliceAttrs, ScatterAttrs, PadAttrs, TriluAttrs, OneHotAttrs, ResizeAttrs, MatMulAttrs,
                  DotGeneralAttrs, ReduceAttrs, ArgAttrs, CumAttrs, TopKAttrs, FftAttrs, NormAttrs, GroupNormAttrs, LrnAttrs,
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
-                 SwiGLUAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
+                 SwiGLUAttrs, IfAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
                  StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, MapKeysAttrs,
-                 DequantMatMulAttrs>;
+                 DequantMatMulAttrs, ImageDecodeAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

@@ -274,8 +274,8 @@ bool DimTable::at_least(Dim d, int64_t bound) {
   return low && *low >= bound;
 }
 
-template <class LeafFn>
-Dim DimTable::rewrite(Dim d, LeafFn leaf) {
+template <class LeafFn, class WholeFn>
+Dim DimTable::rewrite(Dim d, LeafFn leaf, WholeFn whole) {
   if (d.is_static()) return d;
   Dim sum(0);
   const Poly terms = polys_[d.index()];
@@ -287,7 +287,7 @@ Dim DimTable::rewrite(Dim d, LeafFn leaf) {
       if (at.is_symbol) {
         factor = leaf(a);
       } else {
-        const Dim x = rewrite(at.a, leaf), y = rewrite(at.b, leaf);
+        const Dim x = whole(at.a), y = whole(at.b);
         factor = at.fn == DimFn::FloorDiv ? floor_div(x, y) : at.fn == DimFn::Mod ? mod(x, y) : function(at.fn, x, y);
       }
       product = mul(product, factor);
@@ -299,21 +299,37 @@ Dim DimTable::rewrite(Dim d, LeafFn leaf) {
 
 Dim DimTable::canonical(Dim d) {
   if (d.is_static() || substitution_.empty()) return d;
-  return rewrite(d, [&](uint32_t a) {
+  // Kept, because making a function asks for the canonical forms of what it is of: without, nested ones take exponential time.
+  if (const auto known = canonical_.find(d.index()); known != canonical_.end()) return known->second;
+  const auto symbol = [&](uint32_t a) {
     auto it = substitution_.find(a);
     return it == substitution_.end() ? from_atom(a) : it->second;
-  });
+  };
+  const Dim result = rewrite(d, symbol, [&](Dim inner) { return canonical(inner); });
+  canonical_.emplace(d.index(), result);
+  return result;
 }
 
 // Right-hand sides never mention a replaced symbol, so one rewrite is enough for `canonical`.
 void DimTable::refresh_substitution() {
+  canonical_.clear();
   for (auto& [from, to] : substitution_) to = canonical(to);
+  canonical_.clear();
 }
 
 bool DimTable::assume_equal(Dim a, Dim b) {
   const Dim x = canonical(a), y = canonical(b);
   if (x == y) return true;
   if (known_ne(x, y)) return false;
+  if (!parts_.empty()) {
+    std::vector<Dim>& part = parts_.back();
+    for (size_t i = 0; i < part.size(); i += 2)
+      if (part[i] == a && part[i + 1] == b) return true;
+    part.insert(part.end(), {a, b});
+    return true;
+  }
+  // What a substitution expresses was found above; what none does may come again.
+  if (!recorded_.insert(std::minmax(a.raw(), b.raw())).second) return true;
   equalities_.emplace_back(a, b);
   auto as_symbol = [&](Dim d) -> std::optional<uint32_t> {
     if (d.is_static()) return std::nullopt;
@@ -331,6 +347,14 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   if (sx && !mentions(y, *sx)) return substitution_[*sx] = y, refresh_substitution(), true;
   if (sy && !mentions(x, *sy)) return substitution_[*sy] = x, refresh_substitution(), true;
   return true;
+}
+
+bool DimTable::need_equal(Dim a, Dim b) { return complete_ ? !known_ne(a, b) : assume_equal(a, b); }
+
+std::vector<Dim> DimTable::end_part() {
+  std::vector<Dim> part = std::move(parts_.back());
+  parts_.pop_back();
+  return part;
 }
 
 std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings) const {
@@ -355,10 +379,11 @@ std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings) co
 }
 
 Dim DimTable::bind(Dim d, const DimBindings& bindings) {
-  return rewrite(d, [&](uint32_t a) {
+  const auto symbol = [&](uint32_t a) {
     auto it = bindings.find(names_[atoms_[a].symbol]);
     return it == bindings.end() ? from_atom(a) : constant(it->second);
-  });
+  };
+  return rewrite(d, symbol, [&](Dim inner) { return bind(inner, bindings); });
 }
 
 void DimTable::collect(Dim d, std::vector<std::string>& out) const {

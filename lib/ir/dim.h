@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,7 +73,15 @@ class DimTable {
 
   // Records that the model requires a == b (checked by `check` when symbols are bound). False if that is impossible.
   bool assume_equal(Dim a, Dim b);
+  // The same for what an operator needs. In a complete module nothing new is needed: it was recorded, in whatever form, when the
+  // operators were read.
+  bool need_equal(Dim a, Dim b);
+  void complete() { complete_ = true; }
   const std::vector<std::pair<Dim, Dim>>& equalities() const { return equalities_; }
+  // Between the two, equalities are those of a part of the model that may not run (they nest): nothing is concluded from them
+  // elsewhere. Returns them in pairs, without repetition.
+  void begin_part() { parts_.emplace_back(); }
+  std::vector<Dim> end_part();
 
   std::optional<int64_t> evaluate(Dim, const DimBindings&) const;  // nullopt: an unbound symbol, division by zero, overflow
   Dim bind(Dim, const DimBindings&);                               // replaces the bound symbols
@@ -106,8 +115,9 @@ class DimTable {
   std::optional<int64_t> lower_bound(const Poly&) const;  // with every symbol >= 1
   std::optional<int64_t> lower_bound(uint32_t atom) const;
   void refresh_substitution();
-  template <class LeafFn>
-  Dim rewrite(Dim, LeafFn leaf);
+  // The expression with its symbols replaced by `leaf`, and what functions are of by `whole`.
+  template <class LeafFn, class WholeFn>
+  Dim rewrite(Dim, LeafFn leaf, WholeFn whole);
   static Poly add_poly(const Poly&, const Poly&, int64_t scale);
   static Poly mul_poly(const Poly&, const Poly&);
   std::string text(const Poly&) const;
@@ -120,7 +130,11 @@ class DimTable {
   std::unordered_map<std::string, uint32_t> poly_index_;
   std::unordered_map<std::string, uint32_t> atom_index_;
   std::vector<std::pair<Dim, Dim>> equalities_;
+  std::set<std::pair<int64_t, int64_t>> recorded_;  // equalities_, the smaller one first
+  std::vector<std::vector<Dim>> parts_;             // of those that have begun
+  bool complete_ = false;
   std::unordered_map<uint32_t, Dim> substitution_;  // symbol atom -> what it equals
+  std::unordered_map<uint32_t, Dim> canonical_;     // of expressions, with this substitution
 };
 
 }  // namespace rlxc

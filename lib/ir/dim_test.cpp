@@ -50,6 +50,16 @@ TEST_CASE("recorded equalities decide, and impossible ones are refused") {
   CHECK_FALSE(t.assume_equal(Dim(2), Dim(3)));
 }
 
+TEST_CASE("an equality that no substitution expresses is recorded once") {
+  DimTable t;
+  const Dim s = t.symbol("seq"), least = t.min(s, Dim(64));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(t.assume_equal(least, s));
+    CHECK(t.assume_equal(s, least));
+  }
+  CHECK(t.equalities() == std::vector<std::pair<Dim, Dim>>{{least, s}});
+}
+
 TEST_CASE("binding evaluates, and overflow is no value") {
   DimTable t;
   const Dim s = t.symbol("seq");
@@ -60,4 +70,12 @@ TEST_CASE("binding evaluates, and overflow is no value") {
   const Dim big = t.mul(s, t.mul(s, s));
   CHECK_FALSE(t.evaluate(big, {{"seq", int64_t{1} << 40}}).has_value());
   CHECK(t.symbols_of(t.mul(s, t.symbol("batch"))) == std::vector<std::string>{"batch", "seq"});
+}
+
+TEST_CASE("functions nested deeply take linear time") {
+  DimTable t;
+  REQUIRE(t.assume_equal(t.symbol("a"), t.add(t.symbol("b"), Dim(1))));
+  Dim d = t.symbol("a");
+  for (int i = 0; i < 60; ++i) d = t.max(t.min(t.add(d, t.symbol("s" + std::to_string(i))), t.symbol("limit")), t.symbol("b"));
+  CHECK_FALSE(t.equal(d, t.symbol("limit")));
 }

@@ -92,7 +92,7 @@ bool check_axis(InferContext& c, int64_t axis, int rank) {
 }
 
 bool require_equal(InferContext& c, Dim a, Dim b, std::string_view what) {
-  if (c.dims().equal(a, b) || c.dims().assume_equal(a, b)) return true;
+  if (c.dims().equal(a, b) || c.dims().need_equal(a, b)) return true;
   return c.fail(std::string(what) + " differ: " + c.dims().text(a) + " and " + c.dims().text(b));
 }
 

@@ -34,6 +34,8 @@ bool body_inputs(InferContext& c, const Graph& g, size_t want) {
 
 bool infer_if_(InferContext& c) {
   if (c.bodies.size() != 2) return c.fail("needs two bodies");
+  const auto& conditions = c.a<IfAttrs>();
+  if (conditions.then_equal.size() % 2 || conditions.else_equal.size() % 2) return c.fail("equal sizes come in pairs");
   if (c.t(0).dtype != DType::Bool || num_elements(c.t(0)).value_or(1) != 1)
     return c.fail("the condition must be one bool, is " + c.show(0));
   const Graph &then_body = c.module.graph(c.bodies[0]), &else_body = c.module.graph(c.bodies[1]);

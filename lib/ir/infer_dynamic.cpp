@@ -53,6 +53,12 @@ bool infer_non_max_suppression(InferContext& c) {
          c.result(DType::I64, {c.dims().fresh("selected"), Dim(3)});
 }
 
+bool infer_image_decode(InferContext& c) {
+  if (c.t(0).dtype != DType::U8 || c.t(0).rank() != 1) return c.fail("needs the bytes of a file, u8[n], is " + c.show(0));
+  const int64_t channels = c.a<ImageDecodeAttrs>().format == PixelFormat::Grayscale ? 1 : 3;
+  return c.result(DType::U8, {c.dims().fresh("height"), c.dims().fresh("width"), Dim(channels)});
+}
+
 bool infer_random(InferContext& c) {
   const auto& a = c.a<RandomAttrs>();
   if (!is_float(a.to)) return c.fail("random numbers are floats");

@@ -19,7 +19,7 @@ bool infer_reshape(InferContext& c) {
   const Dim have = t.product(c.t(0).dims), want = t.product(to);
   for (Dim d : to)
     if (auto v = t.constant_value(d); v && *v < 0) return c.fail("a size is negative");
-  if (!t.equal(have, want) && !t.assume_equal(have, want))
+  if (!t.equal(have, want) && !t.need_equal(have, want))
     return c.fail("cannot reshape " + c.show(0) + " (" + t.text(have) + " elements) to " + t.text(want) + " elements");
   return c.result(c.t(0).dtype, to);
 }

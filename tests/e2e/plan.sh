@@ -14,6 +14,22 @@ if "$RLXC" plan "$TMPDIR/buffers.csv" --capacity 7 > /dev/null 2>&1; then fail "
 if "$RLXC" compile examples/bert.onnx --emit plan --max-arena 64 -q -o "$TMPDIR/small" 2> "$TMPDIR/log"; then fail "64 bytes cannot do"; fi
 grep -q RLX0105 "$TMPDIR/log" || fail "the limit is named"
 
+arena() { sed -n 's/.*"arena": {"bytes": \([^,]*\),.*/\1/p' "$1/plan.json"; }
+# Steps of training (gradients by the weights) in a smaller arena: cheap values are computed again, and all results stay right.
+in_less() {  # a model, and per cent of its arena
+  local model=$1 most
+  python3 tests/support/python/add_gradient.py "$model" "$TMPDIR/training.onnx"
+  "$RLXC" compile "$TMPDIR/training.onnx" --emit plan -q -o "$TMPDIR/training"
+  most=$(($(arena "$TMPDIR/training") * $2 / 100))
+  "$RLXC" compile "$TMPDIR/training.onnx" --emit plan -q --max-arena "$most" -o "$TMPDIR/training"
+  grep -q '"computed_again"' "$TMPDIR/training/plan.json" || fail "$model: nothing was computed again"
+  [ "$(arena "$TMPDIR/training")" -le "$most" ] || fail "$model: the arena is too large"
+  "$RLXC" run "$TMPDIR/training.onnx" --random --sanitize --max-arena "$most" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||
+    { cat "$TMPDIR/log"; fail "$model: with values computed again"; }
+}
+in_less examples/bert.onnx 95
+for name in ${RLXC_TEST_MODELS:+gpt2 custom_unet mobilenet_v2_hf}; do in_less "$RLXC_TEST_MODELS/tiny/$name/model.onnx" 88; done
+
 [ -n "${RLXC_TEST_MODELS:-}" ] || exit 0
 # Models in an arena of exactly the planned size; RLXC_TEST_SANITIZE names others, or `all`.
 sanitized=${RLXC_TEST_SANITIZE:-custom_topk_nms_head custom_unet gpt2}
@@ -22,7 +38,6 @@ for model in $sanitized; do
   "$RLXC" run "$RLXC_TEST_MODELS/tiny/$model/model.onnx" --data "$RLXC_TEST_MODELS/tiny/$model" --sanitize --rtol 1e-3 --atol 1e-4 ||
     fail "$model: in an arena of the planned size"
 done
-arena() { sed -n 's/.*"arena": {"bytes": \([^,]*\),.*/\1/p' "$1/plan.json"; }
 for model in bert_ts_dyn llama_ts_dyn; do
   dyn="$RLXC_TEST_MODELS/tiny/$model/model.onnx"
   "$RLXC" compile "$dyn" --emit lir,plan -q --verify -o "$TMPDIR/dyn"

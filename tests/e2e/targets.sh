@@ -33,13 +33,55 @@ for target in metal cuda ${RLXC_WEBGPU:+wgpu}; do
 done
 # Memory and weights in pieces, as for devices that bind no more at a time.
 in_pieces() {
-  "$RLXC" run "$1" --data "$2" --target wgpu --max-binding "$3" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||
-    { echo "FAIL wgpu in pieces of $3 bytes: $1"; cat "$TMPDIR/log"; fails=1; }
+  "$RLXC" run "$1" --target wgpu --max-binding "$2" "${@:3}" --rtol 1e-3 --atol 1e-4 > "$TMPDIR/log" 2>&1 ||
+    { echo "FAIL wgpu in pieces of $2 bytes: $1"; cat "$TMPDIR/log"; fails=1; }
 }
+cat > "$TMPDIR/control.ir" <<END
+module "control" mir {
+graph @main {
+  %0 = input "x" : f32[64,64]
+  %1 = input "go" : bool[]
+  %2 = constant {data = dense [3]} : i64[]
+  %3 = constant {data = dense [1]} : bool[]
+  %4, %5 = loop(%2, %3, %0) [@step] {carries = 1} : f32[64,64], f32[3,64,64]
+  %6 = if(%1, %4) [@twice, @negated] : f32[64,64]
+  %7, %8 = scan(%6, %5) [@row] {states = 1, scan_inputs = 1, input_axes = [0], input_reverse = [1], output_axes = [0], output_reverse = [0]} : f32[64,64], f32[3,64,64]
+  return %7 "last", %8 "all"
+}
+graph @step {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "s" : f32[64,64]
+  %3 = softmax(%2) {axis = 1} : f32[64,64]
+  %4 = matmul(%2, %3) : f32[64,64]
+  %5 = tanh(%4) : f32[64,64]
+  return %1, %5, %4
+}
+graph @twice {
+  %0 = input "a" : f32[64,64]
+  %1 = add(%0, %0) : f32[64,64]
+  return %1
+}
+graph @negated {
+  %0 = input "a" : f32[64,64]
+  %1 = neg(%0) : f32[64,64]
+  return %1
+}
+graph @row {
+  %0 = input "h" : f32[64,64]
+  %1 = input "x" : f32[64,64]
+  %2 = matmul(%0, %1) : f32[64,64]
+  %3 = tanh(%2) : f32[64,64]
+  return %3, %2
+}
+}
+END
 if [ -n "${RLXC_WEBGPU:-}" ]; then
-  in_pieces examples/bert.onnx examples/bert_data 16384
+  in_pieces examples/bert.onnx 16384 --data examples/bert_data
+  in_pieces "$TMPDIR/control.ir" 65536 --random
   for name in ${RLXC_TEST_MODELS:+bert custom_unet custom_lstm swin custom_quant_qdq_cnn}; do
-    in_pieces "$RLXC_TEST_MODELS/tiny/$name/model.onnx" "$RLXC_TEST_MODELS/tiny/$name" 16384
+    in_pieces "$RLXC_TEST_MODELS/tiny/$name/model.onnx" 16384 --data "$RLXC_TEST_MODELS/tiny/$name"
   done
+  [ ! -f "$dynamic" ] || in_pieces "$dynamic" 16384 --range batch=1..3,seq=1..16 --random --size batch=1,seq=1 --size batch=3,seq=16 --size batch=2,seq=7
 fi
 exit $fails

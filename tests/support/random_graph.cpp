@@ -218,7 +218,7 @@ class Generator {
       inner.graph().add_output(inner.add(local[0], total), {});
       bodies.push_back(id);
     }
-    const NodeId n = b.create_node(OpKind::If, operands, NoAttrs{}, bodies);
+    const NodeId n = b.create_node(OpKind::If, operands, IfAttrs{}, bodies);
     return n.valid() ? g.result(n) : ValueId();
   }
 

@@ -9,6 +9,10 @@ class Control : public NodeTranslator {
   using NodeTranslator::NodeTranslator;
 
   bool branch() {
+    for (const auto* equal : {&attrs<IfAttrs>().then_equal, &attrs<IfAttrs>().else_equal})
+      for (size_t i = 0; i < equal->size(); i += 2)
+        if ((*equal)[i] != (*equal)[i + 1])
+          return fail("a body does not fit these sizes, and StableHLO has no way to refuse to run it");
     bool whole = true;
     std::vector<Hlo> inputs;
     for (size_t i = 1; i < operand_count(); ++i) inputs.push_back(has(i) ? in(i) : Hlo());

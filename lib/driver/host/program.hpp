@@ -178,6 +178,7 @@ class Program {
     const Json& expressions = json_["sizes"];
     for (size_t i = 0; i < expressions.keys.size(); ++i)
       sizes_[expressions.keys[i]] = evaluate(expressions.items[i], [&](const std::string& name) { return symbols.at(name); });
+    check_equal(json_["equal"]);
     const Json& memory = json_["memory"];
     if (arena_.buffer >= 0) device_.release(arena_.buffer);
     const size_t arena = bytes(memory["arena"]), held = bytes(memory["held"]), scratch = bytes(memory["scratch"]);
@@ -322,8 +323,17 @@ class Program {
     return otherwise;
   }
 
+  // Sizes in pairs that the model needs to be equal.
+  void check_equal(const Json& pairs) const {
+    const auto text = [](const Json& d) { return d.string.empty() ? std::to_string(static_cast<int64_t>(d.number)) : d.string; };
+    for (size_t i = 0; i < pairs.items.size(); i += 2)
+      if (const Json &a = pairs.items[i], &b = pairs.items[i + 1]; size(a) != size(b))
+        fail("the model needs " + text(a) + " = " + text(b));
+  }
+
   void branch(const Json& s, const Frame& f) {
     const bool yes = value<uint8_t>(s["if"], f, 0) != 0;
+    check_equal(s[yes ? "then_equal" : "else_equal"]);
     graph(s[yes ? "then" : "else"].number, {moved(f.arena, bytes(s["arena"])), places(s["in"], f), places(s["out"], f)});
   }
 

@@ -63,7 +63,8 @@ export class Program {
       p.weights.push(pieces);
     }
     p.packed = aligned(launch.memory.packed);
-    if (launch.symbols.length === 0) p.setSizes({});
+    const most = Object.fromEntries(launch.ranges.map(([s, , n]) => [s, n]));  // kernels are bound to memory as it lies then
+    if (launch.symbols.every(s => s in most)) p.setSizes(most);
     else p.resize(p.packed + launch.memory.load_scratch);
     await p.steps(launch.load, { arena: 0, scratch: p.frame?.scratch ?? p.packed, in: [], out: [] });
     await p.flush();
@@ -76,12 +77,13 @@ export class Program {
       if (symbols[s] < least || symbols[s] > most) throw new Error(`the size "${s}" must be within ${least}..${most}`);
     this.sizes = {};
     for (const [text, postfix] of Object.entries(this.launch.sizes)) this.sizes[text] = evaluate(postfix, name => symbols[name]);
+    this.checkEqual(this.launch.equal);
     const m = this.launch.memory;
     let at = this.packed;
     const take = bytes => (at += aligned(this.size(bytes))) - aligned(this.size(bytes));
-    const out = this.launch.outputs.map(o => ({ at: take(o.bytes) })), states = new Map(this.launch.states);
+    const out = this.launch.outputs.map(o => ({ at: take(o.room) })), states = new Map(this.launch.states);
     this.frame = {
-      in: this.launch.inputs.map((input, i) => states.has(i) ? out[states.get(i)] : { at: take(input.bytes) }), out,
+      in: this.launch.inputs.map((input, i) => states.has(i) ? out[states.get(i)] : { at: take(input.room) }), out,
       arena: take(m.arena), held: take(m.held), scratch: take(m.scratch), cells: take(m.cells),
     };
     this.resize(at);
@@ -110,14 +112,18 @@ export class Program {
   buffer(bytes, usage) {
     return this.device.createBuffer({ label: `${this.bufferCount = (this.bufferCount ?? 0) + 1}`, size: Math.max(16, padded(bytes)), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
   }
-  // Pieces of so many bytes, cut at these addresses.
+  // Pieces of so many bytes, cut at these addresses; those beyond the end (before there are sizes) are empty.
   pieces(bytes, cuts) {
     const begins = [0, ...cuts], most = Math.min(this.device.limits.maxStorageBufferBindingSize, this.device.limits.maxBufferSize);
     return begins.map((begin, i) => {
-      const size = (begins[i + 1] ?? bytes) - begin;
-      if (size > most) throw new Error(`the program needs ${size} bytes in one buffer, this device binds at most ${most}`);
+      const size = Math.max(0, Math.min(begins[i + 1] ?? bytes, bytes) - begin);
+      if (size > most) throw new Error(`the program needs ${size} bytes in one buffer, this device binds at most ${most}${this.remedy()}`);
       return { begin, buffer: this.buffer(size, GPUBufferUsage.STORAGE) };
     });
+  }
+  remedy() {
+    const open = this.launch.symbols.filter(s => !this.launch.ranges.some(([name]) => name === s));
+    return open.length ? `; compile with --range ${open.map(s => s + '=1..N').join()} to have memory bound in pieces` : '; compile with a smaller --max-binding';
   }
   // Those that hold so many bytes from an address on: [buffer, offset in it, offset from the address, bytes].
   parts(pieces, at, bytes) {
@@ -130,12 +136,12 @@ export class Program {
     return parts;
   }
   resize(bytes) {
-    const old = this.memory?.[0].buffer;
+    const old = this.memory;
     this.memory = this.pieces(bytes, this.launch.cuts);
     this.groups.clear();
-    if (!old || !this.packed) return;
-    const encoder = this.device.createCommandEncoder();
-    encoder.copyBufferToBuffer(old, 0, this.memory[0].buffer, 0, this.packed);
+    if (!old) return;
+    const encoder = this.device.createCommandEncoder(), kept = this.parts(this.memory, 0, this.packed);
+    for (const [i, [buffer, , , n]] of kept.entries()) encoder.copyBufferToBuffer(old[i].buffer, 0, buffer, 0, n);
     this.device.queue.submit([encoder.finish()]);
   }
   store(pieces, at, whole) {
@@ -235,12 +241,19 @@ export class Program {
   places(list, f) { return list.map(p => this.place(p, f)); }
   graph(number, f) { return this.steps(this.launch.graphs[number], f); }
 
+  // Sizes in pairs that the model needs to be equal.
+  checkEqual(pairs) {
+    for (let i = 0; i < pairs.length; i += 2)
+      if (this.size(pairs[i]) !== this.size(pairs[i + 1])) throw new Error(`the model needs ${pairs[i]} = ${pairs[i + 1]}`);
+  }
+
   async steps(list, f) {
     for (const s of list) {
       if ('kernel' in s) this.step(s, f);
       else if ('copy' in s) this.copy(this.place(s.copy[0], f), this.place(s.copy[1], f), this.size(s.bytes));
       else if ('if' in s) {
         const yes = await this.value(s.if, f, 0);
+        this.checkEqual(yes ? s.then_equal : s.else_equal);
         await this.graph(yes ? s.then : s.else, { ...f, arena: f.arena + this.size(s.arena), in: this.places(s.in, f), out: this.places(s.out, f) });
       } else if ('loop' in s) await this.loop(s, f);
       else await this.scan(s, f);
@@ -250,7 +263,8 @@ export class Program {
   step(s, f) {
     const k = this.launch.kernels[s.kernel], sizes = s.sizes.map(d => this.size(d)), bound = [];
     const firsts = this.places(s.places, f).map((p, i) => {
-      const pieces = this.holder(p.weight), first = pieces.findLastIndex(m => m.begin <= p.at), [binding, count] = k.bindings[i];
+      const pieces = this.holder(p.weight), [binding, count] = k.bindings[i];
+      const first = count === pieces.length ? 0 : pieces.findLastIndex(m => m.begin <= p.at);
       for (let b = 0; b < count; ++b) {
         const buffer = pieces[first + b]?.buffer;
         bound[binding + b] ??= buffer;

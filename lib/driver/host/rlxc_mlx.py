@@ -646,8 +646,13 @@ def dequantize(x, scale, zero=None, axis=0, block=0, to="f32", saturate=True):
 
 
 # Control flow: bodies are functions of lists.
-def branch(condition, then, otherwise, *operands):
-    return (then if condition.item() else otherwise)(*operands)
+# Sizes that a body needs to be equal come in pairs.
+def branch(condition, then, otherwise, *operands, then_equal, else_equal):
+    taken = condition.item()
+    equal = then_equal if taken else else_equal
+    if equal[::2] != equal[1::2]:
+        raise ValueError(f"the model needs {equal[::2]} = {equal[1::2]}")
+    return (then if taken else otherwise)(*operands)
 
 
 def loop(trips, condition, *operands, body, carries):

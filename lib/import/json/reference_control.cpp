@@ -18,7 +18,7 @@ ValueId if_(Node& n) {
     if (!id.valid()) return n.good = false, ValueId();
     bodies.push_back(id);
   }
-  const NodeId made = n.count(1, ~size_t{0}) ? n.b.create_node(OpKind::If, n.in, NoAttrs{}, bodies) : NodeId();
+  const NodeId made = n.count(1, ~size_t{0}) ? n.b.create_node(OpKind::If, n.in, IfAttrs{}, bodies) : NodeId();
   return made.valid() ? n.b.graph().result(made) : ValueId();
 }
 

@@ -4,6 +4,7 @@
 
 #include "import/onnx/handlers.h"
 #include "ir/infer.h"
+#include "support/text.h"
 
 namespace rlxc::onnx_import {
 namespace {
@@ -23,30 +24,113 @@ std::string body_name(Op& op, std::string_view what) {
   return std::string(op.node().name.empty() ? op.node().op_type : op.node().name) + "." + std::string(what);
 }
 
+// The two sizes that a condition compares, through what exporters put around it: `If (Equal (Gather (Shape x), 1))`.
+std::optional<std::pair<Dim, Dim>> compared_sizes(Op& op, ValueId condition) {
+  const Graph& g = op.graph();
+  const auto size = [&](ValueId v) -> std::optional<Dim> {
+    while (g.op(g.def(v)) == OpKind::Reshape || g.op(g.def(v)) == OpKind::Cast) v = g.operand(g.def(v), 0);
+    const NodeId n = g.def(v);
+    if (g.op(n) == OpKind::DimValue && g.attrs<DimsAttrs>(n).dims.size() == 1) return g.attrs<DimsAttrs>(n).dims[0];
+    if (g.op(n) != OpKind::Constant || num_elements(g.type(v)) != 1 || !is_integer(g.dtype(v))) return std::nullopt;
+    return op.dims().constant(element_as_int(op.im.module().data[g.attrs<DataAttrs>(n).data], 0));
+  };
+  while (g.op(g.def(condition)) == OpKind::Reshape) condition = g.operand(g.def(condition), 0);
+  const NodeId n = g.def(condition);
+  if (g.op(n) != OpKind::Eq) return std::nullopt;
+  const auto a = size(g.operand(n, 0)), b = size(g.operand(n, 1));
+  return a && b ? std::optional(std::pair(*a, *b)) : std::nullopt;
+}
+
+bool ranks_differ(const Graph& a, const Graph& b) {
+  for (size_t i = 0; i < std::min(a.outputs().size(), b.outputs().size()); ++i)
+    if (a.type(a.outputs()[i]).rank() != b.type(b.outputs()[i]).rank()) return true;
+  return false;
+}
+
+void inline_branch(Op& op, Bytes body) {
+  const auto results = op.im.inline_body(body);
+  if (results.empty()) return op.give_up();
+  for (size_t i = 0; i < results.size(); ++i) op.set_ref(i, results[i]);
+}
+
+// A body that an If may run. It need not fit the sizes that are known, for it may never run.
+struct Branch {
+  std::string name;
+  Bytes body;
+  std::vector<Frame::Capture> captures = {};
+  std::vector<Dim> equal = {};
+  Graph* graph = nullptr;
+  std::string misfit = {};  // why it does not fit; then there is no graph
+
+  // False if something else is wrong with it.
+  bool read(Op& op) {
+    const Diagnostics before = op.im.diagnostics();
+    const size_t graphs = op.im.module().graph_count();
+    op.dims().begin_part();
+    graph = op.im.import_body(body, name, {}, &captures);
+    equal = op.dims().end_part();
+    if (graph) return true;
+    const auto& said = op.im.diagnostics().items();
+    for (size_t i = before.items().size(); i < said.size(); ++i) {
+      if (said[i].severity != Severity::Error) continue;
+      if (said[i].code != Code::BadShape) return false;
+      if (misfit.empty()) misfit = said[i].where + ": " + said[i].message;
+    }
+    if (misfit.empty() || !op.im.pending().ok()) return false;
+    op.im.diagnostics() = before;
+    for (size_t i = graphs; i < op.im.module().graph_count(); ++i) op.im.module().graph(GraphId(i)).clear();
+    return true;
+  }
+
+  // Running a body that does not fit is an error: it needs unequal sizes to be equal. Its results are of the other's types.
+  bool refuse(Op& op, const Branch& other) {
+    graph = &op.im.module().graph(op.im.module().make_graph(name));
+    Builder b(*graph, &op.im.pending());
+    op.im.add_capture_inputs(*graph, other.captures);
+    for (ValueId v : other.graph->outputs()) {
+      const Type& t = other.graph->type(v);
+      if (t.kind != TypeKind::Tensor || t.dtype == DType::String) return false;
+      graph->add_output(b.expand(b.scalar(t.dtype, 0), t.dims), {});
+    }
+    equal = {Dim(0), Dim(1)};
+    op.im.diagnostics().warning(Code::BadShape, "the body does not fit the sizes, to run it will be an error: " + misfit, name);
+    return true;
+  }
+};
+
 }  // namespace
 
+// Where the ranks of results depend on a comparison of sizes (how exporters write squeeze for an axis of unknown size), they are
+// taken to be equal: a condition of the model, checked when sizes are bound.
 void if_else(Op& op) {
   const auto then_body = op.body("then_branch"), else_body = op.body("else_branch");
   if (!then_body || !else_body) return;
   if (op.dtype(0) != DType::Bool) return (void)op.fail(Code::BadType, "the condition must be a bool, is " + op.show(0));
-  if (const auto known = op.known_ints(0); known && known->size() == 1) {
-    const auto results = op.im.inline_body((*known)[0] ? *then_body : *else_body);
-    if (results.empty()) return op.give_up();
-    for (size_t i = 0; i < results.size(); ++i) op.set_ref(i, results[i]);
-    return;
-  }
+  if (const auto known = op.known_ints(0); known && known->size() == 1)
+    return inline_branch(op, (*known)[0] ? *then_body : *else_body);
   const ValueId condition = op.in(0);
-  std::vector<Frame::Capture> captures, more;
-  Graph* a = op.im.import_body(*then_body, body_name(op, "then"), {}, &captures);
-  if (!a) return op.give_up();
-  more = captures;
-  Graph* b = op.im.import_body(*else_body, body_name(op, "else"), {}, &more);
-  if (!b) return op.give_up();
-  op.im.add_capture_inputs(*a, std::span(more).subspan(captures.size()));
+  Branch a{body_name(op, "then"), *then_body}, b{body_name(op, "else"), *else_body};
+  if (!a.read(op)) return op.give_up();
+  b.captures = a.captures;
+  if (!b.read(op)) return op.give_up();
+  if (!a.graph && !b.graph) return (void)op.fail(Code::BadShape, "neither body fits the sizes: " + a.misfit + "; " + b.misfit);
+  if (!(a.graph ? b.graph || b.refuse(op, a) : a.refuse(op, b)))
+    return (void)op.fail(Code::BadShape, "the body " + quote(a.misfit.empty() ? b.name : a.name) + " does not fit the sizes");
+  if (ranks_differ(*a.graph, *b.graph)) {
+    const auto equal = compared_sizes(op, condition);
+    a.graph->clear(), b.graph->clear();
+    if (!equal)
+      return (void)op.fail(Code::BadShape, "the ranks of the results depend on the condition, which is not known here",
+                           "bind sizes, or give input data, so that it is known when the model is read");
+    const bool possible = op.dims().assume_equal(equal->first, equal->second);
+    return inline_branch(op, possible ? *then_body : *else_body);
+  }
+  const auto& captures = b.misfit.empty() ? b.captures : a.captures;
+  if (a.misfit.empty() && b.misfit.empty()) op.im.add_capture_inputs(*a.graph, std::span(captures).subspan(a.captures.size()));
   std::vector<ValueId> operands{condition};
-  append_captures(op, more, &operands);
-  const std::array bodies{a->id(), b->id()};
-  set_results(op, op.b.create_node(OpKind::If, operands, NoAttrs{}, bodies));
+  append_captures(op, captures, &operands);
+  const std::array bodies{a.graph->id(), b.graph->id()};
+  set_results(op, op.b.create_node(OpKind::If, operands, IfAttrs{a.equal, b.equal}, bodies));
 }
 
 // A carried tensor that changes its shape from one iteration to the next has open sizes: the body is imported again with them.

@@ -90,6 +90,13 @@ std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights) {
   return conv_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, std::span(op.sizes(weights)).subspan(2));
 }
 
+// Of LpPool and GlobalLpPool; the first version has a float.
+std::optional<double> order_of(Op& op) {
+  const double p = op.opset < 2 ? op.f("p", 2) : static_cast<double>(op.i("p", 2));
+  if (p >= 1) return p;
+  return op.fail(Code::BadAttribute, "p must be >= 1"), std::nullopt;
+}
+
 std::optional<PoolAttrs> pool_attrs(Op& op, std::vector<Dim> spatial, ReduceOp how) {
   Windows w;
   if (!op.has_attr("kernel_shape")) return op.fail(Code::BadAttribute, "kernel_shape is missing"), std::nullopt;
@@ -105,8 +112,9 @@ std::optional<PoolAttrs> pool_attrs(Op& op, std::vector<Dim> spatial, ReduceOp h
   a.count_include_pad = op.i("count_include_pad", 0) != 0;
   a.column_major = op.i("storage_order", 0) != 0;
   if (a.op != ReduceOp::L2) return a;
-  a.p = static_cast<double>(op.i("p", 2));
-  if (a.p < 1) return op.fail(Code::BadAttribute, "p must be >= 1"), std::nullopt;
+  const auto p = order_of(op);
+  if (!p) return std::nullopt;
+  a.p = *p;
   return a;
 }
 
@@ -178,15 +186,13 @@ void global_pool(Op& op) {
   for (int64_t i = 2; i < op.rank(0); ++i) axes.push_back(i);
   const auto how = static_cast<ReduceOp>(static_cast<int>(op.row.alpha));
   if (how == ReduceOp::L2) {
-    const int64_t p = op.i("p", 2);
-    if (p < 1) return (void)op.fail(Code::BadAttribute, "p must be >= 1");
-    if (p == 1) return op.set(0, op.b.reduce(ReduceOp::L1, op.in(0), axes, true));
-    if (p != 2) {
+    const auto p = order_of(op);
+    if (!p) return;
+    if (*p == 1) return op.set(0, op.b.reduce(ReduceOp::L1, op.in(0), axes, true));
+    if (*p != 2) {
       const DType t = op.dtype(0);
-      const ValueId powers =
-          op.b.create(OpKind::Pow, {op.b.unary(OpKind::Abs, op.in(0)), op.b.scalar(t, static_cast<double>(p))});
-      return op.set(0, op.b.create(OpKind::Pow, {op.b.reduce(ReduceOp::Sum, powers, axes, true),
-                                                 op.b.scalar(t, 1.0 / static_cast<double>(p))}));
+      const ValueId powers = op.b.create(OpKind::Pow, {op.b.unary(OpKind::Abs, op.in(0)), op.b.scalar(t, *p)});
+      return op.set(0, op.b.create(OpKind::Pow, {op.b.reduce(ReduceOp::Sum, powers, axes, true), op.b.scalar(t, 1 / *p)}));
     }
   }
   op.set(0, op.b.reduce(how, op.in(0), axes, true));

@@ -137,4 +137,10 @@ void non_max_suppression(Op& op) {
   op.set(0, op.b.create(OpKind::NonMaxSuppression, operands, NmsAttrs{op.i("center_point_box", 0) != 0}));
 }
 
+void image_decoder(Op& op) {
+  ImageDecodeAttrs a;
+  if (op.choose("pixel_format", op.s("pixel_format", "RGB"), &a.format))
+    op.set(0, op.b.create(OpKind::ImageDecode, {op.in(0)}, a));
+}
+
 }  // namespace rlxc::onnx_import

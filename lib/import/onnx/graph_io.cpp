@@ -66,6 +66,10 @@ Dim Importer::named_dim(std::string_view name) {
   return bound == options_.bind.end() ? dims().symbol(name) : Dim(bound->second);
 }
 
+bool Importer::is_named(Dim d) {
+  return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return model_dims_.contains(s); });
+}
+
 // nullopt with a diagnostic, or silently when `place` is empty.
 std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
   const auto fail = [&](Code c, std::string message) {
@@ -190,6 +194,8 @@ void Importer::main_inputs(const GraphInfo& info) {
     }
     ValId v;
     if (t) {
+      for (Dim& d : t->dims)  // those without a name have one from here on, which can be bound
+        if (!d.is_static() && !is_named(d)) d = named_dim(dims().text(d));
       v = value(frame().builder.input(view.name, *t));
       vals_[v.raw].input = static_cast<uint32_t>(frame().graph->inputs().size() - 1);
       frame().leaf_names.insert(s.raw);
@@ -233,27 +239,26 @@ void Importer::main_outputs(const GraphInfo& info) {
   for (size_t i = 0; i < names.size(); ++i) module_.main().set_output_name(i, names[i]);
 }
 
-// What the file declares against what was inferred. A declaration gives meaning to sizes that only running the node would tell;
-// for an output a contradiction is an error.
+// What the file declares against what was inferred. A declaration gives meaning to sizes that only running the node would tell.
+// An output of another type than declared is an error; of another shape, as old exporters leave behind, it is what is computed.
 void Importer::reconcile(ValueId v, const Type& declared, std::string_view name, bool output) {
   const Type& have = frame().graph->type(v);
   const auto contradiction = [&] {
-    if (output)
-      diagnostics_.error(have.dtype != declared.dtype || have.kind != declared.kind ? Code::BadType : Code::BadShape,
-                         "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()),
-                         "output " + quote(name));
+    if (!output) return;
+    const std::string message = "it is declared " + text(declared, dims()) + ", but computed as " + text(have, dims()),
+                      place = "output " + quote(name);
+    if (have.dtype != declared.dtype || have.kind != declared.kind) diagnostics_.error(Code::BadType, message, place);
+    else diagnostics_.warning(Code::BadShape, message, place, "what is computed holds");
   };
   if (have.kind != declared.kind || have.dtype != declared.dtype || have.key != declared.key) return contradiction();
   if (!have.ranked || !declared.ranked) return;
   if (have.rank() != declared.rank()) return contradiction();
   for (size_t i = 0; i < have.dims.size(); ++i) {
     const Dim a = have.dims[i], b = declared.dims[i];
-    if (dims().equal(a, b)) continue;
+    // A symbol stands for sizes of 1 and more, but data may find nothing.
+    if (dims().equal(a, b) || (a == 0 && !b.is_static()) || (b == 0 && !is_named(a))) continue;
     if (dims().known_ne(a, b)) return contradiction();
-    const auto named = [&](Dim d) {
-      return std::ranges::all_of(dims().symbols_of(d), [&](const std::string& s) { return model_dims_.contains(s); });
-    };
-    const bool useful = named(b) && (!named(a) || b.is_static());
+    const bool useful = is_named(b) && (!is_named(a) || b.is_static());
     if (useful && !dims().assume_equal(a, b)) return contradiction();
   }
 }

@@ -36,7 +36,7 @@ HANDLER(batch_norm) HANDLER(layer_norm) HANDLER(group_norm) HANDLER(instance_nor
 HANDLER(lrn) HANDLER(rms_norm)
 
 // rnn.cpp
-HANDLER(lstm) HANDLER(gru_rnn)
+HANDLER(lstm) HANDLER(gru_rnn) HANDLER(dynamic_quantize_lstm)
 
 // quant.cpp
 HANDLER(quantize) HANDLER(dequantize) HANDLER(matmul_integer) HANDLER(conv_integer) HANDLER(qlinear_matmul)
@@ -57,7 +57,7 @@ HANDLER(sequence_length) HANDLER(concat_from_sequence) HANDLER(split_to_sequence
 HANDLER(optional_has) HANDLER(optional_get)
 
 // dynamic.cpp
-HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression)
+HANDLER(non_zero) HANDLER(compress) HANDLER(unique) HANDLER(non_max_suppression) HANDLER(image_decoder)
 
 // attention.cpp
 HANDLER(attention) HANDLER(flex_attention) HANDLER(rotary_embedding) HANDLER(tensor_scatter) HANDLER(causal_conv_with_state)

@@ -296,8 +296,8 @@ void Importer::dispatch(NodeWork& work) {
   if (!row) {
     const auto f = functions_.find(function_key(node.domain, node.op_type, node.overload));
     if (f != functions_.end()) return call_function(*f->second, work, where(node));
-    const auto [why, help] = refusal(node.domain, node.op_type);
-    diagnostics_.error(Code::UnsupportedOp, std::string(why), where(node), std::string(help));
+    diagnostics_.error(Code::UnsupportedOp, "the operator is not supported", where(node),
+                       "rlxc list onnx shows what is; a function of the model may define it");
     return finish_node(work, {});
   }
   while (!work.inputs.empty() && !work.inputs.back().valid()) work.inputs.pop_back();
@@ -313,12 +313,12 @@ void Importer::dispatch(NodeWork& work) {
                                  : row->max_in > row->min_in ? " to " + std::to_string(row->max_in)
                                                              : "") +
                                 " inputs, has " + std::to_string(count));
-  } else if (!row->any_kind) {
+  } else if (row->takes != Takes::Any) {
     for (size_t i = 0; i < work.inputs.size() && !op.failed(); ++i) {
       if (!op.has(i)) continue;
       if (op.type(i).kind != TypeKind::Tensor)
         op.fail(Code::BadType, "input " + std::to_string(i) + " must be a tensor, is " + op.show(i));
-      else if (op.dtype(i) == DType::String) op.unsupported("strings are not supported here");
+      else if (row->takes == Takes::Numbers && op.dtype(i) == DType::String) op.unsupported("strings are not supported here");
     }
   }
   if (!op.failed() && !(row->fold && row->fold(op)) && !op.failed()) {

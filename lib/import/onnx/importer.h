@@ -149,6 +149,7 @@ class Importer {
   const TensorData& tensor_data(uint32_t index) const;
   void reconcile(ValueId, const Type& declared, std::string_view name, bool output);
   void check_bindings();
+  bool is_named(Dim);  // in terms of the model's own sizes
   Dim named_dim(std::string_view);
 
   Module& module_;

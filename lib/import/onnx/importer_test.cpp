@@ -145,6 +145,19 @@ TEST_CASE("sizes that only data tell") {
   CHECK(got[3] == std::vector<double>{4, 0, 3});
 }
 
+TEST_CASE("outputs may be declared empty where data find nothing") {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {3}, {0, 0, 0});
+  m.input("y", DType::F32, {0}, {});
+  m.add(node("NonZero", {"x"}, {"found"}));
+  m.add(node("Identity", {"y"}, {"same"}));
+  m.raw_graph(field(12, value_info("found", DType::I64, {1, 0})));
+  m.raw_graph(field(12, field(1, "same") + field(2, field(1, field(1, int64_t{1}) + field(2, field(1, field(2, "rows")))))));
+  const auto got = m.run();
+  CHECK(got[0].empty());
+  CHECK(got[1].empty());
+}
+
 TEST_CASE("sizes computed from contents that are promised") {
   OnnxModel m(18);
   m.input("x", DType::F32, {3}, {1, 2, 3});

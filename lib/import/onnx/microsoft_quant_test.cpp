@@ -118,6 +118,30 @@ TEST_CASE("integer products with scales") {
   p.agree({{"y", "y2"}, {"z", "z2"}, {"g", "g2"}, {"h", "h2"}, {"m", "m2"}}, 1e-4);
 }
 
+TEST_CASE("a recurrent layer of quantised weights") {
+  for (const int64_t columns : {1, 8}) {  // that have scales of their own
+    OnnxPair p;
+    p.real("x", {3, 2, 5}).integers("w", DType::I8, {1, 5, 8}, -128, 127).integers("r", DType::U8, {1, 2, 8}, 0, 255);
+    p.integers("wz", DType::I8, {1, columns}, -3, 3).integers("rz", DType::U8, {1, columns}, 120, 130);
+    std::vector<double> scales;
+    for (int64_t i = 0; i < columns; ++i) scales.push_back(0.01 + 0.001 * static_cast<double>(i));
+    for (const char* name : {"ws", "rs"}) p.model().input(name, DType::F32, {1, columns}, scales);
+    p.ms("DynamicQuantizeLSTM", {"x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz"}, {"y", "h", "c"},
+         {attribute("hidden_size", 2)});
+    p.ints("per", {1, 1, -1});
+    for (const std::string name : {"w", "r"}) {
+      p.on("Reshape", {name + "s", "per"}, name + "_scale").on("Reshape", {name + "z", "per"}, name + "_zero");
+      p.on("Cast", {name}, name + "_float", {attribute("to", 1)})
+          .on("Cast", {name + "_zero"}, name + "_point", {attribute("to", 1)});
+      p.on("Sub", {name + "_float", name + "_point"}, name + "_centred")
+          .on("Mul", {name + "_centred", name + "_scale"}, name + "_real");
+      p.on("Transpose", {name + "_real"}, name + "_rows", {attribute("perm", std::vector<int64_t>{0, 2, 1})});
+    }
+    p.node_of("", "LSTM", {"x", "w_rows", "r_rows"}, {"y2", "h2", "c2"}, {attribute("hidden_size", 2)});
+    p.agree({{"y", "y2"}, {"h", "h2"}, {"c", "c2"}}, 1e-5);
+  }
+}
+
 TEST_CASE("quantised elementwise operators") {
   OnnxPair p;
   quantised(p, "a", DType::U8, {2, 6}, 0.02, 120);

@@ -40,7 +40,7 @@ ValueId probit(Op& op, ValueId p) {
   return b.create(OpKind::Where, {b.create(OpKind::Eq, {rest, real(0)}), real(0), signed_y});
 }
 
-// x [rows, features] times coefficients [n, features] plus intercepts [n].
+// x [rows, features] times coefficients [n, features] plus intercepts [n], which are 0 when left out.
 ValueId linear(Op& op, int64_t n) {
   const auto coefficients = op.floats("coefficients"), intercepts = op.floats("intercepts");
   if (n < 1 || coefficients.empty() || static_cast<int64_t>(coefficients.size()) % n != 0)
@@ -66,8 +66,9 @@ ValueId as_rows(Op& op, DType t) {
   return op.rank(0) == 1 ? op.b.reshape(x, {Dim(1), op.sizes(0)[0]}) : x;
 }
 
-ValueId post_transform(Op& op, ValueId scores) {
-  const std::string_view name = op.s("post_transform", "NONE");
+ValueId post_transform(Op& op, ValueId scores) { return post_transform(op, scores, op.s("post_transform", "NONE")); }
+
+ValueId post_transform(Op& op, ValueId scores, std::string_view name) {
   if (name == "NONE" || !scores.valid()) return scores;
   if (name == "LOGISTIC") return op.b.unary(OpKind::Sigmoid, scores);
   if (name == "SOFTMAX") return op.b.create(OpKind::Softmax, {scores}, AxisAttrs{1});
@@ -125,11 +126,16 @@ void normalizer(Op& op) {
 
 void linear_regressor(Op& op) { op.set(0, post_transform(op, linear(op, op.i("targets", 1)))); }
 
-// The label of the largest score, and the scores of every class.
+// The label of the largest score, and the scores of every class. Without intercepts the features tell how many scores there are.
 void linear_classifier(Op& op) {
-  const size_t labels = class_count(op), rows = std::max<size_t>(op.floats("intercepts").size(), 1);
+  const size_t labels = class_count(op), coefficients = op.floats("coefficients").size();
+  size_t rows = op.floats("intercepts").size();
+  if (rows == 0 && op.rank(0) > 0) {
+    const auto features = op.dims().constant_value(op.sizes(0).back());
+    rows = features.value_or(0) > 0 ? coefficients / static_cast<size_t>(*features) : labels;
+  }
   if (labels < 2 || (rows != labels && !(labels == 2 && rows == 1)))
-    return (void)op.fail(Code::BadAttribute, "labels and intercepts do not fit each other");
+    return (void)op.fail(Code::BadAttribute, "labels, coefficients and intercepts do not fit each other");
   ValueId scores = linear(op, static_cast<int64_t>(rows));
   if (rows == 1) scores = op.b.concat(std::array{op.b.unary(OpKind::Neg, scores), scores}, 1);
   op.set(0, class_labels(op, first_largest(op, scores)));
@@ -152,13 +158,23 @@ void imputer(Op& op) {
   op.set(0, op.b.create(OpKind::Where, {missing, fill, op.in(0)}));
 }
 
+// Features side by side; an input with another number of them than it is said to have is cut, or filled with zeros.
 void feature_vectorizer(Op& op) {
+  const std::vector<int64_t> widths = op.ints("inputdimensions");
+  if (!widths.empty() && (widths.size() != op.inputs() || std::ranges::min(widths) < 0))
+    return (void)op.fail(Code::BadAttribute, "inputdimensions needs a number of features for each input");
   std::vector<ValueId> parts;
   for (size_t i = 0; i < op.inputs(); ++i) {
     if (!op.has(i) || op.rank(i) < 1 || op.rank(i) > 2)
       return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs one or two axes");
     ValueId v = op.b.cast(op.in(i), DType::F32);
-    if (op.rank(i) == 1) v = op.b.reshape(v, {Dim(1), op.sizes(i)[0]});
+    const Dim own = op.sizes(i).back();
+    if (op.rank(i) == 1) v = op.b.reshape(v, {Dim(1), own});
+    if (const Dim width = widths.empty() ? own : Dim(widths[i]); own != width) {
+      const Dim missing = op.dims().max(op.dims().sub(width, own), Dim(0));
+      v = op.b.create(OpKind::Pad, {v}, PadAttrs{{Dim(0), Dim(0)}, {Dim(0), missing}, PadMode::Constant});
+      v = op.b.narrow(v, 1, Dim(0), width);
+    }
     parts.push_back(v);
   }
   op.set(0, op.b.concat(parts, 1));

@@ -141,12 +141,20 @@ ValueId probabilities(Op& op, ValueId scores, const Pairs& p) {
   return coupled(op, b.reshape(r, {rows, Dim(p.classes), Dim(p.classes)}), rows, p.classes);
 }
 
+// What is added to sums: zeros where it is left out.
+std::vector<double> rho_of(Op& op, size_t n) {
+  auto rho = op.floats("rho");
+  if (rho.empty()) rho.resize(n);
+  return rho;
+}
+
 }  // namespace
 
 void svm_regressor(Op& op) {
-  const auto coefficients = op.floats("coefficients"), rho = op.floats("rho"), vectors = op.floats("support_vectors");
+  const auto coefficients = op.floats("coefficients"), vectors = op.floats("support_vectors");
+  const auto rho = rho_of(op, 1);
   const int64_t n = op.i("n_supports", 0);
-  if (rho.empty() || coefficients.empty() || n < 0 ||
+  if (coefficients.empty() || n < 0 ||
       (n > 0 && (static_cast<int64_t>(coefficients.size()) != n || vectors.size() % static_cast<size_t>(n) != 0)))
     return (void)op.fail(Code::BadAttribute, "coefficients, support vectors and rho do not fit each other");
   const ValueId x = as_rows(op);
@@ -161,19 +169,19 @@ void svm_regressor(Op& op) {
 
 void svm_classifier(Op& op) {
   const auto per_class = op.ints("vectors_per_class");
-  const auto rho = op.floats("rho"), vectors = op.floats("support_vectors");
+  const auto vectors = op.floats("support_vectors");
   const auto labels = static_cast<int64_t>(class_count(op));
   int64_t n = 0;
   for (int64_t k : per_class) n = k < 0 || k > 1 << 24 ? int64_t{1} << 40 : n + k;
-  if (labels < 2 || rho.empty() || n >= int64_t{1} << 40)
-    return (void)op.fail(Code::BadAttribute, "labels, rho or vectors_per_class are missing or out of range");
+  if (labels < 2 || n >= int64_t{1} << 40)
+    return (void)op.fail(Code::BadAttribute, "labels or vectors_per_class are missing or out of range");
   Builder& b = op.b;
   const ValueId x = as_rows(op);
   if (n == 0) {  // a linear score for each class
     const auto coefficients = op.floats("coefficients");
     if (coefficients.empty() || coefficients.size() % static_cast<size_t>(labels) != 0)
       return (void)op.fail(Code::BadAttribute, "the coefficients do not fit the labels");
-    const ValueId scores = b.add(b.matmul(x, matrix(op, coefficients, labels), false, true), b.scalar(kReal, rho[0]));
+    const ValueId scores = b.add(b.matmul(x, matrix(op, coefficients, labels), false, true), b.scalar(kReal, rho_of(op, 1)[0]));
     op.set(0, class_labels(op, first_largest(op, scores)));
     return op.set(1, post_transform(op, scores));
   }
@@ -181,6 +189,7 @@ void svm_classifier(Op& op) {
     return (void)op.fail(Code::BadAttribute, "the support vectors do not fit the classes");
   const auto pairs = pairs_of(op, per_class, n);
   if (!pairs) return;
+  const auto rho = rho_of(op, pairs->list.size());
   if (rho.size() != pairs->list.size()) return (void)op.fail(Code::BadAttribute, "rho needs an entry for each pair of classes");
   ValueId scores = b.matmul(kernel(op, x, matrix(op, vectors, n)), matrix(op, pairs->weights, n));
   scores = b.add(scores, real_vector(op, kReal, rho));

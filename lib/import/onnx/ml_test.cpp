@@ -80,6 +80,35 @@ TEST_CASE("labels of linear classifiers, and transforms of their scores") {
   p.agree({{"raw", "raw2"}, {"soft", "soft2"}, {"logistic", "logistic2"}, {"soft0", "soft2"}, {"label", "label2"}});
 }
 
+TEST_CASE("what linear and support vector models leave out is 0") {
+  OnnxPair p;
+  p.model().input("x", DType::F32, {2, 2}, {1, 2, 3, -1});
+  const auto of = [](const Reals& coefficients, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> a{attribute("coefficients", coefficients), attribute("classlabels_ints", Ints{7, 3})};
+    a.insert(a.end(), more.begin(), more.end());
+    return a;
+  };
+  ml(p, "LinearClassifier", "x", {"l1", "both"}, of({1, -1, 0.5, 2}));
+  ml(p, "LinearClassifier", "x", {"l2", "one"}, of({1, -1}));
+  ml(p, "SVMClassifier", "x", {"l3", "linear"}, of({1, -1, 0.5, 2}));
+  ml(p, "SVMClassifier", "x", {"l4", "pair"},
+     of({2, -1}, {attribute("vectors_per_class", Ints{1, 1}), attribute("support_vectors", Reals{1, 0, 0, 1})}));
+  ml(p, "SVMRegressor", "x", {"line"}, {attribute("coefficients", Reals{2, 3})});
+  p.node_of("ai.onnx.ml", "FeatureVectorizer", {"x", "line"}, {"joined"}, {attribute("inputdimensions", Ints{1, 2})});
+  for (const char* name : {"l1", "both", "l2", "one", "l3", "linear", "l4", "pair", "line", "joined"}) p.model().output(name);
+  const auto got = p.model().run();
+  CHECK(got[0] == Reals{3, 7});
+  check_close(got[1], {-1, 4.5, 4, -0.5});
+  CHECK(got[2] == Reals{7, 3});
+  check_close(got[3], {1, -1, -4, 4});
+  CHECK(got[4] == got[0]);
+  check_close(got[5], got[1]);
+  CHECK(got[6] == Reals{3, 7});  // 2 x0 - x1 > 0 is a vote for the first
+  check_close(got[7], {0, 0, -7, 7});
+  check_close(got[8], {8, 3});
+  check_close(got[9], {1, 8, 0, 3, 3, 0});
+}
+
 TEST_CASE("the probit transform inverts the normal distribution") {
   OnnxPair p;
   p.model().input("x", DType::F32, {5, 1}, {0.02, 0.3, 0.5, 0.8, 0.99});
@@ -174,15 +203,26 @@ TEST_CASE("trees: sums, several comparisons, missing values") {
 TEST_CASE("trees of the fifth version: sets") {
   OnnxPair p;
   p.model().input("x", DType::F64, {4, 2}, {1, 3.7, 1, 2, 4, 8, 3, 8});
-  ml(p, "TreeEnsemble", "x", {"y"},
-     {attribute("n_targets", 2), attribute("tree_roots", Ints{0, 2}), attribute("nodes_featureids", Ints{0, 1, 0}),
-      tensor_attribute("nodes_modes", DType::U8, {0, 6, 0}), tensor_attribute("nodes_splits", DType::F64, {3, 0, 0}),
-      attribute("nodes_truenodeids", Ints{1, 0, 3}), attribute("nodes_trueleafs", Ints{0, 1, 1}),
-      attribute("nodes_falsenodeids", Ints{2, 1, 3}), attribute("nodes_falseleafs", Ints{1, 1, 1}),
-      attribute("leaf_targetids", Ints{0, 1, 0, 1}), tensor_attribute("leaf_weights", DType::F64, {5.25, 12.5, -1, 0.5}),
-      tensor_attribute("membership_values", DType::F64, {1.2, 3.7, 8, std::nan("")})});
-  p.model().output("y");
-  check_close(p.model().run()[0], {5.25, 0.5, 0, 13, -1, 0.5, 5.25, 0.5});
+  const std::vector<std::string> trees{attribute("n_targets", 2),
+                                       attribute("tree_roots", Ints{0, 2}),
+                                       attribute("nodes_featureids", Ints{0, 1, 0}),
+                                       tensor_attribute("nodes_modes", DType::U8, {0, 6, 0}),
+                                       tensor_attribute("nodes_splits", DType::F64, {3, 0, 0}),
+                                       attribute("nodes_truenodeids", Ints{1, 0, 3}),
+                                       attribute("nodes_trueleafs", Ints{0, 1, 1}),
+                                       attribute("nodes_falsenodeids", Ints{2, 1, 3}),
+                                       attribute("nodes_falseleafs", Ints{1, 1, 1}),
+                                       attribute("leaf_targetids", Ints{0, 1, 0, 1}),
+                                       tensor_attribute("leaf_weights", DType::F64, {5.25, 12.5, -1, 0.5}),
+                                       tensor_attribute("membership_values", DType::F64, {1.2, 3.7, 8, std::nan("")})};
+  ml(p, "TreeEnsemble", "x", {"y"}, trees);
+  auto logistic = trees;
+  logistic.push_back(attribute("post_transform", 2));
+  ml(p, "TreeEnsemble", "x", {"z"}, logistic);
+  for (const char* name : {"y", "z"}) p.model().output(name);
+  const auto got = p.model().run();
+  check_close(got[0], {5.25, 0.5, 0, 13, -1, 0.5, 5.25, 0.5});
+  for (size_t i = 0; i < 8; ++i) CHECK(got[1][i] == doctest::Approx(1 / (1 + std::exp(-got[0][i]))));
 }
 
 TEST_CASE("support vector regression") {

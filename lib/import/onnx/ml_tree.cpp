@@ -245,8 +245,9 @@ void tree_ensemble(Op& op) {
       (!nan.empty() && nan.size() != n) || leaves == 0 || static_cast<size_t>(weights->elements()) != leaves)
     return bad("the lists of nodes or leaves have different lengths");
   const int64_t how = op.i("aggregate_function", 1), transform = op.i("post_transform", 0);
+  static constexpr std::string_view kTransforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
   if (how < 0 || how > 3) return bad("aggregate_function must be 0 to 3");
-  if (transform != 0) return (void)op.unsupported("post_transform " + std::to_string(transform));
+  if (transform < 0 || transform >= std::ssize(kTransforms)) return bad("post_transform must be 0 to 4");
   Trees t;
   t.targets = op.i("n_targets", 1);
   if (t.targets < 1 || t.targets > 1 << 16) return bad("n_targets is out of range");
@@ -295,7 +296,7 @@ void tree_ensemble(Op& op) {
     t.roots.push_back(r);
   }
   if (t.roots.empty()) return bad("there are no trees");
-  const ValueId y = scores(op, t, static_cast<Aggregate>(how));
+  const ValueId y = post_transform(op, scores(op, t, static_cast<Aggregate>(how)), kTransforms[transform]);
   op.set(0, y.valid() ? op.b.cast(y, op.dtype(0)) : y);
 }
 

@@ -16,6 +16,11 @@ void batch_norm(Op& op) {
   const ValueId x = op.in(0);
   std::array<ValueId, 4> p;  // scale, shift, mean, variance; they may be of a wider type than x
   for (size_t i = 0; i < 4; ++i) p[i] = op.b.cast(op.in(i + 1), t);
+  if (op.opset < 9 && op.i("spatial", 1) == 0 && op.rank(1) > 1) {  // entries for each feature instead of each channel
+    if (training) return (void)op.unsupported("training with spatial 0");
+    const ValueId factor = op.b.mul(p[0], op.b.unary(OpKind::Rsqrt, op.b.add(p[3], op.b.scalar(t, eps))));
+    return op.set(0, op.b.add(op.b.mul(op.b.sub(x, p[2]), factor), p[1]));
+  }
   if (training) {
     if (op.rank(0) < 2) return (void)op.fail(Code::BadShape, "training needs [N,C,...]: " + op.show(0));
     const double momentum = op.f("momentum", 0.9);

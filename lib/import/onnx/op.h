@@ -14,6 +14,9 @@ class Op;
 using Handler = void (*)(Op&);
 using Fold = bool (*)(Op&);  // sets known results and answers true when the contents of the operands allow it
 
+// What an operator takes: tensors but of strings, all tensors, also sequences, optionals and maps.
+enum class Takes : uint8_t { Numbers, Tensors, Any };
+
 // One row of ops.def. `kind`, `names` and `defaults` parametrise the handlers of regular operators.
 struct OpRow {
   std::string_view domain, name;
@@ -23,11 +26,9 @@ struct OpRow {
   OpKind kind = OpKind::Input;
   std::string_view alpha_name = {}, beta_name = {};
   double alpha = 0, beta = 0;
-  bool any_kind = false;  // takes sequences, optionals or strings
+  Takes takes = Takes::Numbers;
 };
 const OpRow* find_row(std::string_view domain, std::string_view name);
-// Why an operator without a row is not imported, and what to do.
-std::pair<std::string_view, std::string_view> refusal(std::string_view domain, std::string_view name);
 
 class Op {
  public:

@@ -2,18 +2,20 @@
 #include <map>
 
 #include "import/onnx/handlers.h"
-#include "import/onnx/refused.h"
 
 namespace rlxc::onnx_import {
 namespace {
 
 constexpr OpRow kRows[] = {
-#define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), false},
+#define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b)                                                     \
+  {ONNX_DOMAIN,   name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), \
+   Takes::Numbers},
 #define ONNX_OP_ANY(name, low, high, handler, fold) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, true},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, Takes::Any},
+#define ONNX_OP_MOVES(name, low, high, handler, fold) \
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, Takes::Tensors},
 #define ONNX_OP_ANY_KIND(name, low, high, handler, fold, kind) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, true},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, Takes::Any},
 #define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
 #undef ONNX_DOMAIN
@@ -31,13 +33,8 @@ constexpr OpRow kRows[] = {
 #undef ONNX_DOMAIN
 #undef ONNX_OP
 #undef ONNX_OP_ANY
+#undef ONNX_OP_MOVES
 #undef ONNX_OP_ANY_KIND
-};
-
-constexpr RefusedOperator kRefused[] = {
-#define REFUSED(domain, name, why, help) {domain, name, why, help},
-#include "import/onnx/ops_refused.def"
-#undef REFUSED
 };
 
 std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -61,14 +58,6 @@ const OpRow* find_row(std::string_view domain, std::string_view name) {
   }();
   const auto it = index.find({canonical(domain), name});
   return it != index.end() ? it->second : nullptr;
-}
-
-std::span<const RefusedOperator> refused_operators() { return kRefused; }
-
-std::pair<std::string_view, std::string_view> refusal(std::string_view domain, std::string_view name) {
-  for (const RefusedOperator& r : kRefused)
-    if (r.domain == canonical(domain) && r.name == name) return {r.why, r.help};
-  return {"the operator is not supported", "rlxc list onnx shows what is; a function of the model may define it"};
 }
 
 }  // namespace rlxc::onnx_import

@@ -41,9 +41,11 @@ struct GemmSpec {
   // Where b is no matrix in memory, its strides are not used but these: an element at a time, and (on threads) a panel.
   std::function<Expr(const std::vector<Expr>& batch, Expr k, Expr column)> b_at;
   std::function<void(const Panel&)> fill;
-  int64_t k_step = 1;        // fill is called for multiples of so many rows
-  bool packed = false;       // b is the result of build_pack, or build_pack_codes (only name, dtype, extent are used)
-  bool rows_packed = false;  // a is the result of build_pack_rows, whose strides it has
+  int64_t k_step = 1;  // fill is called for multiples of so many rows
+  // b is the result of build_pack: its strides run over batch axes only, in matrices; or that of build_pack_codes, without
+  // strides.
+  bool packed = false;
+  bool rows_packed = false;               // a is the result of build_pack_rows, whose strides it has
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
   // b holds codes. If it is packed, scale and zero have one entry for all columns, or are results of build_pack with strides over
   // panels, blocks, columns.

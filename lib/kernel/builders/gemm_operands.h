@@ -15,6 +15,7 @@ class GemmOperands {
 
   Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // elements of the buffers
   Expr where_b(Expr k, Expr column) const;
+  Expr base_b() const;  // of this batch's matrix
   Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
   Expr load_a(Expr row, Expr k, int lanes = 1) const;     // lanes along k
   Expr load_packed_a(Expr block, int row, Expr k) const;  // `row` counts from the first of the block
@@ -37,7 +38,6 @@ class GemmOperands {
 
  private:
   Expr base(const Operand&) const;
-  Expr base_b() const;
   Expr element(const Buf&, bool is_code, Expr first, int64_t step, int lanes) const;
   Expr of_block(const Buf&, const Operand&, bool is_code, Expr k, Expr column, int lanes, bool along_k) const;
   Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;

@@ -80,14 +80,14 @@ class Tiles {
     const int64_t bytes = std::min(m, row_block_) * k * w_ * group_ / 8;  // a multiplication takes less time than moving a byte
     for_each(b_, m_, "work", o_.batches() * groups * blocks, bytes, [&](Expr work) {
       const Expr block = b_.let("block", work % blocks), first = b_.let("panel0", work / blocks % groups * group_);
-      const Expr batch = b_.let("batch", work / (blocks * groups));
-      o_.batch = split_index(batch, o_.spec.batch);
+      o_.batch = split_index(b_.let("batch", work / (blocks * groups)), o_.spec.batch);
+      const Expr matrix = o_.spec.packed ? b_.let("matrix", o_.base_b()) : b_.i64(0);
       row0_ = b_.let("row0", block * row_block_);
       rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
       auto each_panel = [&](const std::function<void(Expr, Expr)>& body) {
         auto one = [&](Expr i) {
           column0_ = b_.let("column0", (first + i) * own_);
-          body(i, batch * panels + first + i);
+          body(i, matrix * panels + first + i);
         };
         group_ == 1 ? one(b_.i64(0)) : b_.loop("panel", min(panels - first, group_), one);
       };

@@ -78,11 +78,10 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
     }
     const Expr reads = b.let("reads", inside), from = b.let("from", line * size);
     const Expr outside = padding ? cast_to(padding(k), spread.dtype) : constant_int(k, spread.dtype, 0);
-    for (int64_t f = 0; f < axis.phases; ++f) {
-      const Expr to = row * (length * axis.phases) + f * length;
-      const int64_t shift = f - s.pads_begin[last];
+    const auto phase = [&](Expr f) {
+      const Expr to = row * (length * axis.phases) + f * length, shift = f - s.pads_begin[last];
       auto reach = [&](Expr i) { return max(min(ceil_div(i, axis.source_step), length), 0); };  // elements before element i
-      const Expr begin = b.let("begin", select(reads, reach(b.i64(-shift)), length));
+      const Expr begin = b.let("begin", select(reads, reach(0 - shift), length));
       const Expr end = b.let("end", max(select(reads, reach(size - shift), length), begin));
       b.loop("j", begin, [&](Expr j) { y.store(to + j, outside); });
       b.loop("j", end - begin, [&](Expr j) {
@@ -92,7 +91,8 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
         y.store(to + i, v);
       });
       b.loop("j", length - end, [&](Expr j) { y.store(to + end + j, outside); });
-    }
+    };
+    axis.phases == 1 ? phase(b.i64(0)) : b.loop("phase", axis.phases, phase);
   });
 }
 

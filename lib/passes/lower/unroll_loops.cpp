@@ -1,6 +1,7 @@
 #include "passes/lower/unroll_loops.h"
 
 #include <algorithm>
+#include <set>
 
 #include "passes/graphs.h"
 #include "passes/inline_body.h"
@@ -11,10 +12,26 @@ namespace {
 
 constexpr size_t kBeforeCarries = 2;  // trip count and condition; in the body the iteration and the condition
 
+// Has the body sizes that none of its inputs has? They are those of one iteration: copies would give one name to several.
+bool makes_sizes(const Graph& body) {
+  std::set<std::string> given;
+  for (NodeId n : body.nodes())
+    for (size_t r = 0; r < body.result_count(n); ++r)
+      for (Dim d : body.dims(body.result(n, r))) {
+        if (d.is_static()) continue;
+        for (std::string& s : body.module().dims.symbols_of(d)) {
+          if (body.op(n) == OpKind::Input) given.insert(std::move(s));
+          else if (!given.contains(s)) return true;
+        }
+      }
+  return false;
+}
+
 bool can_unroll(const Graph& g, NodeId loop, int64_t trips, const Graph& body, uint64_t most) {
   if (trips < 1 || body.live_nodes() > most / static_cast<uint64_t>(trips)) return false;
   for (NodeId n : body.nodes())
     if (has_trait(body.op(n), kBody)) return false;
+  if (makes_sizes(body)) return false;
   for (size_t i = kBeforeCarries; i < g.operands(loop).size(); ++i)
     if (g.type_id(g.operand(loop, i)) != body.type_id(body.result(body.inputs()[i]))) return false;
   const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(loop).carries);

@@ -40,6 +40,28 @@ TEST_CASE("a loop of a known number of steps is written out, with its carries an
   CHECK(r.find(OpKind::Concat).valid());
 }
 
+TEST_CASE("a loop whose steps find sizes of their own stays a loop") {
+  Rewrite r(
+      "unroll_loops",
+      [](Builder& b) {
+        Module& m = b.module();
+        Graph& body = m.graph(m.make_graph("body"));
+        Builder inner(body);
+        inner.input("i", tensor_type(DType::I64, {}));
+        const ValueId going = inner.input("going", tensor_type(DType::Bool, {})),
+                      a = inner.input("a", tensor_type(DType::F32, {3}));
+        const ValueId found = inner.unary(OpKind::NonZero, inner.unary(OpKind::Relu, a));
+        const ValueId sum = inner.reduce(ReduceOp::Sum, inner.cast(found, DType::F32), {0, 1}, false);
+        body.set_outputs(std::array{going, inner.sub(a, sum)});
+        const NodeId n = b.create_node(
+            OpKind::Loop, std::vector<ValueId>{b.scalar(DType::I64, 2), b.scalar(DType::Bool, 1), f32_input(b, "x", {3})},
+            LoopAttrs{1}, std::vector<GraphId>{body.id()});
+        return std::vector<ValueId>{b.graph().result(n)};
+      },
+      [](PassRun& run) { run.options.unroll_max_nodes = 100; });
+  CHECK(r.left() == "loop");
+}
+
 TEST_CASE("a loop that is too long, may stop early, or is not asked for stays a loop") {
   CHECK(unrolled(20).left() == "loop");
   CHECK(unrolled(100, true).left() == "loop");

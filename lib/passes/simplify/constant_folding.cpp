@@ -1,8 +1,10 @@
 #include "passes/simplify/constant_folding.h"
 
 #include <algorithm>
+#include <set>
 
 #include "eval/eval.h"
+#include "ir/bind_dims.h"
 #include "passes/graphs.h"
 
 namespace rlxc {
@@ -11,9 +13,68 @@ namespace {
 constexpr uint64_t kOperandsPerResult = 16;        // bytes of operands that may be read, per byte of fold_max_bytes
 constexpr uint64_t kMaxSteps = uint64_t{1} << 24;  // element operations of one node
 
+// Sizes that only data tell, and that folding has found. Every value that has such a symbol follows from the one node that makes
+// it; a symbol with several makers (copies of a loop's body), or in an equality, stays.
+class FoundSizes {
+ public:
+  explicit FoundSizes(Module& m) : module_(m) {}
+
+  // Do the sizes fit the type? Then those of its symbols are noted.
+  bool note(const Type& t, const std::vector<int64_t>& sizes) {
+    if (t.dims.size() != sizes.size()) return false;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (t.dims[i].is_static() ? t.dims[i] == sizes[i] : is_made_once(t.dims[i])) continue;
+      return false;
+    }
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (!t.dims[i].is_static()) values_[module_.dims.symbols_of(t.dims[i])[0]] = Dim(sizes[i]);
+    return true;
+  }
+  void apply() const {
+    if (!values_.empty()) substitute_dims(module_, values_);
+  }
+
+ private:
+  bool is_made_once(Dim d) {
+    if (!counted_) count();
+    const auto used = module_.dims.symbols_of(d);
+    if (used.size() != 1 || module_.dims.symbol(used[0]) != d) return false;
+    const auto it = makers_.find(used[0]);
+    return it != makers_.end() && it->second == 1;
+  }
+  void add_symbols(const Graph& g, ValueId v, std::set<std::string>* out) const {
+    for (Dim d : g.type(v).dims)
+      if (!d.is_static())
+        for (std::string& s : module_.dims.symbols_of(d)) out->insert(std::move(s));
+  }
+  void count() {
+    counted_ = true;
+    for (GraphId id : graphs_in_use(module_)) {
+      const Graph& g = module_.graph(id);
+      for (NodeId n : g.nodes()) {
+        std::set<std::string> read, made;
+        for (size_t r = 0; r < g.result_count(n); ++r) add_symbols(g, g.result(n, r), &made);
+        if (made.empty()) continue;
+        for (ValueId v : g.operands(n))
+          if (v.valid()) add_symbols(g, v, &read);
+        for (const std::string& s : made) makers_[s] += !read.contains(s);
+      }
+    }
+    for (const auto& [a, b] : module_.dims.equalities())
+      for (Dim d : {a, b})
+        for (const std::string& s : module_.dims.symbols_of(d)) makers_.erase(s);
+  }
+
+  Module& module_;
+  SymbolValues values_;
+  bool counted_ = false;
+  std::map<std::string, int, std::less<>> makers_;  // nodes that have the symbol in a result and in no operand
+};
+
 class Folder {
  public:
-  Folder(Graph& g, const PassContext& context) : graph_(g), module_(g.module()), context_(context), options_(context.options) {}
+  Folder(Graph& g, const PassContext& context, FoundSizes& found)
+      : graph_(g), module_(g.module()), context_(context), options_(context.options), found_(found) {}
 
   int64_t run() {
     int64_t folded = 0;
@@ -41,9 +102,8 @@ class Folder {
     uint64_t written = 0;
     for (size_t r = 0; r < graph_.result_count(n); ++r) {
       const Type& t = graph_.type(graph_.result(n, r));
-      const auto bytes = t.kind == TypeKind::Tensor ? byte_size(t) : std::nullopt;
-      if (!bytes || t.dtype == DType::String) return false;
-      written += *bytes;
+      if (t.kind != TypeKind::Tensor || t.dtype == DType::String) return false;
+      written += byte_size(t).value_or(0);
     }
     return written <= options_.fold_max_bytes;
   }
@@ -63,11 +123,12 @@ class Folder {
     std::string message;
     if (!eval::evaluate_node(module_, graph_, n, operands, &results, &message, options)) return false;  // left to run time
     if (results.size() != graph_.result_count(n)) return false;
+    uint64_t written = 0;
+    for (const eval::HostValue& v : results) written += v.tensor.bytes.size();
+    if (written > options_.fold_max_bytes) return false;
     for (size_t r = 0; r < results.size(); ++r) {
       const Type& t = graph_.type(graph_.result(n, r));
-      if (results[r].tensor.dtype != t.dtype ||
-          !std::ranges::equal(results[r].tensor.dims, t.dims, [](int64_t a, Dim b) { return b == a; }))
-        return false;
+      if (results[r].tensor.dtype != t.dtype || !found_.note(t, results[r].tensor.dims)) return false;
     }
     for (size_t r = 0; r < results.size(); ++r) put(n, r, compact(std::move(results[r].tensor)));
     erase(n);
@@ -92,7 +153,7 @@ class Folder {
   }
 
   void put(NodeId n, size_t r, TensorData d) {
-    const TypeId type = graph_.type_id(graph_.result(n, r));
+    const TypeId type = module_.types.intern(tensor_type(d.dtype, {d.dims.begin(), d.dims.end()}));
     const AttrId attrs = module_.attrs.intern(DataAttrs{module_.data.add(std::move(d))});
     const NodeId c = graph_.make_node(OpKind::Constant, {}, attrs, {&type, 1}, {}, n);
     graph_.set_node_name(c, graph_.node_name(n));
@@ -111,13 +172,16 @@ class Folder {
   Module& module_;
   const PassContext& context_;
   const PassOptions& options_;
+  FoundSizes& found_;
 };
 
 }  // namespace
 
 PassResult constant_folding(Module& m, PassContext& context) {
   int64_t folded = 0;
-  for (GraphId id : graphs_in_use(m)) folded += Folder(m.graph(id), context).run();
+  FoundSizes found(m);
+  for (GraphId id : graphs_in_use(m)) folded += Folder(m.graph(id), context, found).run();
+  found.apply();
   return {folded > 0, {{"nodes_folded", folded}}};
 }
 

@@ -55,6 +55,23 @@ TEST_CASE("parameters are not folded, and the budget is kept") {
   CHECK(k.value().splat);
 }
 
+TEST_CASE("a size that constants tell takes the place of its symbol, unless several nodes make it") {
+  Fixture f;
+  const ValueId found = f.b.unary(OpKind::NonZero, f.b.ints({0, 7, 0, 9}));
+  const ValueId x = f.b.input("x", tensor_type(DType::F32, {4}));
+  const Dim count = f.g.dims(found)[1];
+  const ValueId taken = f.b.create(OpKind::Gather, {x, f.b.reshape(found, {count})}, AxisAttrs{0});
+  CHECK(f.folded(taken) == "constant input reshape gather");
+  CHECK(text(f.g.type(taken), f.m.dims) == "f32[2]");
+  f.run(f.m, "constant_folding");
+  CHECK(ops(f.g) == "input constant gather");
+  Fixture h;
+  const ValueId a = h.b.unary(OpKind::NonZero, h.b.ints({0, 7})), b = h.b.unary(OpKind::NonZero, h.b.ints({7, 7}));
+  h.g.set_type(b, h.g.type_id(a));
+  h.g.add_output(b, {});
+  CHECK(h.folded(a) == "constant non_zero constant non_zero");
+}
+
 TEST_CASE("a node that fails is left to run time") {
   Fixture f;
   CHECK(f.folded(f.b.create(OpKind::Gather, {f.b.ints({1, 2}), f.b.ints({5})}, AxisAttrs{0})) == "constant constant gather");

@@ -45,7 +45,7 @@ TEST_CASE("captured values that no body reads are dropped, and what computed the
     m.graph(bodies.back()).add_output(i ? inner.unary(OpKind::Neg, live) : live, {});
   }
   const std::vector<ValueId> operands{p, unread, read};
-  g.add_output(g.result(b.create_node(OpKind::If, operands, NoAttrs{}, bodies)), m.symbol("y"));
+  g.add_output(g.result(b.create_node(OpKind::If, operands, IfAttrs{}, bodies)), m.symbol("y"));
   PassRun run;
   const PassResult r = run(m, "dead_code_elimination");
   CHECK(count(r, "captures_removed") == 1);

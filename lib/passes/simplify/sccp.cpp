@@ -32,12 +32,19 @@ int64_t propagate(Graph& g, NodeId n) {
   return replaced;
 }
 
-// The body that a constant condition chooses, if it is one.
-GraphId chosen(const Graph& g, NodeId n) {
+// The body that a constant condition chooses, if it is one. What it needs to be equal becomes a condition of the model; none can
+// be made of it inside of a body, which may not run.
+GraphId chosen(Graph& g, NodeId n) {
   if (g.op(n) != OpKind::If) return {};
   const NodeId c = g.def(g.operand(n, 0));
   if (g.op(c) != OpKind::Constant) return {};
-  return g.bodies(n)[element_as_int(g.module().data[g.attrs<DataAttrs>(c).data], 0) ? 0 : 1];
+  const bool taken = element_as_int(g.module().data[g.attrs<DataAttrs>(c).data], 0) != 0;
+  const std::vector<Dim> equal = taken ? g.attrs<IfAttrs>(n).then_equal : g.attrs<IfAttrs>(n).else_equal;
+  DimTable& dims = g.module().dims;
+  const bool is_main = g.id() == g.module().main().id();
+  for (size_t i = 0; i < equal.size(); i += 2)
+    if (!(is_main ? dims.assume_equal(equal[i], equal[i + 1]) : dims.equal(equal[i], equal[i + 1]))) return {};
+  return g.bodies(n)[taken ? 0 : 1];
 }
 
 }  // namespace

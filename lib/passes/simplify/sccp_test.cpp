@@ -29,10 +29,10 @@ struct Fixture : PassFixture {
     const ValueId w = second.input("v", t), f = second.input("flag", flag_type);
     const std::vector<GraphId> bodies{leaf(OpKind::Exp), leaf(OpKind::Tanh)};
     const std::vector<ValueId> operands{f, w};
-    m.graph(else_body).add_output(m.graph(else_body).result(second.create_node(OpKind::If, operands, NoAttrs{}, bodies)), {});
+    m.graph(else_body).add_output(m.graph(else_body).result(second.create_node(OpKind::If, operands, IfAttrs{}, bodies)), {});
     const std::vector<GraphId> outer{then_body, else_body};
     const std::vector<ValueId> all{condition, x, flag};
-    g.add_output(g.result(b.create_node(OpKind::If, all, NoAttrs{}, outer)), m.symbol("y"));
+    g.add_output(g.result(b.create_node(OpKind::If, all, IfAttrs{}, outer)), m.symbol("y"));
   }
   ValueId constant(bool v) { return b.scalar(DType::Bool, v); }
 };

@@ -10,7 +10,7 @@
 
 #include "kernels.h"
 
-enum { RLXC_DYNAMIC_SIZE = SMALL_DYNAMIC_SIZE };
+enum { RLXC_NO_SIZES = SMALL_NO_SIZES, RLXC_DYNAMIC_SIZE = SMALL_DYNAMIC_SIZE };
 
 enum { FILES = 1, WEIGHTS = 2 };
 

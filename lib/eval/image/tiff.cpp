@@ -1,0 +1,75 @@
+#include <tiffio.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "eval/image/codecs.h"
+
+namespace rlxc::eval::codec {
+namespace {
+
+// The file as libtiff reads it.
+struct Source {
+  Decoding& decoding;
+  uint64_t at = 0;
+
+  static Source& of(thandle_t h) { return *static_cast<Source*>(h); }
+  static tmsize_t read(thandle_t h, void* to, tmsize_t count) {
+    Source& s = of(h);
+    const auto file = s.decoding.file;
+    const uint64_t n = s.at < file.size() ? std::min<uint64_t>(static_cast<uint64_t>(count), file.size() - s.at) : 0;
+    if (n > 0) std::memcpy(to, file.data() + s.at, n);
+    s.at += n;
+    return static_cast<tmsize_t>(n);
+  }
+  static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
+  static toff_t seek(thandle_t h, toff_t offset, int whence) {
+    Source& s = of(h);
+    return s.at = (whence == SEEK_CUR ? s.at : whence == SEEK_END ? s.decoding.file.size() : 0) + offset;
+  }
+  static int close(thandle_t) { return 0; }
+  static toff_t size(thandle_t h) { return of(h).decoding.file.size(); }
+
+  static int error(TIFF*, void* user, const char*, const char* format, va_list arguments) {
+    char message[256];
+    std::vsnprintf(message, sizeof message, format, arguments);
+    static_cast<Decoding*>(user)->fail(message);
+    return 1;
+  }
+  static int warning(TIFF*, void*, const char*, const char*, va_list) { return 1; }
+};
+
+}  // namespace
+
+bool decode_tiff(Decoding& d) {
+  Source source{d};
+  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
+  if (!options) return d.fail("no memory");
+  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), Source::error, &d);
+  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), Source::warning, nullptr);
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), d.max_pixels * 8 + (1 << 20));
+  const std::unique_ptr<TIFF, void (*)(TIFF*)> tiff(
+      TIFFClientOpenExt("image", "rm", &source, Source::read, Source::write, Source::seek, Source::close, Source::size, nullptr,
+                        nullptr, options.get()),
+      TIFFClose);
+  uint32_t width = 0, height = 0;
+  if (!tiff || !TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) || !TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height))
+    return d.fail("its size is missing");
+  if (!d.start(width, height)) return false;
+  // Colours are multiplied by an alpha channel unless it is said to be in them.
+  uint16_t extra_count = 0, *extra = nullptr;
+  TIFFGetFieldDefaulted(tiff.get(), TIFFTAG_EXTRASAMPLES, &extra_count, &extra);
+  if (extra_count > 0) {
+    std::vector<uint16_t> in_colours(extra_count, EXTRASAMPLE_ASSOCALPHA);
+    TIFFSetField(tiff.get(), TIFFTAG_EXTRASAMPLES, extra_count, in_colours.data());
+  }
+  std::vector<uint32_t> raster(size_t{width} * height);
+  if (!TIFFReadRGBAImageOriented(tiff.get(), width, height, raster.data(), ORIENTATION_TOPLEFT, 1))
+    return d.fail("it is damaged or cut off");
+  uint8_t* out = d.pixels();
+  for (const uint32_t pixel : raster) *out++ = TIFFGetR(pixel), *out++ = TIFFGetG(pixel), *out++ = TIFFGetB(pixel);
+  return d.error.empty();
+}
+
+}  // namespace rlxc::eval::codec

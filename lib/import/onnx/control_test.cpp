@@ -1,0 +1,115 @@
+// Branches whose results have different ranks, and branches that fit only some sizes.
+#include "eval/eval.h"
+#include "support/onnx_model.h"
+
+using namespace rlxc;
+using namespace rlxc::test;
+
+namespace {
+
+std::string ints(std::string_view name, const std::vector<int64_t>& v) {
+  return node("Constant", {}, {std::string(name)}, {attribute("value_ints", v)});
+}
+
+// Without inputs, one result: nodes that read names of the outside.
+std::string body(const std::vector<std::string>& nodes, std::string_view result) {
+  std::string out;
+  for (const std::string& n : nodes) out += field(1, n);
+  return out + field(2, "body") + field(12, field(1, result));
+}
+
+std::string branch(std::string_view condition, std::string_view result, std::string_view then, std::string_view otherwise) {
+  return node("If", {std::string(condition)}, {std::string(result)},
+              {graph_attribute("then_branch", then), graph_attribute("else_branch", otherwise)});
+}
+
+// x: f32[2, unnamed], "go": bool[]
+OnnxModel open_input() {
+  OnnxModel m(17);
+  m.raw_graph(field(11, value_info("x", DType::F32, {2, -1})));
+  m.raw_graph(field(11, value_info("go", DType::Bool, {})));
+  return m;
+}
+
+std::optional<std::vector<eval::HostValue>> run(Module& m, int64_t size, double go, Diagnostics& d) {
+  const std::vector<eval::HostValue> inputs = {eval::tensor_of(DType::F32, {2, size}, some(static_cast<size_t>(2 * size), 1)),
+                                               eval::tensor_of(DType::Bool, {}, {go})};
+  return eval::evaluate(m, inputs, d);
+}
+
+// As exporters write squeeze of an axis that may be of any size.
+std::vector<std::string> squeeze_if_one(const std::string& x, const std::string& y) {
+  return {node("Shape", {x}, {y + "_shape"}), ints(y + "_axis", {1}), node("Gather", {y + "_shape", y + "_axis"}, {y + "_size"}),
+          node("Equal", {y + "_size", y + "_axis"}, {y + "_one"}),
+          branch(y + "_one", y, body({node("Squeeze", {x, y + "_axis"}, {y + "_then"})}, y + "_then"),
+                 body({node("Identity", {x}, {y + "_else"})}, y + "_else"))};
+}
+
+}  // namespace
+
+TEST_CASE("squeeze of an axis of unknown size makes its size a condition of the model") {
+  OnnxModel m = open_input();
+  for (const std::string& n : squeeze_if_one("x", "y")) m.add(n);
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK(module->main().type(module->main().outputs()[0]).rank() == 1);
+  const auto one = run(*module, 1, 1, d);
+  REQUIRE_MESSAGE(one, d.text());
+  check_close(eval::numbers((*one)[0]), some(2, 1));
+  CHECK_FALSE(run(*module, 3, 1, d));
+  CHECK_MESSAGE(d.text().find("the model needs") != std::string::npos, d.text());
+}
+
+TEST_CASE("what a branch needs of sizes is asked where it runs") {
+  OnnxModel m = open_input();
+  std::vector<std::string> squeezed = squeeze_if_one("x", "flat");
+  squeezed.push_back(node("Neg", {"flat"}, {"negative"}));
+  m.add(branch("go", "y", body(squeezed, "negative"),
+               body({ints("last", {1}), node("ReduceSum", {"x", "last"}, {"sum"}, {attribute("keepdims", 0)})}, "sum")));
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK(module->dims.equalities().empty());
+  for (const auto& [size, go] : {std::pair(1, 1), std::pair(1, 0), std::pair(5, 0)})
+    CHECK_MESSAGE(run(*module, size, go, d), d.text());
+  CHECK_FALSE(run(*module, 5, 1, d));
+  CHECK_MESSAGE(d.text().find("the model needs") != std::string::npos, d.text());
+}
+
+TEST_CASE("a branch that does not fit the sizes may be there, but not run") {
+  OnnxModel m = open_input();
+  m.add(ints("seven", {2, 7}));
+  m.add(branch("go", "y", body({node("Reshape", {"x", "seven"}, {"r"}), node("Neg", {"r"}, {"n"})}, "n"),
+               body({node("Relu", {"x"}, {"p"})}, "p")));
+  m.output("y");
+  Diagnostics d;
+  onnx_import::ImportOptions options;
+  options.bind = {{"dim0", 4}};
+  const auto module = m.load(d, options);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK_MESSAGE(d.text().find("does not fit") != std::string::npos, d.text());
+  CHECK_MESSAGE(run(*module, 4, 0, d), d.text());
+  CHECK_FALSE(run(*module, 4, 1, d));
+  Diagnostics neither;
+  options.bind = {{"dim0", 4}};
+  OnnxModel bad = open_input();
+  bad.add(ints("seven", {2, 7}));
+  const std::string wrong = body({node("Reshape", {"x", "seven"}, {"r"})}, "r");
+  bad.add(branch("go", "y", wrong, wrong));
+  bad.output("y");
+  CHECK_FALSE(bad.load(neither, options));
+  CHECK_MESSAGE(neither.text().find("neither body fits") != std::string::npos, neither.text());
+}
+
+TEST_CASE("a condition that no size tells cannot choose between ranks") {
+  OnnxModel m = open_input();
+  m.add(ints("axis", {0}));
+  m.add(branch("go", "y", body({node("Unsqueeze", {"x", "axis"}, {"u"})}, "u"), body({node("Identity", {"x"}, {"i"})}, "i")));
+  m.output("y");
+  Diagnostics d;
+  CHECK_FALSE(m.load(d));
+  CHECK_MESSAGE(d.text().find("ranks of the results") != std::string::npos, d.text());
+}
