@@ -23,16 +23,16 @@ def run(args, **more):
 
 
 def one_node(op, operands, results, attrs):
-    """A graph of one node; operands are (dims, "input" | "weight" | None), results dims. All f32."""
+    """A graph of one node; operands are (dims, "input" | "weight" [, element type: f32]) or None, results dims."""
     nodes, constants, ids, inputs = [], [], [], []
     for i, operand in enumerate(operands):
         if operand is None:
             ids.append(-1)
             continue
-        dims, kind = operand
-        node = {"op": "Input", "results": [[i, f"f32[{','.join(map(str, dims))}]", f"x{i}"]]}
+        dims, kind, dtype = (*operand, "f32")[:3]
+        node = {"op": "Input", "results": [[i, f"{dtype}[{','.join(map(str, dims))}]", f"x{i}"]]}
         if kind == "weight":
-            constants.append({"id": len(constants), "dtype": "f32", "dims": dims, "splat": 0.01})
+            constants.append({"id": len(constants), "dtype": dtype, "dims": dims, **({"splat": 0.01} if dtype == "f32" else {"splat_base64": "Mw=="})})
             node.update(op="Param", attrs={"data": len(constants) - 1})
         else:
             inputs.append(dims)
@@ -72,6 +72,14 @@ def product(m, n, k, weights):
     return name, 2 * m * n * k, 0, ("MatMul", [([m, k], "input"), ([k, n], "weight" if weights else "input")], 1, {})
 
 
+def codes(m, n, k, dtype, block=32):
+    """A product with a weight kept as codes, a scale for each column and block of terms."""
+    moved = n * k * int(dtype[1:]) // 8 + 4 * n * k // block if m == 1 else 0
+    operands = [([m, k], "input"), ([n, k], "weight", dtype), ([n, k // block], "weight")]
+    name = f"{'gemv ' if m == 1 else f'gemm {m}x'}{n}x{k}, {dtype} codes"
+    return name, 2 * m * n * k, moved, ("DequantMatMul", operands, 1, {"trans_b": True, "block": block})
+
+
 def conv(c, n, out, kernel, stride, groups=1):
     pad = kernel // 2
     y = (n + 2 * pad - kernel) // stride + 1
@@ -100,6 +108,7 @@ CASES = [product(n, n, n, False) for n in (64, 128, 256, 512, 1024, 2048)] + [
     attention(12, 128, 64), attention(12, 1024, 64),
     ("gemv 4096x4096, packed weights", 0, 4 * 4096 * 4096,
      ("MatMul", [([1, 4096], "input"), ([4096, 4096], "weight")], 1, {})),
+    *(codes(m, n, k, t) for m, n, k in ((1, 4096, 4096), (128, 3072, 768)) for t in ("i8", "i4")),
     conv(240, 28, 240, 3, 1, 240), conv(72, 56, 72, 5, 2, 72),
     rowwise("LayerNorm", 128, 768, {"axis": 1, "eps": 1e-5}, 2), rowwise("LayerNorm", 8192, 1024, {"axis": 1, "eps": 1e-5}, 2),
     rowwise("Softmax", 1536, 128, {"axis": 1}), rowwise("Softmax", 8192, 1024, {"axis": 1}),

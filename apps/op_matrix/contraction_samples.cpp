@@ -44,6 +44,15 @@ std::vector<Sample> contraction_samples() {
         return o.op(DequantMatMul, {o.in({rows, 48}), w, o.in({21, 3}, DType::F32, 0.1, 0.5), o.in({21, 3}, DType::U8, 3, 9)},
                     DequantMatMulAttrs{true, 16, {}});
       });
+  for (bool gated : {false, true})
+    for (DType codes : {DType::I4, DType::U2, DType::F8E4M3FN})
+      add(DequantMatMul, "5x33x26, " + std::string(name(codes)) + (gated ? ", gated" : ", bias, residual"), 33, [=](Operands& o) {
+        DequantMatMulAttrs a{false, 0, {true, Relu, 0, 0}, gated, false};
+        std::vector<ValueId> in = {o.in({5, 33}), o.in({33, 26}, codes, is_signed(codes) ? -4 : 0, 3),
+                                   o.in({1, 26}, DType::F32, 0.1, 0.5), ValueId()};
+        if (!gated) in.insert(in.end(), {o.in({26}), o.in({5, 26})});
+        return o.op(DequantMatMul, in, a);
+      });
   for (bool transposed : {false, true})
     add(GroupedMatMul, transposed ? "9x17x5 of 3, transposed" : "9x17x5 of 3", 17, [=](Operands& o) {
       return o.op(GroupedMatMul, {o.in({9, 17}), transposed ? o.in({3, 5, 17}) : o.in({3, 17, 5}), o.in({9}, DType::I64, 0, 2)},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/views.h"
+#include "ir/region.h"
 
 namespace rlxc {
 namespace {
@@ -22,7 +23,7 @@ double contraction_size(const Graph& g, NodeId n) {
     case OpKind::Linear:
     case OpKind::LinearFused: return size_of(a[a.size() - (g.attrs<FusedMatMulAttrs>(n).trans_a ? 2 : 1)]);
     case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns for each of the result
-    case OpKind::DequantMatMul:
+    case OpKind::DequantMatMul: return (g.attrs<DequantMatMulAttrs>(n).gated ? 2 : 1) * size_of(a.back());
     case OpKind::GroupedMatMul:
     case OpKind::QMatMul: return size_of(a.back());
     case OpKind::DotGeneral: {
@@ -58,7 +59,14 @@ double flops(const Graph& g, NodeId n) {
   }
   if (has_trait(op, kBlas)) return 2 * out * contraction_size(g, n);
   if (op == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
-  if (op == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
+  if (op == OpKind::NormRegion) {
+    const auto& a = g.attrs<NormRegionAttrs>(n);
+    if (!reduces(a)) return out * steps_flops(a.steps);
+    const std::span steps(a.steps);
+    const size_t before = norm_step(a.steps) + 1;
+    return size_of(g.module().dims.product(core_dims(g, n))) * steps_flops(steps.first(before)) +
+           out * steps_flops(steps.subspan(before));
+  }
   if (has_trait(op, kElementwise)) return out * element_flops(op);
   if (op == OpKind::Softmax || op == OpKind::LogSoftmax) return out * element_flops(op);
   if (has_trait(op, kReduction)) return elements(g, g.operand(n, 0)) * (has_trait(op, kNormTrait) ? kNormFlops : 1);
@@ -122,7 +130,7 @@ bool is_cheap(OpKind op) {
 }
 
 double element_flops(OpKind op) {
-  if (is_cheap(op)) return 1;
+  if (is_cheap(op) || op == OpKind::Reduce) return 1;
   if (has_trait(op, kNormTrait)) return kNormFlops;
   const bool divides = op == OpKind::Div || op == OpKind::Recip || op == OpKind::Sqrt || op == OpKind::Rsqrt;
   return divides ? kDivisionFlops : kSeriesFlops;

@@ -113,6 +113,12 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
   return rows;
 }
 
+// The product as its weight alone sees it, or what has k rows beside it: rows of the left operand may be known only when it runs.
+Product of_weight(Product p, Dim k) {
+  p.batch = p.b.batch, p.m = Dim(1), p.k = k;
+  return p;
+}
+
 // The right operand in panels: weights when they are loaded (also for a single row, that reads them in order then), other values
 // before they are read for several blocks of rows.
 std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
@@ -132,8 +138,7 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
   const uint32_t packed = node.scratch(p.accumulate, t.mul(t.product(p.b.batch), panels), on_load);
   Scope s(node, "pack");
-  Product of_b = p;
-  of_b.batch = p.b.batch, of_b.m = Dim(1);
+  const Product of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
   g.b = side_operand(s, s.in(1), p.b, of_b.batch, false);
   if (zero) g.b_zero = zero_point(node, s, 3, of_b.batch.size());
@@ -142,6 +147,8 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   s.finish(on_load);
   return packed;
 }
+
+bool zero_is_coded(const Node& node) { return node.dtype(3) == node.dtype(1); }
 
 // A scale or zero point of a weight, by block and column.
 Operand of_blocks(const Node& node, Scope& s, size_t i) {
@@ -153,18 +160,74 @@ Operand of_blocks(const Node& node, Scope& s, size_t i) {
   return o;
 }
 
+// A constant weight of codes in panels, as scratch buffers: the codes, and their scales and zero points where these differ from
+// column to column.
+struct PackedCodes {
+  uint32_t codes = 0;
+  std::optional<uint32_t> scale, zero;
+};
+
+std::optional<uint32_t> pack_blocks(const Node& node, const Product& p, size_t operand, bool coded) {
+  const auto d = node.dims(operand);
+  const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
+  if (d[!trans_b] == Dim(1) && !coded) return {};
+  DimTable& t = node.table();
+  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
+  const uint32_t packed = node.scratch(p.accumulate, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), true);
+  Scope s(node, operand == 2 ? "pack_scales" : "pack_zeros");
+  GemmSpec g = spec_of(s, of_weight(p, d[trans_b]));
+  g.b = of_blocks(node, s, operand);
+  if (coded) g.codes = p.codes, g.codes->block = 0;
+  s.bind({Binding::Kind::Scratch, packed});
+  kernel::build_pack(s.builder(), g, "panels", node.mapping());
+  return s.finish(true), packed;
+}
+
+std::optional<PackedCodes> pack_codes(const Node& node, const Product& p) {
+  if (node.mapping().lanes || !p.codes || !p.batch.empty() || !node.constant(1) || !node.constant(2) ||
+      (node.has(3) && !node.constant(3)))
+    return {};
+  PackedCodes packed;
+  {
+    Scope s(node, "pack");
+    GemmSpec g = spec_of(s, of_weight(p, p.k));
+    g.codes = p.codes;
+    if (!kernel::gemm_packs_codes(g, node.mapping())) return {};
+    packed.codes = node.scratch(DType::I32, Dim(kernel::gemm_code_words(g, node.mapping())), true);
+    g.b = side_operand(s, s.in(1), p.b, p.batch, false);
+    s.bind({Binding::Kind::Scratch, packed.codes});
+    kernel::build_pack_codes(s.builder(), g, "panels", node.mapping());
+    s.finish(true);
+  }
+  packed.scale = pack_blocks(node, p, 2, false);
+  if (node.has(3)) packed.zero = pack_blocks(node, p, 3, zero_is_coded(node));
+  return packed;
+}
+
+// The scale or zero point of a product: as it is, or from its panels.
+Operand of_codes(const Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
+  if (!packed) return of_blocks(node, s, operand);
+  Operand o = s.scratch(*packed);
+  const Dim w(kernel::gemm_panel(node.mapping(), o.dtype)), rows = node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b];
+  o.strides = {s.size(node.table().mul(rows, w)), rows == Dim(1) ? Index(0) : s.size(w), 1};
+  return o;
+}
+
 bool emit(const Node& node, const Product& p) {
   const std::optional<uint32_t> rows = pack_rows(node, p), panels = pack_panels(node, p);
+  const std::optional<PackedCodes> codes = pack_codes(node, p);
   Scope s(node);
   GemmSpec g = spec_of(s, p);
   if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
   else g.a = side_operand(s, s.in(0), p.a, p.batch, true);
   if (panels) g.b = s.scratch(*panels), g.b.strides = matrix_strides(s, p.b, p.batch), g.packed = true;
+  else if (codes) g.b = s.scratch(codes->codes), g.packed = true;
   else g.b = side_operand(s, s.in(1), p.b, p.batch, false);
   if (p.codes) {
     g.codes = p.codes;
-    g.codes->scale = of_blocks(node, s, 2);
-    if (node.has(3)) g.codes->zero = of_blocks(node, s, 3), g.codes->zero_coded = node.dtype(3) == node.dtype(1);
+    g.codes->scale = of_codes(node, s, 2, codes ? codes->scale : std::nullopt);
+    if (node.has(3))
+      g.codes->zero = of_codes(node, s, 3, codes ? codes->zero : std::nullopt), g.codes->zero_coded = zero_is_coded(node);
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = zero_point(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && !panels) g.b_zero = zero_point(node, s, 3, p.batch.size());
@@ -207,11 +270,21 @@ bool lower_fused_matmul(const Node& node) {
   return emit(node, p);
 }
 
+namespace {
+
+// The product has 2n columns, of which up and gate are halves.
+template <class A>
+void add_gate(const Node& node, const A& a, Product* p) {
+  p->b.free = node.table().mul(p->n, Dim(2));
+  p->pair = [a](Expr first, Expr second) { return gated(a.gate_first ? second : first, a.gate_first ? first : second, a.act); };
+}
+
+}  // namespace
+
 bool lower_matmul_swiglu(const Node& node) {
   const auto& a = node.attrs<GatedMatMulAttrs>();
   Product p = product_of(node, false, a.trans_b);
-  p.b.free = node.table().mul(p.n, Dim(2));
-  p.pair = [a](Expr first, Expr second) { return gated(a.gate_first ? second : first, a.gate_first ? first : second, a.act); };
+  add_gate(node, a, &p);
   return emit(node, p);
 }
 
@@ -225,9 +298,11 @@ bool lower_dequant_matmul(const Node& node) {
   const auto& a = node.attrs<DequantMatMulAttrs>();
   const DType t = node.dtype(1);
   Product p = product_of(node, false, a.trans_b);
-  p.act = a.act, p.bias = 4;
+  if (a.gated) add_gate(node, a, &p);
+  else p.act = a.act, p.bias = 4;
   p.codes.emplace();
   p.codes->bits = rlxc::bits(t), p.codes->block = a.block;
+  if (is_integer(t) && is_signed(t)) p.codes->sign = 1 << (p.codes->bits - 1);
   p.codes->value = [t](Expr code) {
     return is_narrow(t) ? narrow_value(t, cast_to(code, DType::I32)) : cast_to(code, DType::I32);
   };

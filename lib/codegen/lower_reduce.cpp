@@ -1,7 +1,9 @@
 // Reductions, and ops that walk rows in order: arg-reductions, running sums, selection, Fourier transforms, state-space scans.
+#include <algorithm>
 #include <cmath>
 
-#include "codegen/lowerings.h"
+#include "codegen/region_steps.h"
+#include "ir/region.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/map.h"
 #include "kernel/builders/reduce.h"
@@ -10,6 +12,7 @@ namespace rlxc::codegen {
 namespace {
 
 using kernel::ExprOp;
+using kernel::LoadInput;
 
 struct Rule {
   ReduceOp op;
@@ -30,16 +33,33 @@ constexpr Rule kRules[] = {
     {ReduceOp::L2, ExprOp::Add, square, root, true},    {ReduceOp::LogSum, ExprOp::Add, nullptr, logarithm, true},
     {ReduceOp::SumSquare, ExprOp::Add, square, nullptr}};
 
-kernel::ReduceSpec reduce_spec(const Node& node, Scope& s, DType in, DType out) {
+const Rule* rule_of(ReduceOp op) {
+  const auto* r = std::ranges::find(kRules, op, &Rule::op);
+  return r == std::end(kRules) ? nullptr : r;
+}
+
+// A reduction of values of type t and these sizes to one of type `out`, without its operands.
+kernel::ReduceSpec reduce_spec(Scope& s, std::span<const Dim> dims, const std::vector<int64_t>& axes, DType t) {
   kernel::ReduceSpec spec;
-  spec.shape = s.shape(node.dims(0));
+  spec.shape = s.shape(dims);
   spec.reduced.assign(spec.shape.size(), false);
-  for (int64_t axis : node.attrs<ReduceAttrs>().axes) spec.reduced[static_cast<size_t>(axis)] = true;
-  spec.input = in, spec.output = out;
+  for (int64_t axis : axes) spec.reduced[static_cast<size_t>(axis)] = true;
   // Counts and sums of narrow integers need more bits than they have, and bools are not ordered.
-  spec.accumulate = !is_float(in) && rlxc::bits(in) < 32 ? DType::I32 : kernel::compute_dtype(in);
+  spec.accumulate = !is_float(t) && rlxc::bits(t) < 32 ? DType::I32 : kernel::compute_dtype(t);
   return spec;
 }
+
+// How the rule makes the reduced value of what `load` gives.
+void apply_rule(const Node& node, const Rule& r, kernel::ReduceSpec* spec, std::function<Expr(const LoadInput&)> load) {
+  spec->combine = r.combine;
+  spec->prepare = [prepare = r.prepare, load](const LoadInput& in) { return prepare ? prepare(load(in)) : load(in); };
+  if (!r.finish) return;
+  const bool widens = r.real && !is_float(spec->accumulate);
+  spec->finish = [f = r.finish, widens, t = node.wide()](Expr x, Expr n, const LoadInput&) {
+    return widens ? cast_to(f(cast_to(x, t), n), x.dtype()) : f(x, n);
+  };
+}
+Expr first_input(const LoadInput& load) { return load(0); }
 
 // max + log(sum(exp(x - max))), by way of the maximum and the exponentials in memory.
 bool log_sum_exp(const Node& node) {
@@ -48,12 +68,13 @@ bool log_sum_exp(const Node& node) {
   const uint32_t top = node.scratch(t, table.product(node.result_dims())), all = node.scratch(t, table.product(node.dims(0))),
                  sum = node.scratch(t, table.product(node.result_dims()));
   std::vector<Dim> kept(node.dims(0).begin(), node.dims(0).end());
-  for (int64_t axis : node.attrs<ReduceAttrs>().axes) kept[static_cast<size_t>(axis)] = Dim(1);
+  const std::vector<int64_t>& axes = node.attrs<ReduceAttrs>().axes;
+  for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = Dim(1);
   {
     Scope s(node, "max");
-    kernel::ReduceSpec spec = reduce_spec(node, s, node.dtype(0), t);
+    kernel::ReduceSpec spec = reduce_spec(s, node.dims(0), axes, node.dtype(0));
     spec.combine = ExprOp::Max;
-    s.in(0), s.scratch(top);
+    spec.inputs = {s.in(0)}, spec.output = s.scratch(top);
     kernel::build_reduce(s.builder(), spec, node.mapping());
     s.finish();
   }
@@ -69,8 +90,10 @@ bool log_sum_exp(const Node& node) {
   }
   {
     Scope s(node, "sum");
-    s.scratch(all), s.scratch(sum);
-    kernel::build_reduce(s.builder(), reduce_spec(node, s, t, t), node.mapping());
+    kernel::ReduceSpec spec = reduce_spec(s, node.dims(0), axes, t);
+    spec.inputs = {kernel::dense(s.kernel(), "x", t, spec.shape)};
+    spec.inputs[0].extent = s.scratch(all).extent, spec.output = s.scratch(sum);
+    kernel::build_reduce(s.builder(), spec, node.mapping());
     s.finish();
   }
   Scope s(node, "log");
@@ -84,22 +107,34 @@ bool log_sum_exp(const Node& node) {
 }  // namespace
 
 bool lower_reduce(const Node& node) {
-  const ReduceOp op = node.attrs<ReduceAttrs>().op;
-  if (op == ReduceOp::LogSumExp) return log_sum_exp(node);
-  for (const Rule& r : kRules) {
-    if (r.op != op) continue;
-    Scope s(node);
-    kernel::ReduceSpec spec = reduce_spec(node, s, node.dtype(0), node.result_dtype());
-    spec.combine = r.combine;
-    if (r.prepare) spec.prepare = r.prepare;
-    if (r.finish && r.real && !is_float(spec.accumulate))
-      spec.finish = [f = r.finish, t = node.wide()](Expr x, Expr n) { return cast_to(f(cast_to(x, t), n), x.dtype()); };
-    else if (r.finish) spec.finish = r.finish;
-    s.in(0), s.out();
-    kernel::build_reduce(s.builder(), spec, node.mapping());
-    return s.finish(), true;
-  }
-  return node.fail("unknown reduction");
+  const auto& a = node.attrs<ReduceAttrs>();
+  if (a.op == ReduceOp::LogSumExp) return log_sum_exp(node);
+  Scope s(node);
+  kernel::ReduceSpec spec = reduce_spec(s, node.dims(0), a.axes, node.dtype(0));
+  apply_rule(node, *rule_of(a.op), &spec, first_input);
+  spec.inputs = {s.in(0)}, spec.output = s.out();
+  kernel::build_reduce(s.builder(), spec, node.mapping());
+  return s.finish(), true;
+}
+
+bool lower_reduce_region(const Node& node) {
+  const auto& a = node.attrs<NormRegionAttrs>();
+  const Rule* rule = rule_of(a.reduce);
+  if (!rule) return node.fail("a region cannot take this reduction");
+  const RegionSteps steps(a.steps);
+  Scope s(node);
+  const std::vector<Dim> dims = core_dims(node.graph, node.id);
+  kernel::ReduceSpec spec = reduce_spec(s, dims, a.axes, steps.core().dtype);
+  apply_rule(node, *rule, &spec, [&](const LoadInput& load) { return steps.before(load); });
+  if (steps.has_after())
+    spec.finish = [&, finish = spec.finish, t = kernel::compute_dtype(steps.core().dtype)](Expr x, Expr n,
+                                                                                           const LoadInput& load) {
+      return steps.after(cast_to(finish ? finish(x, n, load) : x, t), load);
+    };
+  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, dims));
+  spec.output = s.out();
+  kernel::build_reduce(s.builder(), spec, node.mapping());
+  return s.finish(), true;
 }
 
 bool lower_arg_reduce(const Node& node) {

@@ -1,5 +1,6 @@
 // Softmax and the norms.
-#include "codegen/lowerings.h"
+#include "codegen/region_steps.h"
+#include "ir/region.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/row.h"
 
@@ -34,27 +35,6 @@ void plain_norm(const Node& node, const std::vector<size_t>& slot, size_t addend
   };
 }
 
-// The steps of a region around its normalisation.
-void region_norm(const NormRegionAttrs& a, kernel::NormSpec* spec) {
-  const size_t at = norm_step(a.steps), n = a.steps.size();
-  const auto run = [&a, at](size_t wanted, Expr normalised, const LoadInput& load) {
-    std::vector<bool> needed(wanted + 1);
-    needed[wanted] = true;
-    for (size_t i = wanted + 1; i-- > 0;)
-      if (needed[i] && (i != at || !normalised.kernel))
-        for (uint16_t arg : a.steps[i].args)
-          if (arg != RegionStep::kNone && arg & RegionStep::kStep) needed[arg & ~RegionStep::kStep] = true;
-    std::vector<Expr> values(wanted + 1);
-    for (size_t i = 0; i <= wanted; ++i)
-      if (needed[i]) values[i] = i == at ? normalised : step_value(a.steps[i], values, load);
-    return values[wanted];
-  };
-  spec->before = [run, from = a.steps[at].args[0]](const LoadInput& load) {
-    return from & RegionStep::kStep ? run(from & ~RegionStep::kStep, {}, load) : load(from);
-  };
-  if (at + 1 < n) spec->after = [run, n](Expr v, const LoadInput& load) { return run(n - 1, v, load); };
-}
-
 // Channels as groups of channels: [N,C,..] as [N,groups,C/groups,..].
 void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::NormSpec* spec) {
   spec->shape[1] = per_group;
@@ -68,6 +48,7 @@ void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::
 
 bool lower_norm(const Node& node) {
   const OpKind op = node.op();
+  if (op == OpKind::NormRegion && reduces(node.attrs<NormRegionAttrs>())) return lower_reduce_region(node);
   OpKind kind = op;
   int64_t axis = 1, groups = 0;
   DType type = node.dtype(0);
@@ -103,8 +84,11 @@ bool lower_norm(const Node& node) {
     }
   }
   for (size_t r = 0; r < node.graph.result_count(node.id); ++r) spec.outputs.push_back(s.out(r));
-  if (op == OpKind::NormRegion) region_norm(node.attrs<NormRegionAttrs>(), &spec);
-  else plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
+  if (op == OpKind::NormRegion) {
+    const RegionSteps steps(node.attrs<NormRegionAttrs>().steps);
+    spec.before = [steps](const LoadInput& load) { return steps.before(load); };
+    if (steps.has_after()) spec.after = [steps](Expr v, const LoadInput& load) { return steps.after(v, load); };
+  } else plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
   if (groups > 0) split_channels(s.kernel(), s.size(node.table().floor_div(dims[1], Dim(groups))), groups, &spec);
   kernel::build_norm(s.builder(), std::move(spec), node.mapping());
   return s.finish(), true;

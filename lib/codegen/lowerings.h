@@ -61,6 +61,7 @@ bool lower_non_max_suppression(const Node&);
 bool lower_resize(const Node&);
 
 bool lower_reduce(const Node&);
+bool lower_reduce_region(const Node&);
 bool lower_arg_reduce(const Node&);
 bool lower_cumulative(const Node&);
 bool lower_topk(const Node&);

@@ -1,7 +1,9 @@
 #include "codegen/overwrite.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "ir/region.h"
 #include "kernel/builders/common.h"
 
 namespace rlxc::codegen {
@@ -26,16 +28,13 @@ bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
   const uint16_t from = steps[norm].args[0];
   if (!(from & RegionStep::kStep) || g.dtype(g.result(n, 1)) != kernel::compute_dtype(steps[from & ~RegionStep::kStep].dtype))
     return false;
-  std::vector<bool> needed(steps.size());
-  needed.back() = true;
-  for (size_t i = steps.size(); i-- > 0;)
-    for (uint16_t arg : steps[i].args) {
-      if (!needed[i] || i == norm || arg == RegionStep::kNone) continue;
-      if (!(arg & RegionStep::kStep) && arg == operand) return false;
-      if (arg & RegionStep::kStep) needed[arg & ~RegionStep::kStep] = true;
-    }
+  const std::vector<bool> needed = needed_steps(steps, steps.size() - 1, norm);
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (needed[i] && i != norm && std::ranges::find(steps[i].args, operand) != steps[i].args.end()) return false;
   return true;
 }
+
+bool normalises(const Graph& g, NodeId n, size_t) { return !reduces(g.attrs<NormRegionAttrs>(n)); }
 
 struct Row {
   OpKind op;
@@ -53,7 +52,7 @@ constexpr Row kRows[] = {
     {OpKind::FusedResidualLN, 1, 0b11, stores_exact_sum},
     {OpKind::FusedResidualRmsNorm, 0, 0b11, always},
     {OpKind::FusedResidualRmsNorm, 1, 0b11, stores_exact_sum},
-    {OpKind::NormRegion, 0, ~0u, always},
+    {OpKind::NormRegion, 0, ~0u, normalises},
     {OpKind::NormRegion, 1, ~0u, serves_no_later_step},
     {OpKind::Rope, 0, 0b1, always},
     {OpKind::FusedMatMulBiasAct, 0, 0b1000, always},

@@ -439,7 +439,7 @@ constexpr std::string_view kMain =
 
 static const char* const kSizes[$U_SIZES + 1] = {$NAMES0};
 static const struct {
-  int rank, element_bytes;
+  int rank, element_bits;
 } kOutputs[$U_OUTPUTS + 1] = {$SHAPES{0, 0}};
 
 static double milliseconds(clockid_t clock) {
@@ -517,8 +517,9 @@ int main(int argc, char** argv) {
   for (int i = 0; !error && i < $U_OUTPUTS; ++i) {
     char name[64];
     snprintf(name, sizeof name, "output_%d.bin", i);
-    size_t bytes = (size_t)kOutputs[i].element_bytes;
+    size_t bytes = (size_t)kOutputs[i].element_bits;
     for (int axis = 0; axis < kOutputs[i].rank; ++axis) bytes *= (size_t)$N_output_dim(c, i, axis);
+    bytes = (bytes + 7) / 8;
     FILE* f = fopen(name, "wb");
     if (!f || fwrite(outputs[i], 1, bytes, f) != bytes) error = 6;
     if (f) fclose(f);
@@ -599,7 +600,7 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   std::string shapes;
   for (const codegen::Port& out : p.outputs) {
     const Type& t = p.lir->module->main().type(out.value);
-    shapes += "{" + std::to_string(t.rank()) + ", " + std::to_string(rlxc::bits(t.dtype) / 8) + "}, ";
+    shapes += "{" + std::to_string(t.rank()) + ", " + std::to_string(rlxc::bits(t.dtype)) + "}, ";
   }
   files.push_back({"main.c", replaced(kMain, {{"NAMES", names}, {"SHAPES", shapes}, {"N", p.name}, {"U", upper(p.name)}})});
   files.push_back({"Makefile", makefile(p, count)});

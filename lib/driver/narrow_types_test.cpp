@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "driver/compile.h"
+#include "driver/interpret_package.h"
 #include "driver/run_kernels.h"
 #include "ir/builder.h"
 #include "support/eval.h"
@@ -44,13 +45,20 @@ struct Net {
     model.module = std::move(m);
     const auto compiled = compile(std::move(model), "cpu", {}, {}, d);
     REQUIRE_MESSAGE(compiled.has_value(), d.text());
-    const auto runner = make_kernel_runner(compiled->lir, d);
+    compare(make_kernel_runner(compiled->lir, d), *expected, d);
+    if (interpreted) compare(make_interpreting_runner(compiled->lir, "cpu", d), *expected, d);
+  }
+
+  bool interpreted = false;  // as well, by the host of devices
+
+ private:
+  void compare(std::unique_ptr<KernelRunner> runner, const std::vector<eval::HostValue>& expected, Diagnostics& d) const {
     REQUIRE_MESSAGE(runner, d.text());
     const auto actual = runner->run(inputs, d);
     REQUIRE_MESSAGE(actual.has_value(), d.text());
-    for (size_t i = 0; i < expected->size(); ++i) {
-      const auto r = eval::compare((*actual)[i], (*expected)[i], 0, 0);
-      CHECK_MESSAGE(r.pass, "output " << i << " " << name((*expected)[i].tensor.dtype) << ": " << r.message);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const auto r = eval::compare((*actual)[i], expected[i], 0, 0);
+      CHECK_MESSAGE(r.pass, "output " << i << " " << name(expected[i].tensor.dtype) << ": " << r.message);
     }
   }
 };
@@ -88,6 +96,22 @@ TEST_CASE("casts to narrow types round as the evaluator does, and casts from the
     n.out(n.cast(n.cast(whole, DType::I4), DType::U4)), n.out(n.cast(n.cast(x, DType::F8E5M2), DType::F8E4M3FN));
     n.check();
   }
+}
+
+TEST_CASE("values of few bits are inputs, outputs and weights of equal elements") {
+  Net n;
+  n.interpreted = true;
+  for (DType t : kInts) {
+    const int64_t count = 13;
+    std::vector<uint8_t> bytes = {0x1B, 0xE4, 0x27, 0x01, 0xA5, 0x3C, 0x09};
+    bytes.resize(static_cast<size_t>(*byte_size(t, count)));
+    eval::HostValue v;
+    v.tensor = make_data(t, {count}, bytes);
+    const ValueId x = n.in(v), w = n.b.constant(make_splat(t, {count}, element_bytes(t, 1)));
+    n.out(n.b.add(n.cast(x, DType::I32), n.cast(w, DType::I32)));
+    n.out(n.cast(n.b.add(n.cast(x, DType::I32), n.cast(w, DType::I32)), t));
+  }
+  n.check();
 }
 
 TEST_CASE("every code of the 8-bit floats is read as the evaluator reads it") {

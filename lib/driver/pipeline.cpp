@@ -42,7 +42,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   if (target != "tpu")
     add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_matmul_swiglu",
                  "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act",
-                 "mark_elementwise_regions", "fuse_norm_region"});
+                 "mark_elementwise_regions", "fuse_norm_region", "fuse_reduce_region"});
   // Nothing is left that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (target != "tpu") legalise.push_back("widen_narrow_types");

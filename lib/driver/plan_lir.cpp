@@ -48,11 +48,14 @@ class GraphPlanner {
   GraphPlan take() { return std::move(plan_); }
 
  private:
-  // Gives each element the room of `element_bytes`: slots grow, and views of them begin further on.
+  // Gives each element the room of `element_bytes`, where that is more than one (elements of few bits share a byte): slots grow,
+  // and views of them begin further on.
   void widen(ValueId v) {
     const OpKind maker = g_.op(g_.def(lives_.views.root[v.raw]));
     const int64_t width = bits(g_.dtype(v));
-    if (width == 0 || 8 * options_.element_bytes <= width || maker == OpKind::Param || maker == OpKind::Constant) return;
+    if (width == 0 || options_.element_bytes == 1 || 8 * options_.element_bytes <= width || maker == OpKind::Param ||
+        maker == OpKind::Constant)
+      return;
     const Dim factor(8 * options_.element_bytes / width);
     plan_.slot[v.raw].size = dims_.mul(plan_.slot[v.raw].size, factor);
     lives_.views.offset[v.raw] = dims_.mul(lives_.views.offset[v.raw], factor);

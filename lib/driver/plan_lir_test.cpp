@@ -35,6 +35,16 @@ ValueId named(Module& m, ValueId v, std::string_view name) {
 
 }  // namespace
 
+TEST_CASE("elements of few bits share bytes, also in inputs and outputs") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = named(*m, b.input("x", tensor_type(DType::I4, {5})), "x");
+  m->main().add_output(named(*m, b.cast(b.cast(x, DType::F32), DType::U2), "y"), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(slot_of(lir, "x").size == Dim(3));
+  CHECK(slot_of(lir, "y").size == Dim(2));
+}
+
 TEST_CASE("a chain of elementwise ops runs in place in one slot") {
   auto m = std::make_unique<Module>();
   Builder b(m->main());

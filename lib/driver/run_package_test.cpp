@@ -260,6 +260,19 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
                           false),
         {f32({2, 4, 3, 3}), f32({4, 1, 1}), f32({2, 4, 1, 3})});
   c.add(NormRegion, test::norm_region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32"}, 1, false), {f32({3, 4, 9}), f32({4, 1})});
+  const std::vector<std::string> masked = {"mul(i0,i1):f32", "reduce(s0):f32", "abs(i2):f32", "add(s1,s2):f32"};
+  for (const auto& [axes, kept] : {std::pair<std::vector<int64_t>, std::vector<int64_t>>{{2}, {2, 5, 1}},
+                                   {{1}, {2, 1, 37}},
+                                   {{0}, {5, 37}},
+                                   {{0, 2}, {5, 1}},
+                                   {{0, 1, 2}, {}}})
+    for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::L2}) {
+      c.add(NormRegion, test::reduce_region(masked, op, axes), {f32({2, 5, 37}), f32({2, 1, 37}), f32(kept)});
+      c.add(NormRegion, test::reduce_region(masked, op, axes), {f32({2, 5, 37}), f32({5, 1}), f32(kept)});
+    }
+  c.add(NormRegion, test::reduce_region({"reduce(i0):f16", "neg(s0):f16"}, ReduceOp::Sum, {0}), {f16({6, 70})});
+  c.add(NormRegion, test::reduce_region({"cast(i0):i32", "mul(s0,i1):i32", "reduce(s1):i32"}, ReduceOp::Sum, {1}),
+        {bools({3, 40}), ints(DType::I32, {40}, -9, 9)});
   for (int64_t width : {1, 9, 40, 257})
     for (const char* kind : {"softmax", "log_softmax"}) {
       const std::string softmax = kind + std::string("(s1;0,0):f32");
@@ -316,6 +329,11 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
                codes(f32({7, 21}, 100, 140))});
         c.add(DequantMatMul, with(0, false),
               {f32({rows, 40}), codes({DType::F8E4M3FN, {40, 24}, -9, 9}), codes(f32({1, 24}, 0.1, 0.3))});
+        auto gate = with(16, true);
+        gate.gated = true, gate.gate_first = transposed;
+        for (int64_t columns : {20, 72})
+          c.add(DequantMatMul, gate,
+                {f32({rows, 48}), codes(ints(DType::I4, {48, 2 * columns}, -8, 7)), codes(f32({3, 2 * columns}, 0.01, 0.1))});
         c.add(DequantMatMul, with(1, false),
               {f32({rows, 20}), codes(ints(DType::U2, {20, 12}, 0, 3)), codes(f32({20, 1}, 0.1, 0.3)),
                codes(ints(DType::U8, {1, 1}, 2, 2))});

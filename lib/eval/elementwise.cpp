@@ -7,6 +7,7 @@
 #include "eval/broadcast.h"
 #include "eval/context.h"
 #include "eval/norm.h"
+#include "ir/region.h"
 
 namespace rlxc::eval {
 
@@ -306,13 +307,32 @@ bool eval_region(Context& c) {
   return c.make_result(0, &d) && run_steps(c, steps, steps.size(), nullptr, d) && c.put(std::move(d));
 }
 
+namespace {
+
+// The sizes that the operands which `read` names broadcast to.
+std::vector<int64_t> broadcast_dims(const Context& c, const std::vector<bool>& read) {
+  std::vector<int64_t> all;
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (!read[i]) continue;
+    const auto& d = c.dims(i);
+    if (d.size() > all.size()) all.insert(all.begin(), d.size() - all.size(), 1);
+    for (size_t k = 0; k < d.size(); ++k)
+      if (int64_t& to = all[all.size() - d.size() + k]; to == 1) to = d[k];
+  }
+  return all;
+}
+
+}  // namespace
+
 bool eval_norm_region(Context& c) {
   const auto& a = c.a<NormRegionAttrs>();
   const std::span<const RegionStep> steps = a.steps;
   const size_t at = norm_step(steps);
   const RegionStep& norm = steps[at];
   const uint16_t from = norm.args[0];
-  const auto dims = c.result_dims();
+  const bool reduces = norm.op == OpKind::Reduce;
+  std::vector<int64_t> dims = c.result_dims();
+  if (reduces) dims = broadcast_dims(c, operands_before_core(a, c.in.size()));
   TensorData before, after, result;
   if (from & RegionStep::kStep) {
     const size_t last = from & ~RegionStep::kStep;
@@ -321,6 +341,13 @@ bool eval_norm_region(Context& c) {
   } else {
     before = c.t(from);
   }
+  const auto finish = [&] {
+    if (at + 1 == steps.size()) result = std::move(after);
+    else if (!c.make_result(0, &result) || !run_steps(c, steps, at, &after, result)) return false;
+    return c.put(std::move(result));
+  };
+  if (reduces)
+    return c.make(norm.dtype, c.result_dims(), &after) && reduce_tensor(c, before, {a.reduce, a.axes, true}, &after) && finish();
   auto x = load_all<double>(before);
   if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(norm.dtype, dims, &after)) return false;
   if (norm.op == OpKind::GroupNorm) {
@@ -333,9 +360,7 @@ bool eval_norm_region(Context& c) {
     normalise(x, dims, a.axis, norm.alpha, norm.op == OpKind::RmsNorm, {});
   }
   store(after, 0, after.elements(), x.data());
-  if (at + 1 == steps.size()) result = std::move(after);
-  else if (!c.make_result(0, &result) || !run_steps(c, steps, at, &after, result)) return false;
-  return c.put(std::move(result)) && (!a.keep || c.put(std::move(before)));
+  return finish() && (!a.keep || c.put(std::move(before)));
 }
 
 }  // namespace rlxc::eval

@@ -15,6 +15,19 @@ bool add_residual(Context& c, size_t i, std::vector<double>& y) {
   return true;
 }
 
+std::vector<double> gated(std::span<const double> x, size_t n, bool gate_first, const Epilogue& act) {
+  std::vector<double> up, gate;
+  for (size_t at = 0; n > 0 && at < x.size(); at += 2 * n) {
+    auto first = x.begin() + static_cast<std::ptrdiff_t>(at), middle = first + static_cast<std::ptrdiff_t>(n),
+         end = middle + static_cast<std::ptrdiff_t>(n);
+    (gate_first ? gate : up).insert((gate_first ? gate : up).end(), first, middle);
+    (gate_first ? up : gate).insert((gate_first ? up : gate).end(), middle, end);
+  }
+  apply_epilogue(act.has ? act : Epilogue{true, OpKind::Silu, 0, 0}, gate);
+  for (size_t i = 0; i < up.size(); ++i) up[i] *= gate[i];
+  return up;
+}
+
 namespace {
 
 bool eval_matmul_bias_act(Context& c) {
@@ -56,20 +69,6 @@ bool eval_residual_norm(Context& c) {
   normalise(y, c.dims(0), a.axis, a.eps, c.op == OpKind::FusedResidualRmsNorm,
             {c.has(3) ? &c.t(3) : nullptr, c.has(4) ? &c.t(4) : nullptr});
   return c.put_result(0, y) && c.put_result(1, sum);
-}
-
-// Rows of x are two halves of n elements.
-std::vector<double> gated(std::span<const double> x, size_t n, bool gate_first, const Epilogue& act) {
-  std::vector<double> up, gate;
-  for (size_t at = 0; n > 0 && at < x.size(); at += 2 * n) {
-    auto first = x.begin() + static_cast<std::ptrdiff_t>(at), middle = first + static_cast<std::ptrdiff_t>(n),
-         end = middle + static_cast<std::ptrdiff_t>(n);
-    (gate_first ? gate : up).insert((gate_first ? gate : up).end(), first, middle);
-    (gate_first ? up : gate).insert((gate_first ? up : gate).end(), middle, end);
-  }
-  apply_epilogue(act.has ? act : Epilogue{true, OpKind::Silu, 0, 0}, gate);
-  for (size_t i = 0; i < up.size(); ++i) up[i] *= gate[i];
-  return up;
 }
 
 bool eval_swiglu(Context& c) {

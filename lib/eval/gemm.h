@@ -56,6 +56,8 @@ std::vector<V> matmul(std::vector<V> a, std::vector<int64_t> a_dims, bool trans_
 
 // y += operand i of the same shape, where given.
 bool add_residual(Context&, size_t i, std::vector<double>& y);
+// up*act(gate) of rows that are two halves of n elements; silu if no act is given.
+std::vector<double> gated(std::span<const double> x, size_t n, bool gate_first, const Epilogue& act);
 
 // Replaces each value by act(value).
 void apply_epilogue(const Epilogue&, std::vector<double>& values);

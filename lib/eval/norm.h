@@ -1,4 +1,4 @@
-// Normalisations on arrays of double, shared by the plain and the fused operations.
+// Normalisations on arrays of double, and reductions, shared by the plain and the fused operations.
 #pragma once
 #include "eval/context.h"
 
@@ -11,6 +11,9 @@ struct NormOperands {
   const TensorData* beta = nullptr;
 };
 void normalise(std::vector<double>& x, std::span<const int64_t> dims, int64_t axis, double eps, bool rms, NormOperands);
+
+// x reduced, into a tensor of its type with the kept axes.
+bool reduce_tensor(Context&, const TensorData& x, const ReduceAttrs&, TensorData* to);
 
 // x += y (y broadcast to the sizes of x).
 void add_broadcast(std::vector<double>& x, std::span<const int64_t> dims, const TensorData& y);

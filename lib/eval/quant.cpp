@@ -151,10 +151,13 @@ std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
 
 bool eval_dequant_matmul(Context& c) {
   const auto& a = c.a<DequantMatMulAttrs>();
-  const auto dims = c.result_dims();
+  auto dims = c.result_dims();
+  const auto n = static_cast<size_t>(dims.back());
+  if (a.gated) dims.back() *= 2;
   const double terms = static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2);
   if (!c.charge(terms + 3.0 * static_cast<double>(c.t(1).elements()))) return false;
   auto y = matmul(c.doubles(0), c.dims(0), false, decoded_weight(c, a), c.dims(1), a.trans_b, dims);
+  if (a.gated) return c.put_result(0, gated(y, n, a.gate_first, a.act));
   if (c.has(4)) add_broadcast(y, dims, c.t(4));
   if (!add_residual(c, 5, y)) return false;
   apply_epilogue(a.act, y);

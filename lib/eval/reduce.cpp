@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "eval/context.h"
+#include "eval/norm.h"
 
 namespace rlxc::eval {
 namespace {
@@ -50,17 +50,17 @@ V finish(ReduceOp op, V acc, int64_t count) {
 }
 
 template <class V>
-bool reduce(Context& c, const ReduceAttrs& a) {
-  const auto& dims = c.dims(0);
+bool reduce(Context& c, const TensorData& t, const ReduceAttrs& a, TensorData* to) {
+  const auto& dims = t.dims;
   // Result offset of each coordinate of each axis.
   std::vector<int64_t> kept = dims;
   for (int64_t axis : a.axes) kept[static_cast<size_t>(axis)] = 1;
   auto strides = strides_of(kept);
   for (int64_t axis : a.axes) strides[static_cast<size_t>(axis)] = 0;
-  const int64_t total = c.t(0).elements(), results = product(kept), inner = dims.empty() ? 1 : dims.back();
+  const int64_t total = t.elements(), results = product(kept), inner = dims.empty() ? 1 : dims.back();
   if (!c.charge(2.0 * static_cast<double>(total))) return false;
   ReduceOp op = a.op;
-  auto x = load_all<V>(c.t(0));
+  auto x = load_all<V>(t);
   if (!std::is_same_v<V, double> && op == ReduceOp::LogSumExp) return c.unsupported("log_sum_exp is not defined for integers");
   auto walk = [&](auto f) {
     std::vector<int64_t> at(dims.size(), 0);
@@ -87,23 +87,33 @@ bool reduce(Context& c, const ReduceAttrs& a) {
     }
   }
   for (V& v : acc) v = finish(op, v, count);
-  return c.put_result(0, acc);
+  store(*to, 0, to->elements(), acc.data());
+  return true;
 }
 
-bool eval_reduce(Context& c) {
-  const auto& a = c.a<ReduceAttrs>();
-  const DType t = c.t(0).dtype;
-  if (t == DType::U64) return reduce<UInt>(c, a);
-  if (is_float(t)) return reduce<double>(c, a);
+}  // namespace
+
+bool reduce_tensor(Context& c, const TensorData& x, const ReduceAttrs& a, TensorData* to) {
+  const DType t = x.dtype;
+  if (t == DType::U64) return reduce<UInt>(c, x, a, to);
+  if (is_float(t)) return reduce<double>(c, x, a, to);
   if (is_integer(t) || t == DType::Bool) {
-    if (c.t(0).elements() == 0 && (a.op == ReduceOp::Max || a.op == ReduceOp::Min)) {  // the least or largest of the type itself
-      std::vector<double> v(static_cast<size_t>(product(c.result_dims())), a.op == ReduceOp::Max ? -1e30 : 1e30);
+    if (x.elements() == 0 && (a.op == ReduceOp::Max || a.op == ReduceOp::Min)) {  // the least or largest of the type itself
+      std::vector<double> v(static_cast<size_t>(to->elements()), a.op == ReduceOp::Max ? -1e30 : 1e30);
       if (t == DType::Bool) v.assign(v.size(), a.op == ReduceOp::Max ? 0 : 1);
-      return c.put_result(0, v);
+      store(*to, 0, to->elements(), v.data());
+      return true;
     }
-    return reduce<Int>(c, a);
+    return reduce<Int>(c, x, a, to);
   }
   return c.unsupported("is not defined for " + std::string(name(t)));
+}
+
+namespace {
+
+bool eval_reduce(Context& c) {
+  TensorData d;
+  return c.make_result(0, &d) && reduce_tensor(c, c.t(0), c.a<ReduceAttrs>(), &d) && c.put(std::move(d));
 }
 
 // Whether a comes before b among the largest (smallest): NaN counts as largest.

@@ -107,7 +107,7 @@ bool parse_step(std::string_view s, RegionStep* step) {
   if (open == s.npos || close == s.npos || close < open) return false;
   const auto op = op_from_name(s.substr(0, open));
   const auto dtype = dtype_from_name(s.substr(close + 2));
-  if (!op || !dtype || !has_trait(*op, kElementwise | kNormTrait)) return false;
+  if (!op || !dtype || (!has_trait(*op, kElementwise | kNormTrait) && *op != OpKind::Reduce)) return false;
   step->op = *op;
   step->dtype = *dtype;
   s = s.substr(open + 1, close - open - 1);
@@ -285,7 +285,7 @@ Attrs::~Attrs() = default;
 size_t norm_step(std::span<const RegionStep> steps) {
   const auto is_norm = [](const RegionStep& s) {
     return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm || s.op == OpKind::Softmax ||
-           s.op == OpKind::LogSoftmax;
+           s.op == OpKind::LogSoftmax || s.op == OpKind::Reduce;
   };
   const auto at = std::ranges::find_if(steps, is_norm);
   const bool one = std::ranges::count_if(steps, is_norm) == 1;

@@ -294,7 +294,13 @@ struct DequantMatMulAttrs {
   bool trans_b = false;
   int64_t block = 0;  // of the summed axis that shares a scale; 0: all
   Epilogue act;
-  RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act);)
+  bool gated = false, gate_first = false;  // as FusedMatMulSwiGLU
+  RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act); f("gated", self.gated);
+               f("gate_first", self.gate_first);)
+};
+struct IfAttrs {  // sizes in pairs, which are equal where that body runs
+  std::vector<Dim> then_equal, else_equal;
+  RLXC_REFLECT(f("then_equal", self.then_equal); f("else_equal", self.else_equal);)
 };
 struct IfAttrs {  // sizes in pairs, which are equal where that body runs
   std::vector<Dim> then_equal, else_equal;
@@ -417,14 +423,17 @@ struct RegionAttrs {
 };
 // Elementwise steps around one step of kind LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm, whose
 // alpha is eps and whose beta is the number of groups. The steps before it make what is normalised; with `keep` that is a second
-// result.
+// result. Or around one of kind Reduce, by `reduce` over `axes`, which stay with size 1: the steps after it are of that size.
 struct NormRegionAttrs {
   std::vector<RegionStep> steps;
   int64_t axis = 0;
   bool keep = false;
-  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep);)
+  ReduceOp reduce = ReduceOp::Sum;
+  std::vector<int64_t> axes;
+  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep); f("reduce", self.reduce);
+               f("axes", self.axes);)
 };
-// The position of the step that normalises; the number of steps if there is not exactly one.
+// The position of the step that normalises or reduces; the number of steps if there is not exactly one.
 size_t norm_step(std::span<const RegionStep>);
 
 using AttrVariant =

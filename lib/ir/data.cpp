@@ -1,5 +1,6 @@
 #include "ir/data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -60,7 +61,12 @@ TensorData make_data(DType t, std::vector<int64_t> dims, std::span<const std::by
 }
 
 TensorData make_splat(DType t, std::vector<int64_t> dims, std::span<const std::byte> element) {
-  TensorData d = make_data(t, std::move(dims), element);
+  // Of elements of few bits, a byte that repeats them: as many bytes of it are the tensor.
+  std::byte filled{};
+  const int width = bits(t);
+  const bool narrow = width > 0 && width < 8 && !element.empty();
+  for (int at = 0; narrow && at < 8; at += width) filled |= (element[0] & std::byte((1 << width) - 1)) << at;
+  TensorData d = make_data(t, std::move(dims), narrow ? std::span<const std::byte>(&filled, 1) : element);
   d.splat = true;
   return d;
 }
@@ -128,8 +134,14 @@ std::vector<std::byte> element_bytes(DType t, double v) {
     case DType::U32: return store_int<uint32_t>(v);
     case DType::U64: return store_int<uint64_t>(v);
     case DType::Bool: return store(static_cast<uint8_t>(v != 0));
-    default: return {};
+    default: break;
   }
+  const int width = bits(t);
+  if (width == 0 || width > 8) return {};
+  if (is_float(t)) return store(static_cast<uint8_t>(encode_float(t, v)));
+  const int values = 1 << width, low = is_signed(t) ? -values / 2 : 0;
+  const double whole = std::isnan(v) ? 0 : std::clamp(std::trunc(v), double(low), double(low + values - 1));
+  return store(static_cast<uint8_t>(static_cast<int>(whole) & (values - 1)));
 }
 
 bool is_uniform(const TensorData& d, uint64_t limit) {

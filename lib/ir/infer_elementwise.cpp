@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/infer.h"
+#include "ir/region.h"
 
 namespace rlxc {
 
@@ -92,6 +93,30 @@ bool infer_region(InferContext& c) {
          c.result(steps.back().dtype, std::move(dims));
 }
 
+namespace {
+
+// A region around a reduction of a value of sizes `dims`: the steps after it read it and operands that broadcast to it.
+bool reduce_region(InferContext& c, const NormRegionAttrs& a, size_t at, std::vector<Dim> dims) {
+  for (int64_t axis : a.axes) {
+    if (!check_axis(c, axis, static_cast<int>(dims.size()))) return false;
+    dims[static_cast<size_t>(axis)] = Dim(1);
+  }
+  std::vector<Dim> after = dims;
+  for (size_t i = at + 1; i < a.steps.size(); ++i)
+    for (uint16_t arg : a.steps[i].args) {
+      if (arg == RegionStep::kNone) continue;
+      if (arg & RegionStep::kStep ? (arg & ~RegionStep::kStep) < at : !broadcast(c, dims, c.t(arg).dims, &after) || after != dims)
+        return c.fail("step " + std::to_string(i) + " reads a value that is larger than the reduced one");
+    }
+  const uint16_t from = a.steps[at].args[0];
+  if (a.steps[at].dtype != (from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : c.t(from).dtype))
+    return c.fail("a reduction has the type of what it reduces");
+  if (a.keep || a.reduce == ReduceOp::LogSumExp) return c.fail("a region neither keeps what it reduces nor takes log_sum_exp");
+  return c.result(a.steps.back().dtype, std::move(dims));
+}
+
+}  // namespace
+
 bool infer_norm_region(InferContext& c) {
   const auto& a = c.a<NormRegionAttrs>();
   if (!steps_fit(c, a.steps)) return false;
@@ -100,15 +125,17 @@ bool infer_norm_region(InferContext& c) {
   const RegionStep& norm = a.steps[at];
   for (size_t i = 0; i < a.steps.size(); ++i)
     if (i != at && !has_trait(a.steps[i].op, kElementwise)) return c.fail("step " + std::to_string(i) + " is not elementwise");
-  if (norm.args[1] != RegionStep::kNone || !is_float(norm.dtype)) return c.fail("the normalisation takes one float value");
-  const auto read_before = [&](size_t operand) {
-    for (size_t i = 0; i <= at; ++i)
-      if (std::ranges::find(a.steps[i].args, operand) != a.steps[i].args.end()) return true;
-    return false;
-  };
+  if (norm.args[0] == RegionStep::kNone || norm.args[1] != RegionStep::kNone ||
+      !(is_float(norm.dtype) || (norm.op == OpKind::Reduce && is_integer(norm.dtype))))
+    return c.fail("the core takes one float value, of a reduction also one integer");
+  const std::vector<bool> read = operands_before_core(a, c.in.size());
   std::vector<Dim> before, dims;
-  if (!broadcast_operands(c, read_before, &before) || !broadcast_operands(
-                                                          c, [](size_t) { return true; }, &dims))
+  if (!broadcast_operands(
+          c, [&](size_t i) { return read[i]; }, &before))
+    return false;
+  if (norm.op == OpKind::Reduce) return reduce_region(c, a, at, std::move(before));
+  if (!broadcast_operands(
+          c, [](size_t) { return true; }, &dims))
     return false;
   if (before != dims) return c.fail("what is normalised must have the result's shape");
   const int rank = static_cast<int>(dims.size());

@@ -33,6 +33,13 @@ bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) 
   return true;
 }
 
+// Of the columns of a product, an up and a gate each make one.
+bool halved(InferContext& c, std::vector<Dim>* out) {
+  if (!c.dims().divides(Dim(2), out->back())) return c.fail("the weight " + c.show(1) + " must have an even number of columns");
+  out->back() = c.dims().floor_div(out->back(), Dim(2));
+  return true;
+}
+
 // A scale or zero point (operand i) of a weight [k, n]: an entry for each block of k, and for each column or for all.
 bool fits_blocks(InferContext& c, size_t i, bool trans_b, Dim blocks, Dim n) {
   const auto& d = c.t(i).dims;
@@ -80,6 +87,8 @@ bool infer_dequant_matmul(InferContext& c) {
   const Dim blocks = a.block == 0 ? Dim(1) : c.dims().ceil_div(k, Dim(a.block));
   for (size_t i : {2, 3})
     if (c.has(i) && !fits_blocks(c, i, a.trans_b, blocks, n)) return false;
+  if (a.gated && (c.has(4) || c.has(5))) return c.fail("what is gated takes neither bias nor residual");
+  if (a.gated && !halved(c, &out)) return false;
   return bias_and_residual(c, 4, out) && c.result(c.t(0).dtype, std::move(out));
 }
 
@@ -98,9 +107,7 @@ bool infer_gated_matmul(InferContext& c) {
   std::vector<Dim> out;
   if (c.t(1).rank() != 2) return c.fail("the weight needs two axes");
   if (!same_dtype(c, 0, 1) || !matmul_dims(c, false, c.a<GatedMatMulAttrs>().trans_b, &out)) return false;
-  if (!c.dims().divides(Dim(2), out.back())) return c.fail("the weight " + c.show(1) + " must have an even number of columns");
-  out.back() = c.dims().floor_div(out.back(), Dim(2));
-  return c.result(c.t(0).dtype, std::move(out));
+  return halved(c, &out) && c.result(c.t(0).dtype, std::move(out));
 }
 
 bool infer_dot_general(InferContext& c) {

@@ -103,7 +103,13 @@ Expr cast_to(Expr a, DType t) {
   return intern(a.kernel, ExprOp::Cast, {t, a.lanes()}, {a.id});
 }
 
-Expr bitcast_to(Expr a, DType t) { return a.dtype() == t ? a : intern(a.kernel, ExprOp::Bitcast, {t, a.lanes()}, {a.id}); }
+Expr bitcast_to(Expr a, DType t) {
+  if (a.dtype() == t) return a;
+  // Not every language takes a constant whose bits are those of an infinity or of no number.
+  if (int64_t bits = 0; t == DType::F32 && rlxc::bits(a.dtype()) == 32 && a.kernel->constant_int(a.id, &bits))
+    return constant(a.kernel, t, std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  return intern(a.kernel, ExprOp::Bitcast, {t, a.lanes()}, {a.id});
+}
 
 Expr broadcast(Expr a, int lanes) {
   return a.lanes() == lanes ? a : intern(a.kernel, ExprOp::Broadcast, a.type().with_lanes(lanes), {a.id});

@@ -257,4 +257,10 @@ Decision declined(const Graph& g, std::string_view pattern, NodeId root, std::st
   return d;
 }
 
+bool decline(PassContext& ctx, const Graph& g, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
+             std::string hint) {
+  ctx.decisions.push_back(declined(g, pattern, root, reason, std::move(detail), std::move(hint)));
+  return false;
+}
+
 }  // namespace rlxc::match

@@ -85,6 +85,9 @@ Decision fused(const Graph&, std::string_view pattern, NodeId root, std::span<co
 void record_before(PassContext&, size_t first, Decision);
 Decision declined(const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
                   std::string hint = {});
+// Records it; false: nothing was done.
+bool decline(PassContext&, const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
+             std::string hint = {});
 
 // Calls f(graph) for every graph of the module, bodies included.
 template <class F>

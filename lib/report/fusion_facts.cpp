@@ -113,19 +113,24 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
   }
 }
 
+constexpr std::string_view kElementwiseRegion = "elementwise_region";
+
 std::vector<Decision> settled(std::vector<Decision> decisions) {
-  const auto key = [](const Decision& d, std::string_view node) {
+  const auto key_of = [](const Decision& d, std::string_view pattern, std::string_view node) {
     Hash128 h;
     h.update_u64(d.graph.raw);
-    h.update_text(d.pattern);
+    h.update_text(pattern);
     h.update_text(node);
     return h;
   };
+  const auto key = [&](const Decision& d, std::string_view node) { return key_of(d, d.pattern, node); };
   std::unordered_map<uint64_t, size_t> merged;  // node of a declined decision -> the last decision that merged it, plus one
   for (const Decision& d : decisions)
     if (!d.fused) merged.try_emplace(key(d, d.node).digest().low);
   const auto note = [&](const Decision& d, std::string_view node, size_t i) {
-    if (const auto it = merged.find(key(d, node).digest().low); it != merged.end()) it->second = i + 1;
+    // What stays apart from its elementwise readers may become part of any other kernel.
+    for (std::string_view pattern : {std::string_view(d.pattern), kElementwiseRegion})
+      if (const auto it = merged.find(key_of(d, pattern, node).digest().low); it != merged.end()) it->second = i + 1;
   };
   for (size_t i = 0; i < decisions.size() && !merged.empty(); ++i) {
     const Decision& d = decisions[i];

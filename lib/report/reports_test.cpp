@@ -108,6 +108,14 @@ TEST_CASE("repeated misses count once, and those that came true later do not cou
   CHECK(kept[3].node == "b");
 }
 
+TEST_CASE("what stayed apart from its elementwise readers counts no more when it is part of another kernel") {
+  Decision apart = miss("a", {"b"}, "cost"), other = apart, region = miss("c", {"a"}, "fused");
+  apart.pattern = "elementwise_region", other.pattern = "softmax", region.pattern = "reduce_region", region.fused = true;
+  const auto kept = report::settled({apart, other, region});
+  REQUIRE(kept.size() == 2);
+  CHECK(kept[0].pattern == "softmax");
+}
+
 TEST_CASE("the dispatch report") {
   Module m;
   const std::vector<report::DispatchNode> nodes = {

@@ -41,10 +41,11 @@ KernelCase reduce(std::vector<int64_t> shape, std::vector<bool> axes, Reference 
     for (int64_t d : shape) s.shape.push_back(d);
     if (symbolic) s.shape[0] = b.symbol("batch", 0, 1000);
     s.reduced = axes, s.combine = r.combine;
-    s.input = s.output = t, s.accumulate = compute_dtype(t);
+    s.inputs = {dense(b.kernel(), "x", t, s.shape)};
+    s.output.name = "y", s.output.dtype = t, s.accumulate = compute_dtype(t);
     if (mean_square) {
-      s.prepare = [](Expr x) { return x * x; };
-      s.finish = [](Expr sum, Expr n) { return sum / cast_to(n, sum.dtype()); };
+      s.prepare = [](const LoadInput& load) { return load(0) * load(0); };
+      s.finish = [](Expr sum, Expr n, const LoadInput&) { return sum / cast_to(n, sum.dtype()); };
     }
     build_reduce(b, s, m);
   };

@@ -16,4 +16,12 @@ inline Attrs norm_region(std::vector<std::string> steps, int64_t axis, bool keep
   return a;
 }
 
+// Around a reduction over these axes.
+inline Attrs reduce_region(std::vector<std::string> steps, ReduceOp op, std::vector<int64_t> axes) {
+  Attrs a = norm_region(std::move(steps), 0, false);
+  auto& r = std::get<NormRegionAttrs>(a);
+  r.reduce = op, r.axes = std::move(axes);
+  return a;
+}
+
 }  // namespace rlxc::test

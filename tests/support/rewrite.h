@@ -61,6 +61,26 @@ inline ValueId f32_param(Builder& b, std::string_view name, std::vector<int64_t>
   const DataId id = b.module().data.add(make_data(DType::F32, dims, values));
   return b.param(name, tensor_type(DType::F32, {dims.begin(), dims.end()}), id);
 }
+// A weight of sizes [k,n] ([n,k] if trans_b) as 4-bit codes with a scale for each `block` terms and column, times x.
+struct CodesOf {
+  int64_t n = 4, block = 4;
+  bool trans_b = false, zero = false;
+  DType codes = DType::I4;
+
+  ValueId operator()(Builder& b, ValueId x) const {
+    const int64_t k = b.graph().dims(x).back().size(), blocks = block ? k / block : 1;
+    const auto dims = [&](int64_t rows) { return trans_b ? std::vector{n, rows} : std::vector{rows, n}; };
+    std::vector<uint8_t> bytes(static_cast<size_t>(*byte_size(codes, k * n)));
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 29 + 7);
+    std::vector<float> scales(static_cast<size_t>(blocks * n));
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.05F + 0.01F * static_cast<float>(i % 7);
+    const std::vector<uint8_t> zeros(static_cast<size_t>(*byte_size(codes, blocks * n)), 0x35);
+    return b.create(OpKind::DequantMatMul,
+                    {x, b.constant(make_data(codes, dims(k), bytes)), b.constant(make_data(DType::F32, dims(blocks), scales)),
+                     zero ? b.constant(make_data(codes, dims(blocks), zeros)) : ValueId()},
+                    DequantMatMulAttrs{trans_b, block, {}});
+  }
+};
 inline ValueId num(Builder& b, double v) { return b.scalar(DType::F32, v); }
 
 }  // namespace rlxc::testing

@@ -21,6 +21,8 @@ struct Operand {
   Index offset = 0;  // of the first element
 };
 
+using LoadInput = std::function<Expr(size_t i)>;  // input i at an element, as its compute type
+
 // Row-major tensor of this shape; and one of the shape `own` that is broadcast to `shape` (NumPy's rule, right-aligned).
 Operand dense(Kernel*, std::string name, DType, const Dims& shape);
 Operand broadcast_operand(Kernel*, std::string name, DType, const Dims& own, const Dims& shape);

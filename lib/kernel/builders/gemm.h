@@ -24,9 +24,10 @@ struct Panel {
 // bits first, in the order of b's last axis. Strides of scale and zero are over blocks of k, then n.
 struct Codes {
   int bits = 8;
+  int sign = 0;                     // the sign bit, of signed integers
   std::function<Expr(Expr)> value;  // of an i32 code, or of an element of b
   int64_t block = 0;                // steps of k that share a scale; 0: all
-  Operand scale;
+  std::optional<Operand> scale;     // absent: 1
   std::optional<Operand> zero;
   bool zero_coded = false;  // as b is; else a number
 };
@@ -40,11 +41,15 @@ struct GemmSpec {
   // Where b is no matrix in memory, its strides are not used but these: an element at a time, and (on threads) a panel.
   std::function<Expr(const std::vector<Expr>& batch, Expr k, Expr column)> b_at;
   std::function<void(const Panel&)> fill;
-  int64_t k_step = 1;                     // fill is called for multiples of so many rows
-  bool packed = false;                    // b is the result of build_pack: its strides run over batch axes only, in matrices
+  int64_t k_step = 1;  // fill is called for multiples of so many rows
+  // b is the result of build_pack: its strides run over batch axes only, in matrices; or that of build_pack_codes, without
+  // strides.
+  bool packed = false;
   bool rows_packed = false;               // a is the result of build_pack_rows, whose strides it has
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
-  std::optional<Codes> codes;             // b holds codes; not with `packed`
+  // b holds codes. If it is packed, scale and zero have one entry for all columns, or are results of build_pack with strides over
+  // panels, blocks, columns.
+  std::optional<Codes> codes;
   std::optional<Operand> b_row;  // the batch index of b for each one of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // how many there are
   std::vector<Operand> extras;   // operands of the epilogue
@@ -60,6 +65,12 @@ void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 // holds w/2 columns of each half. Adds b, [b_zero], out.
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_panel(const Mapping&, DType accumulate);
+
+// Packs b, which holds codes of one matrix, into i32 words in panels of columns (gemm_codes.h). Adds b, out. n and k are
+// constants.
+void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
+int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
+bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and blocks are such that this can be done
 
 // Packs a into blocks [batch][ceil(m / h)][k][h] of the accumulator type, h = gemm_rows(): the rows of a register tile lie
 // together. Its strides are {.., k, h}, rows of a block after the first follow at distance 1; those beyond m are zero. Adds a,

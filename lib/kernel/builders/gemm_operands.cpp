@@ -18,8 +18,8 @@ void GemmOperands::add_b() {
   if (spec.b_row) b_row_ = b.input(spec.b_row->name, spec.b_row->dtype, spec.b_row->extent);
   if (!spec.codes) return;
   const Codes& c = *spec.codes;
-  scale_ = b.input(c.scale.name, c.scale.dtype, c.scale.extent);
-  if (c.zero) zero_ = b.input(c.zero->name, c.zero->dtype, c.zero->extent);
+  if (c.scale) scale = b.input(c.scale->name, c.scale->dtype, c.scale->extent);
+  if (c.zero) zero_point = b.input(c.zero->name, c.zero->dtype, c.zero->extent);
 }
 
 void GemmOperands::add_zeros() {
@@ -75,10 +75,10 @@ Expr GemmOperands::decoded(Expr k_index, Expr column, int lanes, bool along_k) c
   const Codes& c = *spec.codes;
   Expr v = cast_to(c.value(element(from_b, true, where_b(k_index, column), 1, lanes)), spec.accumulate);
   if (c.zero) {
-    const Expr zero = of_block(zero_, *c.zero, c.zero_coded, k_index, column, lanes, along_k);
+    const Expr zero = of_block(zero_point, *c.zero, c.zero_coded, k_index, column, lanes, along_k);
     v = v - cast_to(c.zero_coded ? c.value(zero) : zero, spec.accumulate);
   }
-  return v * cast_to(of_block(scale_, c.scale, false, k_index, column, lanes, along_k), spec.accumulate);
+  return c.scale ? v * cast_to(of_block(scale, *c.scale, false, k_index, column, lanes, along_k), spec.accumulate) : v;
 }
 
 Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
@@ -125,8 +125,8 @@ void GemmOperands::write(Expr row, Expr column, Expr sum) const {
 
 bool GemmOperands::b_vectors() const {
   auto fits = [](const Index& step) { return is_constant(step, 1) || is_constant(step, 0); };
-  if (spec.codes && (!fits(spec.codes->scale.strides.back()) || (spec.codes->zero && !fits(spec.codes->zero->strides.back()))))
-    return false;
+  for (const auto* o : {spec.codes ? &spec.codes->scale : nullptr, spec.codes ? &spec.codes->zero : nullptr})
+    if (o && *o && !fits((*o)->strides.back())) return false;
   return is_constant(spec.b.strides.back(), 1) && (!spec.b_zero || fits(spec.b_zero->strides.back()));
 }
 

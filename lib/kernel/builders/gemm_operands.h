@@ -15,7 +15,8 @@ class GemmOperands {
 
   Expr where_a(Expr row, Expr k) const { return at(spec.a, row, k); }  // elements of the buffers
   Expr where_b(Expr k, Expr column) const;
-  Expr base_b() const;                                    // of this batch's matrix
+  Expr base_b() const;  // of this batch's matrix
+  Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
   Expr load_a(Expr row, Expr k, int lanes = 1) const;     // lanes along k
   Expr load_packed_a(Expr block, int row, Expr k) const;  // `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
@@ -33,6 +34,7 @@ class GemmOperands {
   Expr m, n, k;
   std::vector<Expr> batch;  // index along the batch axes
   Buf from_a, from_b, to_c;
+  Buf scale, zero_point;  // of codes
 
  private:
   Expr base(const Operand&) const;
@@ -42,11 +44,13 @@ class GemmOperands {
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
 
-  Buf a_zero_, b_zero_, b_row_, scale_, zero_;
+  Buf a_zero_, b_zero_, b_row_;
   std::vector<Buf> extras_;
 };
 
 bool is_constant(const Index&, int64_t value);
+
+constexpr int64_t kChunk = 256;  // steps of k for which a panel and rows stay in the cache
 
 // Sums that all registers but a row of the right operand and one value of the left can hold.
 struct RegisterTile {

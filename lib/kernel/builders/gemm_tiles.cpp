@@ -4,22 +4,24 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernel/builders/gemm_operands.h"
+#include "kernel/builders/gemm_codes.h"
 
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kChunk = 256;      // steps of k for which panel and rows stay in the cache
 constexpr int64_t kRowBlock = 192;   // rows for which one piece of work walks a panel
 constexpr int64_t kLeastRows = 48;   // fewer rows do not repay the packing of a panel
 constexpr int64_t kStays = 1 << 16;  // elements of rows that stay in the cache
 constexpr int64_t kManyPieces = 8;   // pieces of work that keep threads busy
+constexpr int64_t kFewRows = 3;      // rows for which a panel of codes is not worth decoding to memory
 constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
 class Tiles {
  public:
   Tiles(GemmOperands& o, const Mapping& m)
-      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pair ? w_ / 2 : w_) {}
+      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pair ? w_ / 2 : w_) {
+    if (o.spec.codes && o.spec.packed) codes_.emplace(o, t_);
+  }
 
   void pack(const std::string& out) {
     const Expr panels = ceil_div(o_.n, own_);
@@ -27,6 +29,17 @@ class Tiles {
     for_each(b_, m_, "panel", o_.batches() * panels, 1 << 16, [&](Expr i) {
       o_.batch = split_index(i / panels, o_.spec.batch);
       pack_panel(to, i * (o_.k * w_), b_.let("column", i % panels * own_), b_.i64(0), o_.k);
+    });
+  }
+
+  void pack_codes(const std::string& out) {
+    const CodePanels codes(o_, t_);
+    const Expr panels = ceil_div(o_.n, own_), words = codes.words();
+    Buf to = b_.output(out, DType::I32, panels * words);
+    for_each(b_, m_, "panel", panels, 1 << 16, [&](Expr i) {
+      const Expr first = b_.let("column", i * own_);
+      const auto column = [&](Expr place) { return min(first + place % own_, o_.n - 1) + place / own_ * o_.n; };
+      b_.loop("at", words, [&](Expr at) { to.store(i * words + at, codes.word(at, column)); });
     });
   }
 
@@ -140,11 +153,12 @@ class Tiles {
   // The sum over k in chunks, so that a chunk of the panel stays in the cache; between them the sums wait in a buffer.
   void chunks(const std::function<void(const std::function<void(Expr, Expr)>&)>& each_panel) {
     const GemmSpec& s = o_.spec;
-    const int64_t size = std::max<int64_t>(kChunk / s.k_step, 1) * s.k_step;
+    const int64_t step = codes_ && s.codes->block % kChunk != 0 ? s.codes->block : s.k_step;
+    const int64_t size = std::max<int64_t>(kChunk / step, 1) * step;
     int64_t k = 0, m = 0;
     const bool known = constant(o_.k, &k), once = known && k <= size;
     const int64_t depth = once ? std::max<int64_t>(k, 1) : size, rows = constant(o_.m, &m) ? std::min(m, row_block_) : row_block_;
-    if (!s.packed) panel_ = b_.registers("panel_b", s.accumulate, depth * w_ + t_.lanes);
+    if (!s.packed || (codes_ && few_rows() != true)) panel_ = b_.registers("panel_b", s.accumulate, depth * w_ + t_.lanes);
     if (copied_) {
       pitch_ = depth + t_.lanes;
       rows_copy_ = b_.registers("rows_a", s.accumulate, rows * pitch_);
@@ -164,11 +178,40 @@ class Tiles {
         [&](Expr i, Expr) { b_.loop("r", rows_, [&](Expr r) { write_row(row0_ + r, sums_, i * (rows * w_) + r * w_); }); });
   }
 
+  // Whether there are few rows, for which codes are decoded as they are read; else a panel is decoded once.
+  std::optional<bool> few_rows() const {
+    int64_t m = 0;
+    return constant(o_.m, &m) ? std::optional(m <= kFewRows) : std::nullopt;
+  }
+
   void chunk(Expr panel, Expr sums, Expr k0, Expr count, bool once) {
-    if (!o_.spec.packed) pack_panel(panel_, b_.i64(0), column0_, k0, count);
-    const Expr at = b_.let("panel_at", o_.spec.packed ? panel * (o_.k * w_) + k0 * w_ : b_.i64(0));
+    const bool in_memory = o_.spec.packed && !codes_;
+    const Chunk c{panel, b_.let("panel_at", in_memory ? panel * (o_.k * w_) + k0 * w_ : b_.i64(0)), sums, k0, count, {}, once};
+    auto decoded = [&] {
+      const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
+      codes_->each_step(panel, k0, count, all, [&](Expr p, const CodePanels::Column& column) {
+        for (size_t v = 0; v < all.size(); ++v) panel_.store(p * w_ + static_cast<int64_t>(v) * t_.lanes, column(v));
+      });
+      with_columns(c);
+    };
+    auto in_tiles = [&] {
+      Chunk few = c;
+      few.decode = true;
+      with_columns(few);
+    };
+    if (codes_ && few_rows()) return *few_rows() ? in_tiles() : decoded();
+    if (codes_) return b_.when(rows_ <= kFewRows, in_tiles, decoded);
+    if (!in_memory) pack_panel(panel_, b_.i64(0), column0_, k0, count);
+    with_columns(c);
+  }
+
+  struct Chunk;
+  void with_columns(Chunk c) {
     const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
-    auto with = [&](const std::vector<int>& lanes, Columns of_result) { tiles({at, sums, k0, count, lanes, once, of_result}); };
+    auto with = [&](const std::vector<int>& lanes, Columns of_result) {
+      c.lanes = lanes, c.of_result = of_result;
+      tiles(c);
+    };
     int64_t n = 0;
     const bool known = constant(o_.n, &n);
     if (known && n % own_ == 0) return with(all, Columns::All);
@@ -188,13 +231,14 @@ class Tiles {
   // How many columns of a chunk's vectors the result has; asked of column0 when it runs where that differs from panel to panel.
   enum class Columns : uint8_t { All, Some, Asked };
 
-  // A chunk of a panel (at `at`), the lanes of the vectors of it that are wanted, its sums (at `sums`), and whether it is all of
-  // k.
+  // A chunk of a panel (at `at`), the lanes of the vectors of it that are wanted, its sums (at `sums`), whether it is all of k,
+  // and whether it is to be decoded as it is read.
   struct Chunk {
-    Expr at, sums, k0, count;
+    Expr panel, at, sums, k0, count;
     std::vector<int> lanes;
     bool once;
-    Columns of_result;
+    Columns of_result = Columns::All;
+    bool decode = false;
   };
 
   // All rows of the piece of work, a tile at a time; what is left over in one tile where their number is known.
@@ -202,8 +246,9 @@ class Tiles {
     int64_t m = 0;
     const bool known = constant(o_.m, &m);
     const int high = t_.rows;
-    if (!known || m >= high) b_.loop("tile", rows_ / high, [&](Expr i) { tile(c, b_.let("row", i * high), high); });
-    const Expr done = rows_ / high * high, rest = rows_ - done;
+    if (!c.decode && (!known || m >= high))
+      b_.loop("tile", rows_ / high, [&](Expr i) { tile(c, b_.let("row", i * high), high); });
+    const Expr done = c.decode ? b_.i64(0) : rows_ / high * high, rest = rows_ - done;
     if (known) {
       auto last = [&] { tile(c, done, static_cast<int>(m % high)); };
       if (m % high == 0) return;
@@ -211,6 +256,7 @@ class Tiles {
     }
     Expr next = done;
     for (int rows : {4, 2, 1}) {
+      if (c.decode && rows > kFewRows) continue;
       const Expr bit = b_.let("odd", rest / rows % 2);
       b_.when(bit != 0, [&] { tile(c, next, rows); });
       next = next + bit * rows;
@@ -229,17 +275,21 @@ class Tiles {
     each([&](int i, size_t, int column, int lanes) {
       acc.push_back(b_.variable("sum", c.once ? o_.zero(lanes) : sums_.load(place(i, column), lanes)));
     });
-    const Buf& panel = o_.spec.packed ? o_.from_b : panel_;
-    b_.loop("p", c.count, [&](Expr p) {
+    auto step = [&](Expr p, const CodePanels::Column& column) {
       std::vector<Expr> columns;
-      for (size_t v = 0; v < c.lanes.size(); ++v)
-        columns.push_back(b_.let("b", panel.load(c.at + p * w_ + static_cast<int>(v) * t_.lanes, c.lanes[v])));
+      for (size_t v = 0; v < c.lanes.size(); ++v) columns.push_back(b_.let("b", column(v)));
       for (int i = 0; i < rows; ++i) {
         const Expr a = b_.let("a", a_at(r, i, p, c.k0));
         for (size_t v = 0; v < c.lanes.size(); ++v)
           sum_of(i, v).set(o_.multiply_add(broadcast(a, c.lanes[v]), columns[v], sum_of(i, v).get()));
       }
-    });
+    };
+    const Buf& panel = o_.spec.packed && !codes_ ? o_.from_b : panel_;
+    if (c.decode) codes_->each_step(c.panel, c.k0, c.count, c.lanes, step);
+    else
+      b_.loop("p", c.count, [&](Expr p) {
+        step(p, [&](size_t v) { return panel.load(c.at + p * w_ + static_cast<int>(v) * t_.lanes, c.lanes[v]); });
+      });
     if (!c.once) return each([&](int i, size_t v, int column, int) { sums_.store(place(i, column), sum_of(i, v).get()); });
     auto whole = [&] {
       each([&](int i, size_t v, int column, int) {
@@ -291,6 +341,7 @@ class Tiles {
   int64_t row_block_ = kRowBlock;  // its rows, at most
   Expr row0_, rows_, column0_;
   Buf panel_, rows_copy_, sums_;
+  std::optional<CodePanels> codes_;
 };
 
 }  // namespace
@@ -317,6 +368,12 @@ void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Map
   GemmOperands o(b, s);
   o.add_b(), o.add_zeros();
   Tiles(o, m).pack(out);
+}
+
+void build_pack_codes(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
+  GemmOperands o(b, s);
+  o.add_b();
+  Tiles(o, m).pack_codes(out);
 }
 
 void build_pack_rows(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {

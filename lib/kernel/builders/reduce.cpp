@@ -52,37 +52,40 @@ Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Exp
 
 namespace {
 
+// Some axes of the index space: their sizes, and the steps of each input along them.
 struct Axes {
   Dims dims;
-  Dims strides;
+  std::vector<Dims> strides;  // by axis, then input
 };
 
 class ReduceBuilder {
  public:
   ReduceBuilder(Builder& b, const ReduceSpec& spec, const Mapping& m) : b_(b), s_(spec), m_(m) {
     Kernel* k = b.kernel();
-    x_ = b.input(s_.input_name, s_.input, product(k, s_.shape));
+    for (const Operand& o : s_.inputs) inputs_.push_back(b.input(o.name, o.dtype, o.extent));
     // Merge runs of kept or reduced axes, from the last to the first.
-    Expr stride = b.i64(1);
     bool last_reduced = false, any = false;
     for (size_t d = s_.shape.size(); d-- > 0;) {
-      Expr n = s_.shape[d].in(k);
+      const Expr n = s_.shape[d].in(k);
       int64_t one = 0;
-      if (!(constant(n, &one) && one == 1)) {
-        Axes& axes = s_.reduced[d] ? reduced_ : kept_;
-        if (any && last_reduced == s_.reduced[d]) axes.dims.front() = n * axes.dims.front().in(k);
-        else {
-          axes.dims.insert(axes.dims.begin(), n);
-          axes.strides.insert(axes.strides.begin(), stride);
-          if (!any) row_ = s_.reduced[d];
-        }
-        last_reduced = s_.reduced[d], any = true;
+      if (constant(n, &one) && one == 1) continue;
+      Axes& axes = s_.reduced[d] ? reduced_ : kept_;
+      if (any && last_reduced == s_.reduced[d] && continues(d, axes)) {
+        axes.dims.front() = n * axes.dims.front().in(k);
+      } else {
+        axes.dims.insert(axes.dims.begin(), n);
+        Dims steps;
+        for (const Operand& o : s_.inputs) steps.push_back(o.strides[d]);
+        axes.strides.insert(axes.strides.begin(), steps);
+        if (!any) row_ = s_.reduced[d];
       }
-      stride = stride * n;
+      last_reduced = s_.reduced[d], any = true;
     }
-    if (reduced_.dims.empty()) reduced_ = {{1}, {1}}, row_ = row_ || kept_.dims.empty();
+    if (reduced_.dims.empty()) reduced_ = {{1}, {Dims(s_.inputs.size(), 0)}}, row_ = row_ || kept_.dims.empty();
     results_ = product(k, kept_.dims), count_ = product(k, reduced_.dims);
-    y_ = b.output(s_.output_name, s_.output, results_);
+    y_ = b.output(s_.output.name, s_.output.dtype, results_);
+    for (const Operand& o : s_.inputs)
+      widest_ = std::max(widest_, rlxc::bits(compute_dtype(o.dtype)) / 8), bytes_ += rlxc::bits(o.dtype) / 8;
   }
 
   void run() {
@@ -94,72 +97,106 @@ class ReduceBuilder {
   }
 
  private:
-  int element_bytes() const { return rlxc::bits(s_.accumulate) / 8; }
+  using Place = std::vector<Expr>;  // of an element in each input
 
-  Expr base(Expr result) {
-    std::vector<Expr> index = split_index(result, kept_.dims);
-    Expr at = b_.i64(0);
-    for (size_t d = 0; d < index.size(); ++d) at = at + index[d] * kept_.strides[d].in(b_.kernel());
-    return b_.let("base", at);
+  // Whether axis d goes on where the first of `axes` ends, in every input.
+  bool continues(size_t d, const Axes& axes) const {
+    for (size_t i = 0; i < s_.inputs.size(); ++i)
+      if (!same(s_.inputs[i].strides[d], axes.strides.front()[i].in(b_.kernel()) * axes.dims.front().in(b_.kernel())))
+        return false;
+    return true;
   }
 
-  Expr value(Expr at, int lanes) {
-    Expr v = cast_to(x_.load(at, lanes), compute_dtype(s_.input));
-    return cast_to(s_.prepare ? s_.prepare(v) : v, s_.accumulate);
+  // Lanes along the last of `axes`: one where an input has a stride there.
+  int vector_lanes(const Axes& axes, int element_bytes) const {
+    for (const Index& step : axes.strides.back())
+      if (int64_t n = 0; !constant(step, &n) || n > 1) return 1;
+    int lanes = m_.vector_lanes(std::max({rlxc::bits(s_.accumulate) / 8, widest_, element_bytes}));
+    int64_t length = 0;
+    while (constant(axes.dims.back(), &length) && lanes > 1 && lanes > length) lanes /= 2;
+    return lanes;
   }
 
-  void finish(Expr at, Expr all) { y_.store(at, cast_to(s_.finish ? s_.finish(all, count_) : all, s_.output)); }
+  Place moved(const Place& from, const Axes& axes, size_t d, Expr by) const {
+    Place to;
+    for (size_t i = 0; i < from.size(); ++i) to.push_back(from[i] + by * axes.strides[d][i].in(b_.kernel()));
+    return to;
+  }
+
+  Place base(Expr result) {
+    const std::vector<Expr> index = split_index(result, kept_.dims);
+    Place at(inputs_.size(), b_.i64(0));
+    for (size_t d = 0; d < index.size(); ++d) at = moved(at, kept_, d, index[d]);
+    for (Expr& a : at) a = b_.let("base", a);
+    return at;
+  }
+
+  // Inputs at an element; `along`: the axes of which the last one has the lanes.
+  LoadInput loader(const Place& at, const Axes& along, int lanes) const {
+    return [this, &at, &along, lanes](size_t i) {
+      int64_t step = 1;
+      const bool one = lanes == 1 || (constant(along.strides.back()[i], &step) && step == 0);
+      return cast_to(inputs_[i].load(at[i], one ? 1 : lanes), compute_dtype(s_.inputs[i].dtype));
+    };
+  }
+
+  Expr value(const Place& at, const Axes& along, int lanes) {
+    const LoadInput load = loader(at, along, lanes);
+    return broadcast(cast_to(s_.prepare ? s_.prepare(load) : load(0), s_.accumulate), lanes);
+  }
+
+  void finish(Expr result, Expr all, const Place& at) {
+    if (s_.finish) all = s_.finish(all, count_, loader(at, kept_, all.lanes()));
+    y_.store(result, cast_to(all, s_.output.dtype));
+  }
 
   Expr identity() { return identity_of(b_.kernel(), s_.combine, s_.accumulate); }
 
-  // Loops over all reduced axes but the last `skip`, calling body with the offset into the input.
-  void reduced_loops(Expr at, size_t skip, const std::function<void(Expr)>& body, size_t d = 0) {
+  // Loops over all reduced axes but the last `skip`.
+  void reduced_loops(const Place& at, size_t skip, const std::function<void(const Place&)>& body, size_t d = 0) {
     if (d + skip >= reduced_.dims.size()) return body(at);
-    b_.loop("r", reduced_.dims[d],
-            [&](Expr r) { reduced_loops(at + r * reduced_.strides[d].in(b_.kernel()), skip, body, d + 1); });
+    b_.loop("r", reduced_.dims[d], [&](Expr r) { reduced_loops(moved(at, reduced_, d, r), skip, body, d + 1); });
   }
 
   // Row by row; four vectors of accumulators hide the latency of the combination.
   void rows() {
     Expr n = reduced_.dims.back().in(b_.kernel());
     int64_t row = 0;
-    bool known = constant(n, &row);
-    int lanes = m_.vector_lanes(std::max(element_bytes(), rlxc::bits(compute_dtype(s_.input)) / 8));
-    while (known && lanes > 1 && lanes > row) lanes /= 2;
+    const bool known = constant(n, &row);
+    const int lanes = vector_lanes(reduced_, 1);
     int chains = known ? static_cast<int>(std::clamp<int64_t>(row / lanes, 1, 4)) : lanes > 1 ? 4 : 1;
-    int64_t bytes = known ? row * rlxc::bits(s_.input) / 8 : 4096;
-    for_each(b_, m_, "i", results_, bytes, [&](Expr i) {
-      Expr start = base(i);
+    for_each(b_, m_, "i", results_, known ? row * bytes_ : 4096, [&](Expr i) {
+      const Place start = base(i);
       std::vector<Buf> acc;
       for (int c = 0; c < chains; ++c) acc.push_back(b_.variable("acc", broadcast(identity(), lanes)));
       Buf rest = b_.variable("rest", identity());
-      auto step = [&](Buf a, Expr at, int w) { a.set(make(s_.combine, a.get(), value(at, w))); };
-      reduced_loops(start, 1, [&](Expr at) {
+      reduced_loops(start, 1, [&](const Place& at) {
+        auto step = [&](Buf a, Expr by, int w) {
+          a.set(make(s_.combine, a.get(), value(moved(at, reduced_, reduced_.dims.size() - 1, by), reduced_, w)));
+        };
         int64_t left = 0;
         b_.loop("j", n / (lanes * chains), [&](Expr j) {
-          for (int c = 0; c < chains; ++c) step(acc[c], at + (j * chains + c) * lanes, lanes);
+          for (int c = 0; c < chains; ++c) step(acc[c], (j * chains + c) * lanes, lanes);
         });
         Expr done = n / (lanes * chains) * chains;
         Expr vectors = n / lanes - done;
         if (chains > 1 && !(constant(vectors, &left) && left == 0))
-          b_.loop("j", vectors, [&](Expr j) { step(acc[0], at + (done + j) * lanes, lanes); });
+          b_.loop("j", vectors, [&](Expr j) { step(acc[0], (done + j) * lanes, lanes); });
         Expr tail = n % lanes;
         if (lanes > 1 && !(constant(tail, &left) && left == 0))
-          b_.loop("t", tail, [&](Expr t) { step(rest, at + n / lanes * lanes + t, 1); });
+          b_.loop("t", tail, [&](Expr t) { step(rest, n / lanes * lanes + t, 1); });
       });
       Expr all = acc[0].get();
       for (int c = 1; c < chains; ++c) all = make(s_.combine, all, acc[c].get());
-      finish(i, make(s_.combine, combine_lanes(s_.combine, all), rest.get()));
+      finish(i, make(s_.combine, combine_lanes(s_.combine, all), rest.get()), start);
     });
   }
 
   // The last axis is kept: vectors of neighbouring results.
   void columns() {
     Expr inner = kept_.dims.back().in(b_.kernel());
-    int64_t n = 0, left = 0;
-    bool known = constant(inner, &n);
-    int lanes = m_.vector_lanes(std::max({element_bytes(), rlxc::bits(compute_dtype(s_.input)) / 8, rlxc::bits(s_.output) / 8}));
-    while (known && lanes > 1 && lanes > n) lanes /= 2;
+    int64_t left = 0;
+    const int lanes = vector_lanes(kept_, rlxc::bits(s_.output.dtype) / 8);
     Dims outer(kept_.dims.begin(), kept_.dims.end() - 1);
     Expr rows = product(b_.kernel(), outer), chunks = inner / lanes;
     for_each(b_, m_, "i", rows * chunks, 4096, [&](Expr i) {
@@ -172,10 +209,11 @@ class ReduceBuilder {
   }
 
   void lane_per_result(Expr result, int lanes) {
-    Expr at = b_.let("at", result), start = base(at);
+    Expr at = b_.let("at", result);
+    const Place start = base(at);
     Buf acc = b_.variable("acc", broadcast(identity(), lanes));
-    reduced_loops(start, 0, [&](Expr from) { acc.set(make(s_.combine, acc.get(), value(from, lanes))); });
-    finish(at, acc.get());
+    reduced_loops(start, 0, [&](const Place& from) { acc.set(make(s_.combine, acc.get(), value(from, kept_, lanes))); });
+    finish(at, acc.get(), start);
   }
 
   void group_per_result() {
@@ -183,17 +221,18 @@ class ReduceBuilder {
     if (constant(reduced_.dims.back(), &n))
       while (lanes > m_.warp && lanes / 2 >= n) lanes /= 2;
     for_each_group(b_, m_, "i", results_, lanes, [&](Expr i, Expr lane) {
-      Expr start = base(i);
+      const Place start = base(i);
       Buf acc = b_.variable("acc", identity());
       Expr last = reduced_.dims.back().in(b_.kernel());
-      reduced_loops(start, 1, [&](Expr at) {
+      reduced_loops(start, 1, [&](const Place& at) {
         b_.loop("j", ceil_div(last, lanes), [&](Expr j) {
           Expr r = b_.let("r", j * lanes + lane);
-          b_.when(r < last, [&] { acc.set(make(s_.combine, acc.get(), value(at + r, 1))); });
+          const Place to = moved(at, reduced_, reduced_.dims.size() - 1, r);
+          b_.when(r < last, [&] { acc.set(make(s_.combine, acc.get(), value(to, reduced_, 1))); });
         });
       });
       Expr all = combine_group(b_, m_, s_.combine, acc.get(), lane, lanes);
-      b_.when(lane == 0, [&] { finish(i, all); });
+      b_.when(lane == 0, [&] { finish(i, all, start); });
     });
   }
 
@@ -203,7 +242,10 @@ class ReduceBuilder {
   Axes kept_, reduced_;
   bool row_ = false;  // the last axis is reduced
   Expr results_, count_;
-  Buf x_, y_;
+  std::vector<Buf> inputs_;
+  Buf y_;
+  int widest_ = 1;     // bytes of an element of an input to compute with
+  int64_t bytes_ = 0;  // of an element of each input
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Reductions over any set of axes of a dense tensor: rows (the last axis), columns, all, or alternating axes. Neighbouring
-// axes that are both kept or both reduced are merged first. On threads: vectors of accumulators along the last axis; on a
-// grid: a group of lanes per result where the last axis is reduced (tree in shared memory, shuffles inside a warp), else a
-// lane per result.
+// Reductions over any set of axes of a value that is computed from its inputs: rows (the last axis), columns, all, or alternating
+// axes. Neighbouring axes that are both kept or both reduced are merged first. On threads: vectors of accumulators along the last
+// axis; on a grid: a group of lanes per result where the last axis is reduced (tree in shared memory, shuffles inside a warp),
+// else a lane per result.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,17 +12,18 @@
 namespace rlxc::kernel {
 
 struct ReduceSpec {
-  Dims shape;                 // of the input
-  std::vector<bool> reduced;  // per axis
-  std::string input_name = "x", output_name = "y";
-  DType input = DType::F32, output = DType::F32;
+  Dims shape;                   // of what is reduced
+  std::vector<bool> reduced;    // per axis
+  std::vector<Operand> inputs;  // strides over `shape`
+  Operand output;               // row-major over the kept axes
   DType accumulate = DType::F32;
-  ExprOp combine = ExprOp::Add;            // Add, Mul, Min, Max, And or Or
-  std::function<Expr(Expr)> prepare;       // of each value, given as compute_dtype(input); may be null. Result: accumulate
-  std::function<Expr(Expr, Expr)> finish;  // (accumulated, i64 count of the reduced elements); may be null. Result: output
+  ExprOp combine = ExprOp::Add;                   // Add, Mul, Min, Max, And or Or
+  std::function<Expr(const LoadInput&)> prepare;  // what is reduced at an element; null: the first input
+  // Of what was accumulated, the i64 count of reduced elements, and inputs that do not change along reduced axes; may be null.
+  std::function<Expr(Expr, Expr, const LoadInput&)> finish;
 };
 
-// Adds the two arguments and the body to a builder that has its symbols and nothing else. Output: the kept axes, row-major.
+// Adds the arguments (inputs, output) and the body to a builder that has its symbols and nothing else.
 void build_reduce(Builder&, const ReduceSpec&, const Mapping&);
 
 // The value that leaves others unchanged under `combine`.

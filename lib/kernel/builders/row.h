@@ -19,7 +19,6 @@ void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, y
 // (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or the softmax of v or its logarithm, over the last axes of
 // v = before(inputs); the result is `after` of that. Where v is a second output, it is computed once and read back.
 enum class RowNorm : uint8_t { Centred, RootMeanSquare, Softmax, LogSoftmax };
-using LoadInput = std::function<Expr(size_t i)>;  // input i at this element, as its compute type
 struct NormSpec {
   Dims shape;       // of v
   size_t axis = 0;  // the first of those that are normalised

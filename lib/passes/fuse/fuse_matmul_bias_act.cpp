@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/fuse/epilogue.h"
+#include "passes/fuse/weight_product.h"
 #include "passes/provenance.h"
 
 namespace rlxc {
@@ -31,22 +32,10 @@ class MatMulEpilogue {
   }
 
  private:
+  // Products of two values at run time end so too.
   bool is_bare_product(NodeId n) const {
-    if (g_.op(n) == OpKind::MatMul) return ctx_.target.native.test(static_cast<size_t>(OpKind::FusedMatMulBiasAct));
-    return g_.op(n) == OpKind::DequantMatMul && !g_.operand(n, 4).valid() && !g_.operand(n, 5).valid() &&
-           !g_.attrs<DequantMatMulAttrs>(n).act.has;
-  }
-
-  // The product with the end that was found.
-  ValueId whole(Builder& b, NodeId n, ValueId bias, ValueId residual, const Epilogue& act) const {
-    if (g_.op(n) == OpKind::DequantMatMul) {
-      auto a = g_.attrs<DequantMatMulAttrs>(n);
-      a.act = act;
-      return b.create(g_.op(n), {g_.operand(n, 0), g_.operand(n, 1), g_.operand(n, 2), g_.operand(n, 3), bias, residual}, a);
-    }
-    const auto& a = g_.attrs<MatMulAttrs>(n);
-    return b.create(OpKind::FusedMatMulBiasAct, {g_.operand(n, 0), g_.operand(n, 1), bias, residual},
-                    FusedMatMulAttrs{a.trans_a, a.trans_b, act});
+    return (g_.op(n) == OpKind::MatMul || is_weight_product(g_, n)) &&
+           ctx_.target.native.test(static_cast<size_t>(kind_with_end(g_.op(n))));
   }
 
   void decline(NodeId n, std::string_view reason, std::string detail, std::string hint = {}) {
@@ -130,7 +119,7 @@ class MatMulEpilogue {
         outer(g_.dims(t.value).begin(), g_.dims(t.value).end());
     const ValueId bias = t.bias.valid() ? as_row(b, t.bias, t.biased) : ValueId();
     const ValueId residual = t.residual.valid() ? b.reshape(t.residual, inner) : ValueId();
-    const ValueId y = whole(b, n, bias, residual, t.act);
+    const ValueId y = with_end(b, n, bias, residual, t.act);
     if (!y.valid()) return false;
     std::vector<NodeId> members = t.nodes;
     std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });

@@ -1,6 +1,6 @@
 #include "passes/fuse/fuse_matmul_swiglu.h"
 
-#include "passes/match.h"
+#include "passes/fuse/weight_product.h"
 
 namespace rlxc {
 namespace {
@@ -16,21 +16,19 @@ int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
   };
   if (g.op(product) == OpKind::Add) {
     for (ValueId v : g.operands(product))
-      if (made_by(g, v, OpKind::MatMul).valid()) return decline("biased", "a bias is added to the product before the gate");
+      if (fuse::is_weight_product(g, g.def(v))) return decline("biased", "a bias is added to the product before the gate");
     return 0;
   }
-  if (g.op(product) != OpKind::MatMul) return 0;
-  const auto& m = g.attrs<MatMulAttrs>(product);
-  const ValueId w = g.operand(product, 1);
-  if (m.trans_a || g.rank(w) != 2) return decline("layout", "the product is not one of rows with a matrix");
+  if (!fuse::is_weight_product(g, product)) {
+    if (g.op(product) == OpKind::MatMul) decline("layout", "the product is not one of rows with a matrix");
+    return 0;
+  }
+  if (!ctx.target.native.test(static_cast<size_t>(fuse::kind_with_gate(g.op(product))))) return 0;
   if (!g.has_one_use(packed)) return decline("multi_consumer", std::to_string(g.use_count(packed)) + " readers of the product");
   const NodeId members[] = {product, n};
   ctx.decisions.push_back(fused(g, "matmul_swiglu", n, members, 2 * bytes(g, packed)));
-  const auto& a = g.attrs<SwiGLUAttrs>(n);
   Builder b(g, nullptr, n);
-  replace_group(
-      g, members, g.result(n),
-      b.create(OpKind::FusedMatMulSwiGLU, {g.operand(product, 0), w}, GatedMatMulAttrs{m.trans_b, a.gate_first, a.act}));
+  replace_group(g, members, g.result(n), fuse::with_gate(b, product, g.attrs<SwiGLUAttrs>(n)));
   return 1;
 }
 
@@ -38,7 +36,6 @@ int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
 
 PassResult fuse_matmul_swiglu(Module& m, PassContext& ctx) {
   int64_t found = 0;
-  if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedMatMulSwiGLU))) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::FusedSwiGLU && is_float(g, g.result(n))) found += ctx.rewrite([&] { return visit(g, n, ctx); });

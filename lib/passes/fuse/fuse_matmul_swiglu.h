@@ -1,5 +1,6 @@
-// fuse_matmul_swiglu: FusedSwiGLU(x*w) becomes FusedMatMulSwiGLU(x, w): the packed product, twice the size of the result, is
-// never written. Declined when the product is read elsewhere or takes a bias. O(nodes).
+// fuse_matmul_swiglu: FusedSwiGLU(x*w) becomes FusedMatMulSwiGLU(x, w), or a gated DequantMatMul where w is kept as codes: the
+// packed product, twice the size of the result, is never written. Declined when the product is read elsewhere or takes a bias.
+// O(nodes).
 #pragma once
 #include "passes/pass.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "passes/fuse/cost_decision.h"
-#include "passes/fuse/region_step.h"
+#include "passes/fuse/region_program.h"
 #include "passes/match.h"
 
 namespace rlxc {
@@ -12,56 +12,6 @@ namespace {
 using namespace match;
 
 constexpr size_t kMostReaders = 64;  // of a sum that is looked at
-
-// Steps and operands of the region that is being made. A value is an operand, or the step that it has been given.
-class Program {
- public:
-  explicit Program(const Graph& g) : g_(g) {}
-
-  uint16_t code(ValueId v) {
-    for (const auto& [value, c] : known_)
-      if (value == v) return c;
-    operands.push_back(v);
-    known_.emplace_back(v, static_cast<uint16_t>(operands.size() - 1));
-    return known_.back().second;
-  }
-  uint16_t add(RegionStep s, ValueId v = {}) {
-    steps.push_back(s);
-    const auto c = static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1));
-    if (v.valid()) known_.emplace_back(v, c);
-    return c;
-  }
-  uint16_t add(OpKind op, DType t, uint16_t a, uint16_t b = RegionStep::kNone, ValueId v = {}) {
-    return add({op, t, {a, b, RegionStep::kNone}, 0, 0}, v);
-  }
-  // The steps of an elementwise node.
-  void copy(NodeId n) {
-    const size_t first = steps.size();
-    std::vector<RegionStep> body;
-    if (g_.op(n) == OpKind::ElementwiseRegion) {
-      body = g_.attrs<RegionAttrs>(n).steps;
-    } else {
-      body.push_back(make_step(g_, n));
-      for (size_t i = 0; i < g_.operands(n).size(); ++i) body[0].args[i] = static_cast<uint16_t>(i);
-    }
-    for (size_t k = 0; k < body.size(); ++k) {
-      for (uint16_t& a : body[k].args) {
-        if (a == RegionStep::kNone) continue;
-        a = a & RegionStep::kStep ? static_cast<uint16_t>(a + first) : code(g_.operand(n, a));
-      }
-      add(body[k], k + 1 == body.size() ? g_.result(n) : ValueId());
-    }
-  }
-
-  std::vector<RegionStep> steps;
-  std::vector<ValueId> operands;
-
- private:
-  const Graph& g_;
-  std::vector<std::pair<ValueId, uint16_t>> known_;
-};
-
-bool is_elementwise(const Graph& g, NodeId n) { return g.op(n) == OpKind::ElementwiseRegion || can_be_step(g, n); }
 
 class NormRegions {
  public:
@@ -85,19 +35,18 @@ class NormRegions {
   std::string_view pattern(NodeId n) const { return is_softmax(n) ? "softmax_region" : "norm_region"; }
 
   bool decline(NodeId n, std::string_view reason, std::string detail) {
-    ctx_.decisions.push_back(declined(g_, pattern(n), n, reason, std::move(detail)));
-    return false;
+    return match::decline(ctx_, g_, pattern(n), n, reason, std::move(detail));
   }
 
   // What makes v, if that can be steps: elementwise at run time, and as large as the result.
   NodeId producer(ValueId v, ValueId y) const {
     if (!v.valid() || !same_dims(g_, v, y) || is_weight(g_, v)) return {};
     const NodeId n = g_.def(v);
-    return is_elementwise(g_, n) ? n : NodeId();
+    return is_steps(g_, n) ? n : NodeId();
   }
   NodeId follower(ValueId y) const {
     const NodeId n = g_.only_user(y);
-    return n.valid() && n != g_.terminator() && is_elementwise(g_, n) && same_dims(g_, g_.result(n), y) ? n : NodeId();
+    return n.valid() && n != g_.terminator() && is_steps(g_, n) && same_dims(g_, g_.result(n), y) ? n : NodeId();
   }
 
   // Is v, which a node at the place of `root` will give, read before that by others than `members`?
@@ -158,7 +107,7 @@ class NormRegions {
         return decline(n, "mixed_types", "scale and shift have another type");
     const NodeId root = members.back();
     Builder b(g_, nullptr, root);
-    Program p(g_);
+    RegionProgram p(g_);
     for (NodeId k : before) p.copy(k);
     if (is_summed(n)) {
       const bool biased = g_.operand(n, 2).valid();
@@ -212,14 +161,14 @@ class NormRegions {
   double elements(ValueId v) const { return static_cast<double>(num_elements(g_.type(v)).value_or(0)); }
 
   // The steps before the norm are computed three times, or once, stored and read back.
-  bool keeping_is_faster(const Program& p, size_t at, ValueId sum) const {
+  bool keeping_is_faster(const RegionProgram& p, size_t at, ValueId sum) const {
     Cost again, stored;
     again.flops = 2 * steps_flops(std::span(p.steps).first(at)) * elements(sum);
     stored.bytes_written = bytes(g_, sum);
     return launch_time_ns(stored, ctx_.target.machine) < launch_time_ns(again, ctx_.target.machine);
   }
 
-  Cost cost(const Program& p, size_t at, ValueId result, bool keep, ValueId sum) const {
+  Cost cost(const RegionProgram& p, size_t at, ValueId result, bool keep, ValueId sum) const {
     Cost c;
     c.flops = (steps_flops(p.steps) + (keep ? 0 : 2 * steps_flops(std::span(p.steps).first(at)))) * elements(result);
     for (ValueId v : p.operands) c.bytes_read += bytes(g_, v);

@@ -4,7 +4,7 @@
 
 #include "analysis/views.h"
 #include "passes/fuse/cost_decision.h"
-#include "passes/match.h"
+#include "passes/fuse/weight_product.h"
 #include "passes/provenance.h"
 
 namespace rlxc {
@@ -32,8 +32,12 @@ class SharedInput {
 
  private:
   bool candidate(NodeId n) const {
-    return g_.op(n) == OpKind::MatMul && !g_.attrs<MatMulAttrs>(n).trans_a && g_.rank(g_.operand(n, 1)) == 2 &&
-           g_.operand(n, 0) != g_.operand(n, 1) && is_float(g_, g_.result(n)) && g_.dims(g_.result(n)).back() != Dim(0);
+    return fuse::is_weight_product(g_, n) && g_.operand(n, 0) != g_.operand(n, 1) && is_float(g_, g_.result(n)) &&
+           g_.dims(g_.result(n)).back() != Dim(0);
+  }
+
+  bool has_weights(NodeId n) const {
+    return std::ranges::all_of(g_.operands(n).subspan(1), [&](ValueId v) { return !v.valid() || is_weight(g_, v); });
   }
 
   Member member(NodeId n) const {
@@ -65,19 +69,16 @@ class SharedInput {
 
   bool merge(std::span<const NodeId> nodes, ValueId x) {
     std::vector<Member> members;
-    std::optional<MatMulAttrs> layout;
     bool biased = false, sized = true;
     for (NodeId n : nodes) {
-      const auto& a = g_.attrs<MatMulAttrs>(n);
-      const char* reason = !is_weight(g_, g_.operand(n, 1))         ? "runtime_weights"
-                           : layout && a.trans_b != layout->trans_b ? "layout_differs"
-                                                                    : nullptr;
+      const char* reason = !has_weights(n)   ? "runtime_weights"
+                           : members.empty() ? nullptr
+                                             : fuse::apart_because(g_, members[0].matmul, n);
       if (reason) {
         ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason, "reads " + g_.label(g_.def(x)) + " as others do",
-                                          "give all products of one value constant weights of one layout"));
+                                          "give all products of one value constant weights of one layout and type"));
         continue;
       }
-      layout = a;
       members.push_back(member(n));
       biased = biased || members.back().bias.valid();
       sized = sized && g_.dims(members.back().value).back().is_static();
@@ -85,7 +86,7 @@ class SharedInput {
     if (members.size() < 2 || !pays(members, x)) return false;
     if (biased && !sized)  // a missing bias would be zeros of an unknown number
       for (Member& m : members) m = {m.matmul, {}, g_.result(m.matmul)};
-    emit(members, x, *layout, biased && sized);
+    emit(members, x, biased && sized);
     merged_ += static_cast<int64_t>(members.size());
     return true;
   }
@@ -130,16 +131,15 @@ class SharedInput {
     return members.size() > 1;
   }
 
-  void emit(const std::vector<Member>& members, ValueId x, const MatMulAttrs& attrs, bool biased) {
+  void emit(const std::vector<Member>& members, ValueId x, bool biased) {
     DimTable& dims = g_.module().dims;
     const NodeId at = members[0].matmul;
-    std::vector<ValueId> weights, biases;
+    std::vector<ValueId> biases;
     std::vector<NodeId> nodes;
     Builder b(g_, nullptr, at);
     for (const Member& m : members) {
-      const ValueId w = g_.operand(m.matmul, 1);
-      order_.hoist(g_, w, at);
-      weights.push_back(w);
+      for (ValueId v : g_.operands(m.matmul).subspan(1))
+        if (v.valid()) order_.hoist(g_, v, at);
       nodes.push_back(m.matmul);
       if (!biased) continue;
       if (m.bias.valid()) {
@@ -150,7 +150,7 @@ class SharedInput {
       const DType t = g_.dtype(m.value);
       biases.push_back(b.constant(make_splat(t, {g_.dims(m.value).back().size()}, element_bytes(t, 0))));
     }
-    ValueId y = b.matmul(x, b.concat(weights, attrs.trans_b ? 0 : 1), false, attrs.trans_b);
+    ValueId y = fuse::side_by_side(b, x, nodes);
     if (biased) y = b.add(y, b.concat(biases, 0));
     merge_origins(g_, g_.def(y), nodes);
     Decision d = fused(g_, "shared_input_matmul", at, nodes, static_cast<int64_t>(members.size() - 1) * bytes(g_, x));

@@ -14,11 +14,12 @@ void free_copies(PassRun& run) {
   run.target.machine = {0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), 1};
 }
 
-int64_t matmuls(const Rewrite& r) {
+int64_t count(const Rewrite& r, OpKind op) {
   int64_t n = 0;
-  for (NodeId k : r.after->main().nodes()) n += r.after->main().op(k) == OpKind::MatMul;
+  for (NodeId k : r.after->main().nodes()) n += r.after->main().op(k) == op;
   return n;
 }
+int64_t matmuls(const Rewrite& r) { return count(r, OpKind::MatMul); }
 
 }  // namespace
 
@@ -104,6 +105,43 @@ TEST_CASE("fuse_shared_input_matmul: weights known only at run time, of another 
     return std::vector{b.matmul(f32_input(b, "x", {3, 8}), w), b.matmul(f32_input(b, "z", {2, 8}), w)};
   });
   CHECK_FALSE(right.result.changed);
+}
+
+TEST_CASE("fuse_shared_input_matmul: weights kept as codes lie side by side with their scales and zero points") {
+  for (const bool trans_b : {false, true})
+    for (const bool zero : {false, true})
+      for (const DType t : {DType::I4, DType::U8}) {
+        const Rewrite r(kPass, [&](Builder& b) {
+          const ValueId x = f32_input(b, "x", {2, 3, 8});
+          std::vector<ValueId> out;
+          for (const int64_t n : {8, 4, 2}) {
+            ValueId y = CodesOf{.n = n, .trans_b = trans_b, .zero = zero, .codes = t}(b, x);
+            if (n == 4) y = b.add(y, f32_param(b, "bias", {n}));
+            out.push_back(b.unary(OpKind::Tanh, y));
+          }
+          return out;
+        });
+        CHECK(count(r, OpKind::DequantMatMul) == 1);
+        CHECK(r.run.decisions.at(0).members.size() == 3);
+      }
+}
+
+TEST_CASE("fuse_shared_input_matmul: codes of other types, blocks and layouts, and numbers beside codes stay apart") {
+  const auto beside = [](CodesOf other) {
+    return Rewrite(kPass, [other](Builder& b) {
+      const ValueId x = f32_input(b, "x", {3, 8});
+      return std::vector{CodesOf{}(b, x), other(b, x)};
+    });
+  };
+  CHECK(beside({.codes = DType::U4}).first_decline() == "codes_differ");
+  CHECK(beside({.block = 2}).first_decline() == "codes_differ");
+  CHECK(beside({.zero = true}).first_decline() == "codes_differ");
+  CHECK(beside({.trans_b = true}).first_decline() == "layout_differs");
+  const Rewrite plain(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {3, 8});
+    return std::vector{CodesOf{}(b, x), b.matmul(x, f32_param(b, "w", {8, 4}))};
+  });
+  CHECK(plain.first_decline() == "codes_differ");
 }
 
 TEST_CASE("fuse_shared_input_matmul: 20,000 far readers of one value in n log n") {

@@ -71,11 +71,18 @@ TEST_CASE("fused products and norms") {
       return f.b.create(OpKind::GroupedMatMul, {f.in("x", {4, 6}), f.in("w", {3, trans ? 5 : 6, trans ? 6 : 5}), groups},
                         MatMulAttrs{false, trans});
     });
-    for (bool gate_first : {false, true})
+    for (bool gate_first : {false, true}) {
+      check([&](Fixture& f) {
+        const auto dims = [&](int64_t k, int64_t n) { return trans ? std::vector<Dim>{n, k} : std::vector<Dim>{k, n}; };
+        return f.b.create(OpKind::DequantMatMul,
+                          {f.in("x", {f.batch, 8}), f.in("w", dims(8, 6), DType::I8), f.in("s", dims(2, 6))},
+                          DequantMatMulAttrs{trans, 4, {}, true, gate_first});
+      });
       check([&](Fixture& f) {
         return f.b.create(OpKind::FusedMatMulSwiGLU, {f.in("x", {f.batch, f.seq, 4}), f.in("w", {trans ? 6 : 4, trans ? 4 : 6})},
                           GatedMatMulAttrs{trans, gate_first, {}});
       });
+    }
     check([&](Fixture& f) {
       return f.b.create(OpKind::FusedSwiGLU, {f.in("x", {f.batch, 8})}, SwiGLUAttrs{trans, {true, OpKind::GeluApprox, 0, 0}});
     });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/region.h"
 #include "passes/fuse/region_step.h"
 #include "passes/graphs.h"
 
@@ -10,10 +11,11 @@ namespace rlxc {
 
 namespace {
 
-Attrs norm_attrs(const RegionStep& s, int64_t axis) {
+Attrs core_attrs(const RegionStep& s, const NormRegionAttrs& a) {
+  if (s.op == OpKind::Reduce) return ReduceAttrs{a.reduce, a.axes, true};
   if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
-  if (s.op == OpKind::Softmax || s.op == OpKind::LogSoftmax) return AxisAttrs{axis};
-  return NormAttrs{axis, s.alpha};
+  if (s.op == OpKind::Softmax || s.op == OpKind::LogSoftmax) return AxisAttrs{a.axis};
+  return NormAttrs{a.axis, s.alpha};
 }
 
 }  // namespace
@@ -21,10 +23,9 @@ Attrs norm_attrs(const RegionStep& s, int64_t axis) {
 std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
   const bool normalises = g.op(n) == OpKind::NormRegion;
-  const std::vector<RegionStep> steps = normalises ? g.attrs<NormRegionAttrs>(n).steps : g.attrs<RegionAttrs>(n).steps;
-  const int64_t axis = normalises ? g.attrs<NormRegionAttrs>(n).axis : 0;
-  const size_t norm = normalises ? norm_step(steps) : steps.size();
-  const bool keep = normalises && g.attrs<NormRegionAttrs>(n).keep;
+  const NormRegionAttrs a = normalises ? g.attrs<NormRegionAttrs>(n) : NormRegionAttrs{g.attrs<RegionAttrs>(n).steps};
+  const std::vector<RegionStep>& steps = a.steps;
+  const size_t core = normalises ? norm_step(steps) : steps.size();
   const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
   std::vector<ValueId> values, operands;
   ValueId kept;
@@ -32,17 +33,17 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
     const RegionStep& s = steps[k];
     operands.clear();
     for (size_t i = 0; i < argument_count(s); ++i) {
-      const uint16_t a = s.args[i];
-      operands.push_back(a & RegionStep::kStep ? values[a & ~RegionStep::kStep] : g.operand(n, a));
+      const uint16_t from = s.args[i];
+      operands.push_back(from & RegionStep::kStep ? values[from & ~RegionStep::kStep] : g.operand(n, from));
     }
-    if (k == norm) operands[0] = kept = b.expand(operands[0], dims);
-    const ValueId v = b.create(s.op, operands, k == norm ? norm_attrs(s, axis) : attrs_of_step(s));
+    if (k == core) operands[0] = kept = b.expand(operands[0], core_dims(g, n));
+    const ValueId v = b.create(s.op, operands, k == core ? core_attrs(s, a) : attrs_of_step(s));
     if (!v.valid()) return {};
     g.set_origin(g.def(v), g.origin(n));
     values.push_back(v);
   }
   std::vector<ValueId> results{b.expand(values.back(), dims)};
-  if (keep) results.push_back(kept);
+  if (a.keep) results.push_back(kept);
   return results;
 }
 

@@ -40,18 +40,16 @@ class Scaler {
   }
 
   ValueId scaled(NodeId n, ValueId x, int axis) {
-    const auto decline = [&](std::string_view reason, std::string detail) {
-      context_.decisions.push_back(declined(g_, "scaled_operand", n, reason, std::move(detail)));
-      return ValueId();
-    };
     std::vector<Dim> sizes(g_.dims(x).begin(), g_.dims(x).end());
     const std::vector<Dim> whole = sizes;
     std::vector<int64_t> together;  // axes that share a scale
     const bool blocked = !config_.per_tensor && config_.block != 0;
     if (blocked) {
       const auto k = size_at(g_, x, axis);
-      if (!k || *k % config_.block != 0)
-        return decline("block", "the summed axis is no multiple of " + std::to_string(config_.block));
+      if (!k || *k % config_.block != 0) {
+        decline(context_, g_, "scaled_operand", n, "block", "the summed axis is no multiple of " + std::to_string(config_.block));
+        return {};
+      }
       sizes[static_cast<size_t>(axis)] = Dim(*k / config_.block);
       sizes.insert(sizes.begin() + axis + 1, Dim(config_.block));
       together = {axis + 1};

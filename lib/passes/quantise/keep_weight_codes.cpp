@@ -7,6 +7,8 @@ namespace {
 
 using namespace match;
 
+constexpr std::string_view kPattern = "weight_codes";
+
 // A weight of rank 2 that is dequantised, and whether its axes are swapped on the way.
 struct Codes {
   NodeId node;
@@ -43,15 +45,16 @@ class Keeper {
     const NodeId d = codes->node;
     const ValueId q = g_.operand(d, 0), scale = g_.operand(d, 1), zero = g_.operand(d, 2);
     const bool trans_b = m.trans_b != codes->swapped;
-    if (m.trans_a) return decline(n, "layout", "the first operand is transposed");
-    if (bits(g_.dtype(q)) > 8) return decline(n, "wide_codes", std::string(name(g_.dtype(q))));
+    if (m.trans_a) return decline(context_, g_, kPattern, n, "layout", "the first operand is transposed");
+    if (bits(g_.dtype(q)) > 8) return decline(context_, g_, kPattern, n, "wide_codes", std::string(name(g_.dtype(q))));
     const auto& a = g_.attrs<QuantAttrs>(d);
     Builder b(g_, nullptr, n);
     DequantMatMulAttrs attrs{trans_b, 0, {}};
     std::vector<Dim> sizes(2, Dim(1));  // of the scale
     if (num_elements(g_.type(scale)) == 1) {
     } else if (a.block != 0) {
-      if (a.axis != trans_b) return decline(n, "scale_per_column_block", "blocks lie along the columns of the weight");
+      if (a.axis != trans_b)
+        return decline(context_, g_, kPattern, n, "scale_per_column_block", "blocks lie along the columns of the weight");
       attrs.block = a.block;
       sizes.assign(g_.dims(scale).begin(), g_.dims(scale).end());
     } else {
@@ -62,17 +65,12 @@ class Keeper {
         b.create(OpKind::DequantMatMul, {x, q, b.reshape(scale, sizes), zero.valid() ? b.reshape(zero, sizes) : zero}, attrs);
     if (!y.valid()) return false;
     const NodeId members[] = {d, n};
-    context_.decisions.push_back(fused(g_, "weight_codes", n, members, bytes(g_, w) - bytes(g_, q)));
+    context_.decisions.push_back(fused(g_, kPattern, n, members, bytes(g_, w) - bytes(g_, q)));
     replace_group(g_, members, g_.result(n), y);
     return true;
   }
 
  private:
-  bool decline(NodeId n, std::string_view reason, std::string detail) {
-    context_.decisions.push_back(declined(g_, "weight_codes", n, reason, std::move(detail)));
-    return false;
-  }
-
   Graph& g_;
   PassContext& context_;
 };

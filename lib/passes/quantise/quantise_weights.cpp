@@ -13,6 +13,8 @@ namespace {
 
 using namespace match;
 
+constexpr std::string_view kPattern = "weight_codes";
+
 constexpr int64_t kFewest = 1024;  // elements of a weight that gains
 
 double largest_code(DType t) {
@@ -104,13 +106,14 @@ class WeightQuantiser {
     bool rows_of_k = m.trans_b;
     if (const NodeId t = made_by(g_, w, OpKind::Transpose); t.valid()) w = g_.operand(t, 0), rows_of_k = !rows_of_k;
     const NodeId leaf = g_.def(w);
-    if (!has_trait(g_.op(leaf), kLeaf)) return decline(n, "computed_weight", "the weight is made by " + g_.label(leaf));
+    if (!has_trait(g_.op(leaf), kLeaf))
+      return decline(context_, g_, kPattern, n, "computed_weight", "the weight is made by " + g_.label(leaf));
     const DataId data = g_.attrs<DataAttrs>(leaf).data;
-    if (!data.valid()) return decline(n, "no_contents", "the contents of the weight are not known");
+    if (!data.valid()) return decline(context_, g_, kPattern, n, "no_contents", "the contents of the weight are not known");
     const TensorData& d = g_.module().data[data];
-    if (d.elements() < kFewest) return decline(n, "small", std::to_string(d.elements()) + " elements");
-    if (m.trans_a) return decline(n, "layout", "the first operand is transposed");
-    if (!all_finite(d)) return decline(n, "not_finite", "the weight holds infinities or NaN");
+    if (d.elements() < kFewest) return decline(context_, g_, kPattern, n, "small", std::to_string(d.elements()) + " elements");
+    if (m.trans_a) return decline(context_, g_, kPattern, n, "layout", "the first operand is transposed");
+    if (!all_finite(d)) return decline(context_, g_, kPattern, n, "not_finite", "the weight holds infinities or NaN");
     Builder b(g_, nullptr, n);
     const auto [it, is_new] = made_.try_emplace({w.raw, rows_of_k});
     if (is_new) {
@@ -126,7 +129,7 @@ class WeightQuantiser {
         b.create(OpKind::DequantMatMul, {g_.operand(n, 0), codes, scale}, DequantMatMulAttrs{true, config_.block, {}});
     if (!y.valid()) return false;
     const NodeId members[] = {n};
-    context_.decisions.push_back(fused(g_, "weight_codes", n, members, bytes(g_, w) - bytes(g_, codes) - bytes(g_, scale)));
+    context_.decisions.push_back(fused(g_, kPattern, n, members, bytes(g_, w) - bytes(g_, codes) - bytes(g_, scale)));
     replace_group(g_, members, g_.result(n), y);
     return true;
   }
@@ -138,10 +141,6 @@ class WeightQuantiser {
   std::string scope() const {
     if (config_.per_tensor) return "for all";
     return config_.block ? "for " + std::to_string(config_.block) + " terms" : "for each column";
-  }
-  bool decline(NodeId n, std::string_view reason, std::string detail) {
-    context_.decisions.push_back(declined(g_, "weight_codes", n, reason, std::move(detail)));
-    return false;
   }
 
   Graph& g_;

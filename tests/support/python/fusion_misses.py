@@ -1,5 +1,7 @@
 """Finds, in the result of a compile, every place where a fusion pattern is there and unfused. Each finder yields
 (pattern, names): the names of nodes at that place, of which the report must name one."""
+import re
+
 from rlxc_graph import ELEMENTWISE
 
 CHEAP = set("Neg Abs Sign Not BitNot Relu Add Sub Mul Max Min And Or Xor Eq Ne Lt Le Gt Ge Where Cast IsNan IsInf Clamp".split())
@@ -8,6 +10,7 @@ Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish Log
 ThresholdedRelu Shrink Swish Clamp""".split())
 NAMELESS = "%"  # reports say "%5", the number that a node without a name had when it was looked at: planning gives others
 FLOATS = ("f32", "f16", "bf16", "f64")
+REDUCED = FLOATS + ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 
 
 def names(*nodes):
@@ -20,6 +23,11 @@ def names(*nodes):
 def other(n, value):
     a, b = n.operands[:2]
     return None if a == b else b if a == value else a if b == value else None
+
+
+def bare(n):
+    """A product by codes without bias, residual, activation and gate."""
+    return all(v is None for v in n.operands[4:]) and n.attrs.get("act", "none") == "none" and not n.attrs.get("gated")
 
 
 def is_row(g, value, of):
@@ -36,7 +44,7 @@ def products(g):
         pattern = "conv_bias_act" if "Conv" in n.op else "matmul_bias_act"
         if n.attrs.get("act", "none") != "none":
             continue
-        if n.op == "DequantMatMul" and any(v is not None for v in n.operands[4:]):
+        if n.op == "DequantMatMul" and not bare(n):
             continue
         users = g.users_of(y)
         if any(u.op in ACTIVATIONS for u in users):
@@ -110,13 +118,39 @@ def norm_regions(g):
                 yield pattern, names(n)
 
 
+def reductions(g):
+    """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or its only reader."""
+    def beside(n):
+        return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0])
+
+    for n in g.nodes:
+        core = [re.match(r"reduce\(i(\d+)\)", s) for s in n.attrs.get("steps", [])] if n.op == "NormRegion" else []
+        for reduced in filter(None, core):
+            if beside(g.maker[n.operands[int(reduced[1])]]):
+                yield "reduce_region", names(n)
+        if n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]):
+            continue
+        if g.dtype[n.results[0]] not in REDUCED:
+            continue
+        after = g.only_user(n.results[0])
+        if beside(g.maker[n.operands[0]]) or (beside(after) and g.dims[after.results[0]] == g.dims[n.results[0]]):
+            yield "reduce_region", names(n)
+
+
 def shared_inputs(g):
     """Several products of one value with weights."""
     for x, users in g.users.items():
-        readers = [u for u in users if u.op in ("MatMul", "FusedMatMulBiasAct") and u.operands[0] == x and
-                   len(g.dims[u.operands[1]]) == 2 and not u.attrs.get("trans_a") and g.dtype[u.results[0]] in FLOATS]
-        for layout in (False, True):
-            weighted = [u for u in readers if bool(u.attrs.get("trans_b")) == layout and g.is_weight(u.operands[1])]
+        readers = [u for u in users if u.op in ("MatMul", "FusedMatMulBiasAct", "DequantMatMul") and u.operands[0] == x and
+                   len(g.dims[u.operands[1]]) == 2 and not u.attrs.get("trans_a") and not u.attrs.get("gated") and
+                   g.dtype[u.results[0]] in FLOATS]
+
+        def kept_as(u):
+            codes = u.op == "DequantMatMul"
+            return bool(u.attrs.get("trans_b")), codes and (
+                u.attrs.get("block", 0), [v is not None and g.dtype[v] for v in (u.operands + [None])[1:4]])
+
+        for layout in {str(kept_as(u)) for u in readers}:
+            weighted = [u for u in readers if str(kept_as(u)) == layout and g.is_weight(u.operands[1])]
             near = [u for u in weighted if any(0 < abs(u.id - v.id) <= 12 for v in weighted)]
             if len(near) > 1:
                 yield "shared_input_matmul", names(*near)
@@ -143,7 +177,7 @@ def gates(g):
                     break
         if n.op == "FusedSwiGLU":
             product = g.maker[n.operands[0]]
-            if product.op in ("MatMul", "FusedMatMulBiasAct"):
+            if product.op in ("MatMul", "FusedMatMulBiasAct") or (product.op == "DequantMatMul" and not product.attrs.get("gated")):
                 yield "matmul_swiglu", names(n, product)
 
 
@@ -222,7 +256,7 @@ def neighbours(g):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, batch_norms, norms, norm_regions, shared_inputs, gates, attentions, written_out, blocks, neighbours)
+FINDERS = (products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, blocks, neighbours)
 
 
 def find(graphs):

@@ -1,0 +1,89 @@
+#include "kernel/builders/gemm_codes.h"
+
+#include <algorithm>
+
+namespace rlxc::kernel {
+namespace {
+
+int64_t rows_of_word(const Codes& c, const RegisterTile& t) { return 32 / (int64_t{c.bits} * t.vectors); }
+
+}  // namespace
+
+CodePanels::CodePanels(GemmOperands& o, const RegisterTile& t)
+    : o_(o), b_(o.b), codes_(*o.spec.codes), tile_(t), bits_(codes_.bits), rows_(rows_of_word(codes_, t)) {}
+
+Expr CodePanels::word(Expr at, const std::function<Expr(Expr)>& column) const {
+  const Expr row = at / int64_t{tile_.lanes} * rows_, lane = at % int64_t{tile_.lanes};
+  Expr all = b_.value(DType::I32, 0);
+  for (int64_t i = 0; i < rows_ * tile_.vectors; ++i) {
+    const Expr k = min(row + i / tile_.vectors, o_.k - 1), place = i % tile_.vectors * tile_.lanes + lane;
+    const Expr code = (cast_to(o_.code_of_b(k, column(place)), DType::I32) ^ codes_.sign) & ((1 << bits_) - 1);
+    all = all | code << i * bits_;
+  }
+  return all;
+}
+
+void CodePanels::each_step(Expr panel, Expr k0, Expr count, const std::vector<int>& lanes,
+                           const std::function<void(Expr p, const Column&)>& body) const {
+  const int64_t block = codes_.block;
+  if (block == 0) return steps(panel, k0, b_.i64(0), count, b_.i64(0), lanes, body);
+  if (block % kChunk == 0) return steps(panel, k0, b_.i64(0), count, b_.let("block", k0 / block), lanes, body);
+  auto one = [&](Expr q, Expr n) { steps(panel, k0, q * block, n, k0 / block + q, lanes, body); };
+  int64_t whole = 0;
+  if (constant(count, &whole) && whole % block == 0) return b_.loop("q", count / block, [&](Expr q) { one(q, b_.i64(block)); });
+  b_.loop("q", ceil_div(count, block), [&](Expr q) { one(q, b_.let("steps", min(count - q * block, block))); });
+}
+
+void CodePanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, const std::vector<int>& lanes,
+                       const std::function<void(Expr p, const Column&)>& body) const {
+  // Of each vector, or one for all: (code - zero) * scale = code * scale + offset.
+  auto of_block = [&](const Buf& from, const Operand& at, size_t v) {
+    const Expr row = block * at.strides.end()[-2].in(b_.kernel());
+    if (is_constant(at.strides.back(), 0)) return from.load(row);
+    return from.load(panel * at.strides[0].in(b_.kernel()) + row + static_cast<int64_t>(v) * tile_.lanes, lanes[v]);
+  };
+  std::vector<Expr> scale, offset;
+  for (size_t v = 0; v < lanes.size(); ++v) {
+    scale.push_back(b_.let("scale", broadcast(cast_to(of_block(o_.scale, *codes_.scale, v), o_.spec.accumulate), lanes[v])));
+    if (!codes_.zero && codes_.sign == 0) continue;
+    Expr zero = broadcast(lit(scale[v], codes_.sign), lanes[v]);
+    if (codes_.zero) zero = zero + cast_to(of_block(o_.zero_point, *codes_.zero, v), o_.spec.accumulate);
+    offset.push_back(b_.let("offset", -(zero * scale[v])));
+  }
+  auto with_words = [&](Expr at, Expr p, Expr shift_of_row) {
+    body(p, [&](size_t v) {
+      const Expr words = o_.from_b.load(at, lanes[v]);
+      const Expr shift = shift_of_row + static_cast<int64_t>(v) * bits_;
+      const Expr code = words >> cast_to(shift, DType::I32) & ((1 << bits_) - 1);
+      const Expr x = cast_to(codes_.sign ? code : codes_.value(code), o_.spec.accumulate);
+      return offset.empty() ? x * scale[v] : fma(x, scale[v], offset[v]);
+    });
+  };
+  const Expr base = b_.let("codes_at", panel * words() + (k0 + first) / rows_ * int64_t{tile_.lanes});
+  b_.loop("g", count / rows_, [&](Expr g) {
+    for (int64_t j = 0; j < rows_; ++j)
+      with_words(base + g * int64_t{tile_.lanes}, first + g * rows_ + j, b_.i64(j * tile_.vectors * bits_));
+  });
+  int64_t whole = 0;
+  if (rows_ == 1 || (constant(count, &whole) && whole % rows_ == 0)) return;
+  const Expr done = b_.let("done", count / rows_);
+  b_.loop("t", count % rows_,
+          [&](Expr t) { with_words(base + done * int64_t{tile_.lanes}, first + done * rows_ + t, t * (tile_.vectors * bits_)); });
+}
+
+int64_t gemm_code_words(const GemmSpec& s, const Mapping& m) {
+  const RegisterTile t = register_tile(m, s.accumulate);
+  const int64_t columns = s.pair ? t.panel() / 2 : t.panel(), rows = rows_of_word(*s.codes, t);
+  int64_t n = 0, k = 0;
+  constant(s.n, &n), constant(s.k, &k);
+  return (n + columns - 1) / columns * ((k + rows - 1) / rows) * t.lanes;
+}
+
+bool gemm_packs_codes(const GemmSpec& s, const Mapping& m) {
+  const int64_t block = s.codes->block;
+  int64_t n = 0, k = 0;
+  return constant(s.n, &n) && constant(s.k, &k) && n >= 16 && k >= 16 && (block <= 4 * kChunk || block % kChunk == 0) &&
+         block % rows_of_word(*s.codes, register_tile(m, s.accumulate)) == 0;
+}
+
+}  // namespace rlxc::kernel

@@ -1,0 +1,86 @@
+#include "passes/fuse/weight_product.h"
+
+namespace rlxc::fuse {
+
+namespace {
+
+bool by_codes(const Graph& g, NodeId n) { return g.op(n) == OpKind::DequantMatMul; }
+
+// The entries of a scale or zero point: one for each block and column, where others of the packed weight may have more.
+ValueId spread(Builder& b, ValueId v, Dim blocks, Dim columns, bool trans_b) {
+  return b.expand(v, trans_b ? std::vector{columns, blocks} : std::vector{blocks, columns});
+}
+
+}  // namespace
+
+bool is_weight_product(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::MatMul) return !g.attrs<MatMulAttrs>(n).trans_a && g.rank(g.operand(n, 1)) == 2;
+  if (!by_codes(g, n)) return false;
+  const auto& a = g.attrs<DequantMatMulAttrs>(n);
+  return !g.operand(n, 4).valid() && !g.operand(n, 5).valid() && !a.act.has && !a.gated;
+}
+
+bool trans_b(const Graph& g, NodeId n) {
+  return by_codes(g, n) ? g.attrs<DequantMatMulAttrs>(n).trans_b : g.attrs<MatMulAttrs>(n).trans_b;
+}
+
+const char* apart_because(const Graph& g, NodeId a, NodeId b) {
+  if (g.op(a) != g.op(b)) return "codes_differ";
+  if (trans_b(g, a) != trans_b(g, b)) return "layout_differs";
+  if (!by_codes(g, a)) return nullptr;
+  if (g.attrs<DequantMatMulAttrs>(a).block != g.attrs<DequantMatMulAttrs>(b).block) return "codes_differ";
+  for (size_t i = 1; i < 4; ++i) {
+    const ValueId v = g.operand(a, i), w = g.operand(b, i);
+    if (v.valid() != w.valid() || (v.valid() && g.dtype(v) != g.dtype(w))) return "codes_differ";
+  }
+  return nullptr;
+}
+
+ValueId side_by_side(Builder& b, ValueId x, std::span<const NodeId> nodes) {
+  Graph& g = b.graph();
+  const bool swapped = trans_b(g, nodes[0]);
+  const auto join = [&](size_t operand) {
+    std::vector<ValueId> parts;
+    Dim blocks(1);
+    for (NodeId n : nodes)
+      if (const Dim d = g.dims(g.operand(n, operand))[swapped]; operand > 1 && d != Dim(1)) blocks = d;
+    for (NodeId n : nodes) {
+      const ValueId v = g.operand(n, operand);
+      parts.push_back(operand > 1 ? spread(b, v, blocks, g.dims(g.operand(n, 1))[!swapped], swapped) : v);
+    }
+    return b.concat(parts, swapped ? 0 : 1);
+  };
+  if (!by_codes(g, nodes[0])) return b.matmul(x, join(1), false, swapped);
+  const bool zero = g.operand(nodes[0], 3).valid();
+  return b.create(OpKind::DequantMatMul, {x, join(1), join(2), zero ? join(3) : ValueId()},
+                  g.attrs<DequantMatMulAttrs>(nodes[0]));
+}
+
+OpKind kind_with_end(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulBiasAct : product; }
+
+ValueId with_end(Builder& b, NodeId n, ValueId bias, ValueId residual, const Epilogue& act) {
+  const Graph& g = b.graph();
+  const auto in = [&](size_t i) { return g.operand(n, i); };
+  if (by_codes(g, n)) {
+    auto a = g.attrs<DequantMatMulAttrs>(n);
+    a.act = act;
+    return b.create(g.op(n), {in(0), in(1), in(2), in(3), bias, residual}, a);
+  }
+  const auto& a = g.attrs<MatMulAttrs>(n);
+  return b.create(OpKind::FusedMatMulBiasAct, {in(0), in(1), bias, residual}, FusedMatMulAttrs{a.trans_a, a.trans_b, act});
+}
+
+OpKind kind_with_gate(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulSwiGLU : product; }
+
+ValueId with_gate(Builder& b, NodeId n, const SwiGLUAttrs& gate) {
+  const Graph& g = b.graph();
+  const auto in = [&](size_t i) { return g.operand(n, i); };
+  if (by_codes(g, n)) {
+    auto a = g.attrs<DequantMatMulAttrs>(n);
+    a.act = gate.act, a.gated = true, a.gate_first = gate.gate_first;
+    return b.create(g.op(n), {in(0), in(1), in(2), in(3)}, a);
+  }
+  return b.create(OpKind::FusedMatMulSwiGLU, {in(0), in(1)}, GatedMatMulAttrs{trans_b(g, n), gate.gate_first, gate.act});
+}
+
+}  // namespace rlxc::fuse

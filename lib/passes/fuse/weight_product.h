@@ -1,0 +1,28 @@
+// A product of rows with a weight, however the weight is kept: as numbers (MatMul) or as codes with scales and zero points
+// (DequantMatMul). What a fusion asks of such a product and what it makes of it, so that no fusion knows the two kinds.
+#pragma once
+#include <span>
+
+#include "passes/match.h"
+
+namespace rlxc::fuse {
+
+// x*w with w of two axes and nothing before or behind the product: no transposed x, bias, residual, activation or gate.
+bool is_weight_product(const Graph&, NodeId);
+bool trans_b(const Graph&, NodeId);
+
+// Why the weights of two products cannot lie side by side, or null.
+const char* apart_because(const Graph&, NodeId, NodeId);
+
+// The product of x with the weights of all nodes side by side. They are weight products of x, pairwise not apart.
+ValueId side_by_side(Builder&, ValueId x, std::span<const NodeId>);
+
+// act(x*w + bias + residual), all but the product optional.
+ValueId with_end(Builder&, NodeId product, ValueId bias, ValueId residual, const Epilogue& act);
+OpKind kind_with_end(OpKind product);
+
+// FusedSwiGLU of the product.
+ValueId with_gate(Builder&, NodeId product, const SwiGLUAttrs&);
+OpKind kind_with_gate(OpKind product);
+
+}  // namespace rlxc::fuse
