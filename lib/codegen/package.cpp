@@ -110,8 +110,10 @@ class Packager {
         return {Place::Memory::Weights, weight_of_[g.id().raw][root.raw], dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
       }
       case Region::Packed: return {Place::Memory::Packed, 0, in_packed(g, s.offset), in_packed(g, whole.offset), whole.size};
-      case Region::Activations:
-      case Region::None: break;
+      case Region::None:  // empty
+        if (plan(g).phase[g.def(v).raw] == Phase::Prologue) return {Place::Memory::Packed, 0, Dim(0), Dim(0), Dim(0)};
+        break;
+      case Region::Activations: break;
     }
     return {Place::Memory::Arena, 0, s.offset, whole.offset, whole.size};
   }
