@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "plan/core.h"
+#include "plan/fillers.h"
 #include "plan/improve.h"
 #include "plan/instance.h"
 #include "plan/portfolio.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr size_t kCoreFrom = 400;  // smaller parts are searched whole
 
+constexpr uint64_t kShareOfFillers = 64;         // of the search
 constexpr double kCeilings[] = {1.02, 1, 1.04};  // of the bound
 constexpr double kSmallGap = 1.01;               // is not worth more of these
 constexpr uint64_t kVisitsOfSweep = 5;           // that take as long as one in greedy orders
@@ -83,6 +85,12 @@ Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const 
   Effort own{share, 0};
   uint64_t work = UINT64_MAX;
   if (options.core && part.items.size() > kCoreFrom) place_core(part, options.pruning, enough, &work, own, best);
+  if (options.fillers && best.height > enough) {
+    Effort filled{own.work / kShareOfFillers, 0};
+    own.work -= filled.work;
+    place_with_fillers(part, options.pruning, enough, filled, best);
+    own.work += filled.work, own.nodes += filled.nodes;
+  }
   improve(part, options.pruning, enough, must_fit, own, best);
   effort.work -= share - own.work;
   effort.nodes += own.nodes;

@@ -15,6 +15,7 @@ struct SolveOptions {
   bool sweep = true;      // Where no greedy order ends within its budget, place in time order: O(n log n) whatever the overlaps.
   bool windows = true;    // Place what sticks out anew together with its neighbours in time.
   bool core = true;       // In large parts, search the items where the load is tight and place the rest around them.
+  bool fillers = true;    // Search with items for all room that would be left at the least height.
   bool search = true;     // Look for lower placements with the exact search.
   bool minimise = false;  // With a capacity: go on below it instead of stopping at the first placement that fits.
   SearchOptions pruning;

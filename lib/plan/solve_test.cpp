@@ -112,6 +112,25 @@ TEST_CASE("rectangles cut to pieces are put together again") {
   }
 }
 
+TEST_CASE("rectangles with holes are put together again where the holes are filled") {
+  size_t filled = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Random random{seed};
+    Problem p;
+    cut(random, 0, 2000, 1 << 16, 150, p);
+    size_t k = 0;
+    std::erase_if(p.buffers, [&](const Buffer&) { return k++ % 30 == 7; });
+    p.capacity = 1 << 16;
+    SolveOptions options;
+    options.greedy = options.skyline = options.windows = false;
+    options.search_work_to_fit = 100'000'000;
+    const Solution s = solve(p, options);
+    check_clean(p, s);
+    filled += s.fits && s.method == "search with all room filled";
+  }
+  CHECK(filled > 0);
+}
+
 TEST_CASE("random problems come close to the lower bound") {
   Random random{11};
   double sum = 0;
