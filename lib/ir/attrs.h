@@ -302,10 +302,6 @@ struct IfAttrs {  // sizes in pairs, which are equal where that body runs
   std::vector<Dim> then_equal, else_equal;
   RLXC_REFLECT(f("then_equal", self.then_equal); f("else_equal", self.else_equal);)
 };
-struct IfAttrs {  // sizes in pairs, which are equal where that body runs
-  std::vector<Dim> then_equal, else_equal;
-  RLXC_REFLECT(f("then_equal", self.then_equal); f("else_equal", self.else_equal);)
-};
 struct LoopAttrs {
   int64_t carries = 0;
   RLXC_REFLECT(f("carries", self.carries);)

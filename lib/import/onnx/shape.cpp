@@ -139,6 +139,10 @@ void squeeze(Op& op) {
     }
   } else {
     for (size_t i = 0; i < d.size(); ++i) drop[i] = d[i] == Dim(1);
+    if (!std::ranges::all_of(d, &Dim::is_static))
+      op.im.diagnostics().warning(Code::UnboundDim,
+                                  "it names no axes: those of " + op.show(0) + " that are not known to be 1 stay",
+                                  "node " + quote(op.node().name), "bind sizes that are 1");
   }
   for (size_t i = 0; i < d.size(); ++i)
     if (!drop[i]) out.push_back(d[i]);
