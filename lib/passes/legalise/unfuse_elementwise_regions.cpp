@@ -23,7 +23,9 @@ Attrs core_attrs(const RegionStep& s, const NormRegionAttrs& a) {
 std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
   const bool normalises = g.op(n) == OpKind::NormRegion;
-  const NormRegionAttrs a = normalises ? g.attrs<NormRegionAttrs>(n) : NormRegionAttrs{g.attrs<RegionAttrs>(n).steps};
+  NormRegionAttrs a;
+  if (normalises) a = g.attrs<NormRegionAttrs>(n);
+  else a.steps = g.attrs<RegionAttrs>(n).steps;
   const std::vector<RegionStep>& steps = a.steps;
   const size_t core = normalises ? norm_step(steps) : steps.size();
   const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
