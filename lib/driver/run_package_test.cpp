@@ -461,6 +461,8 @@ TEST_CASE("kernels take sizes at run time") {
   c.add(Softmax, AxisAttrs{1}, {f32({3, 50}, -9, 9)});
   c.add(LayerNorm, NormAttrs{1, 1e-5}, {f32({4, 37})});
   c.add(MatMul, {f32({7, 33}), weight(f32({33, 50}))});
+  c.add(MatMul, MatMulAttrs{true, false}, {f32({3, 33, 7}), weight(f32({33, 50}))});  // one weight for all matrices of a batch
+  c.add(MatMul, MatMulAttrs{true, false}, {f32({2, 3, 33, 7}), weight(f32({3, 33, 50}))});
   c.add(MatMul, {f32({7, 300}), f32({300, 50})});
   c.add(MatMul, MatMulAttrs{false, true}, {f32({2, 3, 9, 16}), f32({2, 3, 5, 16})});
   c.add(Conv, conv({1, 1}, {1, 1}, {1, 1}), {f32({2, 3, 20, 30}), weight(f32({5, 3, 3, 3})), weight(f32({5}))});

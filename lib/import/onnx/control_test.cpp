@@ -113,3 +113,16 @@ TEST_CASE("a condition that no size tells cannot choose between ranks") {
   CHECK_FALSE(m.load(d));
   CHECK_MESSAGE(d.text().find("ranks of the results") != std::string::npos, d.text());
 }
+
+TEST_CASE("a name that a file gives to a size that only data tell does not hide where it comes from") {
+  OnnxModel m = open_input();
+  m.add(node("NonZero", {"x"}, {"places"}));
+  m.raw_graph(field(
+      13, field(1, "places") +
+              field(2, field(1, field(1, int64_t{7}) + field(2, field(1, field(1, int64_t{2})) + field(1, field(2, "found")))))));
+  m.output("places");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK_FALSE(module->dims.equal(module->main().dims(module->main().outputs()[0])[1], module->dims.symbol("found")));
+}
