@@ -5,6 +5,7 @@
 #include <set>
 
 #include "driver/cpu_launcher.h"
+#include "support/checked.h"
 #include "support/text.h"
 #include "target/cpu.h"
 #include "target/render.h"
@@ -42,8 +43,6 @@ class Storage {
   const Package& p_;
   bool refer_ = false, has_model_files_ = false;
 };
-
-uint64_t padded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::string shape_text(const Package& p, const codegen::Port& port) {
   const Module& m = *p.lir->module;
@@ -130,7 +129,7 @@ std::string weight_table(const Package& p, const Storage& storage) {
       if (it == files.end()) files.push_back(d.file);
       offset = d.offset;
     } else {
-      packed += padded(stored);
+      packed += padded_weight(stored);
     }
     rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) +
             ", " + std::to_string(offset) + "u, " + std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
@@ -548,7 +547,7 @@ std::string readme(const Package& p, const Storage& storage) {
   std::set<std::string> files;
   for (const codegen::Weight& w : p.weights) {
     if (storage.in_model_file(w)) files.insert(data_of(p, w).file);
-    else own += padded(storage.stored_bytes(w));
+    else own += padded_weight(storage.stored_bytes(w));
   }
   std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " +
                   std::to_string(p.weights.size()) + " weights.\n\n";
@@ -573,6 +572,8 @@ std::string readme(const Package& p, const Storage& storage) {
 }
 
 }  // namespace
+
+uint64_t padded_weight(uint64_t bytes) { return align_up(bytes, 64).value_or(bytes); }
 
 std::string weights_file(const Package& p) { return p.name + ".weights"; }
 
@@ -614,7 +615,8 @@ bool write_weights(const Package& p, const CpuPackageOptions& o, const std::func
   for (const codegen::Weight& w : p.weights) {
     if (storage.in_model_file(w)) continue;
     const uint64_t bytes = storage.stored_bytes(w);
-    if (!write(data_of(p, w).bytes) || (padded(bytes) > bytes && !write(std::span(zeros).first(padded(bytes) - bytes))))
+    if (!write(data_of(p, w).bytes) ||
+        (padded_weight(bytes) > bytes && !write(std::span(zeros).first(padded_weight(bytes) - bytes))))
       return false;
   }
   return true;

@@ -27,6 +27,7 @@ struct CpuPackageOptions {
 std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
 
 std::string weights_file(const codegen::Package&);  // <name>.weights
+uint64_t padded_weight(uint64_t bytes);             // what a weight takes in it
 // Its bytes, streamed in order. False when `write` is.
 bool write_weights(const codegen::Package&, const CpuPackageOptions&,
                    const std::function<bool(std::span<const std::byte>)>& write);

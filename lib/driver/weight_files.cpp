@@ -17,7 +17,7 @@ WeightFiles locate_weights(const codegen::Package& p, const CpuPackageOptions& o
     const uint64_t stored = d->bytes.size();
     if (total <= o.max_packed_bytes || d->file.empty() || d->splat) {
       located.weights.push_back({0, located.packed_bytes, stored});
-      located.packed_bytes += (stored + 63) / 64 * 64;
+      located.packed_bytes += padded_weight(stored);
       continue;
     }
     const auto [it, is_new] = numbers.try_emplace(d->file, static_cast<uint32_t>(located.files.size()));
