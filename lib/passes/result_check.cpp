@@ -21,6 +21,17 @@ double largest(const eval::HostValue& v) {
   return most;
 }
 
+// Of outputs that are floats throughout, none of them a number: any other such results would be equal.
+bool tells_nothing(const std::vector<eval::HostValue>& outputs) {
+  bool any = false;
+  for (const eval::HostValue& v : outputs) {
+    if (v.kind != TypeKind::Tensor || !is_float(v.tensor.dtype)) return false;
+    for (double x : eval::numbers(v))
+      if (any = true; !std::isnan(x)) return false;
+  }
+  return any;
+}
+
 bool computes_narrow(const Module& m) {
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
@@ -44,7 +55,7 @@ ResultCheck::ResultCheck(const Module& m, uint64_t seed) : seed_(seed) {
   }
   if (!results) return;
   last_ = std::move(*results);
-  why_not_.clear();
+  why_not_ = tells_nothing(last_) ? "all of its outputs are NaN" : "";
 }
 
 std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& m, std::string* why) const {
