@@ -538,6 +538,65 @@ def lrn(x, size, alpha, beta, bias):
     return x / mx.power(bias + alpha / size * total, beta)
 
 
+# Resize (ONNX operator Resize, opset 19): along an axis, every result coordinate is a weighted sum of a few source coordinates.
+def _source_coordinates(coord, n, out, scale, start, end):
+    """One quotient whose parts are exact."""
+    x, last = np.arange(out, dtype=np.float64), n - 1
+    p, q = (scale, 1) if scale else (out, n)  # scale = p / q
+    if coord == "asymmetric":
+        return x * q / p
+    if coord == "align_corners":
+        length = scale * n if scale else out
+        return x * last / (length - 1) if length != 1 else x * 0
+    if coord == "tf_crop_and_resize":
+        return start * last + x * (end - start) * last / (out - 1) if out > 1 else 0.5 * (start + end) * last + x
+    if coord == "pytorch_half_pixel" and out == 1:
+        return x
+    low = 0 if coord == "tf_half_pixel_for_nn" else n * p - out * q - p if coord == "half_pixel_symmetric" else -p
+    return ((2 * x + 1) * q + low) / (2 * p)
+
+
+def _resize_kernel(mode, a, x):
+    """A tent, or Keys' cubic (1981)."""
+    x = np.abs(x)
+    if mode == "linear":
+        return np.maximum(0, 1 - x)
+    return np.where(x <= 1, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, 0))
+
+
+_NEAREST = {"round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5), "floor": np.floor, "ceil": np.ceil}
+
+
+def resize(x, sizes, scales, roi, mode, coord, nearest, cubic_a, extrapolation, exclude_outside, antialias):
+    y = x if mode == "nearest" else _f32(x)
+    for d, (n, out) in enumerate(zip(x.shape, sizes)):
+        scale = scales[d] if scales else None
+        if n == out and scale in (1, None) and coord != "tf_crop_and_resize":
+            continue
+        start, end = (roi[d], roi[x.ndim + d]) if roi else (0, 1)
+        source = _source_coordinates(coord, n, out, scale, start, end)
+        def taken(at):
+            return mx.take(y, mx.array(np.clip(at, 0, n - 1).astype(np.int32)), axis=d)
+        if mode == "nearest":
+            y = taken(_NEAREST[nearest](source))
+        else:
+            # An antialiasing filter is as wide as the source pixels that one result pixel covers.
+            shrink = min(scale or out / n, 1.0) if antialias else 1.0
+            first = math.floor(-(1 if mode == "linear" else 2) / shrink) + 1
+            base = np.ceil(source) - 1
+            at = [base + i for i in range(first, 2 - first)]
+            weights = np.stack([_resize_kernel(mode, cubic_a, (place - source) * shrink) for place in at])
+            if exclude_outside:
+                weights *= [(place >= 0) & (place < n) for place in at]
+            total = weights.sum(axis=0)
+            weights /= np.where(total == 0, 1, total)  # nothing counts far outside
+            y = sum(taken(place) * _per_channel(mx.array(w), x, d) for place, w in zip(at, weights.astype(np.float32)))
+        if coord == "tf_crop_and_resize":
+            outside = _per_channel(mx.array((source < 0) | (source > n - 1)), x, d)
+            y = mx.where(outside, mx.array(extrapolation).astype(y.dtype), y)
+    return y.astype(x.dtype)
+
+
 # Attention.
 def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="bhsd", out_layout="bhsd", mask="none", window=0, scale=0.0, softcap=0.0,
               k_transposed=False, finite_mask=False):
