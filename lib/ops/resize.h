@@ -11,7 +11,7 @@ namespace rlxc::ops {
 struct ResizeAxis {
   int64_t in = 0, out = 0;
   bool derived = true;  // the scale follows from the sizes
-  double scale = 1;  // result / operand as the coordinate rule uses it, in [kMinScale, kMaxScale]
+  double scale = 1;     // result / operand as the coordinate rule uses it, in [kMinScale, kMaxScale]
   double roi_start = 0, roi_end = 1;
   static constexpr double kMinScale = 1e-6, kMaxScale = 1e6;
 };

@@ -22,16 +22,57 @@ INTEGERS = (mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint3
 compiled = mx.compile
 
 
-def tensor(data, dtype):
-    x = mx.array(data)
-    return x.view(mx.bfloat16) if dtype == "bf16" else x
+# Types that MLX lacks: some integers have 2 or 4 bits, of which a byte holds several, the lowest bits first; 8-bit floats and a
+# smaller one have a sign, an exponent with a bias, and a mantissa. Their values are held in wider types.
+_INTEGER_BITS = {"i4": 4, "u4": 4, "i2": 2, "u2": 2}
+_FLOATS = {  # bits, bits of the mantissa, bias
+    "f8e4m3fn": (8, 3, 7), "f8e4m3fnuz": (8, 3, 8), "f8e5m2": (8, 2, 15), "f8e5m2fnuz": (8, 2, 16), "f4e2m1": (4, 1, 1),
+}
+
+
+def _codes(data, bits, count):
+    bytes_ = np.frombuffer(data, np.uint8)
+    return (bytes_[:, None] >> np.arange(0, 8, bits) & (1 << bits) - 1).reshape(-1)[:count]
+
+
+def _signed(codes, bits):
+    return (codes ^ 1 << bits - 1) - (1 << bits - 1)
+
+
+def _small_floats(dtype):
+    """The values of all codes."""
+    bits, mantissa, bias = _FLOATS[dtype]
+    code = np.arange(1 << bits - 1)
+    exponent, fraction = code >> mantissa, (code & (1 << mantissa) - 1) / (1 << mantissa)
+    value = np.ldexp(np.where(exponent > 0, 1 + fraction, fraction), np.maximum(exponent, 1) - bias)
+    if dtype == "f8e4m3fn":
+        value[0x7F] = math.nan
+    elif dtype == "f8e5m2":
+        value[0x7C:] = [math.inf, math.nan, math.nan, math.nan]
+    both = np.concatenate([value, -value]).astype(np.float32)
+    if dtype.endswith("fnuz"):
+        both[0x80] = math.nan
+    return both
 
 
 def from_bytes(data, dtype, shape):
-    return tensor(np.frombuffer(data, _NUMPY[dtype]).reshape(shape), dtype)
+    count = math.prod(shape)
+    if dtype in _INTEGER_BITS:
+        codes = _codes(data, _INTEGER_BITS[dtype], count)
+        x = codes.astype(np.uint8) if dtype[0] == "u" else _signed(codes, _INTEGER_BITS[dtype]).astype(np.int8)
+    elif dtype in _FLOATS:
+        x = _small_floats(dtype)[_codes(data, _FLOATS[dtype][0], count)]
+    else:
+        x = np.frombuffer(data, _NUMPY[dtype])
+    x = mx.array(x.reshape(shape))
+    return x.view(mx.bfloat16) if dtype == "bf16" else x
 
 
 def to_bytes(x, dtype):
+    if dtype in _INTEGER_BITS:
+        bits, codes = _INTEGER_BITS[dtype], np.array(x).reshape(-1).astype(np.uint8)
+        codes = np.pad(codes & (1 << bits) - 1, (0, -codes.size % (8 // bits)))
+        return np.bitwise_or.reduce(codes.reshape(-1, 8 // bits) << np.arange(0, 8, bits), axis=1).astype(np.uint8).tobytes()
     if dtype == "bf16":
         x = x.view(mx.uint16)
     return np.array(x).astype(_NUMPY[dtype]).tobytes()
@@ -133,6 +174,10 @@ def is_inf(x, alpha=1.0, beta=1.0):
 def cast(x, to, saturate=True):
     if to == "bool":
         return x != 0
+    if to in _INTEGER_BITS:
+        bits = _INTEGER_BITS[to]
+        low = mx.bitwise_and(x.astype(mx.int32), mx.array((1 << bits) - 1, mx.int32))
+        return low.astype(mx.uint8) if to[0] == "u" else _signed(low, bits).astype(mx.int8)
     return x.astype(DTYPES[to])
 
 
