@@ -665,7 +665,9 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
             given = mask_or_bias != 0
             keep = given if keep is None else mx.logical_and(keep, given)
     plain = not softcap and keep is None
-    if plain:
+    if keys == 0:
+        y = mx.zeros(_shape(q)[:3] + _shape(v)[3:], q.dtype)
+    elif plain:
         y = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=None if bias is None else bias.astype(q.dtype))
     else:
         repeat = q.shape[1] // k.shape[1]
