@@ -7,8 +7,8 @@
 namespace rlxc {
 namespace {
 
-constexpr size_t kFewReaders = 16;
-constexpr size_t kMostMoves = 4;  // one after the other, from a value to a reader
+constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
+constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader
 
 using Strides = std::vector<Dim>;
 
@@ -103,14 +103,15 @@ std::optional<Strides> moved(const Graph& g, NodeId n, Strides s) {
   return s;
 }
 
-bool all_take(const Graph& g, ValueId v, const Strides& strides, size_t moves = kMostMoves) {
-  if (g.use_count(v) == 0 || g.use_count(v) > kFewReaders || moves == 0) return false;
+bool all_take(const Graph& g, ValueId v, const Strides& strides, size_t moves, size_t* readers) {
+  if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
+  *readers -= g.use_count(v);
   const auto d = g.dims(v);
   const bool rows = d.empty() || d.back() == Dim(1) || strides.back() == Dim(1);
   for (const auto use : g.uses(v)) {
     if (takes_strides(g, use, rows)) continue;
     const auto s = use.index == 0 ? moved(g, use.user, strides) : std::nullopt;
-    if (!s || !all_take(g, g.result(use.user), *s, moves - 1)) return false;
+    if (!s || !all_take(g, g.result(use.user), *s, moves - 1, readers)) return false;
   }
   return true;
 }
@@ -120,7 +121,8 @@ std::optional<Strides> follow(const Graph& g, NodeId n, const std::optional<Stri
   if (operand) return moved(g, n, *operand);
   if (keeps_row_major(g, n)) return std::nullopt;
   auto s = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
-  return s && all_take(g, g.result(n), *s) ? s : std::nullopt;
+  size_t readers = kFewReaders;
+  return s && all_take(g, g.result(n), *s, kMostMoves, &readers) ? s : std::nullopt;
 }
 
 bool moves_elements(OpKind op) {
