@@ -8,6 +8,8 @@ namespace {
 
 using kernel::MapSpec;
 
+constexpr size_t kManyOperands = 16;  // of a concatenation: they share kernels then
+
 std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
 
 // result[i] = operand at `x` strides, over the shape of the result.
@@ -95,13 +97,14 @@ bool lower_tile(const Node& node) {
 
 bool lower_concat(const Node& node) {
   const auto axis = static_cast<size_t>(node.attrs<AxisAttrs>().axis);
+  const bool shared = node.graph.operands(node.id).size() > kManyOperands;
   Dim start(0);
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) {
     const Dim n = node.dims(i)[axis];
     if (node.table().constant_value(n) != 0) {
       Scope s(node);
       const Dims shape = s.shape(node.dims(i));
-      const Expr offset = s.size(start).in(s.kernel());
+      const Index offset = shared ? s.parameter("start", start) : s.size(start);
       Operand x = s.in(i), y = s.out();
       y.offset = times(s, offset, y.strides[axis]);
       kernel::build_map(s.builder(), {shape, {x}, {y}, identity}, node.mapping());

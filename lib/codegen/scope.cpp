@@ -1,11 +1,15 @@
 #include "codegen/scope.h"
 
+#include <algorithm>
+
 #include "analysis/views.h"
 #include "kernel/simplify.h"
 
 namespace rlxc::codegen {
 
 namespace {
+
+constexpr size_t kMostInHead = 16;  // operands, or results, whose types are listed
 
 std::string kernel_name(const Node& node, std::string_view part) {
   std::string s(name(node.op()));
@@ -21,9 +25,13 @@ Scope::Scope(const Node& node, std::string_view part)
   std::string head(name(node.op()));
   if (!part.empty()) head += " (" + std::string(part) + ")";
   head += ":";
-  for (size_t i = 0; i < g.operands(node.id).size(); ++i)
-    head += (i ? ", " : " ") + (node.has(i) ? text(g.type(node.in(i)), node.table()) : std::string("-"));
-  for (size_t i = 0; i < g.result_count(node.id); ++i) head += (i ? ", " : " -> ") + text(g.type(node.result(i)), node.table());
+  const auto list = [&](size_t count, std::string_view before, auto text_of) {
+    for (size_t i = 0; i < std::min(count, kMostInHead); ++i) head += std::string(i ? ", " : before) + text_of(i);
+    if (count > kMostInHead) head += ", .. (" + std::to_string(count) + " in all)";
+  };
+  list(g.operands(node.id).size(), " ",
+       [&](size_t i) { return node.has(i) ? text(g.type(node.in(i)), node.table()) : std::string("-"); });
+  list(g.result_count(node.id), " -> ", [&](size_t i) { return text(g.type(node.result(i)), node.table()); });
   builder_->head(std::move(head));
 }
 
@@ -36,6 +44,11 @@ Index Scope::size(Dim d) {
   sizes_.push_back({d, e});
   launch_.sizes.push_back(d);
   return e;
+}
+
+Index Scope::parameter(std::string_view name, Dim d) {
+  launch_.sizes.push_back(d);
+  return builder_->symbol(std::string(name));
 }
 
 Dims Scope::shape(std::span<const Dim> dims) {

@@ -31,6 +31,14 @@ class Paths {
     read(v);
   }
 
+  // More operands than have kernels of their own.
+  void join_many() {
+    std::vector<ValueId> parts;
+    for (int64_t i = 0; i < 23; ++i)
+      parts.push_back(b_.unary(OpKind::Neg, input({Dim(2), Dim(i % 4), symbolic_ ? m_->dims.symbol("n") : Dim(3)})));
+    output(b_.concat(parts, 1));
+  }
+
   void check() {
     std::vector<eval::HostValue> inputs;
     for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {{"n", 3}}, i));
@@ -129,6 +137,7 @@ TEST_CASE("values that are moved on paper only are read through strides") {
   for (const bool symbolic : {false, true}) {
     Paths p(symbolic ? 5 : 3, symbolic);
     for (int i = 0; i < 120; ++i) p.add();
+    p.join_many();
     p.check();
   }
 }
