@@ -54,13 +54,32 @@ Operand Scope::dense(std::string name, ValueId v) {
 
 Operand Scope::in(size_t i) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
-  return dense("x" + std::to_string(i), node_.in(i));
+  Operand o = dense("x" + std::to_string(i), node_.in(i));
+  step_over(i, &o);
+  return o;
 }
 
 Operand Scope::in(size_t i, std::span<const Dim> to) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
   const Dims own = shape(node_.dims(i)), wide = shape(to);
-  return kernel::broadcast_operand(kernel(), "x" + std::to_string(i), node_.dtype(i), own, wide);
+  Operand o = kernel::broadcast_operand(kernel(), "x" + std::to_string(i), node_.dtype(i), own, wide);
+  step_over(i, &o);
+  return o;
+}
+
+// The strides of an operand that lies in a larger value; axes that are repeated keep 0.
+void Scope::step_over(size_t i, Operand* o) {
+  const auto strides = strides_in_larger(node_.graph, node_.in(i));
+  if (!strides) return;
+  const auto d = node_.dims(i);
+  const size_t leading = o->strides.size() - d.size();
+  Expr last = kernel::constant_int(kernel(), DType::I64, 0);
+  for (size_t axis = 0; axis < d.size(); ++axis) {
+    if (d[axis] == Dim(1)) continue;
+    o->strides[leading + axis] = size((*strides)[axis]);
+    last = last + (size(d[axis]).in(kernel()) - 1) * o->strides[leading + axis].in(kernel());
+  }
+  o->extent = last + 1;
 }
 
 Operand Scope::out(size_t i) {
@@ -96,16 +115,6 @@ std::vector<std::pair<std::string, DType>> Scope::outputs() {
     names.push_back({"y" + std::to_string(i), storage_dtype(node_.result_dtype(i))});
   }
   return names;
-}
-
-void set_row_distance(Scope& s, const Node& node, size_t i, Operand* o) {
-  const Dim distance = row_distance(node.graph, node.in(i));
-  const auto d = node.dims(i);
-  if (distance == d[2]) return;
-  const Expr row = s.size(distance).in(s.kernel()), batch = s.size(d[0]).in(s.kernel()), rows = s.size(d[1]).in(s.kernel());
-  o->strides[0] = rows * row;
-  o->strides[2] = row;
-  o->extent = (batch * rows - 1) * row + s.size(d[2]).in(s.kernel());
 }
 
 void Scope::may_alias() {
