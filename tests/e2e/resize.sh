@@ -8,7 +8,7 @@ resize() {  # attributes
   number=$((number + 1)) results+="${results:+, }%$number \"$*\""
   echo "  %$number = resize(%0) {sizes = [\"2\", \"2*h+1\", \"w+3\"], ${*//\'/\"}} : f32[2,2*h+1,w+3]"
 }
-# Rules with which the result may jump lie apart from those jumps by more than f32 rounds.
+# The region of tf_crop_and_resize is one in which no source coordinate is so near a jump of the result that f32 decides it.
 {
   echo 'module "resize" mir {
 graph @main {

@@ -1,5 +1,5 @@
-// What the ways of computing attention (attention.cpp on lanes, attention_tiles.cpp on threads, attention_matrix.cpp by matrix
-// units) share: operands, masks, and which keys a block of queries sees.
+// What the ways of computing attention (attention.cpp on lanes, attention_tiles.cpp on threads, attention_grid.cpp on groups of
+// lanes) share: operands, masks, and which keys a block of queries sees.
 #pragma once
 #include "kernel/builders/attention.h"
 
@@ -47,7 +47,7 @@ class AttentionOperands {
 };
 
 // The body of the kernel.
-void attention_on_tiles(AttentionOperands&, const Mapping&);         // for threads
-bool attention_on_matrix_units(AttentionOperands&, const Mapping&);  // lanes; false, and nothing done, where no unit fits
+void attention_on_tiles(AttentionOperands&, const Mapping&);  // for threads
+bool attention_on_grid(AttentionOperands&, const Mapping&);   // false, and nothing done, where lanes or memory are too few
 
 }  // namespace rlxc::kernel

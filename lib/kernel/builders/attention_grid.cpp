@@ -1,8 +1,10 @@
-// Attention of f16 or bf16 on a grid of lanes by matrix units (after FlashAttention-2, Dao 2023): a group computes some queries
-// of a head, each of its warps the rows of one unit. Blocks of keys and values go through shared memory; scores and the rows of
-// the result stay in registers, with the running maximum and sum of each row. Between the two products exponentials go through
-// shared memory, because a unit spreads its left operand over the lanes in another way than its result.
+// Attention on groups of lanes (after FlashAttention-2, Dao 2023): a group computes some queries of a head, each of its warps the
+// rows of one tile of scores. Blocks of keys and values go through shared memory; scores and the rows of the result stay in
+// registers, with the running maximum and sum of each row. f16 and bf16 are multiplied by matrix units where there are some, else
+// each lane computes the elements that it holds. Between the two products exponentials go through shared memory, because what a
+// lane holds of a result is not what it needs of a left operand.
 #include <algorithm>
+#include <map>
 
 #include "kernel/builders/attention_operands.h"
 #include "kernel/builders/matrix_fragment.h"
@@ -14,25 +16,35 @@ using Part = AttentionOperands::Part;
 
 constexpr int64_t kWarps = 4, kKeys = 64;  // of a group, of a block: at most
 constexpr int64_t kWidest = 256;           // head whose results the registers of lanes hold
-constexpr int64_t kGap = 8;                // elements between rows in shared memory, to spread them over the banks
+constexpr int64_t kGapBytes = 16;          // between rows in shared memory, to spread them over the banks
 constexpr int64_t kUnrolled = 8;
 
-// Rows of `depth` elements along which a unit multiplies.
+// Rows of `depth` elements along which products are summed.
 struct SharedRows {
   Buf data;
-  int64_t rows = 0, depth = 0;
-  int64_t pitch() const { return depth + kGap; }
+  int64_t rows = 0, depth = 0, gap = 0;
+  int64_t pitch() const { return depth + gap; }
   int64_t elements() const { return rows * pitch(); }
   Expr place(Expr row, Expr k) const { return row * pitch() + k; }
 };
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-class MatrixAttention {
+// A tile that the lanes of a warp compute without a matrix unit: eight of them side by side, each with 4 x 2 elements of it.
+MatrixUnit lane_tile(int warp, DType t) {
+  const int down = warp / 8;
+  Spread c = {{columns(1), columns(2), columns(4)}, {columns(8), rows(down), rows(2 * down)}, 3};
+  for (int bit = 3; 1 << bit < warp; ++bit) c.lane[static_cast<size_t>(bit)] = rows(1 << (bit - 3));
+  return {4 * down, 16, 4, warp, t, t, {}, {}, c};
+}
+
+class GridAttention {
  public:
-  MatrixAttention(AttentionOperands& o, const Mapping& m, const MatrixUnit& u) : o_(o), b_(o.b), m_(m), u_(u) {
-    for (int e = 0; e < u.c.elements(); ++e)
-      if (!std::ranges::count(own_rows_, u.c.of_element(e).row)) own_rows_.push_back(u.c.of_element(e).row);
+  GridAttention(AttentionOperands& o, const Mapping& m, const MatrixUnit& tile, bool by_unit)
+      : o_(o), b_(o.b), m_(m), u_(tile), by_unit_(by_unit) {
+    for (int e = 0; e < u_.c.elements(); ++e)
+      if (!std::ranges::count(own_rows_, u_.c.of_element(e).row)) own_rows_.push_back(u_.c.of_element(e).row);
+    for (SharedRows* rows : {&q_, &keys_, &values_, &exponentials_}) rows->gap = kGapBytes / element_bytes();
   }
 
   // As many warps and keys as shared memory has room for.
@@ -44,7 +56,7 @@ class MatrixAttention {
         q_.rows = exponentials_.rows = warps_ * u_.m, keys_.rows = keys, values_.rows = round_up(o_.spec.value_width, u_.n);
         q_.depth = keys_.depth = round_up(o_.spec.width, u_.k), values_.depth = exponentials_.depth = keys;
         const int64_t elements = q_.elements() + keys_.elements() + values_.elements() + exponentials_.elements();
-        if (elements * rlxc::bits(u_.operand) / 8 <= m_.shared_bytes) return true;
+        if (elements * element_bytes() <= m_.shared_bytes) return true;
       }
     return false;
   }
@@ -64,6 +76,7 @@ class MatrixAttention {
   }
 
  private:
+  int element_bytes() const { return rlxc::bits(u_.operand) / 8; }
   Expr start(const Spread& s, int8_t Step::*axis) const { return lane_start(b_, u_, s, axis, in_warp_); }
   size_t slot(int e) const {  // which of the lane's rows element e of a result is in
     return static_cast<size_t>(std::ranges::find(own_rows_, u_.c.of_element(e).row) - own_rows_.begin());
@@ -91,14 +104,15 @@ class MatrixAttention {
   void fill(Part p, const SharedRows& to, Expr first, Expr end) {
     const bool turned = p == Part::V;
     const int64_t width = turned ? o_.spec.value_width : o_.spec.width, positions = turned ? to.depth : to.rows;
-    const int vector = o_.together(p, m_.load_lanes(rlxc::bits(u_.operand) / 8));
+    const int vector = o_.together(p, m_.load_lanes(element_bytes()));
     const int64_t across = (turned ? to.rows : to.depth) / vector, pieces = positions * across,
                   turns = (pieces + lanes_ - 1) / lanes_;
     auto piece = [&](Expr e) {
       const Expr i = b_.let("piece", e * lanes_ + lane_);
       b_.when(i < pieces, [&] {
         const Expr position = b_.let("position", i / across), d = b_.let("d", i % across * int64_t{vector});
-        const Expr v = b_.let("v", o_.stored(p, first + position < end && d < width, first + position, d, vector));
+        const Expr v =
+            b_.let("v", cast_to(o_.stored(p, first + position < end && d < width, first + position, d, vector), u_.operand));
         if (!turned) return to.data.store(to.place(position, d), v);
         for (int j = 0; j < vector; ++j) to.data.store(to.place(d + j, position), rlxc::kernel::lane(v, j));
       });
@@ -108,6 +122,10 @@ class MatrixAttention {
 
   // sums += left * right^T: rows of the warp of one, all rows of the other.
   void multiply(const SharedRows& left, const SharedRows& right, const Buf& sums) {
+    by_unit_ ? multiply_by_unit(left, right, sums) : multiply_by_lanes(left, right, sums);
+  }
+
+  void multiply_by_unit(const SharedRows& left, const SharedRows& right, const Buf& sums) {
     const Expr left_row = b_.let("left_row", warp_row_ + start(u_.a, &Step::row)),
                left_k = b_.let("left_k", start(u_.a, &Step::column)), right_row = b_.let("right_row", start(u_.b, &Step::column)),
                right_k = b_.let("right_k", start(u_.b, &Step::row));
@@ -126,9 +144,30 @@ class MatrixAttention {
     });
   }
 
+  void multiply_by_lanes(const SharedRows& left, const SharedRows& right, const Buf& sums) {
+    const int vector = std::min(u_.k, m_.load_lanes(element_bytes())), elements = u_.c.elements();
+    b_.loop("step", left.depth / vector, [&](Expr step) {
+      const Expr k = b_.let("k", step * int64_t{vector});
+      std::vector<Expr> a;
+      for (size_t r = 0; r < own_rows_.size(); ++r) a.push_back(b_.let("a", left.data.load(left.place(own_row(r), k), vector)));
+      for (int64_t v = 0; v < right.rows / u_.n; ++v) {
+        std::map<int, Expr> columns;  // of the lane
+        for (int e = 0; e < elements; ++e) {
+          const int column = u_.c.of_element(e).column;
+          if (!columns.contains(column))
+            columns[column] = b_.let("b", right.data.load(right.place(column_ + (v * u_.n + column), k), vector));
+          Expr sum = sums.load(v * elements + e);
+          for (int j = 0; j < vector; ++j)
+            sum = fma(rlxc::kernel::lane(a[slot(e)], j), rlxc::kernel::lane(columns[column], j), sum);
+          sums.store(v * elements + e, sum);
+        }
+      }
+    });
+  }
+
   void clear(const Buf& sums, int64_t units) {
-    const int elements = u_.c.elements();
-    for (int64_t v = 0; v < units; ++v) sums.store(v * elements, o_.zero(elements));
+    const int vector = std::min(u_.c.elements(), m_.load_lanes(rlxc::bits(o_.type) / 8));
+    for (int64_t i = 0; i < units * u_.c.elements(); i += vector) sums.store(i, o_.zero(vector));
   }
 
   // Scores become exponentials; what the rows have summed up so far is scaled to their new maxima.
@@ -197,6 +236,7 @@ class MatrixAttention {
   Builder& b_;
   const Mapping& m_;
   const MatrixUnit& u_;
+  const bool by_unit_;
   int64_t warps_ = 1, lanes_ = 1;
   SharedRows q_, keys_, values_, exponentials_;
   std::vector<int8_t> own_rows_;  // of a result: those of a lane, after its first
@@ -206,11 +246,12 @@ class MatrixAttention {
 
 }  // namespace
 
-bool attention_on_matrix_units(AttentionOperands& o, const Mapping& m) {
+bool attention_on_grid(AttentionOperands& o, const Mapping& m) {
   const AttentionSpec& s = o.spec;
   const MatrixUnit* unit = s.q.dtype == s.k.dtype && s.q.dtype == s.v.dtype ? find_unit(m, s.q.dtype, o.type) : nullptr;
-  if (!unit) return false;
-  MatrixAttention attention(o, m, *unit);
+  if (!unit && m.warp < 8) return false;
+  const MatrixUnit tile = lane_tile(m.warp, o.type);
+  GridAttention attention(o, m, unit ? *unit : tile, unit != nullptr);
   if (!attention.plan()) return false;
   return attention.run(), true;
 }
