@@ -56,7 +56,8 @@ class Scope {
   kernel::Builder& builder() { return *builder_; }
   kernel::Kernel* kernel() { return builder_->kernel(); }
   Index size(Dim);
-  Index parameter(std::string_view name, Dim);  // an argument also where it is constant: launches with other values share the kernel
+  Index parameter(std::string_view name,
+                  Dim);  // an argument also where it is constant: launches with other values share the kernel
   Dims shape(std::span<const Dim>);
 
   Operand in(size_t i);                           // in its own shape; row-major but where it lies in a larger value (views.h)
