@@ -95,15 +95,21 @@ Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const 
   improve(part, options.pruning, enough, must_fit, own, best);
   effort.work -= share - own.work;
   effort.nodes += own.nodes;
+  if (options.ejection && best.height > best.proved) {
+    uint64_t rest = options.final_ejection_work;
+    place_by_ejection(part, std::max(enough, best.proved), &rest, best);
+  }
   return best;
 }
 
 }  // namespace
 
-SolveOptions thorough() {
+SolveOptions thorough(uint64_t effort) {
   SolveOptions options;
-  options.search_work = 5'000'000'000;
+  options.search_work = 5'000'000'000 * effort;
   options.search_work_base = options.search_work;
+  options.search_work_to_fit *= effort;
+  options.final_ejection_work = 500'000'000 * effort;
   return options;
 }
 

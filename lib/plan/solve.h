@@ -27,6 +27,7 @@ struct SolveOptions {
   uint64_t skyline_work = 150'000'000;          // item visits in each part
   uint64_t ejection_work = 20'000'000;          // likewise, of ejections in each part, but not more for each pair of items,
   uint64_t ejection_work_per_item = 80;         // or for each item of a part that is left to the heuristics
+  uint64_t final_ejection_work = 0;             // and after the search
   uint64_t search_work = 400'000'000;           // of the exact search as in SearchBudget, all parts together,
   uint64_t search_work_base = 1'000'000;        // and in one part this much,
   uint64_t search_work_per_pair = 500;          // and as much again for each pair of its items
@@ -34,8 +35,8 @@ struct SolveOptions {
   uint32_t search_items = 4096;                 // parts with more items are left to the heuristics
 };
 
-// For a planner that is used alone: seconds instead of milliseconds where the lower bound is hard to meet.
-SolveOptions thorough();
+// For a planner that is used alone: some ten seconds for each unit of effort where the lower bound is hard to meet.
+SolveOptions thorough(uint64_t effort = 1);
 
 // A problem that breaks `check` gets a Solution without offsets.
 Solution solve(const Problem&, const SolveOptions& = {});
