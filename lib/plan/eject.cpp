@@ -92,7 +92,7 @@ class Ejection {
     visits_ += 1 + live_[c].size() + (to - from);
   }
 
-  // By offset: into buckets of equal width, which leaves little to an insertion sort.
+  // By offset: into buckets of equal width, which leaves little to sort.
   void sort_changes(int64_t last) {
     const int shift = std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(last))) - kBucketBits);
     std::array<uint32_t, (1 << kBucketBits) + 1> begin{};
@@ -100,11 +100,11 @@ class Ejection {
     std::partial_sum(begin.begin(), begin.end(), begin.begin());
     sorted_.resize(changes_.size());
     for (const Change& c : changes_) sorted_[begin[static_cast<size_t>(c.at >> shift)]++] = c;
-    for (size_t i = 1; i < sorted_.size(); ++i) {
-      const Change c = sorted_[i];
-      size_t to = i;
-      for (; to > 0 && sorted_[to - 1].at > c.at; --to) sorted_[to] = sorted_[to - 1];
-      sorted_[to] = c;
+    auto from = sorted_.begin();  // each bucket begins where the one before it ends, which `begin` has become
+    for (const uint32_t end : begin) {
+      const auto to = sorted_.begin() + end;
+      if (to - from > 1) std::sort(from, to, [](const Change& x, const Change& y) { return x.at < y.at; });
+      from = to;
     }
     changes_.swap(sorted_);
   }
