@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "eval/eval.h"
+#include "ir/dim_postfix.h"
 
 namespace rlxc {
 namespace {
@@ -20,7 +21,7 @@ Axis axis_of(const Module& m, const Extent& e) {
   for (size_t r = 0; r < g.result_count(e.node); ++r) {
     const auto dims = g.dims(g.result(e.node, r));
     for (size_t k = 0; k < dims.size(); ++k)
-      if (m.dims.text(dims[k]) == e.symbol) return {e.graph, g.result(e.node, r), k};
+      if (symbol_name(m.dims, dims[k]) == e.symbol) return {e.graph, g.result(e.node, r), k};
   }
   return {};
 }
