@@ -12,7 +12,7 @@ struct Axis {
   GraphId graph;
   ValueId value;
   size_t axis;
-  int64_t largest = 0;
+  int64_t largest = -1;  // not seen
 };
 
 // A result of the node that has the extent.
@@ -40,9 +40,10 @@ DimBindings observed_bounds(const LirModule& lir, std::span<const DataSet> sets,
     for (auto& [extent, axis] : open)
       if (axis.graph == g.id() && axis.value == v) axis.largest = std::max(axis.largest, value.tensor.dims[axis.axis]);
   };
-  Diagnostics quiet;  // what fails here fails again when it is run
+  Diagnostics quiet;  // sizes behind what fails here, or takes too long, stay without a bound
   for (const DataSet& set : sets) eval::evaluate(m, set.inputs, quiet, options);
   for (const auto& [extent, axis] : open) {
+    if (axis.largest < 0) continue;
     bounds[extent->symbol] = axis.largest;
     d.warning(Code::UnboundDim,
               "nothing says how large \"" + extent->symbol + "\" of its result can get: taken from the data, " +
