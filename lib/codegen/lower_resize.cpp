@@ -4,16 +4,16 @@
 
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
-#include "ops/resize_rule.h"
 
 namespace rlxc::codegen {
 namespace {
 
 constexpr int64_t kMaxTaps = 4096;
 
-// One axis; `in` as an integer too.
-struct Axis : ops::ResizeNumbers<Expr> {
-  Expr size;
+// One axis: sizes, and result / operand as the coordinate rule uses it.
+struct Axis {
+  Expr in, out, scale;
+  double roi_start = 0, roi_end = 1;
 };
 
 class Resizer {
@@ -30,17 +30,55 @@ class Resizer {
 
   Axis axis(Scope& s, size_t k) const {
     Axis x;
-    x.size = s.size(node_.dims(0)[k]).in(s.kernel());
-    x.in = real(x.size), x.out = real(s.size(a_.sizes[k]).in(s.kernel()));
-    x.scale = a_.scales.empty() ? x.out / x.in : kernel::constant(s.kernel(), real_, a_.scales[k]);
+    x.in = s.size(node_.dims(0)[k]).in(s.kernel()), x.out = s.size(a_.sizes[k]).in(s.kernel());
+    x.scale = a_.scales.empty() ? real(x.out) / real(x.in) : kernel::constant(s.kernel(), real_, a_.scales[k]);
     if (!a_.roi.empty()) x.roi_start = a_.roi[k], x.roi_end = a_.roi[node_.dims(0).size() + k];
     return x;
   }
 
-  Expr source(const Axis& k, Expr i) const { return ops::source_coordinate<Expr>(a_.coord, k, real(i)); }
-  Expr nearest(const Axis& k, Expr x) const { return clamped(k, cast_to(ops::nearest_coordinate(a_.nearest, x), DType::I64)); }
-  Expr outside(const Axis& k, Expr x) const { return x < 0.0 || x > k.in - 1.0; }
-  static Expr clamped(const Axis& k, Expr at) { return max(min(at, k.size - 1), 0); }
+  // The source coordinate of result coordinate i (ONNX operator Resize, coordinate_transformation_mode).
+  Expr source(const Axis& k, Expr i) const {
+    const Expr x = real(i), last = real(k.in - 1), out = real(k.out), zero = kernel::lit(x, 0.0);
+    const Expr half_pixel = (x + 0.5) / k.scale - 0.5;
+    switch (a_.coord) {
+      case CoordMode::HalfPixel: return half_pixel;
+      case CoordMode::HalfPixelSymmetric: return real(k.in) * 0.5 * (1.0 - out / (k.scale * real(k.in))) + half_pixel;
+      case CoordMode::PytorchHalfPixel: return select(k.out > 1, half_pixel, zero);
+      case CoordMode::AlignCorners: {
+        const Expr length = k.scale * real(k.in);
+        return select(length == 1.0, zero, x * last / select(length == 1.0, kernel::lit(x, 1.0), length - 1.0));
+      }
+      case CoordMode::Asymmetric: return x / k.scale;
+      case CoordMode::TfHalfPixelForNn: return (x + 0.5) / k.scale;
+      case CoordMode::TfCropAndResize:
+        return select(k.out > 1, k.roi_start * last + x * (k.roi_end - k.roi_start) * last / real(max(k.out - 1, 1)),
+                      (0.5 * (k.roi_start + k.roi_end)) * last);
+    }
+    return x;
+  }
+
+  Expr nearest(const Axis& k, Expr x) const {
+    Expr at = ceil(x);
+    switch (a_.nearest) {
+      case NearestMode::RoundPreferFloor: at = ceil(x - 0.5); break;
+      case NearestMode::RoundPreferCeil: at = floor(x + 0.5); break;
+      case NearestMode::Floor: at = floor(x); break;
+      case NearestMode::Ceil: break;
+    }
+    return clamped(k, cast_to(at, DType::I64));
+  }
+
+  Expr outside(const Axis& k, Expr x) const { return x < 0.0 || x > real(k.in - 1); }
+  static Expr clamped(const Axis& k, Expr at) { return max(min(at, k.in - 1), 0); }
+
+  // The interpolation at distance x: a tent, or Keys' cubic (1981).
+  Expr weight(Expr x) const {
+    const Expr d = abs(x), zero = kernel::lit(x, 0.0);
+    if (a_.mode == ResizeMode::Linear) return max(1.0 - d, 0.0);
+    const double a = a_.cubic_a;
+    const Expr near = ((a + 2) * d - (a + 3)) * d * d + 1.0, far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+    return select(d <= 1.0, near, select(d < 2.0, far, zero));
+  }
 
   bool copy_nearest() const {
     Scope s(node_);
@@ -100,8 +138,8 @@ class Resizer {
                                  weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
                              b.loop("tap", taps, [&](Expr i) {
                                const Expr at = b.let("at", base + (start + i));
-                               Expr w = ops::interpolation_weight<Expr>(a_.mode, a_.cubic_a, (real(start + i) - ratio) * shrink);
-                               if (a_.exclude_outside) w = select(at < 0 || at >= axis_k.size, kernel::lit(w, 0.0), w);
+                               Expr w = weight((real(start + i) - ratio) * shrink);
+                               if (a_.exclude_outside) w = select(at < 0 || at >= axis_k.in, kernel::lit(w, 0.0), w);
                                w = b.let("w", w);
                                std::vector<Expr> place = index;
                                place[k] = clamped(axis_k, at);

@@ -3,9 +3,50 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/resize_rule.h"
-
 namespace rlxc::ops {
+namespace {
+
+// The source coordinate of result coordinate x (ONNX operator Resize, coordinate_transformation_mode).
+double source_coordinate(CoordMode mode, const ResizeAxis& k, double x) {
+  const double scale = k.scale, in = static_cast<double>(k.in), out = static_cast<double>(k.out), length = scale * in,
+               last = in - 1;
+  switch (mode) {
+    case CoordMode::HalfPixel: return (x + 0.5) / scale - 0.5;
+    case CoordMode::HalfPixelSymmetric: {
+      const double adjustment = out / length, centre = in / 2;
+      return centre * (1 - adjustment) + (x + 0.5) / scale - 0.5;
+    }
+    case CoordMode::PytorchHalfPixel: return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
+    case CoordMode::AlignCorners: return length == 1 ? 0 : x * last / (length - 1);
+    case CoordMode::Asymmetric: return x / scale;
+    case CoordMode::TfHalfPixelForNn: return (x + 0.5) / scale;
+    case CoordMode::TfCropAndResize:
+      return out > 1 ? k.roi_start * last + x * (k.roi_end - k.roi_start) * last / (out - 1)
+                     : 0.5 * (k.roi_start + k.roi_end) * last;
+  }
+  return x;
+}
+
+int64_t nearest(NearestMode mode, double x) {
+  switch (mode) {
+    case NearestMode::RoundPreferFloor: return static_cast<int64_t>(std::ceil(x - 0.5));
+    case NearestMode::RoundPreferCeil: return static_cast<int64_t>(std::floor(x + 0.5));
+    case NearestMode::Floor: return static_cast<int64_t>(std::floor(x));
+    case NearestMode::Ceil: return static_cast<int64_t>(std::ceil(x));
+  }
+  return 0;
+}
+
+// The kernel of the interpolation at distance x: a tent, or Keys' cubic (1981).
+double kernel(ResizeMode mode, double a, double x) {
+  x = std::fabs(x);
+  if (mode == ResizeMode::Linear) return std::max(0.0, 1 - x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+}  // namespace
+
 ResizeAxis resize_axis(const ResizeAttrs& a, size_t axis, int64_t in, int64_t out) {
   ResizeAxis k{in, out, a.scales.empty() ? static_cast<double>(out) / static_cast<double>(in) : a.scales[axis]};
   if (!a.roi.empty()) k.roi_start = a.roi[axis], k.roi_end = a.roi[a.roi.size() / 2 + axis];
@@ -18,13 +59,12 @@ bool resizes(const ResizeAttrs& a, const ResizeAxis& k) {
 
 std::optional<ResizeTaps> resize_taps(const ResizeAttrs& a, const ResizeAxis& k, int64_t result) {
   const int64_t in = k.in;
-  const ResizeNumbers<double> numbers{static_cast<double>(in), static_cast<double>(k.out), k.scale, k.roi_start, k.roi_end};
-  const double x = source_coordinate(a.coord, numbers, static_cast<double>(result));
+  const double x = source_coordinate(a.coord, k, static_cast<double>(result));
   if (!(std::fabs(x) < 1e15)) return std::nullopt;
   ResizeTaps t;
   t.outside = a.coord == CoordMode::TfCropAndResize && (x < 0 || x > static_cast<double>(in - 1));
   if (a.mode == ResizeMode::Nearest) {
-    t.at = {std::clamp<int64_t>(static_cast<int64_t>(nearest_coordinate(a.nearest, x)), 0, in - 1)}, t.weight = {1};
+    t.at = {std::clamp<int64_t>(nearest(a.nearest, x), 0, in - 1)}, t.weight = {1};
     return t;
   }
   // An antialiasing filter is as wide as the source pixels that one result pixel covers.
@@ -35,7 +75,7 @@ std::optional<ResizeTaps> resize_taps(const ResizeAttrs& a, const ResizeAxis& k,
   if (ratio == 0) base -= 1, ratio = 1;
   for (int64_t i = start; i < end; ++i) {
     const int64_t at = static_cast<int64_t>(base) + i;
-    double w = interpolation_weight(a.mode, a.cubic_a, (static_cast<double>(i) - ratio) * shrink);
+    double w = kernel(a.mode, a.cubic_a, (static_cast<double>(i) - ratio) * shrink);
     if (a.exclude_outside && (at < 0 || at >= in)) w = 0;
     t.at.push_back(std::clamp<int64_t>(at, 0, in - 1)), t.weight.push_back(w);
     sum += w;
