@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   o.max_nodes = 10'000;
   o.quiet = o.verify = o.allow_missing_weights = true;
   std::ofstream(o.input, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-  if (size > 2 && data[0] == 'i' && data[1] == 'd') return plan_command(o.input, 0, {}), 0;
+  if (size > 2 && data[0] == 'i' && data[1] == 'd') return plan_command(o.input, 0, 1, {}), 0;
   evaluate(o);
   compile_command(o, {});
   if (size > 0 && data[0] == '{') specialize_command(o, {});

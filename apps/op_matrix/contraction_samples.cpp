@@ -118,6 +118,34 @@ std::vector<Sample> contraction_samples() {
             if (mask == MaskKind::Custom) in.push_back(o.in({2, 1, 7, 7}, DType::Bool, 0, 1));
             return o.op(Attention, in, a);
           });
+  // Several blocks of queries and keys, heads of no round size, rows that see no key.
+  struct Heads {
+    int64_t queries, keys, width, value_width;
+    MaskKind mask;
+    AttentionLayout layout = AttentionLayout::BHSD;
+  };
+  for (const Heads& h :
+       {Heads{37, 150, 20, 36, MaskKind::Causal}, Heads{70, 70, 64, 64, MaskKind::SlidingWindow, AttentionLayout::BSHD},
+        Heads{1, 131, 40, 40, MaskKind::None}, Heads{19, 5, 8, 8, MaskKind::Causal}, Heads{65, 33, 136, 130, MaskKind::Bias},
+        Heads{5, 80, 128, 128, MaskKind::Custom}, Heads{4, 9, 264, 16, MaskKind::None}, Heads{3, 0, 16, 16, MaskKind::None},
+        Heads{90, 90, 32, 32, MaskKind::Causal, AttentionLayout::Packed}})
+    add(Attention,
+        std::to_string(h.queries) + " of " + std::to_string(h.keys) + ", " + std::to_string(h.width) + " and " +
+            std::to_string(h.value_width) + ", " + std::string(enum_names(h.mask)[static_cast<size_t>(h.mask)]),
+        h.width + h.keys, [=](Operands& o) {
+          AttentionAttrs a;
+          a.num_heads = 2, a.num_kv_heads = 1, a.mask = h.mask, a.window = 20, a.layout = a.out_layout = h.layout;
+          const auto dims = [&](int64_t heads, int64_t n, int64_t width) -> std::vector<int64_t> {
+            if (h.layout == AttentionLayout::Packed) return {2, n, heads * width};
+            return h.layout == AttentionLayout::BSHD ? std::vector<int64_t>{2, n, heads, width}
+                                                     : std::vector<int64_t>{2, heads, n, width};
+          };
+          std::vector<ValueId> in = {o.in(dims(2, h.queries, h.width)), o.in(dims(1, h.keys, h.width)),
+                                     o.in(dims(1, h.keys, h.value_width))};
+          if (h.mask == MaskKind::Bias) in.push_back(o.in({2, h.queries, h.keys}));
+          if (h.mask == MaskKind::Custom) in.push_back(o.in({2, 1, h.queries, h.keys}, DType::Bool, 0, 1));
+          return o.op(Attention, in, a);
+        });
   for (RopeStyle style : {RopeStyle::NeoX, RopeStyle::GptJ})
     for (int64_t rotated : {0, 6})
       add(Rope, std::string(enum_names(style)[static_cast<size_t>(style)]) + (rotated ? " partial" : ""), 2, [=](Operands& o) {

@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
   Sizes sizes;
   std::vector<std::string> emit, disabled, fail_on;
   std::string engine = "kernels", topic, name, target, stage = "lir", csv, before, after;
-  uint64_t capacity = 0;
+  uint64_t capacity = 0, effort = 1;
   bool dump = false, after_each = false, json = false, matrix = false;
   Terminal terminal{isatty(STDOUT_FILENO) != 0, isatty(STDERR_FILENO) != 0};
 
@@ -302,6 +302,9 @@ int main(int argc, char** argv) {
   CLI::App* plan = app.add_subcommand("plan", "place buffers of a CSV file (id, lower, upper, size) in one arena");
   plan->add_option("buffers", csv, "CSV file")->required()->type_name("CSV");
   plan->add_option("--capacity", capacity, "bytes that the arena may take; 0: as few as possible");
+  plan->add_option("--effort", effort, "work of the search where the lower bound is hard to meet, in units of some ten seconds")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
 
   CLI::App* bisect = app.add_subcommand("bisect", "find the rewrite that makes a command fail");
   add_model_flags(bisect, o, sizes);
@@ -368,7 +371,7 @@ int main(int argc, char** argv) {
   else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
   else if (*check) code = check_command(o, json, terminal);
   else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);
-  else if (*plan) code = plan_command(csv, capacity, terminal);
+  else if (*plan) code = plan_command(csv, capacity, effort, terminal);
   else if (*bisect) code = bisect_command(o, name, terminal);
   else if (*diff) code = diff_command(before, after, fail_on, json, terminal);
   else if (*list) code = list_command(topic, json, matrix);

@@ -1,23 +1,43 @@
 #include "analysis/views.h"
 
+#include <algorithm>
+
+#include "analysis/narrow.h"
+
 namespace rlxc {
 namespace {
 
-// Elements of a narrow along `axis` lie together when every earlier axis has size 1.
-std::optional<Dim> narrow_offset(const Graph& g, NodeId n) {
-  const auto& a = g.attrs<NarrowAttrs>(n);
-  const Type& t = g.type(g.operand(n, 0));
-  const int width = bits(t.dtype);
-  if (width == 0 || width % 8 != 0) return std::nullopt;
-  for (int64_t i = 0; i < a.axis; ++i)
-    if (t.dims[static_cast<size_t>(i)] != Dim(1)) return std::nullopt;
-  DimTable& dims = g.module().dims;
-  Dim offset = dims.mul(a.start, Dim(width / 8));
-  for (size_t i = static_cast<size_t>(a.axis) + 1; i < t.dims.size(); ++i) offset = dims.mul(offset, t.dims[i]);
-  return offset;
+constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
+constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader
+
+using Strides = std::vector<Dim>;
+
+Strides row_major(DimTable& dims, std::span<const Dim> shape) {
+  Strides s(shape.size(), Dim(1));
+  for (size_t i = shape.size(); i-- > 1;) s[i - 1] = dims.mul(s[i], shape[i]);
+  return s;
 }
 
-constexpr size_t kFewReaders = 16;
+bool has_whole_bytes(const Graph& g, ValueId v) {
+  const int width = bits(g.dtype(v));
+  return width > 0 && width % 8 == 0;
+}
+
+// The slice of one axis that a Narrow or Slice is.
+struct Part {
+  size_t axis;
+  Dim start;
+  int64_t step;
+};
+std::optional<Part> part_of(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::Narrow) {
+    const auto& a = g.attrs<NarrowAttrs>(n);
+    return Part{static_cast<size_t>(a.axis), a.start, 1};
+  }
+  if (g.op(n) != OpKind::Slice || g.attrs<SliceAttrs>(n).step < 1) return std::nullopt;
+  const auto& a = g.attrs<SliceAttrs>(n);
+  return Part{static_cast<size_t>(a.axis), a.start, a.step};
+}
 
 bool keeps_order(const Graph& g, NodeId n) {
   const auto& perm = g.attrs<PermAttrs>(n).perm;
@@ -31,47 +51,121 @@ bool keeps_order(const Graph& g, NodeId n) {
   return true;
 }
 
-}  // namespace
-
-bool takes_rows_at_a_distance(const Graph& g, Graph::Use use) {
-  if (g.op(use.user) == OpKind::Attention)
-    return use.index < 3 && g.attrs<AttentionAttrs>(use.user).layout == AttentionLayout::Packed;
-  return g.op(use.user) == OpKind::Rope && use.index == 0 && g.attrs<RopeAttrs>(use.user).layout == AttentionLayout::Packed;
+// Does the result of a node that moves elements lie row-major, if its operand does?
+bool keeps_row_major(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::Reshape) return true;
+  if (g.op(n) == OpKind::Transpose) return keeps_order(g, n);
+  const auto p = part_of(g, n);
+  const auto d = g.dims(g.operand(n, 0));
+  return p && p->step == 1 && std::ranges::all_of(d.first(p->axis), [](Dim size) { return size == Dim(1); });
 }
 
-bool is_row_part(const Graph& g, NodeId n) {
-  if (g.op(n) != OpKind::Narrow || narrow_offset(g, n)) return false;
-  const ValueId v = g.result(n);
-  const int width = bits(g.dtype(v));
-  if (g.attrs<NarrowAttrs>(n).axis != g.rank(v) - 1 || width == 0 || width % 8 != 0) return false;
-  if (g.use_count(v) == 0 || g.use_count(v) > kFewReaders) return false;
-  for (const auto use : g.uses(v))
-    if (!takes_rows_at_a_distance(g, use)) return false;
+// The strides of a reshaped value, if there are any: axes that are merged must lie together.
+std::optional<Strides> reshaped(DimTable& dims, std::span<const Dim> from, const Strides& strides, std::span<const Dim> to) {
+  struct Axis {
+    Dim size, stride;
+  };
+  std::vector<Axis> old;  // without those of size 1, merged where they lie together
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == Dim(1)) continue;
+    const bool together = !old.empty() && old.back().stride == dims.mul(from[i], strides[i]);
+    if (together) old.back() = {dims.mul(old.back().size, from[i]), strides[i]};
+    else old.push_back({from[i], strides[i]});
+  }
+  Strides out(to.size(), Dim(1));
+  Dim taken(1);  // of the last of the old axes
+  for (size_t i = to.size(); i-- > 0;) {
+    if (to[i] == Dim(1)) continue;
+    if (old.empty()) return std::nullopt;
+    out[i] = dims.mul(old.back().stride, taken);
+    taken = dims.mul(taken, to[i]);
+    if (dims.equal(taken, old.back().size)) old.pop_back(), taken = Dim(1);
+    else if (!dims.divides(taken, old.back().size)) return std::nullopt;
+  }
+  return old.empty() ? std::optional(out) : std::nullopt;
+}
+
+// The strides of the result of a node that moves elements, of an operand with these. Nothing where elements have to be moved, or
+// where those of a row would no longer follow each other.
+std::optional<Strides> moved(const Graph& g, NodeId n, Strides s) {
+  if (!has_whole_bytes(g, g.result(n))) return std::nullopt;
+  if (g.op(n) == OpKind::Reshape) return reshaped(g.module().dims, g.dims(g.operand(n, 0)), s, g.dims(g.result(n)));
+  if (g.op(n) == OpKind::Transpose) {
+    const auto& perm = g.attrs<PermAttrs>(n).perm;
+    if (perm.empty() || perm.back() + 1 != static_cast<int64_t>(perm.size())) return std::nullopt;
+    Strides out;
+    for (int64_t axis : perm) out.push_back(s[static_cast<size_t>(axis)]);
+    return out;
+  }
+  const auto p = part_of(g, n);
+  if (!p || (p->step != 1 && p->axis + 1 == s.size())) return std::nullopt;
+  s[p->axis] = g.module().dims.mul(s[p->axis], Dim(p->step));
+  return s;
+}
+
+bool all_take(const Graph& g, ValueId v, const Strides& strides, size_t moves, size_t* readers) {
+  if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
+  *readers -= g.use_count(v);
+  const auto d = g.dims(v);
+  const bool rows = d.empty() || d.back() == Dim(1) || strides.back() == Dim(1);
+  for (const auto use : g.uses(v)) {
+    if (takes_strides(g, use, rows)) continue;
+    const auto s = use.index == 0 ? moved(g, use.user, strides) : std::nullopt;
+    if (!s || !all_take(g, g.result(use.user), *s, moves - 1, readers)) return false;
+  }
   return true;
 }
 
-Dim row_distance(const Graph& g, ValueId v) {
-  const NodeId n = g.def(v);
-  return g.dims(is_row_part(g, n) ? g.operand(n, 0) : v).back();
+// The strides of the node's result, not row-major, with those of its operand.
+std::optional<Strides> follow(const Graph& g, NodeId n, const std::optional<Strides>& operand) {
+  if (operand) return moved(g, n, *operand);
+  if (keeps_row_major(g, n)) return std::nullopt;
+  auto s = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
+  size_t readers = kFewReaders;
+  return s && all_take(g, g.result(n), *s, kMostMoves, &readers) ? s : std::nullopt;
+}
+
+bool moves_elements(OpKind op) {
+  return op == OpKind::Reshape || op == OpKind::Transpose || op == OpKind::Narrow || op == OpKind::Slice;
+}
+
+}  // namespace
+
+bool takes_strides(const Graph& g, Graph::Use use, bool rows) {
+  const OpKind op = g.op(use.user);
+  if (op == OpKind::Attention) return rows && use.index < 3;
+  if (op == OpKind::Rope) return rows && use.index == 0;
+  if (op == OpKind::Concat) return g.operands(use.user).size() > 1;
+  if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
+  return has_trait(op, kElementwise) && !view_of(g, use.user);
+}
+
+std::optional<std::vector<Dim>> strides_in_larger(const Graph& g, ValueId v) {
+  NodeId path[kMostMoves];
+  size_t moves = 0;
+  for (NodeId n = g.def(v); moves < kMostMoves && moves_elements(g.op(n)); n = g.def(g.operand(n, 0))) path[moves++] = n;
+  std::optional<Strides> s;
+  while (moves > 0) s = follow(g, path[--moves], s);
+  return s;
 }
 
 std::optional<View> view_of(const Graph& g, NodeId n) {
   const auto whole = [&](bool is_view) { return is_view ? std::optional<View>({g.operand(n, 0), Dim(0)}) : std::nullopt; };
+  DimTable& dims = g.module().dims;
   switch (g.op(n)) {
     case OpKind::Reshape: return whole(true);
     case OpKind::Cast: return whole(g.dtype(g.operand(n, 0)) == g.attrs<CastAttrs>(n).to);
-    case OpKind::Transpose: return whole(keeps_order(g, n));
-    case OpKind::Expand:
-      return whole(
-          g.module().dims.equal(g.module().dims.product(g.dims(g.operand(n, 0))), g.module().dims.product(g.dims(g.result(n)))));
+    case OpKind::Transpose: return whole(keeps_order(g, n) || strides_in_larger(g, g.result(n)));
+    case OpKind::Expand: return whole(dims.equal(dims.product(g.dims(g.operand(n, 0))), dims.product(g.dims(g.result(n)))));
     case OpKind::Concat: return whole(g.operands(n).size() == 1);
     case OpKind::Narrow:
-      if (auto offset = narrow_offset(g, n)) return View{g.operand(n, 0), *offset};
-      if (is_row_part(g, n)) {
-        DimTable& dims = g.module().dims;
-        return View{g.operand(n, 0), dims.mul(g.attrs<NarrowAttrs>(n).start, Dim(bits(g.dtype(g.operand(n, 0))) / 8))};
-      }
-      return std::nullopt;
+    case OpKind::Slice: {
+      const auto p = part_of(g, n);
+      const ValueId x = g.operand(n, 0);
+      if (!p || !has_whole_bytes(g, x) || !(keeps_row_major(g, n) || strides_in_larger(g, g.result(n)))) return std::nullopt;
+      const Strides s = strides_in_larger(g, x).value_or(row_major(dims, g.dims(x)));
+      return View{x, dims.mul(dims.mul(p->start, s[p->axis]), Dim(bits(g.dtype(x)) / 8))};
+    }
     default: return std::nullopt;
   }
 }

@@ -1,7 +1,8 @@
-// Which results are other names for bytes that already exist: reshapes, contiguous slices, parts of rows for readers that step
-// over the rest of each row, transposes of size-1 axes.
+// Which results are other names for bytes that already exist: reshapes, slices, transposes of size-1 axes. A slice whose elements
+// do not lie together is one where all its readers can step over what lies between.
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -12,14 +13,12 @@ struct View {
   Dim byte_offset;
 };
 
-// Can this reader step over what else lies in each row of a wider value?
-bool takes_rows_at_a_distance(const Graph&, Graph::Use);
-
-// Is the node a part of each row of its operand, that only operations read which take rows at any distance? Then it is a view.
-// O(rank + uses).
-bool is_row_part(const Graph&, NodeId);
-// Elements from one row (position of the last axis) of v to the next: its last size, or that of the value it is a row part of.
-Dim row_distance(const Graph&, ValueId v);
+// Can this reader take its operand as it lies in a larger value, or with its axes in another order? `rows`: elements of the last
+// axis lie together.
+bool takes_strides(const Graph&, Graph::Use, bool rows = true);
+// Elements from one position of each axis of v to the next, where v is sliced, reordered or reshaped from a value that it lies in
+// and is not row-major. Nothing for all others. O(rank + uses) for a bounded number of uses.
+std::optional<std::vector<Dim>> strides_in_larger(const Graph&, ValueId v);
 
 // The view that the node's first result is, or nullopt if it moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);

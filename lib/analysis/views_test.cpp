@@ -28,8 +28,8 @@ TEST_CASE("parts of rows that only attention reads are views of the packed value
   REQUIRE(view);
   CHECK(view->of == p.x);
   CHECK(view->byte_offset == Dim(64));
-  CHECK(row_distance(p.g, v) == Dim(24));
-  CHECK(row_distance(p.g, p.x) == Dim(24));
+  CHECK(strides_in_larger(p.g, v) == std::vector<Dim>{120, 24, 1});
+  CHECK_FALSE(strides_in_larger(p.g, p.x));
 }
 
 TEST_CASE("a part of rows that something else reads, or that is an output, is copied") {
@@ -37,9 +37,23 @@ TEST_CASE("a part of rows that something else reads, or that is an output, is co
   const ValueId q = p.part(0), k = p.part(8), v = p.part(16);
   p.g.add_output(p.b.create(OpKind::Attention, {q, k, v}, p.packed), {});
   p.g.add_output(v, {});
-  p.g.add_output(p.b.unary(OpKind::Exp, k), {});
+  p.g.add_output(p.b.reduce(ReduceOp::Sum, k, {1}, false), {});
   CHECK(view_of(p.g, p.g.def(q)));
   CHECK_FALSE(view_of(p.g, p.g.def(k)));
   CHECK_FALSE(view_of(p.g, p.g.def(v)));
-  CHECK(row_distance(p.g, v) == Dim(8));
+  CHECK_FALSE(strides_in_larger(p.g, v));
+}
+
+TEST_CASE("a slice stays where it is through reorderings and reshapes, as far as all its readers step over the rest") {
+  Packed p;
+  const ValueId part = p.b.narrow(p.x, 1, Dim(1), Dim(3)), split = p.b.reshape(part, {2, 3, 4, 6}),
+                heads = p.b.transpose(split, {0, 2, 1, 3});
+  const auto in_place = [&](ValueId v) { return view_of(p.g, p.g.def(v)).has_value(); };
+  p.g.add_output(p.b.unary(OpKind::Exp, heads), {});
+  CHECK(in_place(part));
+  CHECK(in_place(heads));
+  CHECK(strides_in_larger(p.g, heads) == std::vector<Dim>{120, 6, 24, 1});
+  p.g.add_output(p.b.unary(OpKind::Abs, p.b.reshape(heads, {2, 4, 18})), {});  // of axes that do not lie together
+  CHECK_FALSE(in_place(heads));
+  CHECK_FALSE(in_place(part));
 }

@@ -1,7 +1,6 @@
 // Attention in every layout: strides for one builder.
 #include <cmath>
 
-#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/attention.h"
 
@@ -18,18 +17,12 @@ View view_of(DimTable& t, std::span<const Dim> d, AttentionLayout layout, int64_
   return transposed ? View{d[0], d[1], d[3], d[2]} : View{d[0], d[1], d[2], d[3]};
 }
 
-Dims strides_of(Scope& s, const View& v, AttentionLayout layout, bool transposed) {
-  const Expr h = s.size(v.heads).in(s.kernel()), n = s.size(v.length).in(s.kernel()), d = s.size(v.width).in(s.kernel());
-  if (layout != AttentionLayout::BHSD) return {n * h * d, d, h * d, 1};
-  if (transposed) return {h * n * d, n * d, 1, n};
-  return {h * n * d, n * d, d, 1};
-}
-
-// Operand i, of which the rows of the packed layout may be parts of longer rows.
-Operand rows_of(Scope& s, const Node& node, size_t i, const View& v, AttentionLayout layout, bool transposed) {
-  Operand o = s.in(i);
-  o.strides = strides_of(s, v, layout, transposed);
-  if (layout == AttentionLayout::Packed) set_row_distance(s, node, i, &o);
+// Strides of batch, heads, rows and the elements of a head, of an operand in its own axes.
+Operand by_heads(Operand o, const Index& width, AttentionLayout layout, bool transposed) {
+  const Dims d = o.strides;
+  if (layout == AttentionLayout::Packed) o.strides = {d[0], width, d[1], 1};
+  else if (layout == AttentionLayout::BSHD) o.strides = {d[0], d[2], d[1], d[3]};
+  else if (transposed) o.strides = {d[0], d[1], d[3], d[2]};
   return o;
 }
 
@@ -52,9 +45,9 @@ bool lower_attention(const Node& node) {
   kernel::AttentionSpec spec;
   spec.batch = s.size(q.batch), spec.heads = s.size(q.heads), spec.queries = s.size(q.length), spec.keys = s.size(k.length);
   spec.group = *heads / *groups, spec.width = *width, spec.value_width = *value_width;
-  spec.q = rows_of(s, node, 0, q, a.layout, false);
-  spec.k = rows_of(s, node, 1, k, a.layout, transposed);
-  spec.v = rows_of(s, node, 2, v, a.layout, false);
+  spec.q = by_heads(s.in(0), *width, a.layout, false);
+  spec.k = by_heads(s.in(1), *width, a.layout, transposed);
+  spec.v = by_heads(s.in(2), *value_width, a.layout, false);
   if (node.has(3)) spec.mask = s.in(3, std::vector<Dim>{q.batch, q.heads, q.length, k.length});
   spec.mask_is_bias = a.mask == MaskKind::Bias;
   spec.causal = a.mask == MaskKind::Causal || a.mask == MaskKind::SlidingWindow;
@@ -63,7 +56,7 @@ bool lower_attention(const Node& node) {
   spec.finite = a.finite_mask && (node.has(3) || !t.at_least(t.sub(k.length, q.length), 0));
   spec.scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(*width));
   spec.softcap = a.softcap;
-  spec.y = s.out(), spec.y.strides = strides_of(s, {q.batch, q.heads, q.length, v.width}, a.out_layout, false);
+  spec.y = by_heads(s.out(), *value_width, a.out_layout, false);
   kernel::build_attention(s.builder(), spec, node.mapping());
   return s.finish(), true;
 }

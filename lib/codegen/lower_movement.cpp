@@ -8,6 +8,8 @@ namespace {
 
 using kernel::MapSpec;
 
+constexpr size_t kManyOperands = 16;  // of a concatenation: they share kernels then
+
 std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
 
 // result[i] = operand at `x` strides, over the shape of the result.
@@ -95,13 +97,14 @@ bool lower_tile(const Node& node) {
 
 bool lower_concat(const Node& node) {
   const auto axis = static_cast<size_t>(node.attrs<AxisAttrs>().axis);
+  const bool shared = node.graph.operands(node.id).size() > kManyOperands;
   Dim start(0);
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) {
     const Dim n = node.dims(i)[axis];
     if (node.table().constant_value(n) != 0) {
       Scope s(node);
       const Dims shape = s.shape(node.dims(i));
-      const Expr offset = s.size(start).in(s.kernel());
+      const Index offset = shared ? s.parameter("start", start) : s.size(start);
       Operand x = s.in(i), y = s.out();
       y.offset = times(s, offset, y.strides[axis]);
       kernel::build_map(s.builder(), {shape, {x}, {y}, identity}, node.mapping());
@@ -139,9 +142,9 @@ bool lower_rope(const Node& node) {
   const Dim rotated = a.n_rot ? Dim(a.n_rot) : head_dim, half = t.floor_div(rotated, Dim(2));
   const bool halves = a.style == RopeStyle::NeoX;
 
-  auto strides = [&](Scope& s, int64_t step) -> Dims {
-    const Expr d = s.size(head_dim).in(s.kernel()), h = s.size(heads).in(s.kernel()), n = s.size(seq).in(s.kernel());
-    return heads_first ? Dims{h * n * d, n * d, d, step} : Dims{n * h * d, d, h * d, step};
+  auto strides = [&](Scope& s, const Dims& own, int64_t step) -> Dims {
+    if (packed) return {own[0], s.size(head_dim), own[1], step};
+    return {own[0], own[heads_first ? 1 : 2], own[heads_first ? 2 : 1], step};
   };
   {
     Scope s(node);
@@ -149,12 +152,7 @@ bool lower_rope(const Node& node) {
     const int64_t step = halves ? 1 : 2;
     const Index second = halves ? s.size(half) : Index(1);
     auto part = [&](Operand o, const std::string& name, const Index& offset) {
-      o.name = name, o.strides = strides(s, step), o.offset = offset;
-      return o;
-    };
-    auto source = [&](const std::string& name, const Index& offset) {
-      Operand o = part(s.in(0), name, offset);
-      if (packed) set_row_distance(s, node, 0, &o);
+      o.name = name, o.strides = strides(s, o.strides, step), o.offset = offset;
       return o;
     };
     // Tables [..., seq, half or rotated]: leading axes are batch, then heads.
@@ -176,7 +174,7 @@ bool lower_rope(const Node& node) {
       o.strides = wide;
       return o;
     };
-    Operand x0 = source("first", 0), x1 = source("second", second);
+    Operand x0 = part(s.in(0), "first", 0), x1 = part(s.in(0), "second", second);
     Operand c0 = table(1, "cosine", false), s0 = table(2, "sine", false), c1 = table(1, "cosine_second", true),
             s1 = table(2, "sine_second", true);
     if (node.has(3)) {
@@ -207,8 +205,7 @@ bool lower_rope(const Node& node) {
   Scope s(node, "rest");
   const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
   Operand from = s.in(0), to = s.out();
-  from.strides = to.strides = strides(s, 1);
-  if (packed) set_row_distance(s, node, 0, &from);
+  from.strides = strides(s, from.strides, 1), to.strides = strides(s, to.strides, 1);
   from.offset = to.offset = s.size(rotated);
   kernel::build_map(s.builder(), {space, {from}, {to}, identity}, node.mapping());
   return s.finish(), true;

@@ -10,11 +10,25 @@ namespace {
 
 constexpr int64_t kMaxTaps = 4096;
 
-// One axis: sizes, and result / operand as the coordinate rule uses it.
+// One axis: sizes, and result / operand as the coordinate rule uses it, p / q. Integers wherever that is exact: then no rounding
+// decides which source coordinate is the nearest.
 struct Axis {
-  Expr in, out, scale;
+  Expr in, out, p, q;
   double roi_start = 0, roi_end = 1;
 };
+
+struct Quotient {
+  Expr over, under;
+};
+
+// A scale as the quotient of two small integers: those of models are mostly 2, 4, 0.5, 1.5.
+std::optional<std::pair<int64_t, int64_t>> small_quotient(double scale) {
+  for (int64_t q = 1; q <= 64; q *= 2) {
+    const double p = scale * static_cast<double>(q);
+    if (p >= 1 && p <= 4096 && p == std::floor(p)) return std::pair(static_cast<int64_t>(p), q);
+  }
+  return std::nullopt;
+}
 
 class Resizer {
  public:
@@ -31,41 +45,56 @@ class Resizer {
   Axis axis(Scope& s, size_t k) const {
     Axis x;
     x.in = s.size(node_.dims(0)[k]).in(s.kernel()), x.out = s.size(a_.sizes[k]).in(s.kernel());
-    x.scale = a_.scales.empty() ? real(x.out) / real(x.in) : kernel::constant(s.kernel(), real_, a_.scales[k]);
+    if (a_.scales.empty()) x.p = x.out, x.q = x.in;
+    else if (const auto ratio = small_quotient(a_.scales[k]))
+      x.p = kernel::lit(x.in, ratio->first), x.q = kernel::lit(x.in, ratio->second);
+    else x.p = kernel::constant(s.kernel(), real_, a_.scales[k]), x.q = kernel::lit(x.p, 1.0);
     if (!a_.roi.empty()) x.roi_start = a_.roi[k], x.roi_end = a_.roi[node_.dims(0).size() + k];
     return x;
   }
 
   // The source coordinate of result coordinate i (ONNX operator Resize, coordinate_transformation_mode).
-  Expr source(const Axis& k, Expr i) const {
-    const Expr x = real(i), last = real(k.in - 1), out = real(k.out), zero = kernel::lit(x, 0.0);
-    const Expr half_pixel = (x + 0.5) / k.scale - 0.5;
+  Quotient source(const Axis& k, Expr i) const {
+    const DType t = a_.coord == CoordMode::TfCropAndResize ? real_ : k.p.dtype();
+    const Expr x = cast_to(i, t), in = cast_to(k.in, t), out = cast_to(k.out, t), last = in - 1, zero = kernel::lit(x, 0),
+               one = kernel::lit(x, 1), middle = (x * 2 + 1) * k.q;
     switch (a_.coord) {
-      case CoordMode::HalfPixel: return half_pixel;
-      case CoordMode::HalfPixelSymmetric: return real(k.in) * 0.5 * (1.0 - out / (k.scale * real(k.in))) + half_pixel;
-      case CoordMode::PytorchHalfPixel: return select(k.out > 1, half_pixel, zero);
+      case CoordMode::HalfPixel: return {middle - k.p, k.p * 2};
+      case CoordMode::HalfPixelSymmetric: return {middle - k.p + in * k.p - out * k.q, k.p * 2};
+      case CoordMode::PytorchHalfPixel: return {select(k.out > 1, middle - k.p, zero), k.p * 2};
       case CoordMode::AlignCorners: {
-        const Expr length = k.scale * real(k.in);
-        return select(length == 1.0, zero, x * last / select(length == 1.0, kernel::lit(x, 1.0), length - 1.0));
+        const Expr steps = a_.scales.empty() ? out - 1 : in * k.p - k.q;
+        return {select(steps == 0, zero, x * last * (a_.scales.empty() ? one : k.q)), select(steps == 0, one, steps)};
       }
-      case CoordMode::Asymmetric: return x / k.scale;
-      case CoordMode::TfHalfPixelForNn: return (x + 0.5) / k.scale;
+      case CoordMode::Asymmetric: return {x * k.q, k.p};
+      case CoordMode::TfHalfPixelForNn: return {middle, k.p * 2};
       case CoordMode::TfCropAndResize:
-        return select(k.out > 1, k.roi_start * last + x * (k.roi_end - k.roi_start) * last / real(max(k.out - 1, 1)),
-                      (0.5 * (k.roi_start + k.roi_end)) * last);
+        return {select(k.out > 1, k.roi_start * last + x * (k.roi_end - k.roi_start) * last / max(out - 1, 1),
+                       (0.5 * (k.roi_start + k.roi_end)) * last),
+                one};
     }
-    return x;
+    return {x, one};
   }
+  Expr value(Quotient x) const { return real(x.over) / real(x.under); }
 
-  Expr nearest(const Axis& k, Expr x) const {
-    Expr at = ceil(x);
-    switch (a_.nearest) {
-      case NearestMode::RoundPreferFloor: at = ceil(x - 0.5); break;
-      case NearestMode::RoundPreferCeil: at = floor(x + 0.5); break;
-      case NearestMode::Floor: at = floor(x); break;
-      case NearestMode::Ceil: break;
+  Expr nearest(const Axis& k, Quotient x) const {
+    if (is_float(x.over.dtype())) {
+      const Expr c = value(x);
+      switch (a_.nearest) {
+        case NearestMode::RoundPreferFloor: return clamped(k, cast_to(ceil(c - 0.5), DType::I64));
+        case NearestMode::RoundPreferCeil: return clamped(k, cast_to(floor(c + 0.5), DType::I64));
+        case NearestMode::Floor: return clamped(k, cast_to(floor(c), DType::I64));
+        case NearestMode::Ceil: return clamped(k, cast_to(ceil(c), DType::I64));
+      }
     }
-    return clamped(k, cast_to(at, DType::I64));
+    const Expr a = x.over, b = x.under;
+    switch (a_.nearest) {
+      case NearestMode::RoundPreferFloor: return min(max(a * 2 + b - 1, 0) / (b * 2), k.in - 1);
+      case NearestMode::RoundPreferCeil: return min(max(a * 2 + b, 0) / (b * 2), k.in - 1);
+      case NearestMode::Floor: return min(max(a, 0) / b, k.in - 1);
+      case NearestMode::Ceil: return min(max(a + b - 1, 0) / b, k.in - 1);
+    }
+    return a;
   }
 
   Expr outside(const Axis& k, Expr x) const { return x < 0.0 || x > real(k.in - 1); }
@@ -92,9 +121,9 @@ class Resizer {
                              for (size_t k = 0; k < x.size(); ++k) {
                                if (!changes(k)) continue;
                                const Axis axis_k = axis(s, k);
-                               const Expr c = s.builder().let("c", source(axis_k, index[k]));
+                               const Quotient c = source(axis_k, index[k]);
                                at[k] = s.builder().let("at", nearest(axis_k, c));
-                               if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, c);
+                               if (a_.coord == CoordMode::TfCropAndResize) hidden = hidden || outside(axis_k, value(c));
                              }
                              const Expr value = data[kernel::linear_index(s.kernel(), at, from)];
                              return {a_.coord == CoordMode::TfCropAndResize
@@ -131,7 +160,7 @@ class Resizer {
     else outputs = s.outputs();
     kernel::build_generate(b, s.shape(then), outputs, 16 * taps, node_.mapping(),
                            [&](const std::vector<Expr>& index) -> std::vector<Expr> {
-                             const Expr x = b.let("x", source(axis_k, index[k])), below = floor(x), whole = x - below;
+                             const Expr x = b.let("x", value(source(axis_k, index[k]))), below = floor(x), whole = x - below;
                              const Expr base = b.let("base", cast_to(select(whole == 0.0, below - 1.0, below), DType::I64)),
                                         ratio = b.let("ratio", select(whole == 0.0, kernel::lit(x, 1.0), whole));
                              Buf sum = b.variable("sum", kernel::constant(s.kernel(), t, 0)),

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "analysis/extents.h"
+#include "analysis/views.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -176,6 +177,12 @@ class Packager {
       key.insert(key.end(), {v.valid() ? g.type_id(v).raw : ~uint32_t{0}, uint32_t{v.valid() && is_weight(v)}});
     }
     for (size_t i = 0; i < g.result_count(n); ++i) key.push_back(g.type_id(g.result(n, i)).raw);
+    for (size_t i = 0; i < g.operands(n).size(); ++i) {
+      const auto strides = g.operand(n, i).valid() ? strides_in_larger(g, g.operand(n, i)) : std::nullopt;
+      if (!strides) continue;
+      key.push_back(static_cast<uint32_t>(i));
+      for (Dim d : *strides) key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
+    }
     return key;
   }
 

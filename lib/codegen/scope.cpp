@@ -1,11 +1,15 @@
 #include "codegen/scope.h"
 
+#include <algorithm>
+
 #include "analysis/views.h"
 #include "kernel/simplify.h"
 
 namespace rlxc::codegen {
 
 namespace {
+
+constexpr size_t kMostInHead = 16;  // operands, or results, whose types are listed
 
 std::string kernel_name(const Node& node, std::string_view part) {
   std::string s(name(node.op()));
@@ -21,9 +25,13 @@ Scope::Scope(const Node& node, std::string_view part)
   std::string head(name(node.op()));
   if (!part.empty()) head += " (" + std::string(part) + ")";
   head += ":";
-  for (size_t i = 0; i < g.operands(node.id).size(); ++i)
-    head += (i ? ", " : " ") + (node.has(i) ? text(g.type(node.in(i)), node.table()) : std::string("-"));
-  for (size_t i = 0; i < g.result_count(node.id); ++i) head += (i ? ", " : " -> ") + text(g.type(node.result(i)), node.table());
+  const auto list = [&](size_t count, std::string_view before, auto text_of) {
+    for (size_t i = 0; i < std::min(count, kMostInHead); ++i) head += std::string(i ? ", " : before) + text_of(i);
+    if (count > kMostInHead) head += ", .. (" + std::to_string(count) + " in all)";
+  };
+  list(g.operands(node.id).size(), " ",
+       [&](size_t i) { return node.has(i) ? text(g.type(node.in(i)), node.table()) : std::string("-"); });
+  list(g.result_count(node.id), " -> ", [&](size_t i) { return text(g.type(node.result(i)), node.table()); });
   builder_->head(std::move(head));
 }
 
@@ -36,6 +44,11 @@ Index Scope::size(Dim d) {
   sizes_.push_back({d, e});
   launch_.sizes.push_back(d);
   return e;
+}
+
+Index Scope::parameter(std::string_view name, Dim d) {
+  launch_.sizes.push_back(d);
+  return builder_->symbol(std::string(name));
 }
 
 Dims Scope::shape(std::span<const Dim> dims) {
@@ -54,13 +67,32 @@ Operand Scope::dense(std::string name, ValueId v) {
 
 Operand Scope::in(size_t i) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
-  return dense("x" + std::to_string(i), node_.in(i));
+  Operand o = dense("x" + std::to_string(i), node_.in(i));
+  step_over(i, &o);
+  return o;
 }
 
 Operand Scope::in(size_t i, std::span<const Dim> to) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
   const Dims own = shape(node_.dims(i)), wide = shape(to);
-  return kernel::broadcast_operand(kernel(), "x" + std::to_string(i), node_.dtype(i), own, wide);
+  Operand o = kernel::broadcast_operand(kernel(), "x" + std::to_string(i), node_.dtype(i), own, wide);
+  step_over(i, &o);
+  return o;
+}
+
+// The strides of an operand that lies in a larger value; axes that are repeated keep 0.
+void Scope::step_over(size_t i, Operand* o) {
+  const auto strides = strides_in_larger(node_.graph, node_.in(i));
+  if (!strides) return;
+  const auto d = node_.dims(i);
+  const size_t leading = o->strides.size() - d.size();
+  Expr last = kernel::constant_int(kernel(), DType::I64, 0);
+  for (size_t axis = 0; axis < d.size(); ++axis) {
+    if (d[axis] == Dim(1)) continue;
+    o->strides[leading + axis] = size((*strides)[axis]);
+    last = last + (size(d[axis]).in(kernel()) - 1) * o->strides[leading + axis].in(kernel());
+  }
+  o->extent = last + 1;
 }
 
 Operand Scope::out(size_t i) {
@@ -96,16 +128,6 @@ std::vector<std::pair<std::string, DType>> Scope::outputs() {
     names.push_back({"y" + std::to_string(i), storage_dtype(node_.result_dtype(i))});
   }
   return names;
-}
-
-void set_row_distance(Scope& s, const Node& node, size_t i, Operand* o) {
-  const Dim distance = row_distance(node.graph, node.in(i));
-  const auto d = node.dims(i);
-  if (distance == d[2]) return;
-  const Expr row = s.size(distance).in(s.kernel()), batch = s.size(d[0]).in(s.kernel()), rows = s.size(d[1]).in(s.kernel());
-  o->strides[0] = rows * row;
-  o->strides[2] = row;
-  o->extent = (batch * rows - 1) * row + s.size(d[2]).in(s.kernel());
 }
 
 void Scope::may_alias() {

@@ -56,9 +56,11 @@ class Scope {
   kernel::Builder& builder() { return *builder_; }
   kernel::Kernel* kernel() { return builder_->kernel(); }
   Index size(Dim);
+  Index parameter(std::string_view name,
+                  Dim);  // an argument also where it is constant: launches with other values share the kernel
   Dims shape(std::span<const Dim>);
 
-  Operand in(size_t i);                           // row-major, in its own shape
+  Operand in(size_t i);                           // in its own shape; row-major but where it lies in a larger value (views.h)
   Operand in(size_t i, std::span<const Dim> to);  // broadcast to a larger shape
   Operand out(size_t i = 0);
   Operand scratch(uint32_t i);
@@ -74,14 +76,12 @@ class Scope {
 
  private:
   Operand dense(std::string name, ValueId);
+  void step_over(size_t i, Operand*);
 
   const Node& node_;
   std::unique_ptr<kernel::Builder> builder_;
   Launch launch_;
   std::vector<std::pair<Dim, Expr>> sizes_;
 };
-
-// Strides {batch, heads, rows, ..} of a packed operand [B,S,N] that may be a part of each row of a wider value.
-void set_row_distance(Scope&, const Node&, size_t i, Operand*);
 
 }  // namespace rlxc::codegen

@@ -29,7 +29,7 @@ ExitCode bisect_command(const Options&, const std::string& check, Terminal);
 ExitCode check_command(const Options&, bool json, Terminal);
 // `json`: the graph of the stage in the form that `compile` reads.
 ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, bool json, Terminal);
-ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal);
+ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort, Terminal);
 // `fail_on`: conditions (report/diff.h); ExitCode::Finding when one fails or, without any, when the compiles differ.
 ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on, bool json,
                       Terminal);

@@ -2,6 +2,7 @@
 
 #include "analysis/views.h"
 #include "codegen/lower.h"
+#include "driver/target_traits.h"
 #include "passes/graphs.h"
 #include "target/targets.h"
 
@@ -33,7 +34,7 @@ std::optional<codegen::CapabilityRow> capability_row(std::string_view name) {
   row.mapping = t.mapping;
   row.dtypes.reset();
   for (DType d : t.dtypes) row.dtypes.set(static_cast<size_t>(d));
-  row.run_time_extents = name == "cpu";
+  row.run_time_extents = find_target(name)->run_time_extents;
   row.dtypes &= codegen::CapabilityRow::kernel_dtypes();
   return row;
 }

@@ -96,7 +96,7 @@ ExitCode inspect_command(const Options& o, const std::string& stage, bool after_
   return print_diagnostics(d, t);
 }
 
-ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal t) {
+ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort, Terminal t) {
   Diagnostics d(csv);
   const auto file = open_model_file(csv, d);
   plan::BufferTable table;
@@ -104,7 +104,7 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, Terminal t) {
     return print_diagnostics(d, t);
   table.problem.capacity = capacity;
   if (!plan::check(table.problem, d)) return print_diagnostics(d, t);
-  const plan::Solution s = plan::solve(table.problem, plan::thorough());
+  const plan::Solution s = plan::solve(table.problem, plan::thorough(effort));
   for (const plan::Finding& f : plan::validate(table.problem, s.offsets, s.height)) d.error(Code::PlanInvalid, f.text);
   std::cout << plan::write_csv(table, s.offsets);
   std::cerr << "arena " << s.height << " bytes, lower bound " << s.lower_bound << ", ratio " << std::fixed << std::setprecision(4)

@@ -18,7 +18,7 @@ const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX
 // Memory of the host as that of a device.
 class InterpretedDevice : public Device {
  public:
-  explicit InterpretedDevice(const codegen::Package& package) : package_(package) {}
+  InterpretedDevice(const codegen::Package& package, kernel::VerifyLimits limits) : package_(package), limits_(limits) {}
 
   int allocate(size_t bytes) override {
     buffers_.emplace_back(bytes);
@@ -36,7 +36,7 @@ class InterpretedDevice : public Device {
   }
   void load(const std::vector<Kernel>&, const std::string&) override {
     for (const kernel::Kernel& k : package_.kernels)
-      if (const auto problems = kernel::verify(k); !problems.empty()) fail("kernel " + k.name + ": " + problems[0]);
+      if (const auto problems = kernel::verify(k, limits_); !problems.empty()) fail("kernel " + k.name + ": " + problems[0]);
   }
   void launch(int number, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t*) override {
     const kernel::Kernel& k = package_.kernels[static_cast<size_t>(number)];
@@ -58,6 +58,7 @@ class InterpretedDevice : public Device {
   }
 
   const codegen::Package& package_;
+  const kernel::VerifyLimits limits_;
   std::vector<std::vector<char>> buffers_;
 };
 
@@ -81,7 +82,8 @@ class InterpretingRunner : public KernelRunner {
     folder_.write("launch.json", text);
     if (!write_weights_file(*package_, kPacked, folder_.path()))
       return d.error(Code::NotWritable, "can't write the weights"), false;
-    device_ = std::make_unique<InterpretedDevice>(*package_);
+    device_ = std::make_unique<InterpretedDevice>(*package_,
+                                                  kernel::VerifyLimits{row->mapping.shared_bytes, row->mapping.max_group_lanes});
     return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
   }
 

@@ -1,4 +1,5 @@
 // The Python module of the mlx target: a function for each graph whose lines are calls of rlxc_mlx.py, one for each node.
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -52,6 +53,9 @@ const std::set<std::string>& functions() {
   }();
   return names;
 }
+
+// Types of inputs and weights that from_bytes of rlxc_mlx.py reads into wider ones.
+constexpr DType kRead[] = {DType::F64, DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F4E2M1};
 
 std::string parameters_of(OpKind op, double alpha, double beta) {
   if (std::holds_alternative<ClampAttrs>(default_attrs(op)))
@@ -123,7 +127,7 @@ class MlxModule {
       for (size_t r = 0; r < g.result_count(n); ++r) names_[g.result(n, r).raw] = local(g.result(n, r));
       if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant)
         names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
-      if (!has_trait(g.op(n), kLeaf | kTerminator) && fits(g, n))
+      if (fits(g, n) && !has_trait(g.op(n), kLeaf | kTerminator))
         body += "    " + node(g, n) + "  # " + comment(g.label(n)) + "\n";
     }
     body += "    return (";
@@ -137,20 +141,27 @@ class MlxModule {
     return s;
   }
 
+  bool holds(const Type& t) const {
+    return t.kind == TypeKind::Tensor && target::has_dtype(target::target(target::TargetId::Mlx), t.dtype);
+  }
+
   bool fits(const Graph& g, NodeId n) {
     std::string why;
+    const bool leaf = has_trait(g.op(n), kLeaf), last = has_trait(g.op(n), kTerminator);
     const OpKind op = g.op(n);
     if (op == OpKind::ElementwiseRegion) {
       for (const RegionStep& s : g.attrs<RegionAttrs>(n).steps)
         if (!functions().contains(function(s.op))) why = "no " + std::string(kind_name(s.op)) + " on MLX";
-    } else if (!has_mlx_function(op)) {
+    } else if (!leaf && !last && !has_mlx_function(op)) {
       why = "no " + std::string(kind_name(op)) + " on MLX";
     }
-    for (size_t r = 0; r < g.result_count(n); ++r) {
-      const Type& t = g.type(g.result(n, r));
-      if (t.kind != TypeKind::Tensor || !target::has_dtype(target::target(target::TargetId::Mlx), t.dtype))
+    const auto check = [&](const Type& t, bool read) {
+      if (!holds(t) && !(read && t.kind == TypeKind::Tensor && std::ranges::count(kRead, t.dtype)))
         why = "MLX has no values of type " + text(t, m_.dims);
-    }
+    };
+    for (size_t r = 0; r < g.result_count(n); ++r) check(g.type(g.result(n, r)), leaf);
+    if (last)
+      for (ValueId v : g.operands(n)) check(g.type(v), false);
     if (!why.empty())
       d_.error(Code::UnsupportedOnTarget, "the mlx target: " + why,
                "node \"" + g.label(n) + "\" (" + std::string(kind_name(op)) + ")");

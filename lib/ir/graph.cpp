@@ -170,10 +170,18 @@ void Graph::replace_all_uses(ValueId from, ValueId to) {
 }
 
 void Graph::add_output(ValueId v, Symbol output_name) {
-  std::vector<ValueId> list(outputs().begin(), outputs().end());
-  list.push_back(v);
-  set_operands(terminator_, list);
-  output_names_.resize(list.size() - 1);
+  // At the end of the pool the list grows in place.
+  if (const Node& t = nodes_[terminator_.raw]; t.first_operand + t.operand_count != operands_.size()) {
+    const std::vector<ValueId> list(outputs().begin(), outputs().end());
+    set_operands(terminator_, {});
+    nodes_[terminator_.raw].first_operand = static_cast<uint32_t>(operands_.size());
+    set_operands(terminator_, list);
+  }
+  const uint32_t slot = allocate_operands(1);
+  operands_[slot] = v;
+  link_use(slot, terminator_);
+  const size_t count = nodes_[terminator_.raw].operand_count++;
+  output_names_.resize(count);
   output_names_.push_back(output_name);
 }
 

@@ -93,3 +93,16 @@ TEST_CASE("the verifier finds a use before its definition and a wrong type") {
   CHECK_FALSE(verify(f.m, d2));
   CHECK(d2.text().find("declared f32[3,3], inferred f32[batch,4]") != std::string::npos);
 }
+
+TEST_CASE("many outputs, between new nodes and in a row, take room in proportion") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {2}));
+  for (int i = 0; i < 10; ++i) m.main().add_output(b.unary(OpKind::Neg, x), m.symbol("y" + std::to_string(i)));
+  constexpr size_t kMany = 300'000;  // of room for every list on the way there would be none
+  while (m.main().outputs().size() < kMany) m.main().add_output(x, {});
+  CHECK(m.main().use_count(x) == kMany);
+  CHECK(m.main().op(m.main().def(m.main().outputs()[9])) == OpKind::Neg);
+  CHECK(m.text(m.main().output_name(9)) == "y9");
+  CHECK(m.main().outputs()[kMany - 1] == x);
+}

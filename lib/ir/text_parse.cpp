@@ -269,10 +269,11 @@ class TextParser {
         if (auto* i = std::get_if<int64_t>(&v)) ints.push_back(*i), doubles.push_back(static_cast<double>(*i));
         else if (auto* d = std::get_if<double>(&v)) doubles.push_back(*d);
         else if (auto* s = std::get_if<std::string>(&v)) strings.push_back(*s);
-        else return fail("lists hold numbers or strings");
+        else return fail("a list holds numbers or strings");
       } while (eat(','));
     }
     if (!expect(']')) return false;
+    if (!strings.empty() && !doubles.empty()) return fail("a list holds numbers or strings, not both");
     if (!strings.empty()) *out = strings;
     else if (ints.size() == doubles.size()) *out = ints;
     else *out = doubles;

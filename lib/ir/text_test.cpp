@@ -69,6 +69,8 @@ TEST_CASE("errors in text carry the place") {
                               {"module \"m\" mir {\ngraph @main {\n  return %4\n}\n}", "%4 is not defined"},
                               {"module \"m\" mir {\ngraph @main {\n  %0 = constant {data = dense [1]} : f32[2]\n  return\n}\n}",
                                "wrong number of elements"},
+                              {"module \"m\" mir {\ngraph @main {\n  %0 = dim_value {dims = [1, \"n\"]} : i64[2]\n  return\n}\n}",
+                               "numbers or strings, not both"},
                               {"modul", "expected 'module'"},
                               {"", "expected 'module'"}}) {
     Diagnostics d;

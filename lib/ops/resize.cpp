@@ -6,20 +6,22 @@
 namespace rlxc::ops {
 namespace {
 
-// The source coordinate of result coordinate x (ONNX operator Resize, coordinate_transformation_mode).
+// The source coordinate of result coordinate x (ONNX operator Resize, coordinate_transformation_mode), as one quotient whose
+// parts are exact, so that sizes alone decide where the nearest one changes.
 double source_coordinate(CoordMode mode, const ResizeAxis& k, double x) {
-  const double scale = k.scale, in = static_cast<double>(k.in), out = static_cast<double>(k.out), length = scale * in,
-               last = in - 1;
+  const double in = static_cast<double>(k.in), out = static_cast<double>(k.out), last = in - 1;
+  const double p = k.derived ? out : k.scale, q = k.derived ? in : 1;  // scale = p / q
+  const double half_pixel = ((2 * x + 1) * q - p) / (2 * p);
   switch (mode) {
-    case CoordMode::HalfPixel: return (x + 0.5) / scale - 0.5;
-    case CoordMode::HalfPixelSymmetric: {
-      const double adjustment = out / length, centre = in / 2;
-      return centre * (1 - adjustment) + (x + 0.5) / scale - 0.5;
+    case CoordMode::HalfPixel: return half_pixel;
+    case CoordMode::HalfPixelSymmetric: return ((2 * x + 1) * q - p + in * p - out * q) / (2 * p);
+    case CoordMode::PytorchHalfPixel: return out > 1 ? half_pixel : 0;
+    case CoordMode::AlignCorners: {
+      const double length = k.derived ? out : in * p;
+      return length == 1 ? 0 : x * last / (length - 1);
     }
-    case CoordMode::PytorchHalfPixel: return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
-    case CoordMode::AlignCorners: return length == 1 ? 0 : x * last / (length - 1);
-    case CoordMode::Asymmetric: return x / scale;
-    case CoordMode::TfHalfPixelForNn: return (x + 0.5) / scale;
+    case CoordMode::Asymmetric: return x * q / p;
+    case CoordMode::TfHalfPixelForNn: return (2 * x + 1) * q / (2 * p);
     case CoordMode::TfCropAndResize:
       return out > 1 ? k.roi_start * last + x * (k.roi_end - k.roi_start) * last / (out - 1)
                      : 0.5 * (k.roi_start + k.roi_end) * last;
@@ -48,7 +50,8 @@ double kernel(ResizeMode mode, double a, double x) {
 }  // namespace
 
 ResizeAxis resize_axis(const ResizeAttrs& a, size_t axis, int64_t in, int64_t out) {
-  ResizeAxis k{in, out, a.scales.empty() ? static_cast<double>(out) / static_cast<double>(in) : a.scales[axis]};
+  ResizeAxis k{in, out, a.scales.empty()};
+  k.scale = k.derived ? static_cast<double>(out) / static_cast<double>(in) : a.scales[axis];
   if (!a.roi.empty()) k.roi_start = a.roi[axis], k.roi_end = a.roi[a.roi.size() / 2 + axis];
   return k;
 }

@@ -10,7 +10,8 @@ namespace rlxc::ops {
 
 struct ResizeAxis {
   int64_t in = 0, out = 0;
-  double scale = 1;  // result / operand as the coordinate rule uses it, in [kMinScale, kMaxScale]
+  bool derived = true;  // the scale follows from the sizes
+  double scale = 1;     // result / operand as the coordinate rule uses it, in [kMinScale, kMaxScale]
   double roi_start = 0, roi_end = 1;
   static constexpr double kMinScale = 1e-6, kMaxScale = 1e6;
 };

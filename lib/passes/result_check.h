@@ -15,7 +15,7 @@ class ResultCheck {
   // where these do not fit (indices into a short axis).
   ResultCheck(const Module&, uint64_t seed);
 
-  // Why the module cannot be evaluated (then nothing is compared), or empty.
+  // Why the module cannot be evaluated, or its results tell nothing (then nothing is compared), or empty.
   const std::string& why_not() const { return why_not_; }
 
   // What is different since the last call, or empty. The largest difference may be 1e-4 of the largest value of the output. Where

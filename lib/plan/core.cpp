@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "plan/eject.h"
 #include "plan/improve.h"
 #include "plan/portfolio.h"
-#include "plan/windows.h"
 
 namespace rlxc::plan {
 namespace {
@@ -45,34 +45,25 @@ bool fix_core(Instance& part, int64_t tight, const SearchOptions& options, int64
 
 void place_core(const Instance& part, const SearchOptions& options, int64_t enough, uint64_t* work, Effort& effort,
                 Placement& best) {
-  struct Core {
-    int64_t tight, count;
-  };
-  std::vector<Core> cores;
+  int64_t core = 0, core_items = 0;
   for (double share : kTightness) {
     const int64_t tight = static_cast<int64_t>(share * static_cast<double>(part.bound));
-    const int64_t count = std::count_if(part.items.begin(), part.items.end(), [&](const Item& i) { return i.load >= tight; });
-    if (count > static_cast<int64_t>(std::min(kCoreItems, part.items.size() - 1))) break;
-    if (!cores.empty() && count <= kEasyItems) cores.pop_back();
-    if (cores.empty() || cores.back().count < count) cores.push_back({tight, count});
+    const int64_t items = std::ranges::count_if(part.items, [&](const Item& i) { return i.load >= tight; });
+    if (items > (core_items == 0 ? static_cast<int64_t>(std::min(kCoreItems, part.items.size() - 1)) : kEasyItems)) break;
+    core = tight, core_items = items;
   }
-  for (const auto& [tight, count] : cores) {
-    if (effort.work == 0 || *work == 0) return;
-    Instance with_core = part;
-    if (!fix_core(with_core, tight, options, enough, effort)) return;
-    Placement around;
-    uint64_t share = std::min(*work, kGreedyWork + kGreedyWorkPerItem * part.items.size());
-    *work -= share;
-    place_greedily(with_core, enough, {.orders = 1, .best_fit = false}, &share, around);
-    if (!around.offsets.empty()) repair_windows(with_core, enough, &share, around);
-    *work += share;
-    if (around.height < best.height) {
-      best.height = around.height;
-      best.offsets = around.offsets;
-      best.method = "core search, rest " + around.method;
-    }
-    if (best.height <= enough) return;
-  }
+  Instance with_core = part;
+  if (core_items == 0 || !fix_core(with_core, core, options, enough, effort)) return;
+  Placement around;
+  uint64_t share = std::min(*work, kGreedyWork + kGreedyWorkPerItem * part.items.size());
+  *work -= share;
+  place_greedily(with_core, enough, {.orders = 1, .best_fit = false}, &share, around);
+  if (!around.offsets.empty()) place_by_ejection(with_core, enough, &share, around);
+  *work += share;
+  if (around.height >= best.height) return;
+  best.height = around.height;
+  best.offsets = around.offsets;
+  best.method = "core search, rest " + around.method;
 }
 
 }  // namespace rlxc::plan

@@ -1,6 +1,5 @@
 // Large instances are hard only where the load is close to the bound. The items that live there, the core, are placed by the
-// exact search, the others greedily around it; the core grows until that works or it is too large to search.
-#pragma once
+// exact search, the others around it.
 #include <cstdint>
 
 #include "plan/placement.h"
@@ -8,7 +7,7 @@
 
 namespace rlxc::plan {
 
-// `work` is that of the greedy placements around cores, see Placer.
+// `work` is that of what is placed around the core, see Placer.
 void place_core(const Instance&, const SearchOptions&, int64_t enough, uint64_t* work, Effort&, Placement& best);
 
 }  // namespace rlxc::plan

@@ -4,13 +4,13 @@
 #include <numeric>
 
 #include "plan/core.h"
+#include "plan/eject.h"
 #include "plan/fillers.h"
 #include "plan/improve.h"
 #include "plan/instance.h"
 #include "plan/portfolio.h"
 #include "plan/skyline.h"
 #include "plan/sweep.h"
-#include "plan/windows.h"
 #include "support/diagnostics.h"
 
 namespace rlxc::plan {
@@ -39,21 +39,21 @@ void place_in_time(const Instance& part, int64_t enough, uint64_t* work, Placeme
   *work = visits / kVisitsOfSweep;
 }
 
-// Parts that are too large to search: one budget for the core, greedy orders and windows. Where so many live at a time that not
-// even one order ends within it, they are placed in time order.
+// Parts that are too large to search: a core and the rest around it, or a greedy order; then ejections. Where so many live at a
+// time that not even one order ends within the budget, they are placed in time order.
 void solve_large(const Instance& part, int64_t enough, const SolveOptions& options, Effort& effort, Placement& best) {
   const uint64_t n = part.items.size();
   uint64_t work = options.greedy_work + options.greedy_work_per_item * n, lived = 0;
   for (const Item& i : part.items) lived += i.hi - i.lo;
-  if (lived / part.sections() * n > work) {
-    place_in_time(part, enough, &work, best);
-    if (options.windows) repair_windows(part, enough, &work, best);
-    return;
+  if (lived / part.sections() * n <= work) {
+    if (options.core && options.search) place_core(part, options.pruning, enough, &work, effort, best);
+    if (options.greedy && best.offsets.empty()) place_greedily(part, enough, {.orders = 1, .best_fit = false}, &work, best);
   }
-  if (options.core && options.search) place_core(part, options.pruning, enough, &work, effort, best);
-  if (options.windows && !best.offsets.empty()) repair_windows(part, enough, &work, best);
-  if (options.greedy) place_greedily(part, enough, {.repairs = options.repair ? options.repair_rounds : 0}, &work, best);
   if (best.offsets.empty()) place_in_time(part, enough, &work, best);
+  if (options.ejection) {
+    work = options.ejection_work_per_item * n;
+    place_by_ejection(part, enough, &work, best);
+  }
 }
 
 Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const SolveOptions& options, Effort& effort) {
@@ -74,9 +74,10 @@ Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const 
   }
   if (part.any_fixed) return best;
   if (options.skyline && best.height > enough) place_on_skyline(part, enough, options.skyline_rounds, options.skyline_work, best);
-  if (options.windows && best.height > enough) {
-    uint64_t work = options.greedy_work + options.window_work_per_item * part.items.size();
-    repair_windows(part, enough, &work, best);
+  if (options.ejection) {
+    uint64_t work =
+        std::min<uint64_t>(options.ejection_work, options.ejection_work_per_item * part.items.size() * part.items.size());
+    place_by_ejection(part, enough, &work, best);
   }
   if (!options.search || best.height <= enough) return best;
   const uint64_t n = part.items.size();
@@ -94,15 +95,21 @@ Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const 
   improve(part, options.pruning, enough, must_fit, own, best);
   effort.work -= share - own.work;
   effort.nodes += own.nodes;
+  if (options.ejection && best.height > best.proved) {
+    uint64_t rest = options.final_ejection_work;
+    place_by_ejection(part, std::max(enough, best.proved), &rest, best);
+  }
   return best;
 }
 
 }  // namespace
 
-SolveOptions thorough() {
+SolveOptions thorough(uint64_t effort) {
   SolveOptions options;
-  options.search_work = 5'000'000'000;
+  options.search_work = 5'000'000'000 * effort;
   options.search_work_base = options.search_work;
+  options.search_work_to_fit *= effort;
+  options.final_ejection_work = 500'000'000 * effort;
   return options;
 }
 

@@ -122,7 +122,7 @@ TEST_CASE("rectangles with holes are put together again where the holes are fill
     std::erase_if(p.buffers, [&](const Buffer&) { return k++ % 30 == 7; });
     p.capacity = 1 << 16;
     SolveOptions options;
-    options.greedy = options.skyline = options.windows = false;
+    options.greedy = options.skyline = options.ejection = false;
     options.search_work_to_fit = 100'000'000;
     const Solution s = solve(p, options);
     check_clean(p, s);
@@ -157,6 +157,20 @@ TEST_CASE("28,000 short lives end within 3 % of the bound, 100,000 end at all, i
   CHECK(static_cast<double>(s.height) <= 1.03 * static_cast<double>(s.lower_bound));
   const Problem q = random_problem(random, 100'000, 3'000, 40, 1000, 64);  // more than a thousand live at once
   check_clean(q, solve(q));
+}
+
+TEST_CASE("thousands of short lives among long ones end within 3 % of the bound") {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    Random random{seed};
+    Problem p;
+    for (int64_t i = 0; i < 10'000; ++i) {
+      const int64_t life = 2 + static_cast<int64_t>(random.below(8) == 0 ? random.below(400) : random.below(3));
+      p.buffers.push_back({i, i + life, (1 + random.below(16)) << (6 + random.below(9)), 64});
+    }
+    const Solution s = solve(p);
+    check_clean(p, s);
+    CHECK(static_cast<double>(s.height) <= 1.03 * static_cast<double>(s.lower_bound));
+  }
 }
 
 TEST_CASE("with a capacity the search goes on until the plan fits, and not below unless asked") {

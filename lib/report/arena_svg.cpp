@@ -15,6 +15,9 @@ constexpr double kLeft = 84, kTop = 96, kPlotWidth = 1200, kPlotHeight = 620, kR
 constexpr size_t kMostAlone = 6000;
 constexpr double kCell = 8;  // pixels of a square that small slots share
 constexpr int64_t kSymbolHint = 128;
+constexpr double kAdvance = 6.8;  // of a wide character in labels
+constexpr double kBordered = 3;   // narrower rectangles have no border, which would hide their colour
+constexpr double kCurveStep = 3;  // pixels
 
 struct Block {
   ValueId root;  // invalid: the bodies of `node`
@@ -23,6 +26,11 @@ struct Block {
   uint32_t first = 0, last = 0;  // columns, inclusive
   uint32_t first_step = 0, last_step = 0;
   double area() const { return static_cast<double>(size) * (last - first + 1); }
+};
+
+struct Label {
+  double x, y;
+  std::string text;
 };
 
 class ArenaPicture {
@@ -47,6 +55,7 @@ class ArenaPicture {
     axes(svg);
     blocks(svg);
     curve(svg);
+    labels(svg);
     marks(svg);
     return svg.finish();
   }
@@ -54,11 +63,14 @@ class ArenaPicture {
  private:
   static std::string style() {
     return std::string(op_class_style()) +
-           "rect{stroke-width:.6}\n.tiny{fill:#9aa5ad;stroke:#6b757c}\n.body{fill:#fff7d6;stroke:#555;stroke-dasharray:3 2}\n"
+           "rect{stroke-width:.6}\n.thin{stroke:none}\n.tiny{fill:#9aa5ad;stroke:#6b757c}\n.body{fill:#fff7d6;stroke:#555;stroke-"
+           "dasharray:3 2}\n"
            ".grid{stroke:#e4e4e4}\n.live{fill:none;stroke:#111;stroke-width:1.2}\n.bound{stroke:#b03a00;stroke-width:1.4;stroke-"
            "dasharray:7 4}\n"
            ".top{stroke:#111;stroke-width:1.4}\n.peak{stroke:#b03a00;stroke-width:1.2;stroke-dasharray:2 "
-           "3}\n.mark{font-size:11px;fill:#8a2d00;stroke:#fff;stroke-width:3;paint-order:stroke}\n";
+           "3}\n.mark{font-size:11px;fill:#8a2d00;stroke:#fff;stroke-width:3;paint-order:stroke}\n"
+           ".name{font-size:11px;fill:#1a1a1a;stroke:#fff;stroke-opacity:.6;stroke-width:2.5;paint-order:stroke}\n"
+           ".step{font-size:9.5px;fill:#333;text-anchor:middle}\n";
   }
 
   std::optional<uint64_t> bytes(Dim d) const {
@@ -121,7 +133,7 @@ class ArenaPicture {
   }
 
   void heading(Svg& svg, const std::string& name) const {
-    svg.text("head", kLeft, 26, name + ": " + human_bytes(height_));
+    svg.text("head", kLeft, 26, fitting(name, kPlotWidth - 120, kAdvance * 1.6) + ": " + human_bytes(height_));
     std::string line =
         grouped(blocks_.size()) + " slots in " + grouped(step_of_.size() - 1) + " steps; lower bound " + human_bytes(bound_);
     if (plan_.symbolic) {
@@ -159,7 +171,7 @@ class ArenaPicture {
     }
     const uint64_t columns = step_of_.size() - 1;
     for (uint64_t c = 0; c <= columns; c += std::max<uint64_t>(1, tick(columns, false)))
-      svg.text("small", x(static_cast<double>(c)), kTop + kPlotHeight + 16, std::to_string(step_of_[c]));
+      svg.text("step", x(static_cast<double>(c) + 0.5), kTop + kPlotHeight + 16, std::to_string(step_of_[c]));
     svg.text("label", kLeft + kPlotWidth / 2 - 80, kTop + kPlotHeight + 48, "step of the schedule (weights left out)");
   }
 
@@ -193,24 +205,24 @@ class ArenaPicture {
         ++cell.count, cell.bytes += b.size;
         continue;
       }
-      svg.rect(b.root.valid() ? op_class(graph_.op(b.node)).css : "body", left, up, std::max(width, 0.6), std::max(height, 0.6))
-          .close(tooltip(b));
+      std::string css(b.root.valid() ? op_class(graph_.op(b.node)).css : "body");
+      if (std::min(width, height) < kBordered) css += " thin";
+      svg.rect(css, left, up, std::max(width, 0.6), std::max(height, 0.6)).close(tooltip(b));
       if (height < 13 || width < 40) continue;
-      const std::string label = fitting(b.root.valid() ? value_label(graph_, b.root) : graph_.label(b.node), width - 8, 6.2);
-      if (!label.empty())
-        svg.raw("<g pointer-events=\"none\">").text("label", left + 4, up + height / 2 + 4, label).raw("</g>\n");
+      const std::string label = fitting(b.root.valid() ? value_label(graph_, b.root) : graph_.label(b.node), width - 8, kAdvance);
+      if (!label.empty()) labels_.push_back({left + 4, up + height / 2 + 4, label});
     }
     for (const auto& [at, cell] : cells)
       svg.rect("tiny", kLeft + at.first * kCell + 1, kTop + at.second * kCell + 1, kCell - 2, kCell - 2)
           .close(grouped(cell.count) + (cell.count == 1 ? " small slot, " : " small slots, ") + human_bytes(cell.bytes));
   }
 
-  // Live bytes at each step; many steps share a pixel, of which the largest counts.
+  // Live bytes at each step; where many steps share some pixels, the largest counts.
   void curve(Svg& svg) const {
     svg.raw("<path class=\"live\" pointer-events=\"none\" d=\"");
-    const size_t pixels = std::min<size_t>(live_.size(), static_cast<size_t>(kPlotWidth));
-    for (size_t p = 0; p < pixels; ++p) {
-      const size_t from = p * live_.size() / pixels, to = (p + 1) * live_.size() / pixels;
+    const size_t parts = std::min<size_t>(live_.size(), static_cast<size_t>(kPlotWidth / kCurveStep));
+    for (size_t p = 0; p < parts; ++p) {
+      const size_t from = p * live_.size() / parts, to = (p + 1) * live_.size() / parts;
       const double height =
           y(*std::max_element(live_.begin() + static_cast<ptrdiff_t>(from), live_.begin() + static_cast<ptrdiff_t>(to)));
       if (p == 0) svg.raw("M").number(x(0)).raw(" ").number(height);
@@ -218,6 +230,12 @@ class ArenaPicture {
       svg.raw("H").number(x(static_cast<double>(to)));
     }
     svg.raw("\"/>\n");
+  }
+
+  void labels(Svg& svg) const {
+    svg.raw("<g pointer-events=\"none\">\n");
+    for (const Label& l : labels_) svg.text("name", l.x, l.y, l.text);
+    svg.raw("</g>\n");
   }
 
   void marks(Svg& svg) const {
@@ -229,7 +247,7 @@ class ArenaPicture {
     svg.line("peak", px, kTop, px, kTop + kPlotHeight);
     const uint32_t step = step_of_[peak_column_];
     std::string label = "peak at step " + std::to_string(step);
-    if (step < plan_.schedule.size()) label += ": " + fitting(graph_.label(plan_.schedule[step]), 300, 6.2);
+    if (step < plan_.schedule.size()) label += ": " + fitting(graph_.label(plan_.schedule[step]), 300, kAdvance);
     const bool at_right = px > kLeft + kPlotWidth - 380;
     svg.raw("<text class=\"mark\" text-anchor=\"")
         .raw(at_right ? "end" : "start")
@@ -244,6 +262,7 @@ class ArenaPicture {
   DimBindings bindings_;
   std::vector<uint32_t> column_, step_of_;  // step -> column and back
   std::vector<Block> blocks_;
+  std::vector<Label> labels_;   // drawn over the curve
   std::vector<uint64_t> live_;  // by column
   uint64_t top_ = 0, height_ = 1, live_peak_ = 0, bound_ = 0;
   uint32_t peak_column_ = 0;

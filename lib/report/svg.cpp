@@ -106,7 +106,7 @@ void op_class_legend(Svg& svg, double x, double y) {
   for (const OpClass& c : kClasses) {
     svg.rect(c.css, x, y - 9, 11, 11).close();
     svg.text("label", x + 16, y, c.label);
-    x += 30 + 6.1 * static_cast<double>(c.label.size());
+    x += 42 + 5.4 * static_cast<double>(c.label.size());
   }
 }
 

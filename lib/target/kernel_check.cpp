@@ -186,13 +186,14 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases, con
   for (const KernelCase& c : cases)
     for (const auto& [mapping_name, mapping, only] : test_mappings()) {
       std::string where = c.name + " (" + mapping_name + ")";
+      const VerifyLimits limits{mapping.shared_bytes, mapping.max_group_lanes};
       Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();
       if (only && !k.matrix) continue;
       for (const char* stage : {"as built", "simplified", "narrowed"}) {
         if (stage[0] == 'n' && !mapping.lanes) continue;
-        for (const std::string& wrong : verify(k)) problems.push_back(where + ", " + stage + ": " + wrong);
+        for (const std::string& wrong : verify(k, limits)) problems.push_back(where + ", " + stage + ": " + wrong);
         Arena arena(c.buffers);
         InterpretResult run = interpret(k, arena.pointers, c.symbols);
         std::string wrong = run.ok() ? compare(c, arena) : run.findings[0];

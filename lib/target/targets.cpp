@@ -19,8 +19,9 @@ constexpr DType kMetalTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,
                                  DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool};
 constexpr DType kWgpuTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16, DType::I32,
                                 DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool};
-constexpr DType kMlxTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16,  DType::I32, DType::I64,
-                               DType::U8,  DType::U16, DType::U32,  DType::U64, DType::Bool, DType::C64};
+constexpr DType kMlxTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16, DType::I32,
+                               DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool,
+                               DType::C64, DType::I4,  DType::U4,   DType::I2,  DType::U2};
 constexpr DType kTpuTypes[] = {DType::F32,  DType::F16, DType::BF16,     DType::F64,    DType::I8,  DType::I16,
                                DType::I32,  DType::I64, DType::U8,       DType::U16,    DType::U32, DType::U64,
                                DType::Bool, DType::C64, DType::F8E4M3FN, DType::F8E5M2, DType::I4,  DType::U4};

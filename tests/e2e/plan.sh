@@ -4,7 +4,7 @@ set -euo pipefail
 fail() { echo "$1"; exit 1; }
 
 printf 'id,lower,upper,size\na,0,3,4\nb,1,5,4\nc,4,8,4\n' > "$TMPDIR/buffers.csv"
-"$RLXC" plan "$TMPDIR/buffers.csv" --capacity 8 > "$TMPDIR/offsets.csv"
+"$RLXC" plan "$TMPDIR/buffers.csv" --capacity 8 --effort 2 > "$TMPDIR/offsets.csv"
 [ "$(wc -l < "$TMPDIR/offsets.csv")" -eq 4 ] || fail "a line a buffer"
 if "$RLXC" plan "$TMPDIR/buffers.csv" --capacity 7 > /dev/null 2>&1; then fail "7 bytes cannot do"; fi
 

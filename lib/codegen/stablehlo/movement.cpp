@@ -103,41 +103,6 @@ class Movement : public NodeTranslator {
     }
     return set(b_.reshape(b_.dense_ints(values), result_dims()));
   }
-  bool rope() {
-    const auto& a = attrs<RopeAttrs>();
-    if (has(3)) return fail("the norm of heads");
-    Hlo x = b_.convert(in(0), wide(in(0).dtype));
-    if (a.layout == AttentionLayout::Packed) x = b_.reshape(x, {x.dims[0], x.dims[1], x.dims[2] / a.head_dim, a.head_dim});
-    const bool heads_first = a.layout == AttentionLayout::BHSD, halves = a.style == RopeStyle::NeoX;
-    const int64_t n = a.n_rot ? a.n_rot : x.dims[3], half = n / 2;
-    const auto part = [&](const Hlo& v, size_t axis, bool second) {  // of the pairs that are rotated
-      return halves ? b_.slice(v, axis, second ? half : 0, second ? n : half) : b_.slice(v, axis, second, n, 2);
-    };
-    const auto table = [&](size_t i, bool second) {  // [batch, heads, seq, half or all], without the leading axes that it lacks
-      Hlo t = b_.convert(in(i), x.dtype);
-      if (t.dims.back() != half && t.dims.back() != 1) t = part(t, t.dims.size() - 1, second);
-      Ints dims = x.dims, axes = {heads_first ? 2 : 1, 3};
-      dims[3] = half;
-      if (t.dims.size() == 4) axes.insert(axes.begin(), heads_first ? 1 : 2);
-      if (t.dims.size() >= 3) axes.insert(axes.begin(), 0);
-      return b_.broadcast(t, dims, axes);
-    };
-    const Hlo low = part(x, 3, false), high = part(x, 3, true);
-    const auto rotated = [&](std::string_view op, const Hlo& own, const Hlo& other, bool second) {
-      return bin(op, bin("multiply", own, table(1, second)), bin("multiply", other, table(2, second)));
-    };
-    std::vector<Hlo> parts = {rotated("subtract", low, high, false), rotated("add", high, low, true)};
-    if (!halves) {  // the pairs are neighbours
-      Ints pair = low.dims;
-      pair.push_back(1);
-      for (Hlo& p : parts) p = b_.reshape(p, pair);
-      Ints dims = low.dims;
-      dims[3] = n;
-      parts = {b_.reshape(concatenated(parts, 4), dims)};
-    }
-    if (n < x.dims[3]) parts.push_back(b_.slice(x, 3, n, x.dims[3]));
-    return set(b_.convert(b_.reshape(parts.size() == 1 ? parts[0] : concatenated(parts, 3), result_dims()), result_dtype()));
-  }
 };
 
 }  // namespace
@@ -157,7 +122,6 @@ std::span<const Translation> movement_translations() {
       {OpKind::Range, call<Movement, &Movement::range_op>},
       {OpKind::OneHot, call<Movement, &Movement::one_hot>},
       {OpKind::DimValue, call<Movement, &Movement::dim_value>},
-      {OpKind::Rope, call<Movement, &Movement::rope>},
   };
   return kTable;
 }

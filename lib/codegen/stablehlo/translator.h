@@ -75,7 +75,11 @@ class NodeTranslator {
   }
 
   Hlo bin(std::string_view o, const Hlo& a, const Hlo& b) {
-    const Ints& dims = a.dims.size() >= b.dims.size() && volume(a) >= volume(b) ? a.dims : b.dims;
+    const bool longer = a.dims.size() >= b.dims.size();
+    const Ints& other = longer ? b.dims : a.dims;
+    Ints dims = longer ? a.dims : b.dims;
+    for (size_t i = 1; i <= other.size(); ++i)
+      if (int64_t& n = dims[dims.size() - i]; n == 1) n = other[other.size() - i];
     return b_.op(o, {b_.broadcast(a, dims), b_.broadcast(b, dims)}, a.dtype, dims);
   }
   Hlo bin(std::string_view o, const Hlo& a, double v) { return bin(o, a, b_.constant(a.dtype, v, a.dims)); }

@@ -22,16 +22,57 @@ INTEGERS = (mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint3
 compiled = mx.compile
 
 
-def tensor(data, dtype):
-    x = mx.array(data)
-    return x.view(mx.bfloat16) if dtype == "bf16" else x
+# Types that MLX lacks: some integers have 2 or 4 bits, of which a byte holds several, the lowest bits first; 8-bit floats and a
+# smaller one have a sign, an exponent with a bias, and a mantissa. Their values are held in wider types.
+_INTEGER_BITS = {"i4": 4, "u4": 4, "i2": 2, "u2": 2}
+_FLOATS = {  # bits, bits of the mantissa, bias
+    "f8e4m3fn": (8, 3, 7), "f8e4m3fnuz": (8, 3, 8), "f8e5m2": (8, 2, 15), "f8e5m2fnuz": (8, 2, 16), "f4e2m1": (4, 1, 1),
+}
+
+
+def _codes(data, bits, count):
+    bytes_ = np.frombuffer(data, np.uint8)
+    return (bytes_[:, None] >> np.arange(0, 8, bits) & (1 << bits) - 1).reshape(-1)[:count]
+
+
+def _signed(codes, bits):
+    return (codes ^ 1 << bits - 1) - (1 << bits - 1)
+
+
+def _small_floats(dtype):
+    """The values of all codes."""
+    bits, mantissa, bias = _FLOATS[dtype]
+    code = np.arange(1 << bits - 1)
+    exponent, fraction = code >> mantissa, (code & (1 << mantissa) - 1) / (1 << mantissa)
+    value = np.ldexp(np.where(exponent > 0, 1 + fraction, fraction), np.maximum(exponent, 1) - bias)
+    if dtype == "f8e4m3fn":
+        value[0x7F] = math.nan
+    elif dtype == "f8e5m2":
+        value[0x7C:] = [math.inf, math.nan, math.nan, math.nan]
+    both = np.concatenate([value, -value]).astype(np.float32)
+    if dtype.endswith("fnuz"):
+        both[0x80] = math.nan
+    return both
 
 
 def from_bytes(data, dtype, shape):
-    return tensor(np.frombuffer(data, _NUMPY[dtype]).reshape(shape), dtype)
+    count = math.prod(shape)
+    if dtype in _INTEGER_BITS:
+        codes = _codes(data, _INTEGER_BITS[dtype], count)
+        x = codes.astype(np.uint8) if dtype[0] == "u" else _signed(codes, _INTEGER_BITS[dtype]).astype(np.int8)
+    elif dtype in _FLOATS:
+        x = _small_floats(dtype)[_codes(data, _FLOATS[dtype][0], count)]
+    else:
+        x = np.frombuffer(data, _NUMPY[dtype])
+    x = mx.array(x.reshape(shape))
+    return x.view(mx.bfloat16) if dtype == "bf16" else x
 
 
 def to_bytes(x, dtype):
+    if dtype in _INTEGER_BITS:
+        bits, codes = _INTEGER_BITS[dtype], np.array(x).reshape(-1).astype(np.uint8)
+        codes = np.pad(codes & (1 << bits) - 1, (0, -codes.size % (8 // bits)))
+        return np.bitwise_or.reduce(codes.reshape(-1, 8 // bits) << np.arange(0, 8, bits), axis=1).astype(np.uint8).tobytes()
     if dtype == "bf16":
         x = x.view(mx.uint16)
     return np.array(x).astype(_NUMPY[dtype]).tobytes()
@@ -133,6 +174,10 @@ def is_inf(x, alpha=1.0, beta=1.0):
 def cast(x, to, saturate=True):
     if to == "bool":
         return x != 0
+    if to in _INTEGER_BITS:
+        bits = _INTEGER_BITS[to]
+        low = mx.bitwise_and(x.astype(mx.int32), mx.array((1 << bits) - 1, mx.int32))
+        return low.astype(mx.uint8) if to[0] == "u" else _signed(low, bits).astype(mx.int8)
     return x.astype(DTYPES[to])
 
 
@@ -538,6 +583,65 @@ def lrn(x, size, alpha, beta, bias):
     return x / mx.power(bias + alpha / size * total, beta)
 
 
+# Resize (ONNX operator Resize, opset 19): along an axis, every result coordinate is a weighted sum of a few source coordinates.
+def _source_coordinates(coord, n, out, scale, start, end):
+    """One quotient whose parts are exact."""
+    x, last = np.arange(out, dtype=np.float64), n - 1
+    p, q = (scale, 1) if scale else (out, n)  # scale = p / q
+    if coord == "asymmetric":
+        return x * q / p
+    if coord == "align_corners":
+        length = scale * n if scale else out
+        return x * last / (length - 1) if length != 1 else x * 0
+    if coord == "tf_crop_and_resize":
+        return start * last + x * (end - start) * last / (out - 1) if out > 1 else 0.5 * (start + end) * last + x
+    if coord == "pytorch_half_pixel" and out == 1:
+        return x
+    low = 0 if coord == "tf_half_pixel_for_nn" else n * p - out * q - p if coord == "half_pixel_symmetric" else -p
+    return ((2 * x + 1) * q + low) / (2 * p)
+
+
+def _resize_kernel(mode, a, x):
+    """A tent, or Keys' cubic (1981)."""
+    x = np.abs(x)
+    if mode == "linear":
+        return np.maximum(0, 1 - x)
+    return np.where(x <= 1, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, 0))
+
+
+_NEAREST = {"round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5), "floor": np.floor, "ceil": np.ceil}
+
+
+def resize(x, sizes, scales, roi, mode, coord, nearest, cubic_a, extrapolation, exclude_outside, antialias):
+    y = x if mode == "nearest" else _f32(x)
+    for d, (n, out) in enumerate(zip(x.shape, sizes)):
+        scale = scales[d] if scales else None
+        if n == out and scale in (1, None) and coord != "tf_crop_and_resize":
+            continue
+        start, end = (roi[d], roi[x.ndim + d]) if roi else (0, 1)
+        source = _source_coordinates(coord, n, out, scale, start, end)
+        def taken(at):
+            return mx.take(y, mx.array(np.clip(at, 0, n - 1).astype(np.int32)), axis=d)
+        if mode == "nearest":
+            y = taken(_NEAREST[nearest](source))
+        else:
+            # An antialiasing filter is as wide as the source pixels that one result pixel covers.
+            shrink = min(scale or out / n, 1.0) if antialias else 1.0
+            first = math.floor(-(1 if mode == "linear" else 2) / shrink) + 1
+            base = np.ceil(source) - 1
+            at = [base + i for i in range(first, 2 - first)]
+            weights = np.stack([_resize_kernel(mode, cubic_a, (place - source) * shrink) for place in at])
+            if exclude_outside:
+                weights *= [(place >= 0) & (place < n) for place in at]
+            total = weights.sum(axis=0)
+            weights /= np.where(total == 0, 1, total)  # nothing counts far outside
+            y = sum(taken(place) * _per_channel(mx.array(w), x, d) for place, w in zip(at, weights.astype(np.float32)))
+        if coord == "tf_crop_and_resize":
+            outside = _per_channel(mx.array((source < 0) | (source > n - 1)), x, d)
+            y = mx.where(outside, mx.array(extrapolation).astype(y.dtype), y)
+    return y.astype(x.dtype)
+
+
 # Attention.
 def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="bhsd", out_layout="bhsd", mask="none", window=0, scale=0.0, softcap=0.0,
               k_transposed=False, finite_mask=False):
@@ -561,7 +665,9 @@ def attention(q, k, v, mask_or_bias=None, num_heads=0, num_kv_heads=0, layout="b
             given = mask_or_bias != 0
             keep = given if keep is None else mx.logical_and(keep, given)
     plain = not softcap and keep is None
-    if plain:
+    if keys == 0:
+        y = mx.zeros(_shape(q)[:3] + _shape(v)[3:], q.dtype)
+    elif plain:
         y = mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=None if bias is None else bias.astype(q.dtype))
     else:
         repeat = q.shape[1] // k.shape[1]

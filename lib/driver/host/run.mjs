@@ -9,7 +9,14 @@ import { Program } from './rlxc.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const require = createRequire(path.join(process.env.RLXC_WEBGPU ?? here, 'index.js'));
-const { create, globals } = await import(require.resolve('webgpu'));
+let webgpu;
+try {
+  webgpu = require.resolve('webgpu');
+} catch {
+  console.error('the npm package webgpu (Dawn) is missing: npm install webgpu in this folder, or let RLXC_WEBGPU name one that has it');
+  process.exit(1);
+}
+const { create, globals } = await import(webgpu);
 Object.assign(globalThis, globals);
 
 const [folder, ...rest] = process.argv.slice(2);

@@ -31,6 +31,27 @@ Expr AttentionOperands::load_k(Expr key, Expr d, int lanes) const {
 Expr AttentionOperands::load_v(Expr key, Expr d, int lanes) const {
   return cast_to(v_.load(at(spec.v, kv_head_, key, d), lanes), type);
 }
+AttentionOperands::Source AttentionOperands::source(Part p) const {
+  if (p == Part::Q) return {spec.q, q_, head_};
+  return p == Part::K ? Source{spec.k, k_, kv_head_} : Source{spec.v, v_, kv_head_};
+}
+Expr AttentionOperands::stored(Part p, Expr exists, Expr position, Expr d, int lanes) const {
+  const Source s = source(p);
+  const Expr zero = broadcast(constant(b.kernel(), s.operand.dtype, 0), lanes);
+  return s.from.load_if(exists, at(s.operand, s.head, position, d), zero, lanes);
+}
+int AttentionOperands::together(Part p, int most) const {
+  const Operand& o = source(p).operand;
+  int64_t step = 0;
+  if (!constant(o.strides[3], &step) || step != 1) return 1;
+  const int64_t width = p == Part::V ? spec.value_width : spec.width;
+  const auto fits = [&](int n) {
+    return width % n == 0 && is_multiple(o.offset, n) && is_multiple(o.strides[0], n) && is_multiple(o.strides[1], n) &&
+           is_multiple(o.strides[2], n);
+  };
+  while (most > 1 && !fits(most)) most /= 2;
+  return most;
+}
 void AttentionOperands::store_y(Expr query, Expr d, Expr value) const {
   y_.store(at(spec.y, head_, query, d), cast_to(value, spec.y.dtype));
 }

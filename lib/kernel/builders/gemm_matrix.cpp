@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernel/builders/gemm_operands.h"
+#include "kernel/builders/matrix_fragment.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -13,15 +14,13 @@ constexpr int64_t kSlice = 32;  // steps of k in shared memory
 constexpr int64_t kDeep = 4;    // steps of k that a lane fetches of an operand whose rows or columns are contiguous
 constexpr int64_t kLarge = 512;
 
-const MatrixUnit* find_unit(const GemmSpec& s, const Mapping& m) {
-  if (!m.lanes || s.a.dtype != s.b.dtype || s.a_zero || s.b_zero || s.codes) return nullptr;
+const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
+  if (s.a.dtype != s.b.dtype || s.a_zero || s.b_zero || s.codes) return nullptr;
   for (const Index* extent : {&s.m, &s.n, &s.k}) {
     int64_t n = 0;
     if (constant(*extent, &n) && n < 8) return nullptr;
   }
-  for (const MatrixUnit& u : m.matrix_units)
-    if (u.operand == s.a.dtype && u.accumulator == s.accumulate) return &u;
-  return nullptr;
+  return find_unit(m, s.a.dtype, s.accumulate);
 }
 
 // The tile of an operand; `i` counts rows of a and columns of b.
@@ -140,31 +139,13 @@ class MatrixTiles {
     });
   }
 
-  // Where the lane's part of a matrix begins: the sum of the steps of the bits of its number, neighbouring bits at once.
-  Expr along(const Spread& s, int8_t Step::*axis) const {
-    Expr sum = b_.i64(0);
-    for (int bit = 0; 1 << bit < u_.warp;) {
-      const int first = bit, step = s.lane[static_cast<size_t>(bit)].*axis;
-      while (1 << bit < u_.warp && s.lane[static_cast<size_t>(bit)].*axis == step << (bit - first) && step) ++bit;
-      if (bit == first) ++bit;
-      else sum = sum + in_warp_ / (int64_t{1} << first) % (int64_t{1} << (bit - first)) * int64_t{step};
-    }
-    return sum;
-  }
+  Expr along(const Spread& s, int8_t Step::*axis) const { return lane_start(b_, u_, s, axis, in_warp_); }
 
   // The vector of a lane for the unit whose first row (column) is i and whose first step of k is k.
-  Expr fragment(const Tile& t, const Spread& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i, Expr k) {
-    const int elements = s.elements();
-    int run = 1;
-    for (int bit = 0; bit < s.element_bits && s.element[static_cast<size_t>(bit)].*of_k == run; ++bit) run *= 2;
-    auto load = [&](int e) {
-      const Step at = s.of_element(e);
+  Expr part(const Tile& t, const Spread& s, int8_t Step::*of_i, int8_t Step::*of_k, Expr base, Expr i, Expr k) {
+    return fragment(b_, u_, s, of_k, (std::string("part_") + t.name).c_str(), [&](Step at, int run) {
       return t.shared.load(base + place(t, i + int64_t{at.*of_i}, k + int64_t{at.*of_k}), run);
-    };
-    if (run == elements) return load(0);
-    const Buf part = b_.registers(std::string("part_") + t.name, u_.operand, elements);
-    for (int e = 0; e < elements; e += run) part.store(e, load(e));
-    return part.load(0, elements);
+    });
   }
 
   // First column of the tile of b of the unit v of a warp.
@@ -178,9 +159,9 @@ class MatrixTiles {
     for (int64_t k = 0; k < kSlice; k += u_.k) {
       std::vector<Expr> left, right;
       for (int64_t u = 0; u < down_; ++u)
-        left.push_back(fragment(a_, u_.a, &Step::row, &Step::column, a_base, unit_row(u) + a_row, a_step + k));
+        left.push_back(part(a_, u_.a, &Step::row, &Step::column, a_base, unit_row(u) + a_row, a_step + k));
       for (int64_t v = 0; v < halves_ * each_half_; ++v)
-        right.push_back(fragment(b_tile_, u_.b, &Step::column, &Step::row, b_base, unit_column(v) + b_column, b_step + k));
+        right.push_back(part(b_tile_, u_.b, &Step::column, &Step::row, b_base, unit_column(v) + b_column, b_step + k));
       for (size_t u = 0; u < left.size(); ++u)
         for (size_t v = 0; v < right.size(); ++v) {
           Buf& sum = sums[u * right.size() + v];
@@ -244,7 +225,7 @@ class MatrixTiles {
 }  // namespace
 
 bool gemm_on_matrix_units(GemmOperands& o, const Mapping& m) {
-  const MatrixUnit* unit = find_unit(o.spec, m);
+  const MatrixUnit* unit = unit_for(o.spec, m);
   if (unit) MatrixTiles(o, m, *unit).run();
   return unit != nullptr;
 }

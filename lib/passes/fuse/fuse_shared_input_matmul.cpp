@@ -91,15 +91,13 @@ class SharedInput {
     return true;
   }
 
-  // Is this part of the packed result copied for its readers? Attention and rotations step over the rest of each row, and a
-  // gate reads both halves at once.
+  // Is this part of the packed result copied for its readers? Attention, rotations and elementwise operations step over the rest
+  // of each row.
   bool is_copied(ValueId v) const {
     const auto d = g_.dims(v);
     if (std::ranges::all_of(d.first(d.size() - 1), [](Dim s) { return s == Dim(1); })) return false;
-    for (const auto use : g_.uses(v)) {
-      const OpKind op = g_.op(use.user);
-      if (!takes_rows_at_a_distance(g_, use) && op != OpKind::Mul && !has_trait(op, kActivation)) return true;
-    }
+    for (const auto use : g_.uses(v))
+      if (!takes_strides(g_, use)) return true;
     return false;
   }
 

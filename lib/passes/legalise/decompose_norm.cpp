@@ -59,13 +59,32 @@ std::vector<ValueId> softmax(Expansion& e) {
   return {e.b.cast(y, e.result_dtype())};
 }
 
+// x / (bias + alpha / size * (sum of squares of `size` channels around))^beta.
+std::vector<ValueId> lrn(Expansion& e) {
+  const auto& a = e.attrs<LrnAttrs>();
+  const ValueId x = e.wide(e.in(0));
+  PadAttrs around;
+  around.before.assign(static_cast<size_t>(e.g.rank(x)), Dim(0)), around.after = around.before;
+  around.before[1] = Dim((a.size - 1) / 2), around.after[1] = Dim(a.size / 2);
+  const ValueId squares = e.b.create(OpKind::Pad, {e.b.mul(x, x)}, around);
+  ValueId sum = e.b.narrow(squares, 1, 0, e.dim(x, 1));
+  for (int64_t i = 1; i < a.size; ++i) sum = e.b.add(sum, e.b.narrow(squares, 1, i, e.dim(x, 1)));
+  const ValueId base = e.b.add(e.b.mul(sum, e.num(x, a.alpha / static_cast<double>(a.size))), e.num(x, a.bias));
+  const ValueId power = e.b.create(OpKind::Pow, {base, e.num(x, a.beta)});
+  return {e.b.cast(e.b.div(x, power), e.result_dtype())};
+}
+
 }  // namespace
 
 std::span<const DecompositionEntry> norm_decompositions() {
   static constexpr DecompositionEntry kTable[] = {
-      {OpKind::LayerNorm, norm},       {OpKind::RmsNorm, norm},
-      {OpKind::GroupNorm, group_norm}, {OpKind::BatchNormInference, batch_norm},
-      {OpKind::Softmax, softmax},      {OpKind::LogSoftmax, softmax},
+      {OpKind::LayerNorm, norm},
+      {OpKind::RmsNorm, norm},
+      {OpKind::GroupNorm, group_norm},
+      {OpKind::BatchNormInference, batch_norm},
+      {OpKind::Softmax, softmax},
+      {OpKind::LogSoftmax, softmax},
+      {OpKind::Lrn, lrn},
   };
   return kTable;
 }

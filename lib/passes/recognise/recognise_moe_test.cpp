@@ -10,7 +10,7 @@ using namespace rlxc::testing;
 namespace {
 
 struct Case {
-  bool batched = false, gated = true, unlike = false, missing = false, by_router = true;
+  bool batched = false, gated = true, unlike = false, missing = false, by_router = true, one_hot = false;
   int64_t tokens = 6, hidden = 8, inner = 12, experts = 4, k = 2;
 
   // The first k numbers of each token are the shares; who is chosen comes from the whole token.
@@ -19,10 +19,19 @@ struct Case {
     const ValueId logits = b.matmul(x, f32_param(b, "router", {hidden, experts}));
     const ValueId probabilities = b.create(OpKind::Softmax, {logits}, AxisAttrs{1});
     const NodeId best = b.create_node(OpKind::TopK, std::array{probabilities}, TopKAttrs{Dim(k), 1, true, true});
-    const ValueId zeros = b.expand(num(b, by_router ? 0 : 0.1), {Dim(tokens), Dim(experts)});
-    const ValueId shares = b.create(OpKind::ScatterElements, {zeros, b.graph().result(best, 1), b.graph().result(best, 0)},
-                                    ScatterAttrs{1, Reduction::None});
+    const ValueId shares = one_hot ? of_one_hot(b, best) : scattered(b, best);
     return {batched ? with_axis(b, x, shares) : written_out(b, x, shares)};
+  }
+
+  ValueId scattered(Builder& b, NodeId best) const {
+    const ValueId zeros = b.expand(num(b, by_router ? 0 : 0.1), {Dim(tokens), Dim(experts)});
+    return b.create(OpKind::ScatterElements, {zeros, b.graph().result(best, 1), b.graph().result(best, 0)},
+                    ScatterAttrs{1, Reduction::None});
+  }
+  ValueId of_one_hot(Builder& b, NodeId best) const {
+    const ValueId hot = b.create(OpKind::OneHot, {b.graph().result(best, 1), b.ints({0, 1})}, OneHotAttrs{2, Dim(experts)});
+    const ValueId share = b.reshape(b.graph().result(best, 0), {Dim(tokens), Dim(k), Dim(1)});
+    return b.reduce(ReduceOp::Sum, b.mul(b.cast(hot, DType::F32), share), {1}, false);
   }
 
   ValueId layer(Builder& b, ValueId x, const std::string& name, int64_t in, int64_t out, bool bias) const {
@@ -65,8 +74,9 @@ int64_t grouped(const Rewrite& r) {
 TEST_CASE("experts that are written out, or have an axis of their own, become rows that choose theirs") {
   for (bool batched : {false, true})
     for (bool gated : {false, true}) {
-      const Rewrite r("recognise_moe",
-                      Case{.batched = batched, .gated = gated, .tokens = 2, .hidden = 32, .inner = 48, .experts = 16});
+      const Rewrite r(
+          "recognise_moe",
+          Case{.batched = batched, .gated = gated, .one_hot = gated, .tokens = 2, .hidden = 32, .inner = 48, .experts = 16});
       CHECK_MESSAGE(grouped(r) == (gated ? 3 : 2), r.first_decline());
       CHECK(r.left().find(" matmul ") == std::string::npos);
       REQUIRE(r.run.decisions.size() == 1);

@@ -234,6 +234,27 @@ def written_out(g):
                 yield "norm_rope", names(n, norm)
 
 
+def mixtures(g):
+    """Rows that are found by who was chosen, and added to what they are of."""
+    def source(value, op):
+        for _ in range(12):
+            n = g.maker[value]
+            if n.op == op or not n.operands:
+                return n if n.op == op else None
+            value = n.operands[0]
+
+    def adds_rows(n):
+        return (n.op in ("ScatterElements", "ScatterNd") and n.attrs.get("reduction") == "add" and n.attrs.get("axis", 0) == 0 and
+                all(len(g.dims[v]) == 2 for v in (n.operands[0], n.operands[2])) and g.dims[n.operands[0]][1] == g.dims[n.operands[2]][1])
+
+    for n in filter(adds_rows, g.nodes):
+        found = source(n.operands[1], "NonZero")
+        after = g.only_user(n.results[0])
+        last = not (after and adds_rows(after) and after.operands[0] == n.results[0])
+        if last and found and source(found.operands[0], "TopK"):
+            yield "mixture_of_experts", names(n)
+
+
 def blocks(g):
     """Attention that is no part of one kernel with its projections, nor of one with its layer."""
     for n in g.nodes:
@@ -256,7 +277,8 @@ def neighbours(g):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, blocks, neighbours)
+FINDERS = (products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+           neighbours)
 
 
 def find(graphs):

@@ -12,9 +12,10 @@ import numpy as np
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
          "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64, "i1": np.bool_,
          "complex<f32>": np.complex64, "complex<f64>": np.complex128}
-TYPES["bf16"] = np.float32  # NumPy has no bfloat16: values of f32, rounded after each operation
+# What NumPy lacks is held in a wider type and rounded after each operation.
+TYPES.update({"bf16": np.float32, "f8E4M3FN": np.float32, "f8E5M2": np.float32, "i4": np.int8, "ui4": np.uint8})
 TENSOR = r"tensor<(?:\d+x)*(?:complex<f\d+>|\w+)>"
-NAMES = {"bool": "i1", "u8": "ui8", "u16": "ui16", "u32": "ui32", "u64": "ui64"}
+NAMES = {"bool": "i1", "u4": "ui4", "u8": "ui8", "u16": "ui16", "u32": "ui32", "u64": "ui64", "f8e4m3fn": "f8E4M3FN", "f8e5m2": "f8E5M2"}
 erf = np.vectorize(__import__("math").erf, otypes=[np.float64])
 
 
@@ -24,13 +25,35 @@ def fail(line, why):
 
 def parse_type(text):
     dims, element = re.fullmatch(r"tensor<((?:\d+x)*)(.*)>", text.strip()).groups()
-    return [int(d) for d in dims.split("x")[:-1]], TYPES[element], element == "bf16"
+    return [int(d) for d in dims.split("x")[:-1]], TYPES[element], NARROW.get(element)
 
 
 def to_bf16(x):
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32).view(np.float32).reshape(np.shape(x))
     return np.where(np.isnan(x), np.float32(np.nan), rounded)
+
+
+def to_f8(mantissa, bias, top, beyond):
+    """Rounds to the nearest value, halves to even; what is beyond the largest, `top`, becomes `beyond`."""
+    def rounded(x):
+        step = np.exp2(np.maximum(np.frexp(x)[1] - 1, 1 - bias) - mantissa)
+        y = np.rint(x / step) * step
+        return np.where(np.abs(y) > top, np.copysign(np.float32(beyond), y), y).astype(np.float32)
+    return rounded
+
+
+def f8_values(mantissa, bias, special):
+    """Of all codes; `special` are the values of the last ones of a sign."""
+    code = np.arange(128)
+    value = np.exp2(np.maximum(code >> mantissa, 1) - bias - mantissa) * ((code & (1 << mantissa) - 1) + (code >> mantissa > 0) * (1 << mantissa))
+    value[128 - len(special):] = special
+    return np.concatenate([value, -value]).astype(np.float32)
+
+
+NAN, INF = float("nan"), float("inf")
+NARROW = {"bf16": to_bf16, "i4": lambda x: (x & 15 ^ 8) - 8, "ui4": lambda x: x & 15, "f8E4M3FN": to_f8(3, 7, 448, NAN), "f8E5M2": to_f8(2, 15, 57344, INF)}
+F8_VALUES = {"f8E4M3FN": f8_values(3, 7, [NAN]), "f8E5M2": f8_values(2, 15, [INF, NAN, NAN, NAN])}
 
 
 def types(text):
@@ -287,7 +310,7 @@ class Region:
                 if y.dtype != dtype and op not in ("compare", "convert", "select", "concatenate", "reshape", "while", "if", "sort"):
                     y = y.astype(dtype)
                 check(y, kind, line, "the result")
-                values[name] = to_bf16(y) if narrow else y
+                values[name] = narrow(y).astype(dtype) if narrow else y
 
 
 def check(x, kind, line, what):
@@ -313,22 +336,36 @@ def execute(op, x, a, result_types, regions, values):
     return [compute(op, x, a, dims, dtype, regions[0].combiner() if regions else None)]
 
 
-def read(path, name, offset=0, size=None):
+def read(path, name, shape, offset=0, stored=None):
+    """`stored` bytes, fewer than there are where all elements are equal."""
+    name = NAMES.get(name, name)
+    data = np.fromfile(path, np.uint8, -1 if stored is None else stored, offset=offset) if stored != 0 else np.zeros(0, np.uint8)
+    if name in ("i4", "ui4"):  # the first element in the low bits
+        values = NARROW[name](np.stack([data & 15, data >> 4], axis=-1).reshape(-1).view(TYPES[name]))[:np.prod(shape, dtype=int)]
+    elif name in F8_VALUES:
+        values = F8_VALUES[name][data]
+    elif name == "bf16":
+        values = (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    else:
+        values = data.view(TYPES[name])
+    return values.reshape(shape) if values.size == np.prod(shape) else np.broadcast_to(values[:1], shape)
+
+
+def write(path, y, name):
+    y = np.ascontiguousarray(y)
     if name == "bf16":
-        return (read(path, "u16", offset, size).astype(np.uint32) << 16).view(np.float32)
-    dtype = TYPES[NAMES.get(name, name)]
-    count = -1 if size is None else size // np.dtype(dtype).itemsize
-    return np.fromfile(path, dtype, count, offset=offset) if count else np.zeros(0, dtype)
+        y = (y.view(np.uint32) >> 16).astype(np.uint16)
+    assert name == "bf16" or NAMES.get(name, name) not in NARROW, f"an output of type {name}"
+    y.tofile(path)
 
 
 def main(folder, inputs):
     model = json.load(open("model.json"))
     values = {}
     for i, (path, port) in enumerate(zip(inputs, model["inputs"])):
-        values[f"%i{i}"] = read(path, port["dtype"]).reshape(port["shape"])
+        values[f"%i{i}"] = read(path, port["dtype"], port["shape"])
     for i, w in enumerate(model["weights"]):
-        data = read(f"{folder}/{w['file']}", w["dtype"], w["offset"], w["stored"])
-        values[f"%w{i}"] = np.broadcast_to(data, w["shape"]) if w["stored"] < w["bytes"] else data.reshape(w["shape"])
+        values[f"%w{i}"] = read(f"{folder}/{w['file']}", w["dtype"], w["shape"], w["offset"], w["stored"])
     text = open("model.mlir").read()
     head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{\n", text)
     for name, kind in re.findall(rf"(%\w+): ({TENSOR})", head[1]):
@@ -337,8 +374,7 @@ def main(folder, inputs):
     results = Region(iter(text[head.end():].split("\n"))).run(values, [])
     for i, (y, kind) in enumerate(zip(results, types(head[2]), strict=True)):
         check(y, kind, head[0], f"output {i}")
-        y = np.ascontiguousarray(y)
-        ((y.view(np.uint32) >> 16).astype(np.uint16) if kind[2] else y).tofile(f"output_{i}.bin")
+        write(f"output_{i}.bin", y, model["outputs"][i]["dtype"])
 
 
 main(sys.argv[1], sys.argv[2:])

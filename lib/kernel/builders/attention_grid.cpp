@@ -1,0 +1,259 @@
+// Attention on groups of lanes (after FlashAttention-2, Dao 2023): a group computes some queries of a head, each of its warps the
+// rows of one tile of scores. Blocks of keys and values go through shared memory; scores and the rows of the result stay in
+// registers, with the running maximum and sum of each row. f16 and bf16 are multiplied by matrix units where there are some, else
+// each lane computes the elements that it holds. Between the two products exponentials go through shared memory, because what a
+// lane holds of a result is not what it needs of a left operand.
+#include <algorithm>
+#include <map>
+
+#include "kernel/builders/attention_operands.h"
+#include "kernel/builders/matrix_fragment.h"
+
+namespace rlxc::kernel {
+namespace {
+
+using Part = AttentionOperands::Part;
+
+constexpr int64_t kWarps = 4, kKeys = 64;  // of a group, of a block: at most
+constexpr int64_t kWidest = 256;           // head whose results the registers of lanes hold
+constexpr int64_t kGapBytes = 16;          // between rows in shared memory, to spread them over the banks
+constexpr int64_t kUnrolled = 8;
+
+// Rows of `depth` elements along which products are summed.
+struct SharedRows {
+  Buf data;
+  int64_t rows = 0, depth = 0, gap = 0;
+  int64_t pitch() const { return depth + gap; }
+  int64_t elements() const { return rows * pitch(); }
+  Expr place(Expr row, Expr k) const { return row * pitch() + k; }
+};
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// A tile that the lanes of a warp compute without a matrix unit: eight of them side by side, each with 4 x 2 elements of it.
+MatrixUnit lane_tile(int warp, DType t) {
+  const int down = warp / 8;
+  Spread c = {{columns(1), columns(2), columns(4)}, {columns(8), rows(down), rows(2 * down)}, 3};
+  for (int bit = 3; 1 << bit < warp; ++bit) c.lane[static_cast<size_t>(bit)] = rows(1 << (bit - 3));
+  return {4 * down, 16, 4, warp, t, t, {}, {}, c};
+}
+
+class GridAttention {
+ public:
+  GridAttention(AttentionOperands& o, const Mapping& m, const MatrixUnit& tile, bool by_unit)
+      : o_(o), b_(o.b), m_(m), u_(tile), by_unit_(by_unit) {
+    for (int e = 0; e < u_.c.elements(); ++e)
+      if (!std::ranges::count(own_rows_, u_.c.of_element(e).row)) own_rows_.push_back(u_.c.of_element(e).row);
+    for (SharedRows* rows : {&q_, &keys_, &values_, &exponentials_}) rows->gap = kGapBytes / element_bytes();
+  }
+
+  // As many warps and keys as shared memory has room for.
+  bool plan() {
+    if (o_.spec.width > kWidest || o_.spec.value_width > kWidest) return false;
+    const int64_t least = std::max(u_.k, u_.n);
+    for (warps_ = std::clamp<int64_t>(m_.max_group_lanes / u_.warp, 1, kWarps); warps_ >= 1; warps_ /= 2)
+      for (int64_t keys = o_.spec.value_width > 64 ? kKeys / 2 : kKeys; keys >= least; keys /= 2) {
+        q_.rows = exponentials_.rows = warps_ * u_.m, keys_.rows = keys, values_.rows = round_up(o_.spec.value_width, u_.n);
+        q_.depth = keys_.depth = round_up(o_.spec.width, u_.k), values_.depth = exponentials_.depth = keys;
+        const int64_t elements = q_.elements() + keys_.elements() + values_.elements() + exponentials_.elements();
+        if (elements * element_bytes() <= m_.shared_bytes) return true;
+      }
+    return false;
+  }
+
+  void run() {
+    const int64_t rows = q_.rows;
+    const Expr heads = o_.spec.heads.in(b_.kernel()), blocks = ceil_div(o_.queries, rows);
+    lanes_ = warps_ * u_.warp;
+    for_each_group(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, lanes_, [&](Expr work, Expr lane) {
+      first_ = b_.let("query0", work % blocks * rows);
+      o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
+      lane_ = lane, in_warp_ = b_.let("in_warp", lane % int64_t{u_.warp});
+      warp_row_ = b_.let("warp_row", lane / int64_t{u_.warp} * int64_t{u_.m});
+      row_ = b_.let("row", warp_row_ + start(u_.c, &Step::row)), column_ = b_.let("column", start(u_.c, &Step::column));
+      body();
+    });
+  }
+
+ private:
+  int element_bytes() const { return rlxc::bits(u_.operand) / 8; }
+  Expr start(const Spread& s, int8_t Step::*axis) const { return lane_start(b_, u_, s, axis, in_warp_); }
+  size_t slot(int e) const {  // which of the lane's rows element e of a result is in
+    return static_cast<size_t>(std::ranges::find(own_rows_, u_.c.of_element(e).row) - own_rows_.begin());
+  }
+  int64_t score_units() const { return keys_.rows / u_.n; }
+  int64_t result_units() const { return values_.rows / u_.n; }
+
+  // Calls f(place in a matrix of results, row of the group, column) for the elements of `units` results beside each other.
+  template <class F>
+  void each_element(int64_t units, const F& f) {
+    const int elements = u_.c.elements();
+    for (int e = 0; e < elements; ++e)
+      for (int64_t v = 0; v < units; ++v) f(v * elements + e, slot(e), column_ + (v * u_.n + u_.c.of_element(e).column));
+  }
+  Expr own_row(size_t slot) const { return row_ + int64_t{own_rows_[slot]}; }
+
+  // Over the lanes that hold elements of the same row.
+  Expr across_row(ExprOp combine, Expr v) {
+    for (int bit = 0; 1 << bit < u_.warp; ++bit)
+      if (u_.c.lane[static_cast<size_t>(bit)].row == 0) v = b_.let("all", make(combine, v, b_.shuffle_xor(v, 1 << bit)));
+    return v;
+  }
+
+  // The positions first .. end of q, k or v into shared memory, zeros behind them: rows are positions, or elements of a head.
+  void fill(Part p, const SharedRows& to, Expr first, Expr end) {
+    const bool turned = p == Part::V;
+    const int64_t width = turned ? o_.spec.value_width : o_.spec.width, positions = turned ? to.depth : to.rows;
+    const int vector = o_.together(p, m_.load_lanes(element_bytes()));
+    const int64_t across = (turned ? to.rows : to.depth) / vector, pieces = positions * across,
+                  turns = (pieces + lanes_ - 1) / lanes_;
+    auto piece = [&](Expr e) {
+      const Expr i = b_.let("piece", e * lanes_ + lane_);
+      b_.when(i < pieces, [&] {
+        const Expr position = b_.let("position", i / across), d = b_.let("d", i % across * int64_t{vector});
+        const Expr v =
+            b_.let("v", cast_to(o_.stored(p, first + position < end && d < width, first + position, d, vector), u_.operand));
+        if (!turned) return to.data.store(to.place(position, d), v);
+        for (int j = 0; j < vector; ++j) to.data.store(to.place(d + j, position), rlxc::kernel::lane(v, j));
+      });
+    };
+    turns <= kUnrolled ? b_.unroll("e", turns, piece) : b_.loop("e", turns, piece);
+  }
+
+  // sums += left * right^T: rows of the warp of one, all rows of the other.
+  void multiply(const SharedRows& left, const SharedRows& right, const Buf& sums) {
+    by_unit_ ? multiply_by_unit(left, right, sums) : multiply_by_lanes(left, right, sums);
+  }
+
+  void multiply_by_unit(const SharedRows& left, const SharedRows& right, const Buf& sums) {
+    const Expr left_row = b_.let("left_row", warp_row_ + start(u_.a, &Step::row)),
+               left_k = b_.let("left_k", start(u_.a, &Step::column)), right_row = b_.let("right_row", start(u_.b, &Step::column)),
+               right_k = b_.let("right_k", start(u_.b, &Step::row));
+    const int elements = u_.c.elements();
+    b_.unroll("step", left.depth / u_.k, [&](Expr step) {
+      const Expr k = step * int64_t{u_.k};
+      const Expr a = b_.let("a", fragment(b_, u_, u_.a, &Step::column, "part_a", [&](Step at, int run) {
+                              return left.data.load(left.place(left_row + int64_t{at.row}, k + left_k + int64_t{at.column}), run);
+                            }));
+      for (int64_t v = 0; v < right.rows / u_.n; ++v) {
+        const Expr b = fragment(b_, u_, u_.b, &Step::row, "part_b", [&](Step at, int run) {
+          return right.data.load(right.place(right_row + (v * u_.n + at.column), k + right_k + int64_t{at.row}), run);
+        });
+        sums.store(v * elements, b_.matrix_multiply(u_, a, b, sums.load(v * elements, elements)));
+      }
+    });
+  }
+
+  void multiply_by_lanes(const SharedRows& left, const SharedRows& right, const Buf& sums) {
+    const int vector = std::min(u_.k, m_.load_lanes(element_bytes())), elements = u_.c.elements();
+    b_.loop("step", left.depth / vector, [&](Expr step) {
+      const Expr k = b_.let("k", step * int64_t{vector});
+      std::vector<Expr> a;
+      for (size_t r = 0; r < own_rows_.size(); ++r) a.push_back(b_.let("a", left.data.load(left.place(own_row(r), k), vector)));
+      for (int64_t v = 0; v < right.rows / u_.n; ++v) {
+        std::map<int, Expr> columns;  // of the lane
+        for (int e = 0; e < elements; ++e) {
+          const int column = u_.c.of_element(e).column;
+          if (!columns.contains(column))
+            columns[column] = b_.let("b", right.data.load(right.place(column_ + (v * u_.n + column), k), vector));
+          Expr sum = sums.load(v * elements + e);
+          for (int j = 0; j < vector; ++j)
+            sum = fma(rlxc::kernel::lane(a[slot(e)], j), rlxc::kernel::lane(columns[column], j), sum);
+          sums.store(v * elements + e, sum);
+        }
+      }
+    });
+  }
+
+  void clear(const Buf& sums, int64_t units) {
+    const int vector = std::min(u_.c.elements(), m_.load_lanes(rlxc::bits(o_.type) / 8));
+    for (int64_t i = 0; i < units * u_.c.elements(); i += vector) sums.store(i, o_.zero(vector));
+  }
+
+  // Scores become exponentials; what the rows have summed up so far is scaled to their new maxima.
+  void exponentials(const Buf& scores, const Buf& results, Expr key0, Expr end) {
+    std::vector<Buf> largest;
+    for (size_t r = 0; r < own_rows_.size(); ++r) largest.push_back(b_.variable("largest", tops_[r].get()));
+    each_element(score_units(), [&](int64_t at, size_t r, Expr column) {
+      const Expr query = min(first_ + own_row(r), o_.queries - 1), key = b_.let("key", key0 + column);
+      const Expr score = o_.score(scores.load(at), query, min(key, o_.keys - 1));
+      const Expr seen = b_.let("score", select(key < end, score, o_.low()));
+      scores.store(at, seen);
+      largest[r].set(max(largest[r].get(), seen));
+    });
+    std::vector<Expr> base, factor;
+    for (size_t r = 0; r < own_rows_.size(); ++r) {
+      const Expr top = across_row(ExprOp::Max, largest[r].get());
+      base.push_back(b_.let("base", select(top == o_.low(), o_.zero(), top)));
+      factor.push_back(b_.let("factor", exp(tops_[r].get() - base[r])));
+      tops_[r].set(top);
+      sums_[r].set(sums_[r].get() * factor[r]);
+    }
+    each_element(score_units(), [&](int64_t at, size_t r, Expr column) {
+      const Expr e = b_.let("exponential", exp(scores.load(at) - base[r]));
+      sums_[r].set(sums_[r].get() + e);
+      exponentials_.data.store(exponentials_.place(own_row(r), column), cast_to(e, u_.operand));
+    });
+    each_element(result_units(), [&](int64_t at, size_t r, Expr) { results.store(at, results.load(at) * factor[r]); });
+  }
+
+  void body() {
+    for (auto [rows, name] :
+         {std::pair{&q_, "queries"}, {&keys_, "keys"}, {&values_, "values"}, {&exponentials_, "exponentials"}})
+      rows->data = b_.shared(name, u_.operand, rows->elements());
+    const int elements = u_.c.elements();
+    const Buf scores = b_.registers("scores", o_.type, score_units() * elements),
+              results = b_.registers("results", o_.type, result_units() * elements);
+    for (size_t r = 0; r < own_rows_.size(); ++r)
+      tops_.push_back(b_.variable("top", o_.low())), sums_.push_back(b_.variable("sum", o_.zero()));
+    clear(results, result_units());
+    fill(Part::Q, q_, first_, o_.queries);
+    const int64_t keys = keys_.rows;
+    const Expr end = o_.end(first_, q_.rows), begin = o_.first_block(first_, keys);
+    b_.loop("block", ceil_div(end, keys) - begin, [&](Expr block) {
+      const Expr key0 = b_.let("key0", (begin + block) * keys);
+      fill(Part::K, keys_, key0, end), fill(Part::V, values_, key0, end);
+      b_.barrier();
+      clear(scores, score_units());
+      multiply(q_, keys_, scores);
+      exponentials(scores, results, key0, end);
+      b_.barrier();
+      multiply(exponentials_, values_, results);
+      b_.barrier();
+    });
+    for (size_t r = 0; r < own_rows_.size(); ++r) {
+      const Expr sum = across_row(ExprOp::Add, sums_[r].get()), scale = b_.let("scale", select(sum == 0.0, o_.zero(), 1.0 / sum));
+      const Expr query = b_.let("query", first_ + own_row(r));
+      b_.when(query < o_.queries, [&] {
+        each_element(result_units(), [&](int64_t at, size_t of, Expr d) {
+          if (of == r) b_.when(d < o_.spec.value_width, [&] { o_.store_y(query, d, results.load(at) * scale); });
+        });
+      });
+    }
+  }
+
+  AttentionOperands& o_;
+  Builder& b_;
+  const Mapping& m_;
+  const MatrixUnit& u_;
+  const bool by_unit_;
+  int64_t warps_ = 1, lanes_ = 1;
+  SharedRows q_, keys_, values_, exponentials_;
+  std::vector<int8_t> own_rows_;  // of a result: those of a lane, after its first
+  std::vector<Buf> tops_, sums_;  // of these rows
+  Expr first_, lane_, in_warp_, warp_row_, row_, column_;
+};
+
+}  // namespace
+
+bool attention_on_grid(AttentionOperands& o, const Mapping& m) {
+  const AttentionSpec& s = o.spec;
+  const MatrixUnit* unit = s.q.dtype == s.k.dtype && s.q.dtype == s.v.dtype ? find_unit(m, s.q.dtype, o.type) : nullptr;
+  if (!unit && m.warp < 8) return false;
+  const MatrixUnit tile = lane_tile(m.warp, o.type);
+  GridAttention attention(o, m, unit ? *unit : tile, unit != nullptr);
+  if (!attention.plan()) return false;
+  return attention.run(), true;
+}
+
+}  // namespace rlxc::kernel

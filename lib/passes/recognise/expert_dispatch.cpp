@@ -1,0 +1,279 @@
+#include "passes/recognise/expert_dispatch.h"
+
+#include <algorithm>
+
+#include "passes/match.h"
+
+namespace rlxc {
+
+using namespace match;
+
+namespace {
+
+constexpr int kMostSteps = 12;  // from a use of an index to NonZero
+
+// An index for each row that an expert is sent: token * t + choice * c.
+struct RowIndex {
+  int64_t token = 0, choice = 0;
+  bool operator==(const RowIndex&) const = default;
+};
+using Columns = std::vector<RowIndex>;  // [rows], [rows, columns] or [columns, rows]
+
+constexpr RowIndex kToken{1, 0}, kChoice{0, 1};
+
+// Which expert a mask is about, and what its coordinates count.
+struct Mask {
+  Routing routing;
+  int64_t expert = 0;
+  Columns coordinates;
+};
+
+ValueId through_casts(const Graph& g, ValueId v) {
+  while (g.op(g.def(v)) == OpKind::Cast) v = g.operand(g.def(v), 0);
+  return v;
+}
+
+// The one slice of an axis that `v` is: of what, along which axis, and where.
+struct Pick {
+  ValueId from;
+  size_t axis = 0;
+  int64_t at = 0;
+};
+std::optional<Pick> pick(const Graph& g, ValueId v) {
+  NodeId n = g.def(v);
+  if (g.op(n) == OpKind::Gather) {
+    const auto at = scalar(g, g.operand(n, 1));
+    if (!at || g.rank(g.operand(n, 1)) != 0) return std::nullopt;
+    return Pick{g.operand(n, 0), static_cast<size_t>(g.attrs<AxisAttrs>(n).axis), static_cast<int64_t>(*at)};
+  }
+  if (g.op(n) != OpKind::Reshape) return std::nullopt;
+  n = made_by(g, g.operand(n, 0), OpKind::Narrow);
+  if (!n.valid()) return std::nullopt;
+  const auto& a = g.attrs<NarrowAttrs>(n);
+  std::vector<Dim> left(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
+  left.erase(left.begin() + a.axis);
+  if (a.len != Dim(1) || !a.start.is_static() || !std::ranges::equal(left, g.dims(v))) return std::nullopt;
+  return Pick{g.operand(n, 0), static_cast<size_t>(a.axis), a.start.size()};
+}
+
+// The numbers that a truth value says are not 0, or that differ from 0.
+ValueId counted(const Graph& g, ValueId v) {
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const NodeId n = g.def(v);
+    const bool negated = g.op(n) == OpKind::Not && g.op(g.def(g.operand(n, 0))) == OpKind::Eq;
+    const NodeId compares = negated ? g.def(g.operand(n, 0)) : n;
+    if (g.op(n) == OpKind::Cast) v = g.operand(n, 0);
+    else if ((negated || g.op(n) == OpKind::Ne) && is_scalar(g, g.operand(compares, 1), 0)) v = g.operand(compares, 0);
+    else break;
+  }
+  return v;
+}
+
+std::optional<Mask> mask_of(const Graph& g, ValueId v) {
+  Mask m;
+  v = counted(g, v);
+  std::vector<int64_t> axes{0, 1};  // of [tokens, k], in the order of the mask's
+  if (const NodeId t = made_by(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2)
+    axes = {1, 0}, v = counted(g, g.operand(t, 0));
+  if (const NodeId eq = made_by(g, v, OpKind::Eq); eq.valid()) {
+    const auto e = scalar(g, g.operand(eq, 1));
+    const auto k = made_by(g, through_casts(g, g.operand(eq, 0)), OpKind::TopK);
+    if (!e || !k.valid()) return std::nullopt;
+    m.expert = static_cast<int64_t>(*e);
+    m.routing = {g.operand(eq, 0), size_at(g, g.operand(k, 0), 1).value_or(0)};
+  } else {
+    const auto one = pick(g, v);
+    if (!one) return std::nullopt;
+    std::vector<int64_t> order{0, 1, 2};
+    ValueId all = one->from;
+    if (const NodeId t = made_by(g, all, OpKind::Transpose); t.valid()) order = g.attrs<PermAttrs>(t).perm, all = g.operand(t, 0);
+    const NodeId hot = one_hot_of(g, all);
+    if (!hot.valid() || order.size() != 3 || order[one->axis] != 2 || axes[0] != 0) return std::nullopt;
+    order.erase(order.begin() + static_cast<int64_t>(one->axis));
+    axes = order;
+    m.expert = one->at;
+    m.routing = {g.operand(hot, 0), g.attrs<OneHotAttrs>(hot).depth.is_static() ? g.attrs<OneHotAttrs>(hot).depth.size() : 0};
+  }
+  for (int64_t axis : axes) m.coordinates.push_back(axis == 0 ? kToken : kChoice);
+  return is_choice(g, m.routing.who, m.routing.experts) ? std::optional(m) : std::nullopt;
+}
+
+// The indices that `v` holds of what `found` (NonZero) gives, of which there are `rows`.
+std::optional<Columns> columns_of(const Graph& g, ValueId v, NodeId found, const Columns& coordinates, int steps = kMostSteps) {
+  const NodeId n = g.def(v);
+  if (n == found) return coordinates;
+  if (steps == 0 || g.operands(n).empty()) return std::nullopt;
+  const Dim rows = g.dims(g.result(found))[1];
+  const ValueId x = g.operand(n, 0);
+  const auto of = [&](ValueId o) { return columns_of(g, o, found, coordinates, steps - 1); };
+  const auto part = [&](int64_t axis, int64_t start, int64_t len) -> std::optional<Columns> {
+    const auto c = of(x);
+    const auto size = size_at(g, x, static_cast<int>(axis));
+    if (!c || !size || *size != static_cast<int64_t>(c->size()) || start < 0 || start + len > *size) return std::nullopt;
+    return Columns(c->begin() + start, c->begin() + start + len);
+  };
+  switch (g.op(n)) {
+    case OpKind::Cast:
+    case OpKind::Transpose: return of(x);
+    case OpKind::Reshape:
+    case OpKind::Expand: {
+      const auto c = of(x);
+      return c && c->size() == 1 ? c : std::nullopt;
+    }
+    case OpKind::Narrow: {
+      const auto& a = g.attrs<NarrowAttrs>(n);
+      return a.start.is_static() && a.len.is_static() ? part(a.axis, a.start.size(), a.len.size()) : std::nullopt;
+    }
+    case OpKind::Gather: {
+      const auto at = scalar(g, g.operand(n, 1));
+      return at ? part(g.attrs<AxisAttrs>(n).axis, static_cast<int64_t>(*at), 1) : std::nullopt;
+    }
+    case OpKind::Mul: {
+      for (size_t i = 0; i < 2; ++i) {
+        const auto factor = scalar(g, g.operand(n, i));
+        auto c = factor ? of(g.operand(n, 1 - i)) : std::nullopt;
+        if (!c || c->size() != 1) continue;
+        const auto by = static_cast<int64_t>(*factor);
+        if (__builtin_mul_overflow(c->front().token, by, &c->front().token) ||
+            __builtin_mul_overflow(c->front().choice, by, &c->front().choice))
+          return std::nullopt;
+        return c;
+      }
+      return std::nullopt;
+    }
+    case OpKind::Add: {
+      auto a = of(x), b = of(g.operand(n, 1));
+      if (!a || !b || a->size() != 1 || b->size() != 1 ||
+          __builtin_add_overflow(a->front().token, b->front().token, &a->front().token) ||
+          __builtin_add_overflow(a->front().choice, b->front().choice, &a->front().choice))
+        return std::nullopt;
+      return a;
+    }
+    case OpKind::Concat: {
+      Columns all;
+      if (g.dims(x)[static_cast<size_t>(g.attrs<AxisAttrs>(n).axis)] == rows) return std::nullopt;
+      for (ValueId o : g.operands(n)) {
+        const auto c = of(o);
+        if (!c) return std::nullopt;
+        all.insert(all.end(), c->begin(), c->end());
+      }
+      return all;
+    }
+    default: return std::nullopt;
+  }
+}
+
+// One expert: its scatter, and where its rows come from.
+struct Sent {
+  NodeId scatter, found;
+  Mask mask;
+};
+
+// The node of this kind that `v` is made from, through first operands.
+NodeId source(const Graph& g, ValueId v, OpKind op) {
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const NodeId n = g.def(v);
+    if (g.op(n) == op) return n;
+    if (g.operands(n).empty()) return {};
+    v = g.operand(n, 0);
+  }
+  return {};
+}
+
+bool adds_rows(const Graph& g, NodeId n) {
+  const OpKind op = g.op(n);
+  if ((op != OpKind::ScatterElements && op != OpKind::ScatterNd) || g.attrs<ScatterAttrs>(n).reduction != Reduction::Add)
+    return false;
+  return g.rank(g.result(n)) == 2 && g.rank(g.operand(n, 2)) == 2 && g.attrs<ScatterAttrs>(n).axis == 0 &&
+         g.dims(g.operand(n, 2))[1] == g.dims(g.result(n))[1];
+}
+
+// What all experts read at the rows that they are sent, for all rows: [rows, width].
+ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const std::vector<Sent>& sent) {
+  const NodeId n = g.def(f[0]);
+  const OpKind op = g.op(n);
+  if ((op != OpKind::Gather && op != OpKind::GatherNd) || !rows.width(f)) return {};
+  const ValueId data = g.operand(n, 0);
+  Columns index;
+  for (size_t e = 0; e < f.size(); ++e) {
+    const NodeId o = g.def(f[e]);
+    if (g.op(o) != op || g.attr_id(o) != g.attr_id(n) || g.operand(o, 0) != data) return {};
+    const auto c = columns_of(g, g.operand(o, 1), sent[e].found, sent[e].mask.coordinates);
+    if (!c || (e > 0 && *c != index)) return {};
+    index = *c;
+  }
+  const auto d = g.dims(data);
+  const size_t axis = op == OpKind::Gather ? static_cast<size_t>(g.attrs<AxisAttrs>(n).axis) : 0;
+  if (op == OpKind::GatherNd && g.attrs<BatchDimsAttrs>(n).batch_dims != 0) return {};
+  // One row for each token, or for each choice of each token; nothing but the width comes after it.
+  const auto is_table = [&](Dim size, size_t axes) {
+    const bool leading = std::ranges::all_of(d.first(axis), [](Dim x) { return x == Dim(1); });
+    return leading && d[axis] == size && d.size() <= axis + axes + 1 &&
+           (d.size() == axis + axes ? Dim(1) : d.back()) == *rows.width(f);
+  };
+  Builder& b = rows.builder();
+  if (index == Columns{kToken} && is_table(rows.tokens(), 1))
+    return rows.repeated(b.reshape(data, {rows.tokens(), *rows.width(f)}));
+  const bool by_number = rows.chosen().is_static() && index == Columns{{rows.chosen().size(), 1}} && is_table(rows.rows(), 1);
+  const bool by_pair =
+      op == OpKind::GatherNd && index == Columns{kToken, kChoice} && is_table(rows.tokens(), 2) && d[1] == rows.chosen();
+  return by_number || by_pair ? b.reshape(data, {rows.rows(), *rows.width(f)}) : ValueId();
+}
+
+}  // namespace
+
+bool is_choice(const Graph& g, ValueId v, int64_t experts) {
+  const NodeId best = made_by(g, through_casts(g, v), OpKind::TopK);
+  if (!best.valid() || through_casts(g, v) != g.result(best, 1) || g.rank(v) != 2) return false;
+  const auto& a = g.attrs<TopKAttrs>(best);
+  return a.axis == 1 && a.k == g.dims(v)[1] && size_at(g, g.operand(best, 0), 1) == experts;
+}
+
+NodeId one_hot_of(const Graph& g, ValueId v) {
+  const NodeId hot = made_by(g, through_casts(g, v), OpKind::OneHot);
+  if (!hot.valid() || g.attrs<OneHotAttrs>(hot).axis != 2 || g.rank(g.result(hot)) != 3) return {};
+  return elements(g, g.operand(hot, 1), 2) == std::vector<double>{0, 1} ? hot : NodeId();
+}
+
+std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
+  if (!adds_rows(g, root)) return std::nullopt;
+  if (const NodeId user = g.only_user(g.result(root)); user.valid() && adds_rows(g, user) && g.operand(user, 0) == g.result(root))
+    return std::nullopt;
+  const NodeId first = source(g, g.operand(root, 1), OpKind::NonZero);
+  if (!first.valid() || !source(g, g.operand(first, 0), OpKind::TopK).valid()) return std::nullopt;
+  Mixture m;
+  const auto unlike = [&](std::string why) {
+    m.why = std::move(why);
+    return m;
+  };
+  std::vector<Sent> sent;
+  NodeId n = root;
+  for (;; n = g.def(g.operand(n, 0))) {
+    const NodeId found = source(g, g.operand(n, 1), OpKind::NonZero);
+    const auto mask = found.valid() ? mask_of(g, g.operand(found, 0)) : std::nullopt;
+    if (!mask || (!sent.empty() && mask->routing.who != sent[0].mask.routing.who))
+      return unlike("the tokens of an expert are not those that have it among their choices");
+    const auto to = columns_of(g, g.operand(n, 1), found, mask->coordinates);
+    if (!to || *to != Columns{kToken}) return unlike("rows of an expert are not added to the tokens that they are of");
+    sent.push_back({n, found, *mask});
+    if (static_cast<int64_t>(sent.size()) == mask->routing.experts) break;
+    if (!adds_rows(g, g.def(g.operand(n, 0))) || !g.has_one_use(g.operand(n, 0)))
+      return unlike("the rows of " + std::to_string(sent.size()) + " experts of " + std::to_string(mask->routing.experts) +
+                    " are added");
+  }
+  std::ranges::sort(sent, {}, [](const Sent& s) { return s.mask.expert; });
+  m.routing = sent[0].mask.routing;
+  if (g.dims(g.result(root))[0] != g.dims(m.routing.who)[0]) return unlike("rows are added to something else than the tokens");
+  for (size_t e = 0; e < sent.size(); ++e) {
+    if (sent[e].mask.expert != static_cast<int64_t>(e)) return unlike("no rows of expert " + std::to_string(e) + " are added");
+    m.experts.push_back(g.operand(sent[e].scatter, 2));
+    m.rows_of.push_back(g.dims(g.result(sent[e].found))[1]);
+    m.sums.push_back(sent[e].scatter);
+  }
+  std::iter_swap(m.sums.begin(), std::ranges::find(m.sums, root));
+  if (const auto zero = scalar(g, g.operand(n, 0)); !zero || *zero != 0) m.start = g.operand(n, 0);
+  m.leaf = [&g, sent](ExpertRows& rows, const Family& f) { return read_at_rows(g, rows, f, sent); };
+  return m;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,16 @@
+// Mixtures of experts as models write them that send each expert its tokens: for each expert e, NonZero of "token t has e as its
+// choice j", products of these rows, times their shares, added to the tokens they came from (scatter with reduction add).
+#pragma once
+#include "passes/recognise/expert_rows.h"
+
+namespace rlxc {
+
+// `v` [tokens, k] holds the numbers of the k largest of `experts` for each token.
+bool is_choice(const Graph&, ValueId v, int64_t experts);
+// OneHot of [tokens, k] along a new last axis, 1 where chosen, that `v` is up to casts; else invalid.
+NodeId one_hot_of(const Graph&, ValueId v);
+
+// `root` is the last of the scatters. O(nodes of the experts).
+std::optional<Mixture> dispatched(const Graph&, NodeId root);
+
+}  // namespace rlxc

@@ -1,0 +1,126 @@
+#include "passes/recognise/expert_dispatch.h"
+
+#include <array>
+
+#include "support/rewrite.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+namespace {
+
+enum class Form { FlatIndex, Pairs, Compared };  // how masks are made, shares read and rows sent back
+
+struct Case {
+  Form form = Form::FlatIndex;
+  bool to_choice = false, other_share = false, missing = false, onto_input = false;
+  Dim tokens = 6;
+  int64_t hidden = 8, inner = 12, experts = 4, k = 2;
+
+  std::vector<ValueId> operator()(Builder& b) const {
+    const ValueId x = f32_input(b, "x", {tokens, hidden});
+    const ValueId logits = b.matmul(x, f32_param(b, "router", {hidden, experts}));
+    const NodeId best = b.create_node(OpKind::TopK, std::array{b.create(OpKind::Softmax, {logits}, AxisAttrs{1})},
+                                      TopKAttrs{Dim(k), 1, true, true});
+    const ValueId who = b.graph().result(best, 1);
+    ValueId share = b.graph().result(best, 0);
+    if (form != Form::Pairs) share = b.reshape(share, {b.dims().mul(tokens, Dim(k)), Dim(1)});
+    ValueId sum = onto_input ? x : b.expand(num(b, 0), {tokens, Dim(hidden)});
+    for (int64_t e = 0; e < experts - missing; ++e) sum = expert(b, x, share, who, sum, e);
+    return {sum};
+  }
+
+  // [choice, token] of the rows; two vectors.
+  std::array<ValueId, 2> rows_of(Builder& b, ValueId who, int64_t e) const {
+    const ValueId number = b.scalar(DType::I64, static_cast<double>(e));
+    if (form == Form::Compared) {
+      const ValueId found = b.create(OpKind::NonZero, {b.create(OpKind::Eq, {who, number})});
+      return {vector(b, b.narrow(found, 0, Dim(1), Dim(1))), vector(b, b.narrow(found, 0, Dim(0), Dim(1)))};
+    }
+    const ValueId hot = b.create(OpKind::OneHot, {who, b.ints({0, 1})}, OneHotAttrs{2, Dim(experts)});
+    const ValueId mask = b.create(OpKind::Gather, {b.transpose(hot, {2, 1, 0}), number}, AxisAttrs{0});
+    const ValueId chosen = form == Form::FlatIndex ? b.cast(mask, DType::Bool)
+                                                   : b.unary(OpKind::Not, b.create(OpKind::Eq, {mask, b.scalar(DType::I64, 0)}));
+    const ValueId found = b.transpose(b.create(OpKind::NonZero, {chosen}), {1, 0});
+    return {vector(b, b.narrow(found, 1, Dim(0), Dim(1))), vector(b, b.narrow(found, 1, Dim(1), Dim(1)))};
+  }
+  static ValueId vector(Builder& b, ValueId v) { return b.reshape(v, {b.dims().product(b.graph().dims(v))}); }
+  static ValueId column(Builder& b, ValueId v) { return b.reshape(v, {b.graph().dims(v)[0], Dim(1)}); }
+
+  ValueId expert(Builder& b, ValueId x, ValueId share, ValueId who, ValueId sum, int64_t e) const {
+    const auto [choice, token] = rows_of(b, who, e);
+    const Dim n = b.graph().dims(token)[0];
+    const std::string name(static_cast<size_t>(e + 1), 'e');
+    const ValueId rows = b.create(OpKind::Gather, {x, token}, AxisAttrs{0});
+    const ValueId h = b.unary(OpKind::Silu, b.matmul(rows, f32_param(b, "up" + name, {hidden, inner})));
+    const ValueId y = b.add(b.matmul(h, f32_param(b, "down" + name, {inner, hidden})), f32_param(b, "bias" + name, {hidden}));
+    const ValueId of = other_share ? choice : token;
+    ValueId factor;
+    if (form == Form::Pairs) {
+      const ValueId pairs = b.concat(std::array{column(b, of), column(b, choice)}, 1);
+      factor = column(b, b.create(OpKind::GatherNd, {share, pairs}, BatchDimsAttrs{}));
+    } else {
+      const ValueId index = b.add(choice, b.mul(of, b.scalar(DType::I64, static_cast<double>(k))));
+      factor = b.create(OpKind::Gather, {share, index}, AxisAttrs{0});
+    }
+    const ValueId part = b.mul(y, factor), to = column(b, to_choice ? choice : token);
+    if (form == Form::Pairs) return b.create(OpKind::ScatterNd, {sum, to, part}, ScatterAttrs{0, Reduction::Add});
+    return b.create(OpKind::ScatterElements, {sum, b.expand(to, {n, Dim(hidden)}), part}, ScatterAttrs{0, Reduction::Add});
+  }
+};
+
+int64_t grouped(const Rewrite& r) {
+  int64_t n = 0;
+  for (NodeId node : r.after->main().nodes()) n += r.after->main().op(node) == OpKind::GroupedMatMul;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("experts that are sent their tokens become rows that choose theirs, and nothing is looked for in the data") {
+  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared})
+    for (const bool onto_input : {false, true}) {
+      const Rewrite r("recognise_moe", Case{.form = form, .onto_input = onto_input});
+      CHECK_MESSAGE(grouped(r) == 2, r.first_decline());
+      CHECK(r.left().find("non_zero") == std::string::npos);
+      CHECK(r.left().find("scatter") == std::string::npos);
+      REQUIRE(r.run.decisions.size() == 1);
+      CHECK(r.run.decisions[0].detail == "4 experts");
+    }
+}
+
+TEST_CASE("experts that are sent tokens of a symbolic number of tokens") {
+  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared}) {
+    Module m;
+    Diagnostics d;
+    Builder b(m.main(), &d);
+    Case c{.form = form};
+    c.tokens = m.dims.symbol("tokens");
+    m.main().add_output(c(b)[0], m.symbol("y"));
+    REQUIRE_MESSAGE(verify(m, d), d.text());
+    PassRun run;
+    CHECK(run(m, "recognise_moe").changed);
+    CHECK(ops(m.main()).find("non_zero") == std::string::npos);
+  }
+}
+
+TEST_CASE("rows that go to other tokens, shares of others and experts that are missing stay as they are") {
+  for (const Case& c : {Case{.to_choice = true}, Case{.missing = true}}) {
+    const Rewrite r("recognise_moe", c);
+    CHECK(grouped(r) == 0);
+    CHECK(r.first_decline() == "unlike");
+  }
+  for (const Form form : {Form::FlatIndex, Form::Pairs}) {
+    const Rewrite r("recognise_moe", Case{.form = form, .other_share = true});
+    CHECK(grouped(r) == 0);
+    CHECK(r.first_decline() == "unlike");
+  }
+}
+
+TEST_CASE("few large experts that are sent many tokens stay apart, unless the target cannot send them") {
+  const Case c{.tokens = 512, .hidden = 64, .inner = 256, .k = 3};
+  const Rewrite r("recognise_moe", c);
+  CHECK(grouped(r) == 0);
+  CHECK(r.first_decline() == "cost");
+  CHECK(grouped(Rewrite("recognise_moe", c, [](PassRun& run) { run.target.run_time_extents = false; })) == 2);
+}

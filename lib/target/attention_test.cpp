@@ -1,0 +1,91 @@
+// Attention of every form against loops over queries and keys: interpreted, as C, and as text of the targets with grids, with
+// their matrix units too.
+#include "kernel/builders/attention.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "target/kernel_check.h"
+
+namespace rlxc::target {
+namespace {
+
+using namespace kernel;
+
+struct Form {
+  int64_t queries, keys, width, value_width;
+  bool causal = false;
+  std::optional<int64_t> window = {};
+  bool mask = false, bias = false, finite = false;
+  double softcap = 0;
+};
+
+constexpr int64_t kHeads = 2;  // that share one head of keys and values
+
+bool visible(const Form& f, const std::vector<double>& mask, int64_t query, int64_t key) {
+  const int64_t at = query + f.keys - f.queries;
+  return !(f.causal && key > at) && !(f.window && (key > at || key < at - *f.window)) &&
+         !(f.mask && !f.bias && mask[static_cast<size_t>(query * f.keys + key)] == 0);
+}
+
+KernelCase attention_case(const Form& f, DType dtype) {
+  const auto count = [](int64_t n) { return static_cast<size_t>(n); };
+  KernelCase c;
+  c.name = std::to_string(f.queries) + " of " + std::to_string(f.keys) + ", " + std::to_string(f.width) + " and " +
+           std::to_string(f.value_width) + " " + std::string(name(dtype));
+  const DType mask_type = f.bias ? DType::F32 : DType::Bool;
+  const auto q = random_values(count(kHeads * f.queries * f.width), dtype, -2, 2, 1),
+             k = random_values(count(f.keys * f.width), dtype, -2, 2, 2),
+             v = random_values(count(f.keys * f.value_width), dtype, -2, 2, 3),
+             mask = random_values(f.mask ? count(f.queries * f.keys) : 0, mask_type, 0, 1, 4);
+  const double scale = 1 / std::sqrt(static_cast<double>(f.width));
+  std::vector<double> y(count(kHeads * f.queries * f.value_width));
+  for (int64_t row = 0; row < kHeads * f.queries; ++row) {
+    std::vector<double> score(count(f.keys), f.finite ? -1e30 : -INFINITY);
+    double top = f.finite ? -1e30 : -INFINITY, sum = 0;
+    for (int64_t j = 0; j < f.keys; ++j) {
+      if (!visible(f, mask, row % f.queries, j)) continue;
+      double s = 0;
+      for (int64_t d = 0; d < f.width; ++d) s += q[count(row * f.width + d)] * k[count(j * f.width + d)];
+      s *= scale;
+      if (f.softcap > 0) s = f.softcap * std::tanh(s / f.softcap);
+      if (f.bias) s += mask[count(row % f.queries * f.keys + j)];
+      score[count(j)] = s, top = std::max(top, s);
+    }
+    for (double& s : score) sum += s = std::isinf(top) ? 0 : std::exp(s - top);
+    for (int64_t d = 0; d < f.value_width; ++d)
+      for (int64_t j = 0; j < f.keys; ++j)
+        if (sum > 0) y[count(row * f.value_width + d)] += score[count(j)] / sum * v[count(j * f.value_width + d)];
+  }
+  c.buffers = {{dtype, q}, {dtype, k}, {dtype, v}};
+  if (f.mask) c.buffers.push_back({mask_type, mask});
+  c.buffers.push_back({DType::F32, y, true});
+  if (dtype != DType::F32) c.atol = dtype == DType::F16 ? 4e-3 : 3e-2;  // exponentials are rounded for the second product
+  c.build = [f, dtype, mask_type, scale](Builder& builder, const Mapping& m) {
+    AttentionSpec s;
+    s.heads = kHeads, s.queries = f.queries, s.keys = f.keys, s.group = kHeads, s.width = f.width, s.value_width = f.value_width;
+    s.q = {"q", dtype, {0, f.queries * f.width, f.width, 1}, kHeads * f.queries * f.width, 0};
+    s.k = {"k", dtype, {0, 0, f.width, 1}, f.keys * f.width, 0};
+    s.v = {"v", dtype, {0, 0, f.value_width, 1}, f.keys * f.value_width, 0};
+    s.y = {"y", DType::F32, {0, f.queries * f.value_width, f.value_width, 1}, kHeads * f.queries * f.value_width, 0};
+    if (f.mask) s.mask = Operand{"mask", mask_type, {0, 0, f.keys, 1}, f.queries * f.keys, 0};
+    s.mask_is_bias = f.bias, s.finite = f.finite, s.causal = f.causal, s.window = f.window, s.scale = scale,
+    s.softcap = f.softcap;
+    build_attention(builder, s, m);
+  };
+  return c;
+}
+
+TEST_CASE("attention of awkward shapes on lanes, threads and matrix units") {
+  std::vector<KernelCase> cases;
+  for (DType t : {DType::F32, DType::F16, DType::BF16})
+    for (const Form& f : {Form{5, 7, 8, 8}, Form{70, 70, 16, 20, true}, Form{33, 90, 20, 8, true, 17}, Form{1, 70, 40, 40},
+                          Form{9, 4, 8, 12, true}, Form{9, 4, 8, 8, true, {}, false, false, true},
+                          Form{12, 40, 24, 16, false, {}, true}, Form{12, 40, 24, 16, false, {}, true, true, false, 5}})
+      cases.push_back(attention_case(f, t));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+}  // namespace
+}  // namespace rlxc::target

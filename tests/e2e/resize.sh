@@ -1,0 +1,33 @@
+#!/bin/bash
+# Resize from and to sizes that only a run tells, by each mode and coordinate rule, on targets with code of their own for it: kernels
+# that compute with f64 and without, and MLX.
+set -uo pipefail
+export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH
+number=0 results=""
+resize() {  # attributes
+  number=$((number + 1)) results+="${results:+, }%$number \"$*\""
+  echo "  %$number = resize(%0) {sizes = [\"2\", \"2*h+1\", \"w+3\"], ${*//\'/\"}} : f32[2,2*h+1,w+3]"
+}
+# The region of tf_crop_and_resize is one in which no source coordinate is so near a jump of the result that f32 decides it.
+{
+  echo 'module "resize" mir {
+graph @main {
+  %0 = input "x" : f32[2,h,w]'
+  for coord in half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric tf_half_pixel_for_nn tf_crop_and_resize; do
+    rule="coord = '$coord'"
+    [ $coord = tf_crop_and_resize ] && rule+=", roi = [0, -0.2137, 0.1319, 1, 0.8271, 1.3083], extrapolation = 2"
+    for nearest in round_prefer_floor round_prefer_ceil floor ceil; do resize "mode = 'nearest', nearest = '$nearest', $rule"; done
+    for mode in linear cubic; do resize "mode = '$mode', $rule"; done
+  done
+  for mode in linear cubic; do resize "mode = '$mode', exclude_outside = true"; done
+  for mode in nearest linear cubic; do resize "mode = '$mode', scales = [1, 2, 1.5], coord = 'half_pixel_symmetric'"; done
+  echo "  return ${results//\'/}"
+  echo '}
+}'
+} > "$TMPDIR/resize.ir"
+fails=0
+for target in cpu metal mlx ${RLXC_WEBGPU:+wgpu}; do
+  "$RLXC" run "$TMPDIR/resize.ir" --random --size h=5,w=7 --size h=9,w=12 --size h=100,w=57 --target $target --rtol 1e-3 --atol 1e-4 \
+    > "$TMPDIR/log" 2>&1 || { echo "FAIL $target"; grep -E 'FAIL|error' "$TMPDIR/log" | head -12; fails=1; }
+done
+exit $fails
