@@ -5,6 +5,7 @@
 
 #include "analysis/value_range.h"
 #include "ir/bind_dims.h"
+#include "ir/dim_postfix.h"
 
 namespace rlxc {
 namespace {
@@ -45,10 +46,8 @@ class ExtentFinder {
 
   // The name of a size that is a symbol nobody has defined yet.
   std::optional<std::string> undefined(Dim d) const {
-    if (d.is_static()) return std::nullopt;
-    const auto used = dims_.symbols_of(d);
-    if (used.size() != 1 || dims_.symbol(used[0]) != d || known_.contains(used[0])) return std::nullopt;
-    return used[0];
+    const auto symbol = symbol_name(dims_, d);
+    return symbol && !known_.contains(*symbol) ? symbol : std::nullopt;
   }
 
   bool define(const Graph& g, NodeId n, Dim d) {

@@ -358,7 +358,7 @@ class Packager {
     for (const Port& in : p_.inputs)
       for (Dim d : m_.main().dims(in.value))
         for (std::string& s : dims_.symbols_of(d)) known.insert(std::move(s));
-    std::map<std::string, std::string> unknown;  // and a node that needs it
+    std::map<std::string, std::string> unknown, unbounded;  // and a node that needs it
     auto use = [&](Dim d, const Step& s) {
       if (d.is_static()) return;
       for (const std::string& name : dims_.symbols_of(d)) {
@@ -368,17 +368,28 @@ class Packager {
           unknown.try_emplace(name, s.node.valid() ? where(m_.graph(s.graph), s.node) : std::string("the outputs"));
       }
     };
+    const auto reserve = [&](Dim d, const Step& s) {
+      use(d, s);
+      if (d.is_static()) return;
+      for (const std::string& name : dims_.symbols_of(d))
+        if (extents.contains(name))
+          unbounded.try_emplace(name, s.node.valid() ? where(m_.graph(s.graph), s.node) : std::string());
+    };
     for (const GraphProgram& g : p_.graphs)
       for (const auto* steps : {&g.load, &g.run})
         for (const Step& s : *steps) {
           for (Dim d : s.sizes) use(d, s);
-          for (const Place& p : s.places) use(p.offset, s);
-          use(s.body_arena, s);
-          use(s.held, s);
+          for (const Place& p : s.places) reserve(p.offset, s);
+          reserve(s.body_arena, s);
+          reserve(s.held, s);
         }
     for (const Port& out : p_.outputs)
       for (Dim d : m_.main().dims(out.value)) use(d, {});
-    for (Dim d : {p_.arena_bytes, p_.held_bytes, p_.scratch_bytes}) use(d, {});
+    for (Dim d : {p_.arena_bytes, p_.held_bytes, p_.scratch_bytes}) reserve(d, {});
+    for (const auto& [name, node] : unbounded)
+      diagnostics_.error(Code::UnsupportedOnTarget,
+                         "the " + row_.name + " target: nothing bounds the memory of what depends on \"" + name + "\"", node,
+                         "give a bound with --bound " + name + "=SIZE, or bind the sizes of the inputs");
     for (const auto& [name, node] : unknown)
       diagnostics_.error(
           Code::UnsupportedOnTarget,

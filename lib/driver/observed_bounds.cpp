@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "eval/eval.h"
+#include "ir/dim_postfix.h"
 
 namespace rlxc {
 namespace {
@@ -11,7 +12,7 @@ struct Axis {
   GraphId graph;
   ValueId value;
   size_t axis;
-  int64_t largest = 0;
+  int64_t largest = -1;  // not seen
 };
 
 // A result of the node that has the extent.
@@ -20,7 +21,7 @@ Axis axis_of(const Module& m, const Extent& e) {
   for (size_t r = 0; r < g.result_count(e.node); ++r) {
     const auto dims = g.dims(g.result(e.node, r));
     for (size_t k = 0; k < dims.size(); ++k)
-      if (m.dims.text(dims[k]) == e.symbol) return {e.graph, g.result(e.node, r), k};
+      if (symbol_name(m.dims, dims[k]) == e.symbol) return {e.graph, g.result(e.node, r), k};
   }
   return {};
 }
@@ -39,9 +40,10 @@ DimBindings observed_bounds(const LirModule& lir, std::span<const DataSet> sets,
     for (auto& [extent, axis] : open)
       if (axis.graph == g.id() && axis.value == v) axis.largest = std::max(axis.largest, value.tensor.dims[axis.axis]);
   };
-  Diagnostics quiet;  // what fails here fails again when it is run
+  Diagnostics quiet;  // sizes behind what fails here, or takes too long, stay without a bound
   for (const DataSet& set : sets) eval::evaluate(m, set.inputs, quiet, options);
   for (const auto& [extent, axis] : open) {
+    if (axis.largest < 0) continue;
     bounds[extent->symbol] = axis.largest;
     d.warning(Code::UnboundDim,
               "nothing says how large \"" + extent->symbol + "\" of its result can get: taken from the data, " +

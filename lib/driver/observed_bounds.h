@@ -7,8 +7,8 @@
 
 namespace rlxc {
 
-// A bound for each extent without one, the largest of all sets, with a warning each. Empty where there are none: then nothing
-// runs.
+// A bound for each extent without one, the largest of all sets, with a warning each; none where the evaluator fails, or has done
+// its most, before. Nothing runs where all have bounds.
 DimBindings observed_bounds(const LirModule&, std::span<const DataSet>, Diagnostics&);
 
 }  // namespace rlxc

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "ir/dim_postfix.h"
+
 namespace rlxc {
 namespace {
 
@@ -18,7 +20,7 @@ bool is_read(const codegen::Package& p, const codegen::Port& input) {
 
 void add_sizes(const DimTable& dims, const Type& t, std::span<const int64_t> actual, DimBindings* bindings) {
   for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k)
-    if (!t.dims[k].is_static() && dims.has_symbol(dims.text(t.dims[k]))) bindings->try_emplace(dims.text(t.dims[k]), actual[k]);
+    if (const auto symbol = symbol_name(dims, t.dims[k])) bindings->try_emplace(*symbol, actual[k]);
 }
 
 std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "driver/compile.h"
+#include "driver/observed_bounds.h"
 #include "driver/run_package.h"
 #include "ir/text.h"
 #include "support/eval.h"
@@ -392,6 +393,30 @@ graph @main {
             "rows " + std::to_string(rows));
   CHECK_FALSE(m.runs({r.real({2, 6}), test::i64({1}, {-1}), test::i64({2}, {5, 3})}));
   CHECK_FALSE(m.runs({r.real({3, 6}), test::i64({1}, {-1}), test::i64({2}, {18, 1})}));
+}
+
+TEST_CASE("bounds from data are of the sizes that the evaluation reaches") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "n" : i64[]
+  %1 = input "x" : f32[2,3]
+  %2 = input "w" : f32[rows,2]
+  %3 = iota(%0) : i64[first]
+  %4 = matmul(%2, %1) : f32[rows,3]
+  %5 = iota(%0) : i64[second]
+  return %3, %4, %5
+}
+}
+)");
+  Random r(11);
+  const auto bounds = [&](std::vector<int64_t> w) {
+    DataSet set;
+    set.inputs = {test::i64({}, {5}), r.real({2, 3}), r.real(std::move(w))};
+    Diagnostics d;
+    return observed_bounds(m.lir(), std::span(&set, 1), d);
+  };
+  CHECK(bounds({4, 2}) == DimBindings{{"first", 5}, {"second", 5}});
+  CHECK(bounds({4, 7}).empty());
 }
 
 TEST_CASE("ONNX: TopK, Split and Slice by data") {

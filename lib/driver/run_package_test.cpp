@@ -41,7 +41,7 @@ Spec absent() {
 // Many operations beside each other in one module, so that one run of the compiler serves all of them.
 class Cases {
  public:
-  // With `symbolic`, sizes of inputs become symbols: size n is the symbol dn.
+  // With `symbolic`, sizes of inputs become symbols: size n is the symbol `d / n`: any text names a size.
   explicit Cases(bool symbolic = false) : symbolic_(symbolic), b_(m_->main(), &d_) { m_->name = "cases"; }
 
   void add(OpKind op, Attrs attrs, const std::vector<Spec>& specs) {
@@ -82,7 +82,7 @@ class Cases {
     eval::HostValue v = eval::random_value(*m_, exact, {}, eval::seed_of(7, name), range);
     if (s.weight) return b_.param(name, exact, m_->data.add(v.tensor));
     std::vector<Dim> dims;
-    for (int64_t n : s.dims) dims.push_back(symbolic_ ? m_->dims.symbol("d" + std::to_string(n)) : Dim(n));
+    for (int64_t n : s.dims) dims.push_back(symbolic_ ? m_->dims.symbol("d / " + std::to_string(n)) : Dim(n));
     inputs_.push_back(std::move(v));
     return b_.input(name, tensor_type(s.dtype, dims));
   }

@@ -3,6 +3,7 @@
 
 #include "eval/context.h"
 #include "eval/value.h"
+#include "ir/dim_postfix.h"
 #include "ir/infer.h"
 #include "ops/elementwise.h"
 #include "support/checked.h"
@@ -99,7 +100,7 @@ bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
     if (d.is_static() ? d.size() != actual[i] : false) return run.fail(Code::BadShape, declared(run, v, t));
     if (d.is_static()) continue;
     const auto& symbols = symbols_of(run, d);
-    if (symbols.size() == 1 && !run.fixed.contains(symbols[0]) && run.module.dims.text(d) == symbols[0]) {
+    if (symbols.size() == 1 && !run.fixed.contains(symbols[0]) && symbol_name(run.module.dims, d)) {
       run.bindings[symbols[0]] = actual[i];
       if (fix) run.fixed.insert(symbols[0]);
       continue;
@@ -122,8 +123,8 @@ bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* cons
   const Evaluator f = evaluators()[static_cast<size_t>(op)];
   if (!f) return run.fail(Code::UnsupportedOp, "cannot be evaluated");
   Attrs bound;
-  const Attrs* attrs = nullptr;
-  if (!bind_attrs(run, run.module.attrs[g.attr_id(n)], &bound, &attrs)) return false;
+  const Attrs* attrs = &run.module.attrs[g.attr_id(n)];  // conditions of an If may name sizes that only its branch tells
+  if (op != OpKind::If && !bind_attrs(run, *attrs, &bound, &attrs)) return false;
   std::vector<Type> types;
   bool tensors = true;
   for (const HostValue* v : operands) tensors &= !v || v->kind == TypeKind::Tensor;

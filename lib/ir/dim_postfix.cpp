@@ -57,6 +57,12 @@ std::vector<std::string> dim_postfix(const DimTable& table, Dim d) {
   return DimPostfix(text).take();
 }
 
+std::optional<std::string> symbol_name(const DimTable& dims, Dim d) {
+  if (d.is_static()) return std::nullopt;
+  const auto items = dim_postfix(dims, d);
+  return items.size() == 1 && items[0][0] == '$' ? std::optional(items[0].substr(1)) : std::nullopt;
+}
+
 std::string dim_python(const DimTable& table, Dim d, const std::string& symbols) {
   if (const auto v = table.constant_value(d)) return std::to_string(*v);
   std::vector<std::string> stack;

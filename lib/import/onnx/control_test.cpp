@@ -79,6 +79,27 @@ TEST_CASE("what a branch needs of sizes is asked where it runs") {
   CHECK_MESSAGE(d.text().find("the model needs") != std::string::npos, d.text());
 }
 
+TEST_CASE("a branch may need something of sizes that only it tells") {
+  OnnxModel m = open_input();
+  m.add(ints("rows", {0}));
+  m.add(branch("go", "y",
+               body({node("ReduceSum", {"x", "rows"}, {"sum"}, {attribute("keepdims", 0)}), node("NonZero", {"sum"}, {"places"}),
+                     node("Cast", {"places"}, {"reals"}, {attribute("to", 1)}), node("Add", {"x", "reals"}, {"added"})},
+                    "added"),
+               body({node("Neg", {"x"}, {"negative"})}, "negative")));
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  for (double go : {0, 1}) {
+    const auto y = run(*module, 3, go, d);
+    REQUIRE_MESSAGE(y, d.text());
+    const auto x = some(6, 1);
+    for (size_t i = 0; i < 6; ++i)
+      CHECK(eval::numbers((*y)[0])[i] == doctest::Approx(go == 0 ? -x[i] : x[i] + static_cast<double>(i % 3)));
+  }
+}
+
 TEST_CASE("a branch that does not fit the sizes may be there, but not run") {
   OnnxModel m = open_input();
   m.add(ints("seven", {2, 7}));

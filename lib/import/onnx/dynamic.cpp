@@ -2,6 +2,7 @@
 // with computed indices, so that every use of the size is a use of the value.
 #include "import/onnx/dynamic.h"
 
+#include <algorithm>
 #include <array>
 
 #include "import/onnx/handlers.h"
@@ -99,7 +100,23 @@ ValueId slice_by_data(Op& op, ValueId x, int64_t axis, ValueId starts, ValueId e
   return op.b.create(OpKind::Gather, {x, op.b.add(start, op.b.mul(iota(op, n), number(op, step)))}, AxisAttrs{axis});
 }
 
-void non_zero(Op& op) { op.set(0, op.b.unary(OpKind::NonZero, op.in(0))); }
+// Of a tensor whose contents are known (a mask made of sizes, as exporters write repeat_interleave), places are constants.
+void non_zero(Op& op) {
+  const Known* k = op.known(0);
+  const auto is_constant = [&](const Num& n) { return n.is_real || op.dims().constant_value(n.num); };
+  if (!k || k->shape.empty() || !std::ranges::all_of(k->v, is_constant)) return op.set(0, op.b.unary(OpKind::NonZero, op.in(0)));
+  std::vector<std::vector<int64_t>> places(k->shape.size());
+  for (size_t i = 0; i < k->v.size(); ++i) {
+    const Num& n = k->v[i];
+    if (n.is_real ? n.real == 0 : n.num == Dim(0)) continue;
+    for (size_t axis = places.size(), rest = i; axis-- > 0; rest /= static_cast<size_t>(k->shape[axis]))
+      places[axis].push_back(static_cast<int64_t>(rest % static_cast<size_t>(k->shape[axis])));
+  }
+  std::vector<int64_t> all;
+  for (const auto& axis : places) all.insert(all.end(), axis.begin(), axis.end());
+  const std::vector<int64_t> dims = {std::ssize(places), std::ssize(places[0])};
+  op.set(0, op.b.constant(make_data(DType::I64, dims, all)));
+}
 
 void compress(Op& op) {
   ValueId x = op.in(0);

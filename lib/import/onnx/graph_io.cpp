@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "import/onnx/importer.h"
+#include "ir/dim_postfix.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
@@ -13,6 +14,7 @@ bool looks_like_expression(std::string_view s) {
          (s.find('+') != s.npos || s.find('*') != s.npos || s.find(" - ") != s.npos || s.find("floordiv(") != s.npos);
 }
 
+constexpr std::string_view kUnknownSize = "?";  // some exporters' word for any size, however often
 constexpr int kMaxTypeDepth = 8;
 
 }  // namespace
@@ -145,7 +147,7 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
           return fail(Code::BadShape, "size " + std::to_string(axis.value()) + " is negative");
         if (axis.value() > Dim::kMax) return fail(Code::TooLarge, "size " + std::to_string(axis.value()) + " is too large");
         if (axis.value() >= 0) d = Dim(axis.value());
-      } else if (axis.tag() == bytes_field(2) && !axis.text().empty()) {
+      } else if (axis.tag() == bytes_field(2) && !axis.text().empty() && axis.text() != kUnknownSize) {
         d = named_dim(axis.text());
       }
     }
@@ -195,7 +197,7 @@ void Importer::main_inputs(const GraphInfo& info) {
     ValId v;
     if (t) {
       for (Dim& d : t->dims) {  // those without a name have one from here on, which can be bound
-        if (!d.is_static() && !model_dims_.contains(dims().text(d))) d = named_dim(dims().text(d));
+        if (const auto own = symbol_name(dims(), d); own && !model_dims_.contains(*own)) d = named_dim(*own);
         for (std::string& name : dims().symbols_of(d)) input_dims_.insert(std::move(name));
       }
       v = value(frame().builder.input(view.name, *t));

@@ -18,9 +18,24 @@ int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain
 }
 
 // Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them.
-constexpr std::string_view kIdle[] = {"broadcast", "chunk_size",        "consumed_inputs", "keep_aspect_ratio_policy",
-                                      "momentum",  "precision",         "ratio",           "noop_with_empty_axes",
-                                      "seed",      "softmax_precision", "stash_type"};
+constexpr std::string_view kIdle[] = {"broadcast",
+                                      "chunk_size",
+                                      "consumed_inputs",
+                                      "keep_aspect_ratio_policy",
+                                      "momentum",
+                                      "multi_class",
+                                      "nodes_hitrates",
+                                      "nodes_hitrates_as_tensor",
+                                      "noop_with_empty_axes",
+                                      "output_sequence",
+                                      "precision",
+                                      "ratio",
+                                      "round_mode",
+                                      "saturate",
+                                      "seed",
+                                      "softmax_precision",
+                                      "stash_type",
+                                      "zeros"};
 
 // Values that a node reads besides its inputs.
 std::vector<std::string_view> names_in_attributes(const NodeView& node) {

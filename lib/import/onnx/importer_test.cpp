@@ -1,4 +1,5 @@
 // What is wrong with a model is told, whatever it is.
+#include "ir/dim_postfix.h"
 #include "support/onnx_model.h"
 
 namespace rlxc {
@@ -181,6 +182,75 @@ TEST_CASE("sizes computed from contents that are promised") {
   CHECK(d.text().find("\"n\"") != std::string::npos);
 }
 
+TEST_CASE("any text names a size; a question mark names none") {
+  const std::vector<std::string> sizes = {"?", "?", "n / 2", "past + 1"};
+  std::string shape;
+  for (const std::string& s : sizes) shape += field(1, field(2, s));
+  OnnxModel m;
+  m.raw_graph(field(11, field(1, "x") + field(2, field(1, field(1, int64_t{1}) + field(2, shape)))));
+  m.add(relu("x", "y"));
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  const Graph& g = module->main();
+  const auto got = g.dims(g.result(g.inputs()[0]));
+  REQUIRE(got.size() == 4);
+  CHECK(symbol_name(module->dims, got[2]) == "n / 2");
+  CHECK(symbol_name(module->dims, got[0]) == "dim0");
+  CHECK(symbol_name(module->dims, got[1]) == "dim1");
+  CHECK(module->dims.text(got[3]) == "past+1");
+  onnx_import::ImportOptions options;
+  options.bind = {{"n / 2", 3}, {"dim1", 4}};
+  const auto bound = m.load(d, options);
+  REQUIRE_MESSAGE(bound, d.text());
+  CHECK(bound->main().dims(bound->main().outputs()[0])[2] == Dim(3));
+  CHECK(bound->main().dims(bound->main().outputs()[0])[1] == Dim(4));
+}
+
+TEST_CASE("a size is never -1: what Expand is given keeps its sizes") {
+  OnnxModel m(17);
+  m.raw_graph(field(11, value_info("x", DType::F32, {1, 1, -1})));
+  m.add(node("MaxPool", {"x"}, {"pool"}, {attribute("kernel_shape", std::vector<int64_t>{127})}));
+  m.add(node("Shape", {"pool"}, {"shape"}));
+  m.add(node("Shape", {"shape"}, {"rank"}));
+  m.add(node("ConstantOfShape", {"rank"}, {"ones"},
+             {field(1, "value") + field(5, field(1, int64_t{1}) + field(2, int64_t{7}) + field(7, varint(1))) + field(20, 4)}));
+  m.add(node("Neg", {"ones"}, {"minus"}));
+  m.add(node("Equal", {"shape", "minus"}, {"open"}));
+  m.add(node("Where", {"open", "ones", "shape"}, {"sizes"}));
+  m.add(node("Expand", {"pool", "sizes"}, {"y"}));
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  const Graph& g = module->main();
+  const ValueId y = g.outputs()[0];
+  CHECK(module->dims.symbol_names() == std::vector<std::string>{"dim0"});
+  CHECK(module->dims.text(g.dims(y)[2]) == "dim0-126");
+  for (NodeId n : g.nodes()) CHECK(g.op(n) != OpKind::Iota);
+}
+
+TEST_CASE("places in a mask whose contents are known are constants") {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {3, 2}, some(6, 1));
+  m.add(node("Shape", {"x"}, {"repeats"}));  // 3, 2
+  m.add(node("Constant", {}, {"none"}, {attribute("value_int", 0)}));
+  m.add(node("Constant", {}, {"one"}, {attribute("value_int", 1)}));
+  m.add(node("Constant", {}, {"last"}, {attribute("value_ints", std::vector<int64_t>{1})}));
+  m.add(node("ReduceMax", {"repeats"}, {"most"}, {attribute("keepdims", 0)}));
+  m.add(node("Range", {"none", "most", "one"}, {"positions"}));
+  m.add(node("Unsqueeze", {"repeats", "last"}, {"column"}));
+  m.add(node("Less", {"positions", "column"}, {"mask"}));
+  m.add(node("NonZero", {"mask"}, {"places"}));
+  m.output("places");
+  CHECK(m.run()[0] == std::vector<double>{0, 0, 0, 1, 1, 0, 1, 2, 0, 1});
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK(module->main().type(module->main().outputs()[0]).is_static());
+}
+
 TEST_CASE("an opset of the future is taken for the newest known one, with a warning") {
   OnnxModel m(99);
   m.input("x", DType::F32, {2}, {-1, 1});
@@ -203,6 +273,16 @@ TEST_CASE("an attribute that is not known is told once for an operator") {
   REQUIRE(d.items().size() == 1);
   CHECK(d.items()[0].severity == Severity::Warning);
   CHECK(d.items()[0].message.find("\"beta\"") != std::string::npos);
+}
+
+TEST_CASE("an attribute of the standard that changes nothing here is told by no warning") {
+  OnnxModel m;
+  m.input("x", DType::F32, {2}, {-1, 1});
+  m.add(node("Cast", {"x"}, {"y"}, {attribute("to", 10), attribute("saturate", 1)}));
+  m.output("y");
+  Diagnostics d;
+  REQUIRE(m.load(d));
+  CHECK(d.items().empty());
 }
 
 }  // namespace rlxc

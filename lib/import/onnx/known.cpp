@@ -176,6 +176,8 @@ std::optional<bool> num_equal(DimTable& t, const Num& a, const Num& b) {
   if (a.is_real != b.is_real || a.den != b.den) return std::nullopt;
   if (a.is_real) return a.real == b.real;
   if (t.equal(a.num, b.num)) return true;
+  const auto negative = [&](const Num& n) { return t.constant_value(n.num).value_or(0) < 0; };
+  if ((a.is_size && negative(b)) || (b.is_size && negative(a))) return false;
   return t.known_ne(a.num, b.num) ? std::optional(false) : std::nullopt;
 }
 

@@ -17,6 +17,7 @@ struct Num {
   int64_t den = 1;  // > 0
   double real = 0;  // when is_real
   bool is_real = false;
+  bool is_size = false;  // of an axis: not negative
 };
 
 struct Known {

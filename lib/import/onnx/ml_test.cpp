@@ -183,9 +183,16 @@ TEST_CASE("trees: sums, several comparisons, missing values") {
      trees("class", {attribute("class_ids", Ints{0, 1, 2, 1}), attribute("class_weights", Reals{11, 2, 40, 10}),
                      attribute("classlabels_int64s", Ints{5, 6, 7})}));
   ml(p, "TreeEnsembleClassifier", "x", {"sure", "probability"},
-     trees("class", {attribute("class_ids", Ints{1, 1, 1, 1}), attribute("class_weights", Reals{0.1, 0.2, 0.4, 0.2}),
+     trees("class", {attribute("class_ids", Ints{0, 0, 0, 0}), attribute("class_weights", Reals{0.1, 0.2, 0.4, 0.2}),
                      attribute("classlabels_int64s", Ints{5, 6})}));
-  for (const char* name : {"sum", "missing", "mean", "least", "most", "label", "scores", "sure", "probability"})
+  ml(p, "TreeEnsembleClassifier", "x", {"second", "votes"},
+     trees("class", {attribute("class_ids", Ints{1, 1, 1, 1}), attribute("class_weights", Reals{0.1, -0.2, 0.4, -0.2}),
+                     attribute("classlabels_int64s", Ints{5, 6})}));
+  ml(p, "TreeEnsembleClassifier", "x", {"only", "score"},
+     trees("class", {attribute("class_ids", Ints{0, 0, 0, 0}), attribute("class_weights", Reals{0.1, -0.2, 0.4, -0.2}),
+                     attribute("classlabels_int64s", Ints{5})}));
+  for (const char* name :
+       {"sum", "missing", "mean", "least", "most", "label", "scores", "sure", "probability", "second", "votes", "only", "score"})
     p.model().output(name);
   const auto got = p.model().run();
   check_close(got[0], {11.5, 12.5, 14.5, 12.5});
@@ -197,6 +204,10 @@ TEST_CASE("trees: sums, several comparisons, missing values") {
   check_close(got[6], {11, 10, 0, 0, 12, 0, 0, 10, 40, 0, 12, 0});
   check_close(got[7], {5, 5, 6, 5});
   check_close(got[8], {0.7, 0.3, 0.6, 0.4, 0.4, 0.6, 0.6, 0.4});
+  check_close(got[9], {5, 5, 6, 5});
+  check_close(got[10], {0, -0.1, 0, -0.4, 0, 0.2, 0, -0.4});
+  check_close(got[11], {5, 5, 5, 5});
+  check_close(got[12], {-0.1, -0.4, 0.2, -0.4});
 }
 
 // x0 <= 3 ? (x1 in {1.2, 3.7, 8} ? leaf 0 : leaf 1) : leaf 2; and a tree of one leaf.

@@ -202,19 +202,17 @@ void tree_ensemble_regressor(Op& op) {
   if (trees) op.set(0, post_transform(op, op.b.cast(with_base(op, scores(op, *trees, *how)), DType::F32)));
 }
 
-// With two labels and votes for one class only, its score s stands for both: as 1-s and s when no weight is negative (s is a
-// probability then), else as -s and s. So does onnxruntime.
+// With two labels and votes for the first only, converters mean the score s of the second by them, which stands for both: as 1-s
+// and s when no weight is negative (s is a probability then), else as -s and s. So does onnxruntime.
 void tree_ensemble_classifier(Op& op) {
   const size_t labels = class_count(op);
   const auto votes = op.ints("class_ids");
-  if (labels < 2) return (void)op.unsupported("fewer than two labels");
-  const bool binary = labels == 2 && !votes.empty() && std::ranges::count(votes, votes[0]) == std::ssize(votes);
+  const bool binary = labels == 2 && !votes.empty() && std::ranges::count(votes, 0) == std::ssize(votes);
   auto trees = listed_trees(op, "class", static_cast<int64_t>(labels));
   if (!trees) return;
   const auto base = reals(op, "base_values");
   if (binary) {
     trees->targets = 1;
-    for (Trees::Vote& v : trees->votes) v.target = 0;
     if (base.size() > 1) return (void)op.unsupported("several base values for votes of one class");
   }
   ValueId y = op.b.cast(with_base(op, scores(op, *trees, Aggregate::Sum)), DType::F32);

@@ -17,7 +17,7 @@ void shape(Op& op) {
   const int64_t start = op.opset >= 15 ? clamp(op.i("start", 0)) : 0, end = op.opset >= 15 ? clamp(op.i("end", rank)) : rank;
   Known k;
   k.shape = {std::max<int64_t>(end - start, 0)};
-  for (int64_t i = start; i < end; ++i) k.v.push_back({d[static_cast<size_t>(i)]});
+  for (int64_t i = start; i < end; ++i) k.v.push_back({.num = d[static_cast<size_t>(i)], .is_size = true});
   op.set_known(0, std::move(k));
 }
 

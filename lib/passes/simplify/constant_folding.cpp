@@ -5,6 +5,7 @@
 
 #include "eval/eval.h"
 #include "ir/bind_dims.h"
+#include "ir/dim_postfix.h"
 #include "passes/graphs.h"
 
 namespace rlxc {
@@ -27,7 +28,7 @@ class FoundSizes {
       return false;
     }
     for (size_t i = 0; i < sizes.size(); ++i)
-      if (!t.dims[i].is_static()) values_[module_.dims.symbols_of(t.dims[i])[0]] = Dim(sizes[i]);
+      if (const auto symbol = symbol_name(module_.dims, t.dims[i])) values_[*symbol] = Dim(sizes[i]);
     return true;
   }
   void apply() const {
@@ -37,9 +38,9 @@ class FoundSizes {
  private:
   bool is_made_once(Dim d) {
     if (!counted_) count();
-    const auto used = module_.dims.symbols_of(d);
-    if (used.size() != 1 || module_.dims.symbol(used[0]) != d) return false;
-    const auto it = makers_.find(used[0]);
+    const auto symbol = symbol_name(module_.dims, d);
+    if (!symbol) return false;
+    const auto it = makers_.find(*symbol);
     return it != makers_.end() && it->second == 1;
   }
   void add_symbols(const Graph& g, ValueId v, std::set<std::string>* out) const {
