@@ -11,6 +11,7 @@ using namespace match;
 namespace {
 
 constexpr int kMostSteps = 12;  // from a use of an index to NonZero
+constexpr int64_t kMostExperts = 1024;
 
 // An index for each row that an expert is sent: token * t + choice * c.
 struct RowIndex {
@@ -87,12 +88,12 @@ std::optional<Mask> mask_of(const Graph& g, ValueId v) {
     std::vector<int64_t> order{0, 1, 2};
     ValueId all = one->from;
     if (const NodeId t = made_by(g, all, OpKind::Transpose); t.valid()) order = g.attrs<PermAttrs>(t).perm, all = g.operand(t, 0);
-    const NodeId hot = one_hot_of(g, all);
-    if (!hot.valid() || order.size() != 3 || order[one->axis] != 2 || axes[0] != 0) return std::nullopt;
+    const auto hot = one_hot_of(g, all);
+    if (!hot || order.size() != 3 || order[one->axis] != 2 || axes[0] != 0) return std::nullopt;
     order.erase(order.begin() + static_cast<int64_t>(one->axis));
     axes = order;
     m.expert = one->at;
-    m.routing = {g.operand(hot, 0), g.attrs<OneHotAttrs>(hot).depth.is_static() ? g.attrs<OneHotAttrs>(hot).depth.size() : 0};
+    m.routing = *hot;
   }
   for (int64_t axis : axes) m.coordinates.push_back(axis == 0 ? kToken : kChoice);
   return is_choice(g, m.routing.who, m.routing.experts) ? std::optional(m) : std::nullopt;
@@ -229,10 +230,26 @@ bool is_choice(const Graph& g, ValueId v, int64_t experts) {
   return a.axis == 1 && a.k == g.dims(v)[1] && size_at(g, g.operand(best, 0), 1) == experts;
 }
 
-NodeId one_hot_of(const Graph& g, ValueId v) {
-  const NodeId hot = made_by(g, through_casts(g, v), OpKind::OneHot);
-  if (!hot.valid() || g.attrs<OneHotAttrs>(hot).axis != 2 || g.rank(g.result(hot)) != 3) return {};
-  return elements(g, g.operand(hot, 1), 2) == std::vector<double>{0, 1} ? hot : NodeId();
+std::optional<Routing> one_hot_of(const Graph& g, ValueId v) {
+  const NodeId n = g.def(through_casts(g, v));
+  if ((g.op(n) != OpKind::OneHot && g.op(n) != OpKind::Eq) || g.rank(g.result(n)) != 3) return std::nullopt;
+  const auto experts = size_at(g, g.result(n), 2);
+  if (!experts) return std::nullopt;
+  if (g.op(n) == OpKind::OneHot) {
+    const bool is_mask = g.attrs<OneHotAttrs>(n).axis == 2 && elements(g, g.operand(n, 1), 2) == std::vector<double>{0, 1};
+    return is_mask ? std::optional(Routing{g.operand(n, 0), *experts}) : std::nullopt;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeId column = made_by(g, through_casts(g, g.operand(n, i)), OpKind::Reshape);
+    const std::vector<double> numbers = elements(g, g.operand(n, 1 - i), kMostExperts);
+    if (!column.valid() || g.rank(g.operand(column, 0)) != 2 || g.dims(g.result(column)).back() != Dim(1) ||
+        static_cast<int64_t>(numbers.size()) != *experts)
+      continue;
+    bool counts = true;
+    for (size_t e = 0; e < numbers.size(); ++e) counts = counts && numbers[e] == static_cast<double>(e);
+    if (counts) return Routing{g.operand(column, 0), *experts};
+  }
+  return std::nullopt;
 }
 
 std::optional<Mixture> dispatched(const Graph& g, NodeId root) {

@@ -7,8 +7,8 @@ namespace rlxc {
 
 // `v` [tokens, k] holds the numbers of the k largest of `experts` for each token.
 bool is_choice(const Graph&, ValueId v, int64_t experts);
-// OneHot of [tokens, k] along a new last axis, 1 where chosen, that `v` is up to casts; else invalid.
-NodeId one_hot_of(const Graph&, ValueId v);
+// The choice whose one-hot form [tokens, k, experts] `v` is, up to casts: by OneHot, or compared with 0, 1, .., experts - 1.
+std::optional<Routing> one_hot_of(const Graph&, ValueId v);
 
 // `root` is the last of the scatters. O(nodes of the experts).
 std::optional<Mixture> dispatched(const Graph&, NodeId root);

@@ -37,7 +37,10 @@ struct Case {
       const ValueId found = b.create(OpKind::NonZero, {b.create(OpKind::Eq, {who, number})});
       return {vector(b, b.narrow(found, 0, Dim(1), Dim(1))), vector(b, b.narrow(found, 0, Dim(0), Dim(1)))};
     }
-    const ValueId hot = b.create(OpKind::OneHot, {who, b.ints({0, 1})}, OneHotAttrs{2, Dim(experts)});
+    const ValueId hot =
+        form == Form::FlatIndex
+            ? b.create(OpKind::OneHot, {who, b.ints({0, 1})}, OneHotAttrs{2, Dim(experts)})
+            : b.cast(b.create(OpKind::Eq, {b.reshape(who, {tokens, Dim(k), Dim(1)}), b.ints({0, 1, 2, 3})}), DType::I64);
     const ValueId mask = b.create(OpKind::Gather, {b.transpose(hot, {2, 1, 0}), number}, AxisAttrs{0});
     const ValueId chosen = form == Form::FlatIndex ? b.cast(mask, DType::Bool)
                                                    : b.unary(OpKind::Not, b.create(OpKind::Eq, {mask, b.scalar(DType::I64, 0)}));

@@ -37,20 +37,19 @@ std::optional<Shares> scattered(const Graph& g, NodeId n) {
   return Shares{{g.operand(n, 1), *experts}, g.operand(n, 2)};
 }
 
-// The rows of OneHot [tokens, k, experts] times shares [tokens, k, 1], added up over k.
+// One-hot rows [tokens, k, experts] times shares [tokens, k, 1], added up over k.
 std::optional<Shares> by_one_hot(const Graph& g, NodeId n) {
   const auto& a = g.attrs<ReduceAttrs>(n);
   const NodeId mul = made_by(g, uncast(g, g.operand(n, 0)), OpKind::Mul);
   if (a.op != ReduceOp::Sum || a.axes != std::vector<int64_t>{1} || a.keep_dim || !mul.valid()) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) {
-    const NodeId hot = one_hot_of(g, g.operand(mul, i));
+    const auto hot = one_hot_of(g, g.operand(mul, i));
     const NodeId share = made_by(g, g.operand(mul, 1 - i), OpKind::Reshape);
-    if (!hot.valid() || !share.valid()) continue;
-    const ValueId who = g.operand(hot, 0), by = g.operand(share, 0);
+    if (!hot || !share.valid()) continue;
+    const ValueId by = g.operand(share, 0);
     const auto d = g.dims(g.result(share));
-    if (same_dims(g, who, by) && d.size() == 3 && d[2] == Dim(1) && g.attrs<OneHotAttrs>(hot).depth.is_static() &&
-        is_choice(g, who, g.attrs<OneHotAttrs>(hot).depth.size()))
-      return Shares{{who, g.attrs<OneHotAttrs>(hot).depth.size()}, by};
+    if (same_dims(g, hot->who, by) && d.size() == 3 && d[2] == Dim(1) && is_choice(g, hot->who, hot->experts))
+      return Shares{*hot, by};
   }
   return std::nullopt;
 }
