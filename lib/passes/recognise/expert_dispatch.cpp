@@ -181,12 +181,26 @@ NodeId source(const Graph& g, ValueId v, OpKind op) {
   return {};
 }
 
-bool adds_rows(const Graph& g, NodeId n) {
-  const OpKind op = g.op(n);
-  if ((op != OpKind::ScatterElements && op != OpKind::ScatterNd) || g.attrs<ScatterAttrs>(n).reduction != Reduction::Add)
-    return false;
-  return g.rank(g.result(n)) == 2 && g.rank(g.operand(n, 2)) == 2 && g.attrs<ScatterAttrs>(n).axis == 0 &&
-         g.dims(g.operand(n, 2))[1] == g.dims(g.result(n))[1];
+// One addition of an expert's rows: to a sum so far, or, before opset 16, put onto zeros that are then added to it.
+struct Link {
+  NodeId scatter;
+  ValueId sum;  // so far; invalid: none
+};
+std::optional<Link> link_of(const Graph& g, NodeId n) {
+  const auto puts_rows = [&](NodeId s, Reduction how) {
+    if (g.op(s) != OpKind::ScatterElements && g.op(s) != OpKind::ScatterNd) return false;
+    const auto& a = g.attrs<ScatterAttrs>(s);
+    return a.reduction == how && a.axis == 0 && g.rank(g.result(s)) == 2 && g.rank(g.operand(s, 2)) == 2 &&
+           g.dims(g.operand(s, 2))[1] == g.dims(g.result(s))[1];
+  };
+  const auto onto_zeros = [&](NodeId s) {
+    return puts_rows(s, Reduction::None) && scalar(g, g.operand(s, 0)) == 0 && g.has_one_use(g.result(s));
+  };
+  if (puts_rows(n, Reduction::Add)) return Link{n, g.operand(n, 0)};
+  if (g.op(n) == OpKind::Add)
+    for (size_t i = 0; i < 2; ++i)
+      if (const NodeId s = g.def(g.operand(n, 1 - i)); onto_zeros(s)) return Link{s, g.operand(n, i)};
+  return onto_zeros(n) ? std::optional(Link{n, {}}) : std::nullopt;
 }
 
 // What all experts read at the rows that they are sent, for all rows: [rows, width].
@@ -253,10 +267,11 @@ std::optional<Routing> one_hot_of(const Graph& g, ValueId v) {
 }
 
 std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
-  if (!adds_rows(g, root)) return std::nullopt;
-  if (const NodeId user = g.only_user(g.result(root)); user.valid() && adds_rows(g, user) && g.operand(user, 0) == g.result(root))
-    return std::nullopt;
-  const NodeId first = source(g, g.operand(root, 1), OpKind::NonZero);
+  std::optional<Link> link = link_of(g, root);
+  if (!link || !link->sum.valid()) return std::nullopt;
+  if (const NodeId user = g.only_user(g.result(root)); user.valid())
+    if (const auto next = link_of(g, user); next && next->sum == g.result(root)) return std::nullopt;
+  const NodeId first = source(g, g.operand(link->scatter, 1), OpKind::NonZero);
   if (!first.valid() || !source(g, g.operand(first, 0), OpKind::TopK).valid()) return std::nullopt;
   Mixture m;
   const auto unlike = [&](std::string why) {
@@ -264,17 +279,18 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
     return m;
   };
   std::vector<Sent> sent;
-  NodeId n = root;
-  for (;; n = g.def(g.operand(n, 0))) {
-    const NodeId found = source(g, g.operand(n, 1), OpKind::NonZero);
+  for (NodeId n = root;; n = g.def(link->sum), link = link_of(g, n)) {
+    const NodeId found = source(g, g.operand(link->scatter, 1), OpKind::NonZero);
     const auto mask = found.valid() ? mask_of(g, g.operand(found, 0)) : std::nullopt;
     if (!mask || (!sent.empty() && mask->routing.who != sent[0].mask.routing.who))
       return unlike("the tokens of an expert are not those that have it among their choices");
-    const auto to = columns_of(g, g.operand(n, 1), found, mask->coordinates);
+    const auto to = columns_of(g, g.operand(link->scatter, 1), found, mask->coordinates);
     if (!to || *to != Columns{kToken}) return unlike("rows of an expert are not added to the tokens that they are of");
-    sent.push_back({n, found, *mask});
+    sent.push_back({link->scatter, found, *mask});
+    m.sums.push_back(n);
+    if (n != link->scatter) m.sums.push_back(link->scatter);
     if (static_cast<int64_t>(sent.size()) == mask->routing.experts) break;
-    if (!adds_rows(g, g.def(g.operand(n, 0))) || !g.has_one_use(g.operand(n, 0)))
+    if (!link->sum.valid() || !g.has_one_use(link->sum) || !link_of(g, g.def(link->sum)))
       return unlike("the rows of " + std::to_string(sent.size()) + " experts of " + std::to_string(mask->routing.experts) +
                     " are added");
   }
@@ -285,10 +301,8 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
     if (sent[e].mask.expert != static_cast<int64_t>(e)) return unlike("no rows of expert " + std::to_string(e) + " are added");
     m.experts.push_back(g.operand(sent[e].scatter, 2));
     m.rows_of.push_back(g.dims(g.result(sent[e].found))[1]);
-    m.sums.push_back(sent[e].scatter);
   }
-  std::iter_swap(m.sums.begin(), std::ranges::find(m.sums, root));
-  if (const auto zero = scalar(g, g.operand(n, 0)); !zero || *zero != 0) m.start = g.operand(n, 0);
+  if (link->sum.valid() && scalar(g, link->sum) != 0) m.start = link->sum;
   m.leaf = [&g, sent](ExpertRows& rows, const Family& f) { return read_at_rows(g, rows, f, sent); };
   return m;
 }

@@ -9,7 +9,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-enum class Form { FlatIndex, Pairs, Compared };  // how masks are made, shares read and rows sent back
+enum class Form { FlatIndex, Pairs, Compared, OntoZeros };  // how masks are made, shares read and rows sent back
 
 struct Case {
   Form form = Form::FlatIndex;
@@ -68,7 +68,11 @@ struct Case {
     }
     const ValueId part = b.mul(y, factor), to = column(b, to_choice ? choice : token);
     if (form == Form::Pairs) return b.create(OpKind::ScatterNd, {sum, to, part}, ScatterAttrs{0, Reduction::Add});
-    return b.create(OpKind::ScatterElements, {sum, b.expand(to, {n, Dim(hidden)}), part}, ScatterAttrs{0, Reduction::Add});
+    const ValueId all = b.expand(to, {n, Dim(hidden)});
+    if (form != Form::OntoZeros) return b.create(OpKind::ScatterElements, {sum, all, part}, ScatterAttrs{0, Reduction::Add});
+    const ValueId zeros = b.expand(num(b, 0), {tokens, Dim(hidden)});
+    const ValueId own = b.create(OpKind::ScatterElements, {zeros, all, part}, ScatterAttrs{0, Reduction::None});
+    return e == 0 && !onto_input ? own : b.add(sum, own);
   }
 };
 
@@ -81,7 +85,7 @@ int64_t grouped(const Rewrite& r) {
 }  // namespace
 
 TEST_CASE("experts that are sent their tokens become rows that choose theirs, and nothing is looked for in the data") {
-  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared})
+  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared, Form::OntoZeros})
     for (const bool onto_input : {false, true}) {
       const Rewrite r("recognise_moe", Case{.form = form, .onto_input = onto_input});
       CHECK_MESSAGE(grouped(r) == 2, r.first_decline());
@@ -93,7 +97,7 @@ TEST_CASE("experts that are sent their tokens become rows that choose theirs, an
 }
 
 TEST_CASE("experts that are sent tokens of a symbolic number of tokens") {
-  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared}) {
+  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared, Form::OntoZeros}) {
     Module m;
     Diagnostics d;
     Builder b(m.main(), &d);

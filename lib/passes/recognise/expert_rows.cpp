@@ -92,6 +92,16 @@ ValueId ExpertRows::product(NodeId n, const Family& x, const Family& w) {
   return y;
 }
 
+// Columns of rows.
+ValueId ExpertRows::part(NodeId n, const Family& x) {
+  Attrs attrs = g_.module().attrs[g_.attr_id(n)];
+  int64_t& axis = g_.op(n) == OpKind::Narrow ? std::get<NarrowAttrs>(attrs).axis : std::get<SliceAttrs>(attrs).axis;
+  if (axis + 1 != g_.rank(x[0])) return {};
+  axis = 1;
+  const ValueId rows = of(x);
+  return rows.valid() ? b_.create(g_.op(n), {rows}, std::move(attrs)) : ValueId();
+}
+
 ValueId ExpertRows::build(const Family& f) {
   if (const ValueId v = leaf(f); v.valid() && !is_weight(g_, v)) return v;
   const NodeId n = g_.def(f[0]);
@@ -112,6 +122,7 @@ ValueId ExpertRows::build(const Family& f) {
   };
   if (moves) return width(operands(0)) == wide ? of(operands(0)) : ValueId();
   if (g_.op(n) == OpKind::MatMul) return product(n, operands(0), operands(1));
+  if (g_.op(n) == OpKind::Narrow || g_.op(n) == OpKind::Slice) return part(n, operands(0));
   if (!has_trait(g_.op(n), kElementwise)) return {};
   std::vector<ValueId> in;
   for (size_t i = 0; i < g_.operands(n).size(); ++i) {

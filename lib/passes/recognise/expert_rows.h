@@ -1,6 +1,6 @@
 // What all experts of a mixture compute, written once on rows that have each chosen an expert: products with the matrices of
 // different experts become products of rows with a matrix of their own (GroupedMatMul), biases are picked for each row. The
-// experts are one small graph of products and elementwise operations over different weights.
+// experts are one small graph of products, elementwise operations and slices of columns over different weights.
 #pragma once
 #include <functional>
 #include <map>
@@ -50,6 +50,7 @@ class ExpertRows {
   ValueId operand(const Family&);
   ValueId build(const Family&);
   ValueId product(NodeId, const Family& x, const Family& w);
+  ValueId part(NodeId, const Family& x);
 
   Graph& g_;
   Builder b_;

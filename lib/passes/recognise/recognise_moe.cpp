@@ -118,7 +118,10 @@ class Mixtures {
  private:
   std::optional<Mixture> form(NodeId n) const {
     switch (g_.op(n)) {
-      case OpKind::Add: return written_out(n);
+      case OpKind::Add: {
+        const auto found = written_out(n);
+        return found ? found : dispatched(g_, n);
+      }
       case OpKind::Reduce: return with_axis(n);
       case OpKind::ScatterElements:
       case OpKind::ScatterNd: return dispatched(g_, n);

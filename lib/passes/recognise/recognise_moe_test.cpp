@@ -10,7 +10,7 @@ using namespace rlxc::testing;
 namespace {
 
 struct Case {
-  bool batched = false, gated = true, unlike = false, missing = false, by_router = true, one_hot = false;
+  bool batched = false, gated = true, unlike = false, missing = false, by_router = true, one_hot = false, interleaved = false;
   int64_t tokens = 6, hidden = 8, inner = 12, experts = 4, k = 2;
 
   // The first k numbers of each token are the shares; who is chosen comes from the whole token.
@@ -41,6 +41,13 @@ struct Case {
     return b.add(y, f32_param(b, name + "_bias", batched ? std::vector<int64_t>{experts, 1, out} : std::vector<int64_t>{out}));
   }
   ValueId expert(Builder& b, ValueId x, const std::string& name, OpKind act) const {
+    if (interleaved) {  // up and gate in one product, column by column
+      const ValueId both = layer(b, x, name + "1", hidden, 2 * inner, true);
+      const int64_t axis = b.graph().rank(both) - 1;
+      const ValueId gate = b.create(OpKind::Slice, {both}, SliceAttrs{axis, Dim(0), Dim(inner), 2}),
+                    up = b.create(OpKind::Slice, {both}, SliceAttrs{axis, Dim(1), Dim(inner), 2});
+      return layer(b, b.mul(b.unary(act, gate), up), name + "2", inner, hidden, true);
+    }
     ValueId h = b.unary(act, layer(b, x, name + "1", hidden, inner, true));
     if (gated) h = b.mul(h, layer(b, x, name + "3", hidden, inner, false));
     return layer(b, h, name + "2", inner, hidden, true);
@@ -82,6 +89,14 @@ TEST_CASE("experts that are written out, or have an axis of their own, become ro
       REQUIRE(r.run.decisions.size() == 1);
       CHECK(r.run.decisions[0].detail == "16 experts");
     }
+}
+
+TEST_CASE("experts whose up and gate are columns of one product") {
+  for (bool batched : {false, true}) {
+    const Rewrite r("recognise_moe",
+                    Case{.batched = batched, .interleaved = true, .tokens = 2, .hidden = 32, .inner = 48, .experts = 16});
+    CHECK_MESSAGE(grouped(r) == 2, r.first_decline());
+  }
 }
 
 TEST_CASE("experts that differ, an expert that is missing and shares of those not chosen stay dense") {

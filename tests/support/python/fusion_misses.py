@@ -243,16 +243,47 @@ def mixtures(g):
                 return n if n.op == op else None
             value = n.operands[0]
 
-    def adds_rows(n):
-        return (n.op in ("ScatterElements", "ScatterNd") and n.attrs.get("reduction") == "add" and n.attrs.get("axis", 0) == 0 and
+    def puts_rows(n, how):
+        return (n.op in ("ScatterElements", "ScatterNd") and n.attrs.get("reduction", "none") == how and n.attrs.get("axis", 0) == 0 and
                 all(len(g.dims[v]) == 2 for v in (n.operands[0], n.operands[2])) and g.dims[n.operands[0]][1] == g.dims[n.operands[2]][1])
 
-    for n in filter(adds_rows, g.nodes):
-        found = source(n.operands[1], "NonZero")
-        after = g.only_user(n.results[0])
-        last = not (after and adds_rows(after) and after.operands[0] == n.results[0])
+    def added(n):
+        """The scatter of rows, and the sum that they are added to."""
+        if puts_rows(n, "add"):
+            return n, n.operands[0]
+        for value in n.operands if n.op == "Add" else []:
+            own = g.maker[other(n, value)] if other(n, value) is not None else None
+            if own and puts_rows(own, "none") and g.only_user(own.results[0]):
+                return own, value
+        return None, None
+
+    def puts_rows_of_shares(n):
+        return n.op == "ScatterElements" and n.attrs.get("axis") == 1 and source(n.operands[1], "TopK")
+
+    def sums_of(value):
+        """Where products with these shares are added up."""
+        for n in g.users_of(value):
+            if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather"):
+                yield from sums_of(n.results[0])
+            elif n.op == "NormRegion":  # the product and its sum
+                yield n
+            elif n.op == "Mul":
+                after = g.only_user(n.results[0])
+                while after and after.op == "Add" and (g.only_user(after.results[0]) or after).op == "Add" and g.only_user(after.results[0]):
+                    after = g.only_user(after.results[0])
+                if after and (after.op == "Add" or (after.op == "Reduce" and after.attrs.get("axes") == [0])):
+                    yield after
+
+    for n in g.nodes:
+        scatter, _ = added(n)
+        found = source(scatter.operands[1], "NonZero") if scatter else None
+        after = g.only_user(n.results[0]) if scatter else None
+        last = not (after and added(after)[1] == n.results[0])
         if last and found and source(found.operands[0], "TopK"):
             yield "mixture_of_experts", names(n)
+        if puts_rows_of_shares(n):
+            for s in sums_of(n.results[0]):
+                yield "mixture_of_experts", names(s, *(u for u in g.users_of(s.results[0]) if u.op == "Reshape"))
 
 
 def blocks(g):
