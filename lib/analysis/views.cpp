@@ -23,6 +23,10 @@ bool has_whole_bytes(const Graph& g, ValueId v) {
   return width > 0 && width % 8 == 0;
 }
 
+bool moves_elements(OpKind op) {
+  return op == OpKind::Reshape || op == OpKind::Transpose || op == OpKind::Narrow || op == OpKind::Slice;
+}
+
 // The slice of one axis that a Narrow or Slice is.
 struct Part {
   size_t axis;
@@ -110,7 +114,7 @@ bool all_take(const Graph& g, ValueId v, const Strides& strides, size_t moves, s
   const bool rows = d.empty() || d.back() == Dim(1) || strides.back() == Dim(1);
   for (const auto use : g.uses(v)) {
     if (takes_strides(g, use, rows)) continue;
-    const auto s = use.index == 0 ? moved(g, use.user, strides) : std::nullopt;
+    const auto s = moves_elements(g.op(use.user)) ? moved(g, use.user, strides) : std::nullopt;
     if (!s || !all_take(g, g.result(use.user), *s, moves - 1, readers)) return false;
   }
   return true;
@@ -123,10 +127,6 @@ std::optional<Strides> follow(const Graph& g, NodeId n, const std::optional<Stri
   auto s = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
   size_t readers = kFewReaders;
   return s && all_take(g, g.result(n), *s, kMostMoves, &readers) ? s : std::nullopt;
-}
-
-bool moves_elements(OpKind op) {
-  return op == OpKind::Reshape || op == OpKind::Transpose || op == OpKind::Narrow || op == OpKind::Slice;
 }
 
 }  // namespace

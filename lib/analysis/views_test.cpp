@@ -57,3 +57,10 @@ TEST_CASE("a slice stays where it is through reorderings and reshapes, as far as
   CHECK_FALSE(in_place(heads));
   CHECK_FALSE(in_place(part));
 }
+
+TEST_CASE("a slice that is the first output is copied") {
+  Packed p;
+  const ValueId part = p.part(0);
+  p.g.add_output(part, {});
+  CHECK_FALSE(view_of(p.g, p.g.def(part)));
+}

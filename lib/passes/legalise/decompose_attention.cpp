@@ -105,13 +105,16 @@ std::vector<ValueId> rope(Expansion& e) {
   const Dim columns = e.dim(e.in(1), -1);
   if (!columns.is_static() || rotated % 2 || rotated > width || (columns.size() != half && columns.size() < rotated)) return {};
   const bool heads_inner = a.layout != AttentionLayout::BHSD;
+  // In the wider type of the value and the tables.
+  const DType table = e.g.dtype(e.in(1)), wide = bits(table) > bits(e.g.dtype(x)) ? table : e.g.dtype(x);
+  x = e.b.cast(x, wide);
   if (e.has(3)) {
     x = e.b.create(OpKind::RmsNorm, {x}, NormAttrs{3, a.eps});
-    ValueId gamma = e.in(3);
+    ValueId gamma = e.b.cast(e.in(3), wide);
     if (e.g.rank(gamma) == 2 && !heads_inner) gamma = e.b.reshape(gamma, {e.dim(gamma, 0), 1, e.dim(gamma, 1)});
     x = e.b.mul(x, gamma);
   }
-  ValueId c = beside(e, e.in(1), x, heads_inner), s = beside(e, e.in(2), x, heads_inner);
+  ValueId c = beside(e, e.b.cast(e.in(1), wide), x, heads_inner), s = beside(e, e.b.cast(e.in(2), wide), x, heads_inner);
   if (!c.valid() || !s.valid()) return {};
   if (columns.size() > rotated) c = e.b.narrow(c, e.g.rank(c) - 1, 0, rotated), s = e.b.narrow(s, e.g.rank(s) - 1, 0, rotated);
   const bool full = columns.size() >= rotated;
@@ -130,7 +133,7 @@ std::vector<ValueId> rope(Expansion& e) {
     parts = {e.b.reshape(e.b.concat(pair, 4), d)};
   }
   if (rotated < width) parts.push_back(e.b.narrow(x, 3, rotated, width - rotated));
-  const ValueId y = parts.size() == 1 ? parts[0] : e.b.concat(parts, 3);
+  const ValueId y = e.b.cast(parts.size() == 1 ? parts[0] : e.b.concat(parts, 3), e.g.dtype(e.in(0)));
   return {packed ? e.b.reshape(y, e.result_dims()) : y};
 }
 

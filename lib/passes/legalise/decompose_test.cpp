@@ -192,6 +192,10 @@ TEST_CASE("rotary embedding in both styles, of part of the head, with narrow and
         return f.b.create(OpKind::Rope, {f.in("x", x), f.in("cos", {7, 4}), f.in("sin", {7, 4}), f.in("gamma", scale)},
                           RopeAttrs{8, 8, RopeStyle::NeoX, layout, 1e-3});
       });
+  check([&](Fixture& f) {  // tables of a wider type
+    return f.b.create(OpKind::Rope, {f.in("x", {f.batch, f.seq, 16}, DType::F16), f.in("cos", {7, 4}), f.in("sin", {7, 4})},
+                      RopeAttrs{8, 8, RopeStyle::NeoX, AttentionLayout::Packed});
+  });
 }
 
 TEST_CASE("general contractions: batch, contracting and free axes in any order") {
