@@ -1,5 +1,5 @@
-// Which results are other names for bytes that already exist: reshapes, slices, transposes of size-1 axes. A slice whose elements
-// do not lie together is one where all its readers can step over what lies between.
+// Which results are other names for bytes that already exist: reshapes, slices, transposes. What is not row-major there is one
+// where all its readers can step over what lies between.
 #pragma once
 #include <optional>
 #include <vector>

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kMostSteps = 12;  // from a use of an index to NonZero
 constexpr int64_t kMostExperts = 1024;
+constexpr size_t kMostColumns = 4;  // of a concatenated index: two are of use
 
 // An index for each row that an expert is sent: token * t + choice * c.
 struct RowIndex {
@@ -157,6 +158,7 @@ std::optional<Columns> columns_of(const Graph& g, ValueId v, NodeId found, const
         const auto c = of(o);
         if (!c) return std::nullopt;
         all.insert(all.end(), c->begin(), c->end());
+        if (all.size() > kMostColumns) return std::nullopt;  // nested ones would multiply
       }
       return all;
     }
@@ -207,7 +209,8 @@ std::optional<Link> link_of(const Graph& g, NodeId n) {
 ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const std::vector<Sent>& sent) {
   const NodeId n = g.def(f[0]);
   const OpKind op = g.op(n);
-  if ((op != OpKind::Gather && op != OpKind::GatherNd) || !rows.width(f)) return {};
+  const auto width = rows.width(f);
+  if ((op != OpKind::Gather && op != OpKind::GatherNd) || !width) return {};
   const ValueId data = g.operand(n, 0);
   Columns index;
   for (size_t e = 0; e < f.size(); ++e) {
@@ -223,23 +226,22 @@ ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const st
   // One row for each token, or for each choice of each token; nothing but the width comes after it.
   const auto is_table = [&](Dim size, size_t axes) {
     const bool leading = std::ranges::all_of(d.first(axis), [](Dim x) { return x == Dim(1); });
-    return leading && d[axis] == size && d.size() <= axis + axes + 1 &&
-           (d.size() == axis + axes ? Dim(1) : d.back()) == *rows.width(f);
+    return leading && d[axis] == size && d.size() <= axis + axes + 1 && (d.size() == axis + axes ? Dim(1) : d.back()) == *width;
   };
   Builder& b = rows.builder();
-  if (index == Columns{kToken} && is_table(rows.tokens(), 1))
-    return rows.repeated(b.reshape(data, {rows.tokens(), *rows.width(f)}));
+  if (index == Columns{kToken} && is_table(rows.tokens(), 1)) return rows.repeated(b.reshape(data, {rows.tokens(), *width}));
   const bool by_number = rows.chosen().is_static() && index == Columns{{rows.chosen().size(), 1}} && is_table(rows.rows(), 1);
   const bool by_pair =
       op == OpKind::GatherNd && index == Columns{kToken, kChoice} && is_table(rows.tokens(), 2) && d[1] == rows.chosen();
-  return by_number || by_pair ? b.reshape(data, {rows.rows(), *rows.width(f)}) : ValueId();
+  return by_number || by_pair ? b.reshape(data, {rows.rows(), *width}) : ValueId();
 }
 
 }  // namespace
 
 bool is_choice(const Graph& g, ValueId v, int64_t experts) {
-  const NodeId best = made_by(g, through_casts(g, v), OpKind::TopK);
-  if (!best.valid() || through_casts(g, v) != g.result(best, 1) || g.rank(v) != 2) return false;
+  const ValueId who = through_casts(g, v);
+  const NodeId best = made_by(g, who, OpKind::TopK);
+  if (!best.valid() || who != g.result(best, 1) || g.rank(v) != 2) return false;
   const auto& a = g.attrs<TopKAttrs>(best);
   return a.axis == 1 && a.k == g.dims(v)[1] && size_at(g, g.operand(best, 0), 1) == experts;
 }
@@ -279,7 +281,7 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
     return m;
   };
   std::vector<Sent> sent;
-  for (NodeId n = root;; n = g.def(link->sum), link = link_of(g, n)) {
+  for (NodeId n = root;;) {
     const NodeId found = source(g, g.operand(link->scatter, 1), OpKind::NonZero);
     const auto mask = found.valid() ? mask_of(g, g.operand(found, 0)) : std::nullopt;
     if (!mask || (!sent.empty() && mask->routing.who != sent[0].mask.routing.who))
@@ -290,7 +292,9 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
     m.sums.push_back(n);
     if (n != link->scatter) m.sums.push_back(link->scatter);
     if (static_cast<int64_t>(sent.size()) == mask->routing.experts) break;
-    if (!link->sum.valid() || !g.has_one_use(link->sum) || !link_of(g, g.def(link->sum)))
+    const bool goes_on = link->sum.valid() && g.has_one_use(link->sum);
+    if (goes_on) n = g.def(link->sum), link = link_of(g, n);
+    if (!goes_on || !link)
       return unlike("the rows of " + std::to_string(sent.size()) + " experts of " + std::to_string(mask->routing.experts) +
                     " are added");
   }

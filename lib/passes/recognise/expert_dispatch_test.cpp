@@ -131,3 +131,21 @@ TEST_CASE("few large experts that are sent many tokens stay apart, unless the ta
   CHECK(r.first_decline() == "cost");
   CHECK(grouped(Rewrite("recognise_moe", c, [](PassRun& run) { run.target.run_time_extents = false; })) == 2);
 }
+
+TEST_CASE("an index that is concatenated with itself over and over is given up at once") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = f32_input(b, "x", {6, 4});
+  const NodeId best = b.create_node(OpKind::TopK, std::array{x}, TopKAttrs{Dim(2), 1, true, true});
+  const ValueId mask = b.create(OpKind::Eq, {b.graph().result(best, 1), b.scalar(DType::I64, 0)});
+  ValueId index = b.narrow(b.transpose(b.create(OpKind::NonZero, {mask}), {1, 0}), 1, Dim(0), Dim(1));
+  const ValueId rows = b.create(OpKind::Gather, {x, Case::vector(b, index)}, AxisAttrs{0});
+  for (int level = 0; level < 8; ++level) index = b.concat(std::vector<ValueId>(16, index), 1);
+  const ValueId to = b.narrow(index, 1, Dim(0), Dim(1));
+  m.main().add_output(b.create(OpKind::ScatterNd, {x, to, rows}, ScatterAttrs{0, Reduction::Add}), m.symbol("y"));
+  REQUIRE(m.main().outputs()[0].valid());
+  PassRun run;
+  CHECK_FALSE(run(m, "recognise_moe").changed);
+  REQUIRE(run.decisions.size() == 1);
+  CHECK(run.decisions[0].reason == "unlike");
+}

@@ -30,9 +30,8 @@ ValueId uncast(const Graph& g, ValueId v) {
 
 std::optional<Shares> scattered(const Graph& g, NodeId n) {
   const auto& a = g.attrs<ScatterAttrs>(n);
-  const auto zero = scalar(g, g.operand(n, 0));
   const auto experts = size_at(g, g.result(n), 1);
-  if (a.axis != 1 || a.reduction != Reduction::None || !zero || *zero != 0 || !experts) return std::nullopt;
+  if (a.axis != 1 || a.reduction != Reduction::None || scalar(g, g.operand(n, 0)) != 0 || !experts) return std::nullopt;
   if (!is_choice(g, g.operand(n, 1), *experts)) return std::nullopt;
   return Shares{{g.operand(n, 1), *experts}, g.operand(n, 2)};
 }
