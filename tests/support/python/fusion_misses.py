@@ -158,22 +158,38 @@ def norm_regions(g):
 
 
 def reductions(g):
-    """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or its only reader."""
+    """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or the only reader of the result,
+    which has its sizes or those of the rows."""
     def beside(n):
         return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0])
 
+    def reader(value, kept, bare):
+        """The only one, through reshapes that give or take the reduced axes."""
+        n = g.only_user(value)
+        while n and n.op == "Reshape" and {tuple(g.dims[n.operands[0]]), tuple(g.dims[n.results[0]])} == {kept, bare}:
+            value = n.results[0]
+            n = g.only_user(value)
+        return n, g.dims[value]
+
     for n in g.nodes:
-        core = [re.match(r"reduce\(i(\d+)\)", s) for s in n.attrs.get("steps", [])] if n.op == "NormRegion" else []
-        for reduced in filter(None, core):
-            if beside(g.maker[n.operands[int(reduced[1])]]):
-                yield "reduce_region", names(n)
-        if n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]):
+        if n.op == "ReduceRegion":
+            for reduced in filter(None, (re.match(r"reduce_\w+\(i(\d+)\)", s) for s in n.attrs["steps"])):
+                if beside(g.maker[n.operands[int(reduced[1])]]):
+                    yield "reduce_region", names(n)
+        elif n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]) or g.dtype[n.results[0]] not in REDUCED:
             continue
-        if g.dtype[n.results[0]] not in REDUCED:
-            continue
-        after = g.only_user(n.results[0])
-        if beside(g.maker[n.operands[0]]) or (beside(after) and g.dims[after.results[0]] == g.dims[n.results[0]]):
+        elif beside(g.maker[n.operands[0]]):
             yield "reduce_region", names(n)
+        whole = g.dims[n.operands[0] if n.op == "Reduce" else n.results[0]]
+        axes = n.attrs.get("axes", [])
+        kept = tuple("1" if i in axes else d for i, d in enumerate(whole))
+        bare = tuple(d for i, d in enumerate(whole) if i not in axes)
+        after, sizes = reader(n.results[0], kept, bare)
+        if axes and beside(after):
+            rows = [d if i not in axes else None for i, d in enumerate(whole)]
+            to = g.dims[after.results[0]]
+            if to == sizes or (tuple(sizes) == kept and len(to) == len(rows) and all(r in (None, d) for r, d in zip(rows, to))):
+                yield "reduce_region", names(n)
 
 
 def shared_inputs(g):
@@ -304,7 +320,7 @@ def mixtures(g):
         for n in g.users_of(value):
             if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather"):
                 yield from sums_of(n.results[0])
-            elif n.op == "NormRegion":  # the product and its sum
+            elif n.op == "ReduceRegion":  # the product and its sum
                 yield n
             elif n.op == "Mul":
                 after = g.only_user(n.results[0])
