@@ -313,14 +313,24 @@ def mixtures(g):
         return None, None
 
     def puts_rows_of_shares(n):
-        return n.op == "ScatterElements" and n.attrs.get("axis") == 1 and source(n.operands[1], "TopK")
+        """0 for the experts that a token did not choose: scattered, or added up over the choices."""
+        if n.op == "ScatterElements" and n.attrs.get("axis") == 1:
+            return chosen(n.operands[1])
+        return (n.op in ("Reduce", "ReduceRegion") and n.attrs.get("axes") == [1] and
+                any(len(g.dims[v]) == 3 and chosen(v) for v in n.operands))
+
+    def chosen(value):
+        return source(value, "TopK") or source(value, "ArgReduce")
+
+    def sums(n):
+        return {"mul", "add"} == {s.split("(")[0] for s in n.attrs["steps"]}
 
     def sums_of(value):
         """Where products with these shares are added up."""
         for n in g.users_of(value):
             if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather"):
                 yield from sums_of(n.results[0])
-            elif n.op == "ReduceRegion":  # the product and its sum
+            elif n.op == "ReduceRegion" or (n.op == "ElementwiseRegion" and sums(n)):  # the products and their sum
                 yield n
             elif n.op == "Mul":
                 after = g.only_user(n.results[0])
@@ -334,7 +344,7 @@ def mixtures(g):
         found = source(scatter.operands[1], "NonZero") if scatter else None
         after = g.only_user(n.results[0]) if scatter else None
         last = not (after and added(after)[1] == n.results[0])
-        if last and found and source(found.operands[0], "TopK"):
+        if last and found and chosen(found.operands[0]):
             yield "mixture_of_experts", names(n)
         if puts_rows_of_shares(n):
             for s in sums_of(n.results[0]):
