@@ -20,19 +20,20 @@ struct ProfileRequest {
 struct NodeTime {
   std::string node, op, result;  // its name, kind, and the type of its first result
   size_t launches = 0;           // kernels and copies
-  double ms = 0;                 // of one run, on average
+  double ms = 0;                 // of a run, the least
   Cost cost;                     // zero where sizes are symbolic
 };
 
 struct Profile {
   std::string model;
   int threads = 1, repeat = 1;
-  double run_ms = 0;            // wall time of one run, on average
+  double run_ms = 0;            // wall time of a run, the least
   std::vector<NodeTime> nodes;  // in the order of execution; those of bodies of control flow after the main graph
 };
 
-// Compiles for cpu with optimisation, runs once to warm up and then `repeat` times. Symbolic sizes are those of the data, else 2
-// where none is bound. Errors: those of loading, compiling, and building with the C compiler (Code::ToolFailed).
+// Compiles for cpu with optimisation, runs once to warm up and then `repeat` times; each time is the least of these. Symbolic
+// sizes are those of the data, else 2 where none is bound. Errors: those of loading, compiling, and building with the C compiler
+// (Code::ToolFailed).
 std::optional<Profile> profile_model(const Options&, const ProfileRequest&, Diagnostics&);
 
 std::string profile_text(const Profile&, const ProfileRequest&);
