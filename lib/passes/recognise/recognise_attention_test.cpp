@@ -194,6 +194,66 @@ TEST_CASE("recognise_attention: heads folded into the batch, symbolic sizes") {
   CHECK(found(r)->layout == AttentionLayout::Packed);
 }
 
+TEST_CASE("recognise_attention: one head of keys and values that all queries broadcast") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", 1, true), v = heads_of(b, "v", 1, true);
+    const ValueId s = masked(b, b.mul(b.matmul(q, k, false, true), num(b, 0.5)), MaskForm::CausalConstant);
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{3}), v);
+    return std::vector{b.reshape(b.transpose(y, {0, 2, 1, 3}), {kBatch, kRows, kHeads * kWidth})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->num_kv_heads == 1);
+  CHECK(found(r)->mask == MaskKind::Causal);
+  CHECK(found(r)->layout == AttentionLayout::Packed);
+}
+
+// Scores of heads that are folded into the batch: unfolded for a mask, folded again; or folded only behind the softmax.
+ValueId folded_attention(Builder& b, MaskForm mask, bool per_head, bool clamped, bool softmax_unfolded) {
+  const auto fold = [&](std::string_view name) {
+    return b.reshape(heads_of(b, name, kHeads, true), {kBatch * kHeads, kRows, kWidth});
+  };
+  ValueId s = b.mul(b.matmul(fold("q"), fold("k"), false, true), num(b, 0.5));
+  if (per_head) s = b.add(s, f32_input(b, "alibi", {kBatch * kHeads, 1, kRows}));
+  s = masked(b, b.reshape(s, {kBatch, kHeads, kRows, kRows}), mask);
+  if (clamped) s = b.create(OpKind::Max, {s, num(b, -std::numeric_limits<float>::max())});
+  const auto folded = [&](ValueId v) { return b.reshape(v, {kBatch * kHeads, kRows, kRows}); };
+  const ValueId p = softmax_unfolded ? folded(b.create(OpKind::Softmax, {s}, AxisAttrs{3}))
+                                     : b.create(OpKind::Softmax, {folded(s)}, AxisAttrs{2});
+  const ValueId y = b.reshape(b.matmul(p, fold("v")), {kBatch, kHeads, kRows, kWidth});
+  return b.reshape(b.transpose(y, {0, 2, 1, 3}), {kBatch, kRows, kHeads * kWidth});
+}
+
+TEST_CASE("recognise_attention: folded heads, whose scores are unfolded for a mask") {
+  for (const bool softmax_unfolded : {false, true})
+    for (const bool clamped : {false, true})
+      for (const bool per_head : {false, true})
+        for (const auto& [form, kind] :
+             {std::pair(MaskForm::CausalConstant, MaskKind::Causal), std::pair(MaskForm::Padding, MaskKind::Custom),
+              std::pair(MaskForm::Additive, MaskKind::Bias)}) {
+          const Rewrite r(kPass, [&, form = form](Builder& b) {
+            return std::vector{folded_attention(b, form, per_head, clamped, softmax_unfolded)};
+          });
+          CAPTURE(static_cast<int>(form));
+          REQUIRE(found(r));
+          CHECK(found(r)->mask == (per_head ? MaskKind::Bias : kind));
+          CHECK(found(r)->layout == AttentionLayout::Packed);
+          CHECK(found(r)->out_layout == AttentionLayout::Packed);
+        }
+}
+
+TEST_CASE("recognise_attention: heads that lie apart in one projection are read where they lie") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId qkv = b.reshape(f32_input(b, "qkv", {2, 5, 24}), {2, 5, 2, 3, 4});
+    const auto part = [&](int64_t i) { return b.transpose(b.reshape(b.narrow(qkv, 3, i, 1), {2, 5, 2, 4}), {0, 2, 1, 3}); };
+    const ValueId scores = b.mul(b.matmul(part(0), part(1), false, true), num(b, 0.5));
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {scores}, AxisAttrs{3}), part(2));
+    return std::vector{b.reshape(b.transpose(y, {0, 2, 1, 3}), {2, 5, 8})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->layout == AttentionLayout::BSHD);
+  CHECK(found(r)->out_layout == AttentionLayout::Packed);
+}
+
 TEST_CASE("recognise_attention: parts of one projection, moved in front") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId qkv = b.transpose(b.reshape(f32_input(b, "qkv", {2, 5, 24}), {2, 5, 3, 2, 4}), {2, 0, 3, 1, 4});

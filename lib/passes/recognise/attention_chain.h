@@ -1,0 +1,27 @@
+// What lies around a Softmax that may be an attention: the product of scores above it, the product with the values below, and
+// between them scale, soft-cap, masks, guards, and Reshapes that fold heads into the batch or unfold them.
+#pragma once
+#include "passes/recognise/mask_match.h"
+
+namespace rlxc::recognise {
+
+// A mask and what it is applied to, whose axes are [B,H,Sq,Sk], or [B*H,Sq,Sk] and the like.
+struct AppliedMask {
+  ValueId mask, scores;
+};
+
+struct AttentionChain {
+  NodeId softmax, scores, output;  // scores and output are the two MatMuls
+  std::vector<NodeId> nodes;       // all of it, in order from the scores to the output
+  double scale = 1, softcap = 0;
+  std::vector<AppliedMask> added;      // additive masks
+  std::optional<AdditiveMask> filled;  // Where(condition, filled_scores, hidden)
+  ValueId filled_scores;
+  ValueId least;  // that masked scores are raised to, if any: rows that are hidden throughout are uniform then
+  std::optional<std::pair<Dim, Dim>> folded;  // batch and heads, where a Reshape tells them apart
+};
+
+// The chain around a softmax along the last axis. Where it would be one but for what it is used for, `reason` says so.
+std::optional<AttentionChain> attention_chain(const Graph&, NodeId softmax, std::string* reason);
+
+}  // namespace rlxc::recognise
