@@ -1,6 +1,7 @@
 #include "passes/recognise/attention_chain.h"
 
 #include <cmath>
+#include <limits>
 
 namespace rlxc::recognise {
 namespace {
@@ -17,20 +18,20 @@ class Finder {
   std::optional<AttentionChain> find() { return below() && above() ? std::optional(std::move(c_)) : std::nullopt; }
 
  private:
-  // A Reshape between [B,H,..] and [B*H,..].
-  bool folds(NodeId n) {
+  // A Reshape; one between [B,H,..] and [B*H,..] tells batch and heads.
+  bool reshapes(NodeId n) {
     if (g_.op(n) != OpKind::Reshape) return false;
     auto wide = g_.dims(g_.operand(n, 0)), narrow = g_.dims(g_.result(n));
     if (wide.size() < narrow.size()) std::swap(wide, narrow);
-    if (wide.size() != 4 || narrow.size() != 3 || !dims_.equal(wide[2], narrow[1]) || !dims_.equal(wide[3], narrow[2]) ||
-        !dims_.equal(dims_.mul(wide[0], wide[1]), narrow[0]))
-      return false;
+    if (wide.size() != 4 || narrow.size() != 3 || !dims_.equal(wide[2], narrow[1]) || !dims_.equal(wide[3], narrow[2]))
+      return true;
     if (c_.folded && !(dims_.equal(c_.folded->first, wide[0]) && dims_.equal(c_.folded->second, wide[1]))) return false;
     c_.folded = {wide[0], wide[1]};
     return true;
   }
 
-  // From the softmax to the second product, through the exporter's guard Where(IsNan(p), 0, p).
+  // From the softmax to the second product, through guards: Where(IsNan(p), 0, p), or Where(hidden, 0, p) with the mask's
+  // condition.
   bool below() {
     ValueId p = g_.result(c_.softmax);
     std::vector<NodeId> after{c_.softmax};
@@ -46,7 +47,12 @@ class Finder {
         p = g_.result(where);
       }
     }
-    if (const NodeId n = g_.only_user(p); n.valid() && folds(n)) after.push_back(n), p = g_.result(n);
+    if (const NodeId n = g_.only_user(p); n.valid() && g_.op(n) == OpKind::Where && same_dims(g_, g_.result(n), p)) {
+      zeroed_ = g_.operand(n, 0), zeroed_where_true_ = g_.operand(n, 2) == p;
+      if (!is_scalar(g_, g_.operand(n, zeroed_where_true_ ? 1 : 2), 0)) return false;
+      after.push_back(n), p = g_.result(n);
+    }
+    if (const NodeId n = g_.only_user(p); n.valid() && reshapes(n)) after.push_back(n), p = g_.result(n);
     for (const auto use : g_.uses(p)) {
       if (g_.op(use.user) != OpKind::MatMul || use.index != 0 || g_.attrs<MatMulAttrs>(use.user).trans_a) continue;
       if (!g_.has_one_use(p)) {
@@ -80,12 +86,12 @@ class Finder {
         c_.scores = n;
         if (!g_.has_one_use(v)) return *reason_ = "multi_consumer", false;
         c_.nodes.insert(c_.nodes.begin(), n);
-        return true;
+        return zeroes_hidden();
       }
       c_.nodes.insert(c_.nodes.begin(), n);
-      const bool fold = folds(n);
-      const ValueId next = fold ? g_.operand(n, 0) : step(v);
-      if (!next.valid() || (!fold && !same_dims(g_, next, v))) return false;
+      const bool reshape = reshapes(n);
+      const ValueId next = reshape ? g_.operand(n, 0) : step(v);
+      if (!next.valid() || (!reshape && !same_dims(g_, next, v))) return false;
       if (!g_.has_one_use(g_.result(n))) {
         if (is_scores(next)) *reason_ = "multi_consumer";
         return false;
@@ -95,7 +101,15 @@ class Finder {
     return false;
   }
 
-  // Past one scale, soft-cap or mask; masks lie below the scale.
+  // Probabilities that are set to zero are those of hidden scores.
+  bool zeroes_hidden() {
+    if (!zeroed_.valid()) return true;
+    if (!c_.filled || c_.filled->negated != zeroed_where_true_ || c_.filled->condition != zeroed_) return false;
+    c_.filled->hidden = -std::numeric_limits<double>::infinity();
+    return true;
+  }
+
+  // Past one scale, soft-cap or mask. What is added lies below the scale.
   ValueId step(ValueId v) {
     const NodeId n = g_.def(v);
     if (const auto s = scaled(g_, v)) {
@@ -109,10 +123,10 @@ class Finder {
       c_.nodes.insert(c_.nodes.begin(), {g_.def(g_.operand(tanh, 0)), tanh});
       return inner->x;
     }
-    if (has_scale_) return {};
+    if (has_scale_ && g_.op(n) != OpKind::Where) return {};
     switch (g_.op(n)) {
       case OpKind::Add: {
-        const bool first = is_scores(g_.operand(n, 0));
+        const bool first = is_scores(g_.operand(n, 0)) && same_dims(g_, g_.operand(n, 0), v);
         c_.added.push_back({g_.operand(n, first ? 1 : 0), v});
         return g_.operand(n, first ? 0 : 1);
       }
@@ -123,10 +137,10 @@ class Finder {
         return {};
       case OpKind::Where: {
         if (c_.filled) return {};
-        const auto a = scalar(g_, g_.operand(n, 1)), b = scalar(g_, g_.operand(n, 2));
         c_.filled_scores = v;
-        if (b && *b <= -1e9) return c_.filled = AdditiveMask{g_.operand(n, 0), false, *b}, g_.operand(n, 1);
-        if (a && *a <= -1e9) return c_.filled = AdditiveMask{g_.operand(n, 0), true, *a}, g_.operand(n, 2);
+        for (size_t hidden : {size_t{2}, size_t{1}})
+          if (const auto low = scalar(g_, g_.operand(n, hidden)); low && *low * c_.scale <= -1e9)
+            return c_.filled = AdditiveMask{g_.operand(n, 0), hidden == 1, *low * c_.scale}, g_.operand(n, 3 - hidden);
         return {};
       }
       default: return {};
@@ -137,6 +151,8 @@ class Finder {
   DimTable& dims_;
   std::string* reason_;
   bool has_scale_ = false;
+  ValueId zeroed_;  // probabilities are set to zero by this condition
+  bool zeroed_where_true_ = false;
   AttentionChain c_;
 };
 

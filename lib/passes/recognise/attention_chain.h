@@ -1,11 +1,11 @@
 // What lies around a Softmax that may be an attention: the product of scores above it, the product with the values below, and
-// between them scale, soft-cap, masks, guards, and Reshapes that fold heads into the batch or unfold them.
+// between them scale, soft-cap, masks, guards, and Reshapes that fold heads into the batch or split axes for a mask.
 #pragma once
 #include "passes/recognise/mask_match.h"
 
 namespace rlxc::recognise {
 
-// A mask and what it is applied to, whose axes are [B,H,Sq,Sk], or [B*H,Sq,Sk] and the like.
+// A mask and what it makes of the scores, in axes of their own: [B,H,Sq,Sk], [B*H,Sq,Sk], or any other shape of these elements.
 struct AppliedMask {
   ValueId mask, scores;
 };
@@ -15,7 +15,7 @@ struct AttentionChain {
   std::vector<NodeId> nodes;       // all of it, in order from the scores to the output
   double scale = 1, softcap = 0;
   std::vector<AppliedMask> added;      // additive masks
-  std::optional<AdditiveMask> filled;  // Where(condition, filled_scores, hidden)
+  std::optional<AdditiveMask> filled;  // Where(condition, scores, hidden), which is filled_scores; -inf: hidden rows give 0
   ValueId filled_scores;
   ValueId least;  // that masked scores are raised to, if any: rows that are hidden throughout are uniform then
   std::optional<std::pair<Dim, Dim>> folded;  // batch and heads, where a Reshape tells them apart

@@ -111,6 +111,8 @@ class AttentionPass {
       if (!leads_fit(product)) return decline("broadcast", "q, k and v differ in their leading sizes");
     }
     if (g_.rank(out) != g_.rank(scores) && !c.folded) return decline("rank", "products of different axes");
+    if (!dims_.equal(g_.dims(g_.result(c.softmax)).back(), g_.dims(scores).back()))
+      return decline("mask_shape", "the softmax runs over other rows than those of the scores");
     const auto& sa = g_.attrs<MatMulAttrs>(c.scores);
     HeadSizes qz, kz, vz;
     sizes(c, qz, kz, vz);
@@ -212,6 +214,11 @@ class AttentionPass {
     return std::ranges::equal(a, b, [&](Dim x, Dim y) { return dims_.equal(x, y); });
   }
 
+  // Scores whose last two axes are queries and keys.
+  bool is_plain(ValueId scores, const MaskShape& shape) const {
+    const auto s = g_.dims(scores);
+    return s.size() >= 2 && s.size() <= 4 && dims_.equal(s[s.size() - 2], shape.queries) && dims_.equal(s.back(), shape.keys);
+  }
   // A mask of [B*H,..] over folded heads: it is unfolded to broadcast to [B,H,Sq,Sk].
   bool is_folded(ValueId mask, ValueId scores) const {
     return g_.rank(scores) == 3 && g_.rank(mask) == 3 && g_.dims(mask)[0] != Dim(1);
@@ -225,17 +232,19 @@ class AttentionPass {
     }
     return true;
   }
+  bool broadcasts(ValueId mask, ValueId scores, const MaskShape& shape) const {
+    return fits_scores(mask, scores) && is_plain(scores, shape) && !is_folded(mask, scores);
+  }
 
   bool resolve_mask(const AttentionChain& c, const HeadSizes& q, const MaskShape& shape, Mask& mask) {
     for (const AppliedMask& m : c.added)
       if (!fits_scores(m.mask, m.scores)) return false;
-    if (c.filled && (!fits_scores(c.filled->condition, c.filled_scores) || is_folded(c.filled->condition, c.filled_scores) ||
-                     !c.added.empty()))
-      return false;
-    if (c.filled)
-      return keep_mask(match_visible(g_, c.filled->condition, shape, c.filled->negated), c.filled->hidden, c.filled_scores, mask);
+    if (c.filled && !broadcasts(c.filled->condition, c.filled_scores, shape)) return false;
+    if (c.added.empty() && c.filled)
+      return keep_mask(match_visible(g_, c.filled->condition, shape, c.filled->negated), c.filled->hidden, c.filled_scores, shape,
+                       mask);
     if (c.added.empty()) return true;
-    if (const auto [m, scores] = c.added[0]; c.added.size() == 1 && !is_folded(m, scores)) {
+    if (const auto [m, scores] = c.added[0]; c.added.size() == 1 && !c.filled && broadcasts(m, scores, shape)) {
       double hidden = 0;
       std::optional<Visible> visible = match_additive_constant(g_, m, shape, &hidden);
       if (const auto a = match_additive(g_, m)) {
@@ -243,26 +252,43 @@ class AttentionPass {
         visible = match_visible(g_, a->condition, shape, a->negated);
       }
       if (c.least.valid()) hidden = std::max(hidden, -std::numeric_limits<double>::max());
-      if (visible && keep_mask(*visible, hidden, scores, mask)) return true;
+      if (visible && keep_mask(*visible, hidden, scores, shape, mask)) return true;
     }
-    return sum_masks(c, q, mask);
+    return sum_masks(c, q, shape, mask);
   }
 
-  bool sum_masks(const AttentionChain& c, const HeadSizes& q, Mask& mask) {
+  // All masks as one that is added. Masks of scores in another shape are summed in it first.
+  bool sum_masks(const AttentionChain& c, const HeadSizes& q, const MaskShape& shape, Mask& mask) {
     Builder b(g_, nullptr, c.softmax);
     mask = {MaskKind::Bias, 0, false, {}};
+    const auto add = [&](ValueId sum, ValueId part) { return sum.valid() ? b.add(sum, part) : part; };
+    ValueId other, other_scores;
     for (const auto& [value, scores] : c.added) {
       const auto d = g_.dims(value);
-      const ValueId part = is_folded(value, scores) ? b.reshape(value, {q.batch, q.heads, d[1], d[2]}) : value;
-      mask.operand = mask.operand.valid() ? b.add(mask.operand, part) : part;
+      if (is_plain(scores, shape)) {
+        mask.operand = add(mask.operand, is_folded(value, scores) ? b.reshape(value, {q.batch, q.heads, d[1], d[2]}) : value);
+      } else {
+        if (other.valid() && !same_dims(g_, scores, other_scores)) return false;
+        other = add(other, value), other_scores = scores;
+      }
+    }
+    if (other.valid()) {
+      const auto d = g_.dims(other_scores);
+      const ValueId all = b.expand(other, {d.begin(), d.end()});
+      mask.operand = add(mask.operand, b.reshape(all, {q.batch, q.heads, shape.queries, shape.keys}));
+    }
+    if (c.filled) {
+      const ValueId hidden = b.scalar(g_.dtype(mask.operand), c.filled->hidden);
+      mask.operand = b.create(OpKind::Where, {c.filled->condition, c.filled->negated ? hidden : mask.operand,
+                                              c.filled->negated ? mask.operand : hidden});
     }
     if (c.least.valid()) mask.operand = b.create(OpKind::Max, {mask.operand, c.least});
     return mask.operand.valid();
   }
 
-  bool keep_mask(const Visible& v, double hidden, ValueId scores, Mask& mask) {
+  bool keep_mask(const Visible& v, double hidden, ValueId scores, const MaskShape& shape, Mask& mask) {
     for (const auto& [value, negated] : v.rest)
-      if (!fits_scores(value, scores) || is_folded(value, scores)) return false;
+      if (!broadcasts(value, scores, shape)) return false;
     if (v.causal) {
       mask.kind = v.window ? MaskKind::SlidingWindow : MaskKind::Causal;
       mask.window = v.window.value_or(0);

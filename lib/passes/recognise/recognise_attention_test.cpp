@@ -241,6 +241,67 @@ TEST_CASE("recognise_attention: folded heads, whose scores are unfolded for a ma
         }
 }
 
+TEST_CASE(
+    "recognise_attention: scores that are scaled after they are filled, and probabilities that are set to zero where they are") {
+  for (const bool added : {false, true})
+    for (const bool zeroed : {false, true})
+      for (const bool negated : {false, true}) {
+        const Rewrite r(kPass, [&](Builder& b) {
+          const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true),
+                        v = heads_of(b, "v", kHeads, true);
+          const ValueId keep = b.cast(b.input("keep", tensor_type(DType::I64, {kBatch, 1, kRows, kRows})), DType::Bool);
+          const auto where = [&](ValueId kept, double otherwise) {
+            const ValueId other = num(b, otherwise);
+            return b.create(OpKind::Where, {keep, negated ? other : kept, negated ? kept : other});
+          };
+          ValueId s = b.matmul(q, k, false, true);
+          if (added) s = b.add(b.mul(s, num(b, 0.5)), f32_input(b, "bias", {kHeads, kRows, kRows}));
+          s = where(s, -std::numeric_limits<float>::max());
+          if (!added) s = b.div(s, num(b, 2));
+          ValueId p = b.create(OpKind::Softmax, {s}, AxisAttrs{3});
+          if (zeroed) p = where(p, 0);
+          return std::vector{b.reshape(b.transpose(b.matmul(p, v), {0, 2, 1, 3}), {kBatch, kRows, kHeads * kWidth})};
+        });
+        REQUIRE(found(r));
+        CHECK(found(r)->mask == (added ? MaskKind::Bias : MaskKind::Custom));
+        CHECK(found(r)->finite_mask == (!added && !zeroed));
+      }
+}
+
+TEST_CASE("recognise_attention: probabilities that are set to zero by another condition stay") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true), v = heads_of(b, "v", kHeads, true);
+    const ValueId other = b.cast(b.input("other", tensor_type(DType::I64, {kBatch, 1, kRows, kRows})), DType::Bool);
+    const ValueId p = b.create(OpKind::Softmax, {masked(b, b.matmul(q, k, false, true), MaskForm::CausalTrilu)}, AxisAttrs{3});
+    return std::vector{b.matmul(b.create(OpKind::Where, {other, p, num(b, 0)}), v)};
+  });
+  CHECK_FALSE(found(r));
+}
+
+TEST_CASE("recognise_attention: distances of rows and columns that are added to scores of images") {
+  constexpr int64_t kSide = 3, kAll = kSide * kSide;
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = f32_input(b, "q", {kHeads, kAll, kWidth}), k = f32_input(b, "k", {kHeads, kAll, kWidth}),
+                  v = f32_input(b, "v", {kHeads, kAll, kWidth});
+    ValueId s = b.reshape(b.matmul(q, k, false, true), {kHeads, kSide, kSide, kSide, kSide});
+    s = b.add(s, f32_input(b, "rows", {kHeads, kSide, kSide, kSide, 1}));
+    s = b.add(s, f32_input(b, "columns", {kHeads, kSide, kSide, 1, kSide}));
+    return std::vector{b.matmul(b.create(OpKind::Softmax, {b.reshape(s, {kHeads, kAll, kAll})}, AxisAttrs{2}), v)};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->mask == MaskKind::Bias);
+}
+
+TEST_CASE("recognise_attention: a softmax over several rows of scores is none") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = f32_input(b, "q", {2, 4, kWidth}), k = f32_input(b, "k", {2, 6, kWidth}),
+                  v = f32_input(b, "v", {2, 12, kWidth});
+    const ValueId s = b.reshape(b.matmul(q, k, false, true), {2, 2, 12});
+    return std::vector{b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{2}), v)};
+  });
+  CHECK_FALSE(found(r));
+}
+
 TEST_CASE("recognise_attention: heads that lie apart in one projection are read where they lie") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId qkv = b.reshape(f32_input(b, "qkv", {2, 5, 24}), {2, 5, 2, 3, 4});
