@@ -86,6 +86,12 @@ struct Package {
   Dim packed_bytes, load_scratch_bytes;        // static
   Dim arena_bytes, held_bytes, scratch_bytes;  // of a run: one block with these parts in order
   std::vector<uint64_t> cuts;                  // where its memory is cut for a device, see driver/bind_memory.h
+
+  size_t run_steps() const {  // of all graphs
+    size_t n = 0;
+    for (const GraphProgram& g : graphs) n += g.run.size();
+    return n;
+  }
 };
 
 // Of sizes in pairs that must be equal, those that a call determines: others can't be checked before the run.

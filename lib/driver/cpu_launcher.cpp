@@ -24,7 +24,8 @@ std::string comment(std::string s) {
 
 class Launcher {
  public:
-  Launcher(const Package& p, bool guard, CSizes* sizes) : p_(p), m_(*p.lir->module), guard_(guard), n_(*sizes) {}
+  Launcher(const Package& p, const CpuPackageOptions& o, CSizes* sizes)
+      : p_(p), m_(*p.lir->module), guard_(o.guard), laps_(o.laps), n_(*sizes) {}
 
   std::string run() {
     for (size_t g = 0; g < p_.graphs.size(); ++g) declare(g);
@@ -60,8 +61,12 @@ class Launcher {
       const std::string part = name + "_" + std::to_string(first / kStepsInFunction);
       body_.clear();
       for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) {
+        const bool timed = laps_ && !load && is_work(*steps[i]);
         if (guard_ && !load) guard(*steps[i]);
+        if (timed) line("rlxc_lap(-1);");
         step(*steps[i]);
+        if (timed) line("rlxc_lap(" + std::to_string(lap_) + ");");
+        lap_ += !load;
       }
       out_ += "static int " + part + "(" + parameters + ") {\n";
       if (load) out_ += "  (void)scratch;\n";
@@ -93,11 +98,12 @@ class Launcher {
     return "0";
   }
 
+  static bool is_work(const Step& s) { return s.kind == Step::Kind::Launch || s.kind == Step::Kind::Copy; }
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
 
   // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
   void guard(const Step& s) {
-    if (s.kind != Step::Kind::Launch && s.kind != Step::Kind::Copy) return line("rlxc_open_all(c);");
+    if (!is_work(s)) return line("rlxc_open_all(c);");
     line("rlxc_close_all(c);");
     for (const Place& p : s.places) {
       const bool caller = p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
@@ -298,7 +304,8 @@ class Launcher {
 
   const Package& p_;
   Module& m_;
-  const bool guard_;
+  const bool guard_, laps_;
+  size_t lap_ = 0;
   CSizes& n_;
   std::string out_, body_;
   NodeId last_;
@@ -357,6 +364,8 @@ std::string CSizes::table() const {
   return out;
 }
 
-std::string launcher_functions(const Package& p, bool guard, CSizes* sizes) { return Launcher(p, guard, sizes).run(); }
+std::string launcher_functions(const Package& p, const CpuPackageOptions& o, CSizes* sizes) {
+  return Launcher(p, o, sizes).run();
+}
 
 }  // namespace rlxc

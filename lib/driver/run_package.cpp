@@ -44,7 +44,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
                                       "-fPIC",          "-shared",    "-pthread", "-Wno-psabi"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
-  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
+  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads, .laps = options.laps})) {
     folder.write(f.name, f.content);
     if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(folder.path() + "/" + f.name);
   }
@@ -56,7 +56,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
-  loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Threads that wait for work outlive the package.
+  loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
   auto api = std::make_unique<Api>();
   if (!loaded->library_ || !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
       !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
@@ -67,6 +68,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   loaded->api_ = std::move(api);
+  if (double* laps = nullptr; options.laps && find(loaded->library_, p.name + "_lap_ms", &laps))
+    loaded->laps_ = {laps, p.run_steps()};
   std::vector<const void*> weights;
   for (const codegen::Weight& w : p.weights)
     weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
