@@ -532,7 +532,13 @@ int main(int argc, char** argv) {
     char name[64];
     snprintf(name, sizeof name, "output_%d.bin", i);
     size_t bytes = (size_t)kOutputs[i].element_bits;
-    for (int axis = 0; axis < kOutputs[i].rank; ++axis) bytes *= (size_t)$N_output_dim(c, i, axis);
+    printf("%s [", name);
+    for (int axis = 0; axis < kOutputs[i].rank; ++axis) {
+      const int64_t size = $N_output_dim(c, i, axis);
+      printf("%s%lld", axis > 0 ? "," : "", (long long)size);
+      bytes *= (size_t)size;
+    }
+    printf("]\n");
     bytes = (bytes + 7) / 8;
     FILE* f = fopen(name, "wb");
     if (!f || fwrite(outputs[i], 1, bytes, f) != bytes) error = 6;

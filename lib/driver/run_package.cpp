@@ -94,9 +94,9 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
   int error = call->sizes.empty() ? 0 : api_->set_sizes(context_, call->sizes.data());
   if (!error) error = api_->run(context_, call->in.data(), call->out.data());
   for (size_t i = 0; !error && i < call->results.size(); ++i) {
-    TensorData& d = call->results[i].tensor;
-    for (size_t k = 0; k < d.dims.size(); ++k) d.dims[k] = api_->output_dim(context_, static_cast<int>(i), static_cast<int>(k));
-    d.bytes = d.bytes.first(static_cast<size_t>(d.size_bytes()));
+    std::vector<int64_t> dims = call->results[i].tensor.dims;
+    for (size_t k = 0; k < dims.size(); ++k) dims[k] = api_->output_dim(context_, static_cast<int>(i), static_cast<int>(k));
+    call->set_shape(i, std::move(dims));
   }
   if (!error) return std::move(call->results);
   diagnostics.error(Code::ToolFailed, "the package failed with error " + std::to_string(error), "package " + package_.name);

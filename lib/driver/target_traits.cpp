@@ -27,11 +27,11 @@ bool has_kernels(OpKind op) { return op != OpKind::DotGeneral && op != OpKind::B
 
 constexpr std::array<Row, 7> kRows = {{
     {"cpu", 64, 16, {50, 50, 200, 8}, 64, true, has_kernels},
-    {"metal", 32, 16, {500, 200, 4000, 64}, 256, false, has_kernels},
+    {"metal", 32, 16, {500, 200, 4000, 64}, 256, true, has_kernels},
     {"mlx", 32, 16, {500, 200, 4000, 64}, 64, false, has_mlx_function},
-    {"wgpu", 32, 8, {3000, 100, 2000, 32}, 256, false, has_kernels},
-    {"cuda", 32, 16, {2000, 800, 20000, 128}, 256, false, has_kernels},
-    {"rocm", 32, 16, {2000, 800, 20000, 128}, 256, false, has_kernels},
+    {"wgpu", 32, 8, {3000, 100, 2000, 32}, 256, true, has_kernels},
+    {"cuda", 32, 16, {2000, 800, 20000, 128}, 256, true, has_kernels},
+    {"rocm", 32, 16, {2000, 800, 20000, 128}, 256, true, has_kernels},
     {"tpu", 32, 16, {3000, 800, 100000, 1}, 128, false, stablehlo::has_translation},
 }};
 
