@@ -1,5 +1,6 @@
 """Finds, in the result of a compile, every place where a fusion pattern is there and unfused. Each finder yields
-(pattern, names): the names of nodes at that place, of which the report must name one."""
+(pattern, names): the names of nodes at that place, of which the report must name one. A graph also tells whether weights in few bits
+were asked for (codes_asked), and whether its target decodes those that a model has (codes_decoded)."""
 import re
 
 from rlxc_graph import ELEMENTWISE
@@ -11,6 +12,7 @@ ThresholdedRelu Shrink Swish Clamp""".split())
 NAMELESS = "%"  # reports say "%5", the number that a node without a name had when it was looked at: planning gives others
 FLOATS = ("f32", "f16", "bf16", "f64")
 REDUCED = FLOATS + ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+STEPS = REDUCED + ("bool",)
 
 
 def names(*nodes):
@@ -66,6 +68,43 @@ def products(g):
 def per_channel(g, value, of):
     d, full = g.dims[value], g.dims[of]
     return len(d) >= len(full) - 1 and [x for x in d if x != "1"] == [full[1]] and d[1 - len(full)] == full[1]
+
+
+def dequantized(g, value):
+    """The node that decodes it, through what moves it and casts between floats."""
+    for _ in range(4):
+        n = g.made_by(value, "Dequantize", "Transpose", "Cast")
+        if n is None or n.op == "Dequantize" or g.dtype[n.operands[0]] not in FLOATS:
+            break
+        value = n.operands[0]
+    return g.made_by(value, "Dequantize")
+
+
+def of_few_bits(g, value):
+    """A weight that is computed from numbers of few bits."""
+    n = g.maker[value]
+    return re.search(r"\d+", g.dtype[value])[0] in ("4", "8") or any(v is not None and of_few_bits(g, v) for v in n.operands)
+
+
+def weight_codes(g):
+    """A product with a weight that is not kept in few bits: the model has it so, or all were asked for."""
+    for n in g.nodes:
+        if n.op not in ("MatMul", "FusedMatMulBiasAct", "FusedMatMulSwiGLU") or g.dtype[n.results[0]] not in FLOATS:
+            continue
+        x, w = n.operands[:2]
+        if len(g.dims[w]) != 2 or not g.is_weight(w) or (g.codes_decoded and of_few_bits(g, w)):
+            continue
+        if g.codes_asked or (dequantized(g, w) and not g.made_by(x, "Dequantize")):
+            yield "weight_codes", names(n)
+
+
+def quantised_products(g):
+    """A product of floats that are made of bytes right before."""
+    for n in g.nodes:
+        if n.op in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct"):
+            decoded = [g.made_by(v, "Dequantize") for v in n.operands[:2]]
+            if any(d and g.dtype[d.operands[0]] in ("i8", "u8") and d.attrs.get("block", 0) == 0 for d in decoded):
+                yield "quantised_product", names(n)
 
 
 def batch_norms(g):
@@ -297,18 +336,14 @@ def blocks(g):
 def neighbours(g):
     """An elementwise node that only elementwise nodes of its shape read, and all of it at run time."""
     def steppable(n):
-        return n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and g.dtype[n.results[0]] not in ("c64", "c128", "string")
+        return n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and all(g.dtype[v] in STEPS for v in n.operands + n.results)
 
     for n in g.nodes:
-        if not steppable(n):
-            continue
-        y = n.results[0]
-        inside = [u for u in g.users_of(y) if steppable(u)]
-        if inside and all(g.dtype[u.results[0]] != "string" for u in inside):
+        if steppable(n) and any(steppable(u) for u in g.users_of(n.results[0])):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 
