@@ -109,12 +109,11 @@ class Finder {
     return true;
   }
 
-  // Past one scale, soft-cap or mask. What is added lies below the scale.
+  // Past one scale, soft-cap or mask.
   ValueId step(ValueId v) {
     const NodeId n = g_.def(v);
     if (const auto s = scaled(g_, v)) {
       c_.scale *= s->c;
-      has_scale_ = true;
       const NodeId tanh = made_by(g_, s->x, OpKind::Tanh);
       if (!tanh.valid() || c_.scale != s->c || c_.softcap != 0) return s->x;
       const auto inner = scaled(g_, g_.operand(tanh, 0));
@@ -123,14 +122,15 @@ class Finder {
       c_.nodes.insert(c_.nodes.begin(), {g_.def(g_.operand(tanh, 0)), tanh});
       return inner->x;
     }
-    if (has_scale_ && g_.op(n) != OpKind::Where) return {};
+    if (c_.softcap != 0) return {};  // a mask before the cap would be capped
     switch (g_.op(n)) {
       case OpKind::Add: {
         const bool first = is_scores(g_.operand(n, 0)) && same_dims(g_, g_.operand(n, 0), v);
-        c_.added.push_back({g_.operand(n, first ? 1 : 0), v});
+        c_.added.push_back({g_.operand(n, first ? 1 : 0), v, c_.scale});
         return g_.operand(n, first ? 0 : 1);
       }
       case OpKind::Max:
+        if (c_.scale != 1) return {};
         for (size_t i = 0; i < 2; ++i)
           if (const auto least = scalar(g_, g_.operand(n, i)); least && hides(g_.dtype(v), *least) && std::isfinite(*least))
             return c_.least = g_.operand(n, i), g_.operand(n, 1 - i);
@@ -150,7 +150,6 @@ class Finder {
   const Graph& g_;
   DimTable& dims_;
   std::string* reason_;
-  bool has_scale_ = false;
   ValueId zeroed_;  // probabilities are set to zero by this condition
   bool zeroed_where_true_ = false;
   AttentionChain c_;

@@ -8,6 +8,7 @@ namespace rlxc::recognise {
 // A mask and what it makes of the scores, in axes of their own: [B,H,Sq,Sk], [B*H,Sq,Sk], or any other shape of these elements.
 struct AppliedMask {
   ValueId mask, scores;
+  double scale = 1;  // of the sum, before the softmax
 };
 
 struct AttentionChain {

@@ -244,13 +244,15 @@ class AttentionPass {
       return keep_mask(match_visible(g_, c.filled->condition, shape, c.filled->negated), c.filled->hidden, c.filled_scores, shape,
                        mask);
     if (c.added.empty()) return true;
-    if (const auto [m, scores] = c.added[0]; c.added.size() == 1 && !c.filled && broadcasts(m, scores, shape)) {
+    if (const auto [m, scores, factor] = c.added[0];
+        c.added.size() == 1 && factor > 0 && !c.filled && broadcasts(m, scores, shape)) {
       double hidden = 0;
       std::optional<Visible> visible = match_additive_constant(g_, m, shape, &hidden);
       if (const auto a = match_additive(g_, m)) {
         hidden = a->hidden;
         visible = match_visible(g_, a->condition, shape, a->negated);
       }
+      hidden *= factor;
       if (c.least.valid()) hidden = std::max(hidden, -std::numeric_limits<double>::max());
       if (visible && keep_mask(*visible, hidden, scores, shape, mask)) return true;
     }
@@ -263,8 +265,9 @@ class AttentionPass {
     mask = {MaskKind::Bias, 0, false, {}};
     const auto add = [&](ValueId sum, ValueId part) { return sum.valid() ? b.add(sum, part) : part; };
     ValueId other, other_scores;
-    for (const auto& [value, scores] : c.added) {
-      const auto d = g_.dims(value);
+    for (const auto& [mask_value, scores, factor] : c.added) {
+      const auto d = g_.dims(mask_value);
+      const ValueId value = factor == 1 ? mask_value : b.mul(mask_value, b.scalar(g_.dtype(mask_value), factor));
       if (is_plain(scores, shape)) {
         mask.operand = add(mask.operand, is_folded(value, scores) ? b.reshape(value, {q.batch, q.heads, d[1], d[2]}) : value);
       } else {

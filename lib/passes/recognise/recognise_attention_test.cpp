@@ -268,6 +268,19 @@ TEST_CASE(
       }
 }
 
+TEST_CASE("recognise_attention: what is added before the scale is scaled, and not before a cap") {
+  for (const bool capped : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true), v = heads_of(b, "v", kHeads, true);
+      ValueId s = b.mul(b.add(b.matmul(q, k, false, true), f32_input(b, "positions", {kHeads, kRows, kRows})), num(b, 0.5));
+      if (capped) s = b.mul(b.unary(OpKind::Tanh, b.div(s, num(b, 20))), num(b, 20));
+      return std::vector{b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{3}), v)};
+    });
+    CHECK((found(r) != nullptr) == !capped);
+    if (found(r)) CHECK(found(r)->mask == MaskKind::Bias);
+  }
+}
+
 TEST_CASE("recognise_attention: probabilities that are set to zero by another condition stay") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true), v = heads_of(b, "v", kHeads, true);
