@@ -62,6 +62,7 @@ class AttentionPass {
         const auto r = g_.dims(g_.result(user));
         if (dims_.equal(dims_.mul(r[0], r[1]), s[0]) && r[2] == o[1] && r[3] == o[2]) batch = r[0], heads = r[1];
       }
+      if (moves_rows_out(out, batch)) std::swap(batch, heads);
     }
     const size_t n = s.size();
     const bool trans = g_.attrs<MatMulAttrs>(c.scores).trans_b;
@@ -69,6 +70,13 @@ class AttentionPass {
     q = {batch, heads, s[n - 2], kd[n - (trans ? 1 : 2)]};
     k = {batch, shared, s[n - 1], q.width};
     v = {batch, shared, s[n - 1], o[o.size() - 1]};
+  }
+
+  // [N,Sq,D] to [Sq,N,D] for a known N: the elements of all N of a row lie together, as those of its heads do.
+  bool moves_rows_out(ValueId v, Dim n) const {
+    const NodeId user = g_.only_user(v);
+    return n.is_static() && user.valid() && g_.op(user) == OpKind::Transpose &&
+           g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{1, 0, 2};
   }
 
   std::vector<HeadSource> sources(ValueId v, bool transposed, const HeadSizes& z, bool through_scale) {
@@ -168,8 +176,9 @@ class AttentionPass {
       result = g_.result(user);
       user = g_.only_user(result);
     }
-    if (g_.rank(result) == 4 && user.valid() && g_.op(user) == OpKind::Transpose &&
-        g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{0, 2, 1, 3}) {
+    if ((g_.rank(result) == 4 && user.valid() && g_.op(user) == OpKind::Transpose &&
+         g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{0, 2, 1, 3}) ||
+        (g_.rank(result) == 3 && qz.batch == Dim(1) && moves_rows_out(result, qz.heads))) {
       a.out_layout = AttentionLayout::Packed;
       c.nodes.push_back(user);
       result = g_.result(user);

@@ -281,6 +281,23 @@ TEST_CASE("recognise_attention: what is added before the scale is scaled, and no
   }
 }
 
+TEST_CASE("recognise_attention: rows first, then batch and heads in one") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const auto part = [&](std::string_view name, int64_t rows) {  // of [rows, batch, heads * width]
+      return b.transpose(b.reshape(f32_input(b, name, {rows, kBatch, kHeads * kWidth}), {rows, kBatch * kHeads, kWidth}),
+                         {1, 0, 2});
+    };
+    const ValueId s = b.mul(b.matmul(part("q", kRows), b.transpose(part("k", 7), {0, 2, 1})), num(b, 0.5));
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{2}), part("v", 7));
+    return std::vector{b.reshape(b.transpose(y, {1, 0, 2}), {kRows, kBatch, kHeads * kWidth})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->num_heads == kBatch * kHeads);
+  CHECK(found(r)->layout == AttentionLayout::Packed);
+  CHECK(found(r)->out_layout == AttentionLayout::Packed);
+  CHECK_FALSE(r.find(OpKind::Transpose).valid());
+}
+
 TEST_CASE("recognise_attention: probabilities that are set to zero by another condition stay") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true), v = heads_of(b, "v", kHeads, true);
