@@ -158,22 +158,38 @@ def norm_regions(g):
 
 
 def reductions(g):
-    """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or its only reader."""
+    """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or the only reader of the result,
+    which has its sizes or those of the rows."""
     def beside(n):
         return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0])
 
+    def reader(value, kept, bare):
+        """The only one, through reshapes that give or take the reduced axes."""
+        n = g.only_user(value)
+        while n and n.op == "Reshape" and {tuple(g.dims[n.operands[0]]), tuple(g.dims[n.results[0]])} == {kept, bare}:
+            value = n.results[0]
+            n = g.only_user(value)
+        return n, g.dims[value]
+
     for n in g.nodes:
-        core = [re.match(r"reduce\(i(\d+)\)", s) for s in n.attrs.get("steps", [])] if n.op == "NormRegion" else []
-        for reduced in filter(None, core):
-            if beside(g.maker[n.operands[int(reduced[1])]]):
-                yield "reduce_region", names(n)
-        if n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]):
+        if n.op == "ReduceRegion":
+            for reduced in filter(None, (re.match(r"reduce_\w+\(i(\d+)\)", s) for s in n.attrs["steps"])):
+                if beside(g.maker[n.operands[int(reduced[1])]]):
+                    yield "reduce_region", names(n)
+        elif n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]) or g.dtype[n.results[0]] not in REDUCED:
             continue
-        if g.dtype[n.results[0]] not in REDUCED:
-            continue
-        after = g.only_user(n.results[0])
-        if beside(g.maker[n.operands[0]]) or (beside(after) and g.dims[after.results[0]] == g.dims[n.results[0]]):
+        elif beside(g.maker[n.operands[0]]):
             yield "reduce_region", names(n)
+        whole = g.dims[n.operands[0] if n.op == "Reduce" else n.results[0]]
+        axes = n.attrs.get("axes", [])
+        kept = tuple("1" if i in axes else d for i, d in enumerate(whole))
+        bare = tuple(d for i, d in enumerate(whole) if i not in axes)
+        after, sizes = reader(n.results[0], kept, bare)
+        if axes and beside(after):
+            rows = [d if i not in axes else None for i, d in enumerate(whole)]
+            to = g.dims[after.results[0]]
+            if to == sizes or (tuple(sizes) == kept and len(to) == len(rows) and all(r in (None, d) for r, d in zip(rows, to))):
+                yield "reduce_region", names(n)
 
 
 def shared_inputs(g):
@@ -297,14 +313,24 @@ def mixtures(g):
         return None, None
 
     def puts_rows_of_shares(n):
-        return n.op == "ScatterElements" and n.attrs.get("axis") == 1 and source(n.operands[1], "TopK")
+        """0 for the experts that a token did not choose: scattered, or added up over the choices."""
+        if n.op == "ScatterElements" and n.attrs.get("axis") == 1:
+            return chosen(n.operands[1])
+        return (n.op in ("Reduce", "ReduceRegion") and n.attrs.get("axes") == [1] and
+                any(len(g.dims[v]) == 3 and chosen(v) for v in n.operands))
+
+    def chosen(value):
+        return source(value, "TopK") or source(value, "ArgReduce")
+
+    def sums(n):
+        return {"mul", "add"} == {s.split("(")[0] for s in n.attrs["steps"]}
 
     def sums_of(value):
         """Where products with these shares are added up."""
         for n in g.users_of(value):
             if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather"):
                 yield from sums_of(n.results[0])
-            elif n.op == "NormRegion":  # the product and its sum
+            elif n.op == "ReduceRegion" or (n.op == "ElementwiseRegion" and sums(n)):  # the products and their sum
                 yield n
             elif n.op == "Mul":
                 after = g.only_user(n.results[0])
@@ -318,7 +344,7 @@ def mixtures(g):
         found = source(scatter.operands[1], "NonZero") if scatter else None
         after = g.only_user(n.results[0]) if scatter else None
         last = not (after and added(after)[1] == n.results[0])
-        if last and found and source(found.operands[0], "TopK"):
+        if last and found and chosen(found.operands[0]):
             yield "mixture_of_experts", names(n)
         if puts_rows_of_shares(n):
             for s in sums_of(n.results[0]):
