@@ -378,7 +378,10 @@ class Packager {
       for (const auto* steps : {&g.load, &g.run})
         for (const Step& s : *steps) {
           for (Dim d : s.sizes) use(d, s);
-          for (const Place& p : s.places) reserve(p.offset, s);
+          for (const Place& p : s.places) {
+            use(p.offset, s);  // of a view, anywhere in the buffer that was reserved
+            for (Dim d : {p.slot, p.slot_bytes}) reserve(d, s);
+          }
           reserve(s.body_arena, s);
           reserve(s.held, s);
         }

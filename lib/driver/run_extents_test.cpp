@@ -180,6 +180,27 @@ graph @main {
               "n = " + std::to_string(n) + ", up to " + std::to_string(high));
 }
 
+TEST_CASE("parts of a value that begin where only a run tells") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[4,n]
+  %1 = input "keep" : bool[n]
+  %2 = non_zero(%1) : i64[1,kept]
+  %3 = reshape(%2) {dims = ["kept"]} : i64[kept]
+  %4 = gather(%0, %3) {axis = 1} : f32[4,kept]
+  %5 = narrow(%4) {axis = 0, start = 1, len = 2} : f32[2,kept]
+  %6 = narrow(%4) {axis = 0, start = 3, len = 1} : f32[1,kept]
+  %7 = mul(%5, %6) : f32[2,kept]
+  return %7, %6
+}
+}
+)");
+  Random r(12);
+  for (int64_t n : {1, 5, 64})
+    for (auto [low, high] : {std::pair{0, 0}, std::pair{0, 1}, std::pair{1, 1}})
+      m.check({r.real({4, n}), r.of(DType::Bool, {n}, low, high)}, "n = " + std::to_string(n));
+}
+
 TEST_CASE("NaNs are the last of the unique elements, and one of them") {
   Model m(R"(module "m" mir {
 graph @main {
@@ -330,7 +351,8 @@ graph @shrink {
   return %1, %7
 }
 }
-)");
+)",
+          {{"d", 1}});  // bounds are promised of what selects, not of branches
   CHECK(m.bound("d") == "2*n");
   CHECK(m.bound("left") == "n");
   Random r(6);

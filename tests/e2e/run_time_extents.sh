@@ -1,8 +1,9 @@
 #!/bin/bash
 # Sizes that only a run tells: a package with sanitizers writes outputs of their real size, for nothing, some and all selected;
-# what has no bound is refused by name, what outgrows a given bound is an error. Every target with kernels computes a selection, and
+# what has no bound is refused by name, what outgrows a given bound is an error. Every target but tpu computes a selection, and
 # a loop whose iterations, carried shape and rows follow from the data.
 set -euo pipefail
+export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH  # the python3 that has NumPy
 cd "$TMPDIR"
 export ASAN_OPTIONS=detect_leaks=0
 cat >select.rlx <<'IR'
@@ -96,7 +97,7 @@ graph @else {
 }
 }
 IR
-for target in cpu metal cuda rocm ${RLXC_WEBGPU:+wgpu}; do
+for target in cpu metal cuda rocm mlx ${RLXC_WEBGPU:+wgpu}; do
   "$RLXC" run select.rlx --random --target $target >said || { echo "select on $target"; cat said; exit 1; }
   "$RLXC" run loop.rlx --random --size n=1 --size n=7 --target $target >said || { echo "loop on $target"; cat said; exit 1; }
 done
