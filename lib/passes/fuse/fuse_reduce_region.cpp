@@ -28,7 +28,7 @@ enum class Form : uint8_t { Whole, Kept, Bare, Other };
 // Nodes that become one, each after those that read it.
 struct Group {
   std::vector<NodeId> members;
-  size_t launches = 0, reductions = 0;
+  size_t reductions = 0;
   bool blocked = false;  // rows that are written, but not along the last axes
 
   bool has(NodeId n) const { return std::ranges::find(members, n) != members.end(); }
@@ -114,7 +114,7 @@ class ReduceRegions {
 
   // What can be computed with `end` because nothing else reads it.
   Group group_of(const Rows& r, NodeId end) const {
-    Group group{{end}, 0, g_.op(end) == OpKind::Reduce ? 1U : 0U};
+    Group group{{end}, g_.op(end) == OpKind::Reduce ? 1U : 0U};
     const bool whole = form(r, g_.result(end)) == Form::Whole;
     const auto joins = [&](ValueId v) {
       const NodeId n = g_.def(v);
@@ -134,21 +134,52 @@ class ReduceRegions {
           group.reductions += g_.op(g_.def(v)) == OpKind::Reduce;
         }
     }
-    for (size_t i = group.members.size(); i-- > 0;)  // views of what stays outside
+    return without_outer_views(r, std::move(group));
+  }
+
+  // A view of what stays outside stays there too.
+  Group without_outer_views(const Rows& r, Group group) const {
+    for (size_t i = group.members.size(); i-- > 0;)
       if (const NodeId k = group.members[i]; is_view(r, k) && !group.has(g_.def(g_.operand(k, 0))))
         group.members.erase(group.members.begin() + static_cast<std::ptrdiff_t>(i));
-    for (NodeId k : group.members) group.launches += !is_view(r, k);
     return group;
+  }
+
+  // Without what would be computed in each walk over a row although none of the reductions goes into it.
+  Group computed_once(const Rows& r, const Group& all) const {
+    std::vector<bool> reduced(all.members.size());
+    for (size_t i = all.members.size(); i-- > 0;) {
+      reduced[i] = g_.op(all.members[i]) == OpKind::Reduce;
+      for (size_t k = i + 1; k < all.members.size(); ++k)
+        reduced[i] = reduced[i] || (reduced[k] && reads(all.members[i], all.members[k]));
+    }
+    Group left{{all.members[0]}};
+    for (size_t i = 1; i < all.members.size(); ++i) {
+      const ValueId v = g_.result(all.members[i]);
+      const bool again = !reduced[i] && form(r, v) == Form::Whole && !g_.has_one_use(v);
+      const bool inside = std::ranges::all_of(g_.uses(v), [&](const Graph::Use& use) { return left.has(use.user); });
+      if (!again && inside) left.members.push_back(all.members[i]);
+    }
+    return without_outer_views(r, std::move(left));
+  }
+  bool reads(NodeId reader, NodeId n) const {
+    return std::ranges::find(g_.operands(reader), g_.result(n)) != g_.operands(reader).end();
+  }
+
+  bool is_region_around(NodeId n, const Rows& r, const Group& group) const {
+    return group.has(n) && std::ranges::count_if(group.members, [&](NodeId k) { return !is_view(r, k); }) > 1;
   }
 
   bool visit(NodeId n) {
     const Rows r = rows_of(n);
     const size_t first = ctx_.decisions.size();
     for (NodeId end : ends(r, n)) {
-      const Group group = group_of(r, end);
+      Group group = group_of(r, end);
       if (group.blocked && g_.only_user(g_.result(n)).valid())
         refuse(n, first, "axes", "rows that do not go along the last axes");
-      if (group.has(n) && group.launches > 1 && emit(r, n, group, first)) return true;
+      if (!is_region_around(n, r, group)) continue;
+      if (!time_of(r, program_of(r, group), group).pays()) group = computed_once(r, group);
+      if (is_region_around(n, r, group) && emit(r, n, group, first)) return true;
     }
     if (ctx_.decisions.size() == first) note_shared(n);
     return false;
@@ -174,33 +205,46 @@ class ReduceRegions {
     return b.reshape(v, sizes);
   }
 
+  // The steps of a group, and its operands that are read by steps of values with the reduced axes, and by others.
+  struct Program {
+    RegionProgram p;
+    std::vector<ValueId> with, without;
+  };
+  Program program_of(const Rows& r, const Group& group) const {
+    Program made{RegionProgram(g_), {}, {}};
+    RegionProgram& p = made.p;
+    for (auto k = group.members.rbegin(); k != group.members.rend(); ++k) {
+      const ValueId y = g_.result(*k);
+      auto& read = form(r, y) == Form::Bare && is_steps(g_, *k) ? made.without : made.with;
+      if (is_view(r, *k)) {
+        p.give(y, p.code(g_.operand(*k, 0)));
+        continue;
+      }
+      for (ValueId v : g_.operands(*k))
+        if (g_.rank(v) > 0 && !group.has(g_.def(v))) read.push_back(v);
+      if (g_.op(*k) == OpKind::Reduce) {
+        const uint16_t x = p.code(g_.operand(*k, 0));
+        p.add({OpKind::Reduce, g_.dtype(y), {x, RegionStep::kNone, RegionStep::kNone}, 0, 0, g_.attrs<ReduceAttrs>(*k).op}, y);
+      } else {
+        p.copy(*k);
+      }
+    }
+    return made;
+  }
+
   bool emit(const Rows& r, NodeId n, const Group& group, size_t first_decision) {
     const std::vector<NodeId> members(group.members.rbegin(), group.members.rend());
     const ValueId end = g_.result(members.back());
-    RegionProgram p(g_);
-    std::vector<ValueId> with, without;  // operands of steps of values that have the reduced axes, and of others
-    for (NodeId k : members) {
-      auto& read = form(r, g_.result(k)) == Form::Bare && is_steps(g_, k) ? without : with;
-      if (!is_view(r, k))
-        for (ValueId v : g_.operands(k))
-          if (g_.rank(v) > 0 && !group.has(g_.def(v))) read.push_back(v);
-      if (is_view(r, k)) {
-        p.give(g_.result(k), p.code(g_.operand(k, 0)));
-      } else if (g_.op(k) == OpKind::Reduce) {
-        RegionStep s{OpKind::Reduce, g_.dtype(g_.result(k)), {}, 0, 0, g_.attrs<ReduceAttrs>(k).op};
-        s.args = {p.code(g_.operand(k, 0)), RegionStep::kNone, RegionStep::kNone};
-        p.add(s, g_.result(k));
-      } else {
-        p.copy(k);
-      }
-    }
-    if (std::ranges::any_of(without, [&](ValueId v) { return std::ranges::find(with, v) != with.end(); }))
+    const Program program = program_of(r, group);
+    const std::vector<ValueId>& without = program.without;
+    RegionProgram p = program.p;
+    if (std::ranges::any_of(without, [&](ValueId v) { return std::ranges::find(program.with, v) != program.with.end(); }))
       return refuse(n, first_decision, "layout", "the steps on both sides read one value");
     if (p.steps.size() > ctx_.target.region_max_steps)
       return refuse(n, first_decision, "step_limit", std::to_string(p.steps.size()) + " steps");
     if (p.operands.size() > ctx_.target.region_max_inputs)
       return refuse(n, first_decision, "operand_limit", std::to_string(p.operands.size()) + " operands");
-    const fuse::CostDecision time = time_of(r, p, without, members);
+    const fuse::CostDecision time = time_of(r, program, group);
     if (!time.pays()) return refuse(n, first_decision, "cost", time.detail());
 
     for (NodeId k : members)
@@ -227,12 +271,13 @@ class ReduceRegions {
   }
 
   // The region falls into as many rows as a reduction has results, what is elementwise apart into as many as it has elements.
-  fuse::CostDecision time_of(const Rows& r, const RegionProgram& p, std::span<const ValueId> without,
-                             std::span<const NodeId> members) const {
+  fuse::CostDecision time_of(const Rows& r, const Program& program, const Group& group) const {
+    const RegionProgram& p = program.p;
+    const auto& without = program.without;
     const double outer = elements(r.kept);
     const double rows = outer > 0 ? outer : static_cast<double>(int64_t{1} << 30);
     fuse::CostDecision time;
-    for (NodeId k : members)
+    for (NodeId k : group.members)
       if (!is_view(r, k))
         time.apart_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine,
                                         g_.op(k) == OpKind::Reduce ? rows : std::max(elements(g_.dims(g_.result(k))), 1.0));
@@ -242,7 +287,7 @@ class ReduceRegions {
     Cost c;
     c.flops = reduce_region_flops(p.steps, varying_steps(p.steps, varying), elements(r.whole), outer);
     for (ValueId v : p.operands) c.bytes_read += bytes(g_, v);
-    c.bytes_written = bytes(g_, g_.result(members.back()));
+    c.bytes_written = bytes(g_, g_.result(group.members[0]));
     time.together_ns = launch_time_ns(c, ctx_.target.machine, rows);
     return time;
   }

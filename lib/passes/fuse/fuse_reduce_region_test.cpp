@@ -105,6 +105,19 @@ TEST_CASE("fuse_reduce_region: several reductions of the same rows, one by anoth
   CHECK(number.left() == "reduce_region");
 }
 
+TEST_CASE("fuse_reduce_region: what is expensive is stored for two walks over a row, unless its rows are few") {
+  const auto share = [](int64_t rows) {
+    return Rewrite(kPass, [rows](Builder& b) {
+      const ValueId e = b.unary(OpKind::Exp, f32_input(b, "x", {rows, 200}));
+      return std::vector{b.div(e, kept(b, ReduceOp::Sum, e))};
+    });
+  };
+  CHECK(share(8).left() == "reduce_region");
+  const Rewrite many = share(2000);
+  CHECK(many.left() == "exp reduce_region");
+  CHECK(many.first_decline() == "multi_consumer");
+}
+
 TEST_CASE("fuse_reduce_region: rows along other axes stay apart from what becomes of them") {
   const Rewrite columns(kPass, [](Builder& b) {
     const ValueId x = f32_input(b, "x", {4, 6});
