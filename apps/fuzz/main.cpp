@@ -9,6 +9,7 @@
 #include "driver/commands.h"
 #include "driver/load.h"
 #include "eval/equivalence.h"
+#include "eval/random_weights.h"
 #include "fuzz/mutate_onnx.h"
 #include "ir/verify.h"
 #include "target/process.h"
@@ -41,7 +42,7 @@ void evaluate(const Options& options) {
     for (Dim dim : m.main().type(m.main().result(n)).dims) size *= dim.is_static() ? static_cast<double>(dim.size()) : 2;
     if (size > 1 << 20) return;
   }
-  const auto params = eval::random_params(m, o);
+  const auto params = eval::random_weights(m, o.evaluation.bindings, o.seed, o.range);
   o.evaluation.params = &params;
   eval::evaluate(m, eval::random_inputs(m, o), d, o.evaluation);
 }

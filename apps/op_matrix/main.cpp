@@ -135,7 +135,7 @@ std::string text(const Counts& c) {
 int run(const std::vector<std::string>& engines, const std::vector<std::string>& dtypes, const std::vector<std::string>& kinds,
         bool verbose) {
   std::vector<Sample> all;
-  for (auto family : {elementwise_samples(), movement_samples(), reduction_samples(), contraction_samples()})
+  for (auto family : {elementwise_samples(), movement_samples(), reduction_samples(), contraction_samples(), extent_samples()})
     for (Sample& s : family)
       if (kinds.empty() || std::find(kinds.begin(), kinds.end(), kind_name(s.op)) != kinds.end()) all.push_back(std::move(s));
   std::map<std::string, std::map<std::string, Counts>> table;    // [op][engine]

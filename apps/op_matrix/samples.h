@@ -49,5 +49,6 @@ std::vector<Sample> elementwise_samples();
 std::vector<Sample> movement_samples();
 std::vector<Sample> reduction_samples();
 std::vector<Sample> contraction_samples();
+std::vector<Sample> extent_samples();
 
 }  // namespace rlxc::matrix

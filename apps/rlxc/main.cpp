@@ -173,6 +173,7 @@ int main(int argc, char** argv) {
   Options o;
   apply_environment(o, [](const char* name) -> const char* { return std::getenv(name); });
   RunRequest run;
+  ProfileRequest profile;
   CalibrateRequest calibration;
   Sizes sizes;
   std::vector<std::string> emit, disabled, fail_on;
@@ -266,6 +267,17 @@ int main(int argc, char** argv) {
   run_app->footer(
       "Examples:\n  rlxc run model.onnx --data test_data_set_0 --rtol 1e-3 --atol 1e-4\n"
       "  rlxc run model.onnx --random --sanitize --max-operations 1000000000000");
+
+  CLI::App* profile_app = app.add_subcommand("profile", "run a model on this machine's processor and print where the time goes");
+  add_model_flags(profile_app, o, sizes);
+  add_pass_flags(profile_app, o, disabled);
+  profile_app->add_option("--data", profile.data, "a folder of inputs, as of rlxc run (default: random inputs)")
+      ->type_name("DIR");
+  profile_app->add_option("--threads", profile.threads, "threads to run on")->check(CLI::Range(1, 1024))->capture_default_str();
+  profile_app->add_option("--repeat", profile.repeat, "how often to run")->check(CLI::Range(1, 1000000))->capture_default_str();
+  profile_app->add_option("--top", profile.top, "print so many nodes, those that take longest")->capture_default_str();
+  profile_app->add_flag("--json", profile.json, "as JSON, all nodes in the order in which they run");
+  profile_app->footer("Example: rlxc profile model.onnx --bind batch=1,seq=128 --threads 2");
 
   CLI::App* calibrate =
       app.add_subcommand("calibrate", "evaluate a model on sample data and write the record of scales for --calibration");
@@ -368,6 +380,7 @@ int main(int argc, char** argv) {
   else if (*specialize)
     o.targets = target.empty() ? std::vector<std::string>{} : std::vector{target}, code = specialize_command(o, terminal);
   else if (*run_app) o.need_weights = true, code = run_command(o, run, terminal);
+  else if (*profile_app) o.need_weights = true, code = profile_command(o, profile, terminal);
   else if (*calibrate) o.need_weights = true, code = calibrate_command(o, calibration, terminal);
   else if (*check) code = check_command(o, json, terminal);
   else if (*inspect) code = inspect_command(o, stage, after_each, json, terminal);

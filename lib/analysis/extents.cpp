@@ -140,7 +140,9 @@ class ExtentFinder {
   void bound(const DimBindings& given) {
     const ValueRanges values(m_);
     for (size_t i = 0; i < extents_.size(); ++i) {
-      const auto it = given.find(extents_[i].symbol);
+      // What a branch makes is there before its size is compared with anything.
+      const bool branches = m_.graph(extents_[i].graph).op(extents_[i].node) == OpKind::If;
+      const auto it = branches ? given.end() : given.find(extents_[i].symbol);
       const auto derived = it != given.end()              ? std::optional(Dim(it->second))
                            : carried_extents_.contains(i) ? std::nullopt
                                                           : bound_of(extents_[i], values);

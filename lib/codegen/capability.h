@@ -12,7 +12,6 @@ struct CapabilityRow {
   std::string name = "cpu";
   kernel::Mapping mapping;
   std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // that kernels may read and write
-  bool run_time_extents = true;                       // the host reads sizes that kernels compute, between two launches
 
   // What the kernel language itself can hold.
   static std::bitset<kDTypeCount> kernel_dtypes() {

@@ -100,9 +100,6 @@ LowerFn find(OpKind op) {
   return functions[static_cast<size_t>(op)];
 }
 
-// Sizes of their results are known when they have run.
-constexpr OpKind kGiveExtents[] = {OpKind::Iota, OpKind::ReshapeTo, OpKind::NonZero, OpKind::Unique, OpKind::NonMaxSuppression};
-
 bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* why) {
   const Type& t = g.type(v);
   const bool by_codes =
@@ -124,10 +121,6 @@ bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* w
   }
   if (g.op(n) == OpKind::Random && !row.dtypes.test(static_cast<size_t>(DType::F64))) {
     *why = "no numbers of 64 bits to draw random ones in";
-    return false;
-  }
-  if (!row.run_time_extents && std::ranges::find(kGiveExtents, g.op(n)) != std::end(kGiveExtents)) {
-    *why = "the size of its result is known only when it has run";
     return false;
   }
   for (ValueId v : g.operands(n))

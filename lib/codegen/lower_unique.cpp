@@ -1,6 +1,6 @@
 // ONNX Unique: an index sort of the elements (or slices) brings equal ones together; a walk over it numbers them; a copy gathers
-// the first of each.
-#include "codegen/lowerings.h"
+// the first of each. Threads sort by merging, lanes each find the rank of an element.
+#include "codegen/selection.h"
 #include "kernel/builders/generate.h"
 
 namespace rlxc::codegen {
@@ -21,22 +21,23 @@ class Slices {
 
   Expr count;
 
-  // Lexicographic order; writes statements, gives a bool.
+  // Lexicographic order, NaNs last and equal; writes statements, gives a bool.
   Expr less(Expr i, Expr j) {
     auto& b = s_.builder();
-    if (a_.flat) return b.let("less", value(x_[i]) < value(x_[j]));
+    if (a_.flat) return b.let("less", before(value(x_[i]), value(x_[j])));
     Buf state = b.variable("state", b.i64(0));  // 0 equal so far, 1 less, 2 greater
     b.loop("k", outer_ * inner_, [&](Expr e) {
       b.when(state.get() == 0, [&] {
         const Expr base = b.let("base", e / inner_ * (count * inner_) + e % inner_);
         const Expr v = b.let("v", value(x_[base + i * inner_])), w = b.let("w", value(x_[base + j * inner_]));
-        state.set(select(v < w, b.i64(1), select(w < v, b.i64(2), b.i64(0))));
+        state.set(select(before(v, w), b.i64(1), select(before(w, v), b.i64(2), b.i64(0))));
       });
     });
     return b.let("less", state.get() == 1);
   }
 
  private:
+  static Expr before(Expr v, Expr w) { return is_float(v.dtype()) ? v < w || (isnan(w) && !isnan(v)) : v < w; }
   static Expr value(Expr v) { return cast_to(v, v.dtype() == DType::Bool ? DType::U8 : kernel::compute_dtype(v.dtype())); }
 
   Scope& s_;
@@ -46,13 +47,27 @@ class Slices {
   Buf x_;
 };
 
-Buf scratch(Scope& s, uint32_t i) {
-  const Operand o = s.scratch(i);
-  return s.builder().inout(o.name, o.dtype, o.extent);
+Buf scratch(Scope& s, uint32_t i) { return writable(s, s.scratch(i)); }
+
+// The rank of an element is how many come before it.
+void sort_by_rank(const Node& node, uint32_t order_id) {
+  Scope s(node, "sort");
+  auto& b = s.builder();
+  Slices x(s, node);
+  Buf order = scratch(s, order_id);
+  kernel::for_each(b, node.mapping(), "i", x.count, 1 << 16, [&](Expr i) {
+    Buf rank = b.variable("rank", b.i64(0));
+    b.loop("j", x.count, [&](Expr j) {
+      const Expr before = x.less(j, i), after = x.less(i, j);
+      rank.set(rank.get() + cast_to(before || (!after && j < i), DType::I64));
+    });
+    order.store(rank.get(), i);
+  });
+  s.finish();
 }
 
 // Merges sorted runs of twice the length each time; equal ones keep their order.
-void sort(const Node& node, uint32_t order_id, uint32_t merged_id) {
+void sort_by_merging(const Node& node, uint32_t order_id, uint32_t merged_id) {
   Scope s(node, "sort");
   auto& b = s.builder();
   Slices x(s, node);
@@ -60,23 +75,25 @@ void sort(const Node& node, uint32_t order_id, uint32_t merged_id) {
   const Expr n = x.count;
   kernel::for_each(b, node.mapping(), "once", 1, 1 << 16, [&](Expr) {
     b.loop("i", n, [&](Expr i) { order.store(i, i); });
-    b.loop("doubling", kMaxDoublings, [&](Expr doubling) {
-      const Expr run = b.let("run", b.i64(1) << doubling);
-      b.loop("pair", select(run < n, ceil_div(n, run * 2), 0), [&](Expr pair) {
-        const Expr begin = b.let("begin", pair * run * 2), middle = b.let("middle", min(begin + run, n)),
-                   end = b.let("end", min(begin + run * 2, n));
-        Buf left = b.variable("left", begin), right = b.variable("right", middle),
-            from_right = b.variable("from_right", b.i64(0));
-        b.loop("to", end - begin, [&](Expr to) {
-          const Expr l = b.let("l", left.get()), r = b.let("r", right.get());
-          b.when(
-              l < middle && r < end, [&] { from_right.set(cast_to(x.less(order[r], order[l]), DType::I64)); },
-              [&] { from_right.set(cast_to(l >= middle, DType::I64)); });
-          const Expr take = b.let("take", from_right.get());
-          merged.store(begin + to, order[select(take == 1, r, l)]);
-          left.set(l + 1 - take), right.set(r + take);
+    b.when(n > 1, [&] {
+      b.loop("doubling", kMaxDoublings, [&](Expr doubling) {
+        const Expr run = b.let("run", b.i64(1) << doubling);
+        b.loop("pair", select(run < n, ceil_div(n, run * 2), 0), [&](Expr pair) {
+          const Expr begin = b.let("begin", pair * run * 2), middle = b.let("middle", min(begin + run, n)),
+                     end = b.let("end", min(begin + run * 2, n));
+          Buf left = b.variable("left", begin), right = b.variable("right", middle),
+              from_right = b.variable("from_right", b.i64(0));
+          b.loop("to", end - begin, [&](Expr to) {
+            const Expr l = b.let("l", left.get()), r = b.let("r", right.get());
+            b.when(
+                l < middle && r < end, [&] { from_right.set(cast_to(x.less(order[r], order[l]), DType::I64)); },
+                [&] { from_right.set(cast_to(l >= middle, DType::I64)); });
+            const Expr take = b.let("take", from_right.get());
+            merged.store(begin + to, order[select(take == 1, r, l)]);
+            left.set(l + 1 - take), right.set(r + take);
+          });
+          b.loop("i", end - begin, [&](Expr i) { order.store(begin + i, merged[begin + i]); });
         });
-        b.loop("i", end - begin, [&](Expr i) { order.store(begin + i, merged[begin + i]); });
       });
     });
   });
@@ -89,7 +106,8 @@ bool lower_unique(const Node& node) {
   const auto& a = node.attrs<UniqueAttrs>();
   const Dim all = node.result_dims(2)[0];
   const uint32_t order_id = node.scratch(DType::I64, all), leader_id = node.scratch(DType::I64, all);
-  sort(node, order_id, leader_id);
+  if (node.mapping().lanes) sort_by_rank(node, order_id);
+  else sort_by_merging(node, order_id, leader_id);
   {
     Scope s(node, "number");
     auto& b = s.builder();

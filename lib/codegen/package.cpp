@@ -6,6 +6,7 @@
 
 #include "analysis/extents.h"
 #include "analysis/views.h"
+#include "codegen/step_extents.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -31,11 +32,10 @@ class Packager {
         row_(row),
         elementwise_(row),
         diagnostics_(diagnostics),
-        ranges_(extent_ranges(lir.extents)) {
+        ranges_(extent_ranges(lir.extents)),
+        extents_(lir) {
     elementwise_.mapping.load_bytes = elementwise_.mapping.vector_bytes = 1;
     p_.name = std::move(name), p_.lir = &lir;
-    for (size_t i = 0; i < lir.extents.size(); ++i)
-      extent_of_node_.try_emplace({lir.extents[i].graph.raw, lir.extents[i].node.raw}, static_cast<uint32_t>(i));
   }
 
   std::optional<Package> run() {
@@ -280,8 +280,7 @@ class Packager {
   }
 
   Place extent_of(const Graph& g, NodeId n, uint32_t index) {
-    const auto it = extent_of_node_.find({g.id().raw, n.raw});
-    if (it != extent_of_node_.end()) return {Place::Memory::Extent, it->second + index, Dim(0)};
+    if (const auto extent = extents_.of_node(g, n, index)) return {Place::Memory::Extent, *extent, Dim(8 * int64_t{*extent})};
     diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the size of its result is given elsewhere",
                        where(g, n));
     return {};
@@ -341,6 +340,7 @@ class Packager {
     for (size_t r = 0; r < g.result_count(n); ++r)
       if (g.type(g.result(n, r)).kind != TypeKind::Tensor)
         diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences and maps", where(g, n));
+    extents_.tell(&s);
     steps->push_back(std::move(s));
   }
 
@@ -348,7 +348,6 @@ class Packager {
   void collect_symbols() {
     std::set<std::string> known, extents, used;
     for (const Extent& e : lir_.extents) {
-      if (!row_.run_time_extents) break;
       extents.insert(e.symbol);
       if (e.bound) continue;
       diagnostics_.error(Code::UnsupportedOnTarget,
@@ -379,7 +378,10 @@ class Packager {
       for (const auto* steps : {&g.load, &g.run})
         for (const Step& s : *steps) {
           for (Dim d : s.sizes) use(d, s);
-          for (const Place& p : s.places) reserve(p.offset, s);
+          for (const Place& p : s.places) {
+            use(p.offset, s);  // of a view, anywhere in the buffer that was reserved
+            for (Dim d : {p.slot, p.slot_bytes}) reserve(d, s);
+          }
           reserve(s.body_arena, s);
           reserve(s.held, s);
         }
@@ -407,8 +409,8 @@ class Packager {
   const CapabilityRow& row_;
   CapabilityRow elementwise_;  // the same without vectors
   Diagnostics& diagnostics_;
-  SymbolRanges ranges_;                                               // of extents
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> extent_of_node_;  // the first that it defines
+  SymbolRanges ranges_;  // of extents
+  StepExtents extents_;
   Package p_;
   std::vector<Dim> packed_base_;
   std::vector<std::vector<uint32_t>> weight_of_;  // by graph, by value
@@ -438,10 +440,12 @@ std::vector<Dim> equal_sizes(const Package& p) {
   return given_pairs(p, pairs);
 }
 
-uint64_t loop_cells(const Package& p) {
+uint64_t loop_cell(const Package& p, uint64_t loop) { return (p.lir->extents.size() * 8 + 63) / 64 * 64 + 128 * loop; }
+
+uint64_t cell_bytes(const Package& p) {
   uint64_t loops = 0;
   for (const GraphProgram& g : p.graphs) loops += static_cast<uint64_t>(std::ranges::count(g.run, Step::Kind::Loop, &Step::kind));
-  return 128 * loops;
+  return loop_cell(p, loops);
 }
 
 std::optional<Package> make_package(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics) {

@@ -20,12 +20,26 @@ struct Place {
     Scratch,  // of one step; in the load-time part a block of its own
     Input,
     Output,  // buffer number `index` of the graph; that of a state holds its input when a run begins
-    Extent,  // the value of extent number `index` of the LIR, an i64
+    Extent,  // the value of extent number `index` of the LIR, an i64; offsets count from the cells of a run
   };
   Memory memory = Memory::Arena;
   uint32_t index = 0;
   Dim offset;
   Dim slot = {}, slot_bytes = {};  // where the buffer that it lies in begins, and its size; not of Weights
+};
+
+// An extent of the LIR that control flow tells. If: its size after `then` and after `else`. Loop: before the first iteration, and
+// after each in sizes of that iteration.
+struct ToldExtent {
+  uint32_t extent;
+  Dim size[2];
+};
+
+// Rows that the iterations of a loop write.
+struct Stacked {
+  Dim rows;                        // how many there are; where `extent` tells it, how many there can be
+  std::optional<uint32_t> extent;  // that is the number of rows
+  std::vector<uint32_t> changing;  // extents that an iteration tells and that the shape of a row depends on
 };
 
 struct Step {
@@ -40,6 +54,8 @@ struct Step {
   Dim body_arena;             // control flow: where the arenas of the bodies begin
   Dim held;                   // Loop, Scan: where its own memory (two buffers for each output of the body) begins
   std::vector<Dim> equal[2];  // If: sizes in pairs, which must be equal to run the body of `then` or `else`
+  std::vector<ToldExtent> extents;  // If, Loop
+  std::vector<Stacked> stacked;     // Loop, Scan: results that have a row for each iteration
 };
 
 struct GraphProgram {
@@ -70,13 +86,21 @@ struct Package {
   Dim packed_bytes, load_scratch_bytes;        // static
   Dim arena_bytes, held_bytes, scratch_bytes;  // of a run: one block with these parts in order
   std::vector<uint64_t> cuts;                  // where its memory is cut for a device, see driver/bind_memory.h
+
+  size_t run_steps() const {  // of all graphs
+    size_t n = 0;
+    for (const GraphProgram& g : graphs) n += g.run.size();
+    return n;
+  }
 };
 
 // Of sizes in pairs that must be equal, those that a call determines: others can't be checked before the run.
 std::vector<Dim> given_pairs(const Package&, std::span<const Dim> pairs);
 std::vector<Dim> equal_sizes(const Package&);  // such pairs of the model (DimTable::equalities)
-// Bytes of the counters and conditions of the loops: two cells of 64 bytes each.
-uint64_t loop_cells(const Package&);
+// The cells of a run: an i64 for each extent, and from a multiple of 64 bytes on two of 64 for each loop, its counter and its
+// condition. Where those of a loop begin, and bytes of all.
+uint64_t loop_cell(const Package&, uint64_t loop);
+uint64_t cell_bytes(const Package&);
 
 // Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);

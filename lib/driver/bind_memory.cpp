@@ -56,7 +56,7 @@ class Memory {
     }
     arena_[0] = part(p.arena_bytes), part(p.held_bytes);
     scratch_ = part(p.scratch_bytes);
-    part(Dim(static_cast<int64_t>(codegen::loop_cells(p))));
+    cells_ = part(Dim(static_cast<int64_t>(codegen::cell_bytes(p))));
     place_bodies();
   }
 
@@ -81,6 +81,7 @@ class Memory {
                           : p.memory == Place::Memory::Output ? outputs_[p.index]
                           : p.memory == Place::Memory::Arena  ? arena_[graph.raw]
                           : p.memory == Place::Memory::Packed ? 0
+                          : p.memory == Place::Memory::Extent ? cells_
                                                               : scratch_;
     return {base + bytes(p.offset.is_static() ? p.offset : p.slot), base + bytes(p.slot) + bytes(most(p.slot_bytes))};
   }
@@ -113,7 +114,7 @@ class Memory {
 
   const Package& p_;
   bool is_known_;  // sizes, or largest ones
-  uint64_t total_ = 0, scratch_ = 0;
+  uint64_t total_ = 0, scratch_ = 0, cells_ = 0;
   std::vector<uint64_t> inputs_, outputs_, arena_;  // arenas by graph
   std::vector<std::pair<uint64_t, uint64_t>> parts_;
 };

@@ -5,6 +5,7 @@
 
 #include "driver/calibrate.h"
 #include "driver/options.h"
+#include "driver/profile.h"
 #include "driver/run.h"
 #include "support/diagnostics.h"
 
@@ -22,6 +23,7 @@ ExitCode compile_command(const Options&, Terminal);
 // the file where none is named.
 ExitCode specialize_command(Options, Terminal);
 ExitCode run_command(const Options&, const RunRequest&, Terminal);
+ExitCode profile_command(const Options&, const ProfileRequest&, Terminal);
 ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
 // Runs `check` (a shell command, which sees RLX_BISECT_LIMIT) with ever fewer passes; names the pass without which it passes.
 ExitCode bisect_command(const Options&, const std::string& check, Terminal);

@@ -196,6 +196,13 @@ ExitCode run_command(const Options& o, const RunRequest& run, Terminal t) {
   return d.ok() ? code : reported;
 }
 
+ExitCode profile_command(const Options& o, const ProfileRequest& request, Terminal t) {
+  Diagnostics d(o.input);
+  if (const auto profile = profile_model(o, request, d))
+    std::cout << (request.json ? profile_json(*profile) : profile_text(*profile, request));
+  return print_diagnostics(d, t);
+}
+
 ExitCode calibrate_command(const Options& o, const CalibrateRequest& request, Terminal t) {
   Diagnostics d(o.input);
   if (const auto record = calibrate(o, request, d)) write_file(o.output, calibration_json(*record), d);

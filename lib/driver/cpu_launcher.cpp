@@ -1,7 +1,6 @@
 #include "driver/cpu_launcher.h"
 
 #include <algorithm>
-#include <set>
 
 #include "analysis/extents.h"
 #include "ir/dim_postfix.h"
@@ -25,10 +24,8 @@ std::string comment(std::string s) {
 
 class Launcher {
  public:
-  Launcher(const Package& p, bool guard, CSizes* sizes) : p_(p), m_(*p.lir->module), guard_(guard), n_(*sizes) {
-    for (size_t i = 0; i < p.lir->extents.size(); ++i)
-      extents_of_[{p.lir->extents[i].graph.raw, p.lir->extents[i].node.raw}].push_back(i);
-  }
+  Launcher(const Package& p, const CpuPackageOptions& o, CSizes* sizes)
+      : p_(p), m_(*p.lir->module), guard_(o.guard), laps_(o.laps), n_(*sizes) {}
 
   std::string run() {
     for (size_t g = 0; g < p_.graphs.size(); ++g) declare(g);
@@ -64,8 +61,12 @@ class Launcher {
       const std::string part = name + "_" + std::to_string(first / kStepsInFunction);
       body_.clear();
       for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) {
+        const bool timed = laps_ && !load && is_work(*steps[i]);
         if (guard_ && !load) guard(*steps[i]);
+        if (timed) line("rlxc_lap(-1);");
         step(*steps[i]);
+        if (timed) line("rlxc_lap(" + std::to_string(lap_) + ");");
+        lap_ += !load;
       }
       out_ += "static int " + part + "(" + parameters + ") {\n";
       if (load) out_ += "  (void)scratch;\n";
@@ -97,11 +98,12 @@ class Launcher {
     return "0";
   }
 
+  static bool is_work(const Step& s) { return s.kind == Step::Kind::Launch || s.kind == Step::Kind::Copy; }
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
 
   // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
   void guard(const Step& s) {
-    if (s.kind != Step::Kind::Launch && s.kind != Step::Kind::Copy) return line("rlxc_open_all(c);");
+    if (!is_work(s)) return line("rlxc_open_all(c);");
     line("rlxc_close_all(c);");
     for (const Place& p : s.places) {
       const bool caller = p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
@@ -134,36 +136,7 @@ class Launcher {
   // What follows has room for the bound.
   void check_extent(size_t i, const std::string& indent = {}) {
     if (const auto& bound = p_.lir->extents[i].bound)
-      line(indent + "if (" + at("x", i) + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
-  }
-
-  // Axis and number of the extents in `dims` that the node itself defines.
-  std::vector<std::pair<size_t, size_t>> own_extents(const Step& s, std::span<const Dim> dims) {
-    std::vector<std::pair<size_t, size_t>> found;
-    const auto defined = extents_of_.find({s.graph.raw, s.node.raw});
-    if (defined == extents_of_.end()) return found;
-    for (size_t k = 0; k < dims.size(); ++k)
-      for (size_t i : defined->second)
-        if (dims[k] == m_.dims.symbol(p_.lir->extents[i].symbol)) found.push_back({k, i});
-    return found;
-  }
-
-  // The extents in `dims` that may change while the loop runs.
-  std::vector<size_t> changing_extents(const Step& s, std::span<const Dim> dims) {
-    std::vector<GraphId> graphs(m_.graph(s.graph).bodies(s.node).begin(), m_.graph(s.graph).bodies(s.node).end());
-    for (size_t i = 0; i < graphs.size(); ++i)
-      for (NodeId n : m_.graph(graphs[i]).nodes())
-        graphs.insert(graphs.end(), m_.graph(graphs[i]).bodies(n).begin(), m_.graph(graphs[i]).bodies(n).end());
-    std::set<std::string> used;
-    for (Dim d : dims)
-      for (std::string& name : m_.dims.symbols_of(d)) used.insert(std::move(name));
-    std::vector<size_t> found;
-    for (size_t i = 0; i < p_.lir->extents.size(); ++i) {
-      const Extent& e = p_.lir->extents[i];
-      const bool inside = std::ranges::find(graphs, e.graph) != graphs.end() || (e.graph == s.graph && e.node == s.node);
-      if (inside && used.contains(e.symbol)) found.push_back(i);
-    }
-    return found;
+      line(indent + "if (" + at("x", i) + " < 0 || " + at("x", i) + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
   }
 
   std::string list(const std::string& type, const std::string& name, const std::vector<std::string>& items) {
@@ -194,10 +167,8 @@ class Launcher {
     }
     line("  const int failed = taken ? " + call_body(then_body.id(), s) + " : " + call_body(else_body.id(), s) + ";");
     line("  if (failed) return failed;");
-    for (size_t r = 0; r < g.result_count(s.node); ++r)
-      for (const auto& [axis, i] : own_extents(s, g.dims(g.result(s.node, r))))
-        line("  " + at("x", i) + " = taken ? " + n_(then_body.dims(then_body.outputs()[r])[axis]) + " : " +
-             n_(else_body.dims(else_body.outputs()[r])[axis]) + ";");
+    for (const codegen::ToldExtent& e : s.extents)
+      line("  " + at("x", e.extent) + " = taken ? " + n_(e.size[0]) + " : " + n_(e.size[1]) + ";");
     line("}");
   }
 
@@ -213,36 +184,32 @@ class Launcher {
     return places;
   }
 
-  // An output of a loop's body that is stacked: iteration `i` writes row `row`. What changes its shape while the loop runs is not
-  // known before the body has run: then the row is held and copied.
-  struct Stacked {
+  // Rows of stacked results: iteration `i` writes row `row`. What changes its shape while the loop runs is not known before the
+  // body has run: then the row is held and copied.
+  struct Rows {
+    const codegen::Stacked& stacked;
     size_t output;                // of the body
     std::string to, held, bytes;  // of a row
     std::string row;
-    std::vector<size_t> changing;  // extents
   };
-  Stacked stacked(const Step& s, const Graph& body, size_t output, const Place& to, const std::string& held, std::string row) {
-    const ValueId v = body.outputs()[output];
-    return {output, pointer(to), held, bytes(body, v), std::move(row), changing_extents(s, body.dims(v))};
-  }
-  void before_loop(const std::vector<Stacked>& list) {
-    for (const Stacked& k : list)
-      for (size_t e : k.changing)
+  void before_loop(const std::vector<Rows>& list) {
+    for (const Rows& k : list)
+      for (size_t e : k.stacked.changing)
         line("  int64_t rows_" + std::to_string(k.output) + "_" + std::to_string(e) + " = " + at("x", e) + " = 0;");
   }
-  void before_body(const std::vector<Stacked>& list) {
-    for (const Stacked& k : list)
+  void before_body(const std::vector<Rows>& list) {
+    for (const Rows& k : list)
       line("    " + at("bo", k.output) + " = " +
-           (k.changing.empty() ? "(unsigned char*)" + k.to + " + " + k.row + " * " + k.bytes : k.held) + ";");
+           (k.stacked.changing.empty() ? "(unsigned char*)" + k.to + " + " + k.row + " * " + k.bytes : k.held) + ";");
   }
-  void after_body(const std::vector<Stacked>& list) {
-    for (const Stacked& k : list) {
-      for (size_t e : k.changing) {
+  void after_body(const std::vector<Rows>& list) {
+    for (const Rows& k : list) {
+      for (size_t e : k.stacked.changing) {
         const std::string seen = "rows_" + std::to_string(k.output) + "_" + std::to_string(e);
         line("    if (i > 0 && " + seen + " != " + at("x", e) + ") return RLXC_DYNAMIC_SIZE;");
         line("    " + seen + " = " + at("x", e) + ";");
       }
-      if (!k.changing.empty())
+      if (!k.stacked.changing.empty())
         line("    memcpy((unsigned char*)" + k.to + " + " + k.row + " * " + k.bytes + ", " + k.held + ", (size_t)" + k.bytes +
              ");");
     }
@@ -257,21 +224,12 @@ class Launcher {
     std::vector<std::string> in = {"&i", "&go"}, out = {"&next"};
     for (size_t k = 2; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
     for (size_t k = 0; k < results; ++k) out.push_back("0");
-    std::vector<Stacked> stacks;
-    std::vector<Dim> lengths;  // of the stacked results, each once
-    for (size_t k = carries; k < results; ++k) {
-      const Dim length = g.dims(g.result(s.node, k))[0];
-      if (std::ranges::find(lengths, length) == lengths.end()) lengths.push_back(length);
-      stacks.push_back(stacked(s, body, 1 + k, s.places[operands + k], held[2 * (k + 1)], "i"));
+    std::vector<Rows> stacks;
+    for (size_t k = 0; k < s.stacked.size(); ++k) {
+      const size_t output = 1 + carries + k;
+      stacks.push_back({s.stacked[k], output, pointer(s.places[operands + carries + k]), held[2 * output],
+                        bytes(body, body.outputs()[output]), "i"});
     }
-    struct Carried {
-      size_t extent;
-      Dim first, next;
-    };
-    std::vector<Carried> carried;
-    for (size_t k = 0; k < carries; ++k)
-      for (const auto& [axis, e] : own_extents(s, body.dims(body.result(body.inputs()[k + 2]))))
-        carried.push_back({e, g.dims(g.operand(s.node, k + 2))[axis], body.dims(body.outputs()[k + 1])[axis]});
     line("{");
     line("  const int64_t trips = " + (s.present[0] ? "*(const int64_t*)" + pointer(s.places[0]) : std::string("INT64_MAX")) +
          ";");
@@ -280,36 +238,29 @@ class Launcher {
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
     before_loop(stacks);
-    for (const Carried& c : carried) line("  " + at("x", c.extent) + " = " + n_(c.first) + ";"), check_extent(c.extent, "  ");
+    for (const codegen::ToldExtent& e : s.extents)
+      line("  " + at("x", e.extent) + " = " + n_(e.size[0]) + ";"), check_extent(e.extent, "  ");
     line("  for (; i < trips && go; ++i) {");
     for (size_t k = 0; k < carries; ++k)
       line("    " + at("bo", k + 1) + " = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
-    for (Dim length : lengths) line("    if (i >= " + rows(s, length) + ") return RLXC_DYNAMIC_SIZE;");
+    for (const codegen::Stacked& k : s.stacked) line("    if (i >= " + n_(k.rows) + ") return RLXC_DYNAMIC_SIZE;");
     before_body(stacks);
     line("    const int failed = " + call_body(body.id(), s) + ";");
     line("    if (failed) return failed;");
     line("    go = next;");
     after_body(stacks);
     for (size_t k = 0; k < carries; ++k) line("    " + at("bi", k + 2) + " = " + at("bo", k + 1) + ";");
-    for (const Carried& c : carried) line("    const int64_t next_" + std::to_string(c.extent) + " = " + n_(c.next) + ";");
-    for (const Carried& c : carried)
-      line("    " + at("x", c.extent) + " = next_" + std::to_string(c.extent) + ";"), check_extent(c.extent, "    ");
+    for (const codegen::ToldExtent& e : s.extents)
+      line("    const int64_t next_" + std::to_string(e.extent) + " = " + n_(e.size[1]) + ";");
+    for (const codegen::ToldExtent& e : s.extents)
+      line("    " + at("x", e.extent) + " = next_" + std::to_string(e.extent) + ";"), check_extent(e.extent, "    ");
     line("  }");
-    for (Dim length : lengths) {
-      const auto own = own_extents(s, std::span(&length, 1));
-      line(own.empty() ? "  if (i != " + n_(length) + ") return RLXC_DYNAMIC_SIZE;" : "  " + at("x", own[0].second) + " = i;");
-    }
+    for (const codegen::Stacked& k : s.stacked)
+      line(k.extent ? "  " + at("x", *k.extent) + " = i;" : "  if (i != " + n_(k.rows) + ") return RLXC_DYNAMIC_SIZE;");
     for (size_t k = 0; k < carries; ++k)
       line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k + 2) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
            ");");
     line("}");
-  }
-
-  // The iterations that a stacked result of this length has room for.
-  std::string rows(const Step& s, Dim length) {
-    for (const auto& [axis, e] : own_extents(s, std::span(&length, 1)))
-      if (p_.lir->extents[e].bound) return n_(*p_.lir->extents[e].bound);
-    return n_(length);
   }
 
   void scan(const Step& s) {
@@ -326,9 +277,10 @@ class Launcher {
     std::vector<std::string> in, out;
     for (size_t k = 0; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
     for (size_t k = 0; k < results; ++k) out.push_back("0");
-    std::vector<Stacked> stacks;
+    std::vector<Rows> stacks;
     for (size_t k = states; k < results; ++k)
-      stacks.push_back(stacked(s, body, k, s.places[operands + k], held[2 * k], row(a.output_reverse, k - states)));
+      stacks.push_back({s.stacked[k - states], k, pointer(s.places[operands + k]), held[2 * k], bytes(body, body.outputs()[k]),
+                        row(a.output_reverse, k - states)});
     line("{");
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
@@ -352,9 +304,9 @@ class Launcher {
 
   const Package& p_;
   Module& m_;
-  const bool guard_;
+  const bool guard_, laps_;
+  size_t lap_ = 0;
   CSizes& n_;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> extents_of_;  // by graph and node
   std::string out_, body_;
   NodeId last_;
 };
@@ -412,6 +364,8 @@ std::string CSizes::table() const {
   return out;
 }
 
-std::string launcher_functions(const Package& p, bool guard, CSizes* sizes) { return Launcher(p, guard, sizes).run(); }
+std::string launcher_functions(const Package& p, const CpuPackageOptions& o, CSizes* sizes) {
+  return Launcher(p, o, sizes).run();
+}
 
 }  // namespace rlxc

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/package.h"
+#include "driver/cpu_package.h"
 
 namespace rlxc {
 
@@ -29,7 +30,8 @@ class CSizes {
 };
 
 // Static functions `load` and `graph_<i>` (of the struct type <name>_ctx); sizes are entered into the table.
-// With `guard`, a kernel may touch only the buffers of its node: the rest of the arena is poisoned for AddressSanitizer.
-std::string launcher_functions(const codegen::Package&, bool guard, CSizes*);
+// With `guard`, a kernel may touch only the buffers of its node: the rest of the arena is poisoned for AddressSanitizer. With
+// `laps`, each launch and copy is timed.
+std::string launcher_functions(const codegen::Package&, const CpuPackageOptions&, CSizes*);
 
 }  // namespace rlxc

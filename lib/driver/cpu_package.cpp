@@ -213,8 +213,22 @@ static void rlxc_open(const void* at, int64_t bytes) { __asan_unpoison_memory_re
 
 )";
 
+constexpr std::string_view kLaps = R"(#include <time.h>
+
+double $N_lap_ms[$STEPS];
+static void rlxc_lap(int step) {
+  static double begin;
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  const double now = 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+  if (step >= 0) $N_lap_ms[step] += now - begin;
+  begin = now;
+}
+
+)";
+
 constexpr std::string_view kLauncherTail =
-    R"($GUARD$FUNCTIONS// Huge pages spare a processor that walks through much memory many look-ups of addresses.
+    R"($GUARD$LAPS$FUNCTIONS// Huge pages spare a processor that walks through much memory many look-ups of addresses.
 static unsigned char* allocate(int64_t bytes) {
   size_t unit = 64;
 #if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
@@ -376,9 +390,9 @@ std::string output_dims(const Package& p, CSizes& sizes) {
   return s + "    default: return 0;\n  }\n}\n\n";
 }
 
-std::string launcher(const Package& p, const Storage& storage, bool guard) {
+std::string launcher(const Package& p, const Storage& storage, const CpuPackageOptions& o) {
   CSizes sizes(p.lir->module->dims, p.symbols, p.lir->extents);
-  const std::string functions = launcher_functions(p, guard, &sizes);
+  const std::string functions = launcher_functions(p, o, &sizes);
   auto ports = [&](const std::vector<codegen::Port>& list) {
     std::string s;
     for (size_t i = 0; i < list.size(); ++i)
@@ -410,7 +424,8 @@ std::string launcher(const Package& p, const Storage& storage, bool guard) {
       {"COUNT", std::to_string(sizes.count())},
       {"EXTENTS", extents_member(p)},
       {"OUTPUT_DIM", output_dim},
-      {"GUARD", guard ? replaced(kGuard, {{"N", p.name}}) : std::string()},
+      {"GUARD", o.guard ? replaced(kGuard, {{"N", p.name}}) : std::string()},
+      {"LAPS", o.laps ? replaced(kLaps, {{"N", p.name}, {"STEPS", std::to_string(p.run_steps() + 1)}}) : std::string()},
       {"FUNCTIONS", functions},
       {"SIZES", sizes.table()},
       {"CONDITIONS", conditions},
@@ -517,7 +532,13 @@ int main(int argc, char** argv) {
     char name[64];
     snprintf(name, sizeof name, "output_%d.bin", i);
     size_t bytes = (size_t)kOutputs[i].element_bits;
-    for (int axis = 0; axis < kOutputs[i].rank; ++axis) bytes *= (size_t)$N_output_dim(c, i, axis);
+    printf("%s [", name);
+    for (int axis = 0; axis < kOutputs[i].rank; ++axis) {
+      const int64_t size = $N_output_dim(c, i, axis);
+      printf("%s%lld", axis > 0 ? "," : "", (long long)size);
+      bytes *= (size_t)size;
+    }
+    printf("]\n");
     bytes = (bytes + 7) / 8;
     FILE* f = fopen(name, "wb");
     if (!f || fwrite(outputs[i], 1, bytes, f) != bytes) error = 6;
@@ -587,7 +608,7 @@ std::string c_identifier(std::string_view text) {
 std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOptions& o) {
   const Storage storage(p, o);
   std::vector<TextFile> files = {{p.name + ".h", header(p, storage.has_model_files())},
-                                 {p.name + ".c", launcher(p, storage, o.guard)},
+                                 {p.name + ".c", launcher(p, storage, o)},
                                  {"kernels.h", prototypes(p)}};
   size_t count = 0;
   for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile, ++count) {

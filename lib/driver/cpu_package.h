@@ -17,6 +17,7 @@ struct TextFile {
 struct CpuPackageOptions {
   bool threads = true;
   bool guard = false;  // poison what a step may not touch; to be built with -fsanitize=address
+  bool laps = false;   // double <name>_lap_ms[]: what each step took, added up over runs, in the order of all graphs' programs
   // Up to so many bytes of weights are copied to <name>.weights. Beyond, those that lie in a file of the model are read from
   // there (a file name relative to the folder of the model, offset and size), and only what was made in memory is copied.
   uint64_t max_packed_bytes = 16 << 20;

@@ -163,7 +163,6 @@ std::optional<codegen::CapabilityRow> capability(std::string_view name) {
   codegen::CapabilityRow row;
   row.name = std::string(name);
   row.mapping = target::target(*id).mapping;
-  row.run_time_extents = false;
   row.dtypes.reset();
   for (DType d : target::target(*id).dtypes) row.dtypes.set(static_cast<size_t>(d));
   return row;

@@ -34,7 +34,6 @@ std::optional<codegen::CapabilityRow> capability_row(std::string_view name) {
   row.mapping = t.mapping;
   row.dtypes.reset();
   for (DType d : t.dtypes) row.dtypes.set(static_cast<size_t>(d));
-  row.run_time_extents = find_target(name)->run_time_extents;
   row.dtypes &= codegen::CapabilityRow::kernel_dtypes();
   return row;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "driver/device_package.h"
 #include "driver/graph_package.h"
@@ -64,7 +65,9 @@ class EmulatedRunner : public KernelRunner {
           .write(static_cast<const char*>(call->in[i]), static_cast<std::streamsize>(inputs[i].tensor.size_bytes()));
       command.push_back(name);
     }
-    if (!tool(command, d)) return std::nullopt;
+    std::string said;
+    const bool ran = target::run_command(command, (at_ / "log").string(), &said);
+    if (!ran || !read_shapes(said, &*call)) return failed(command[0], said, d), std::nullopt;
     for (size_t i = 0; i < call->results.size(); ++i) {
       const std::string bytes = read(at_ / ("output_" + std::to_string(i) + ".bin"));
       if (bytes.size() != static_cast<size_t>(call->results[i].tensor.size_bytes())) {
@@ -122,9 +125,26 @@ class EmulatedRunner : public KernelRunner {
 
   bool tool(const std::vector<std::string>& command, Diagnostics& d) {
     std::string said;
-    if (target::run_command(command, (at_ / "log").string(), &said) && said.empty()) return true;
-    d.error(Code::ToolFailed, command[0] + ": " + said.substr(0, 8000), "package " + package_->name + " for " + target_);
+    return (target::run_command(command, (at_ / "log").string(), &said) && said.empty()) || failed(command[0], said, d);
+  }
+  bool failed(const std::string& command, const std::string& said, Diagnostics& d) {
+    d.error(Code::ToolFailed, command + ": " + said.substr(0, 8000), "package " + package_->name + " for " + target_);
     return false;
+  }
+
+  // A line "output_<i>.bin [sizes]" for each output, or nothing.
+  static bool read_shapes(const std::string& said, Call* call) {
+    std::istringstream lines(said);
+    size_t i = 0;
+    for (std::string line; std::getline(lines, line); ++i) {
+      const std::string head = "output_" + std::to_string(i) + ".bin [";
+      if (!line.starts_with(head) || !line.ends_with("]") || i >= call->results.size()) return false;
+      std::vector<int64_t> dims;
+      std::istringstream sizes(line.substr(head.size(), line.size() - head.size() - 1));
+      for (std::string size; std::getline(sizes, size, ',');) dims.push_back(std::strtoll(size.c_str(), nullptr, 10));
+      call->set_shape(i, std::move(dims));
+    }
+    return true;
   }
 
   static std::string read(const fs::path& path) {

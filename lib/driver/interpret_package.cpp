@@ -72,7 +72,6 @@ class InterpretingRunner : public KernelRunner {
       d.error(Code::UnsupportedOnTarget, "no kernels are written for " + target_);
       return false;
     }
-    row->run_time_extents = false;  // the host does not read them
     package_ = codegen::make_package(lir, c_identifier(lir.module->name), *row, d);
     if (!package_) return false;
     std::string text;
@@ -93,6 +92,7 @@ class InterpretingRunner : public KernelRunner {
     std::map<std::string, int64_t> sizes;
     for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i]] = call->sizes[i];
     if (!guarded(d, [&] { program_->set_sizes(sizes), program_->run(call->in, call->out); })) return std::nullopt;
+    for (size_t i = 0; i < call->results.size(); ++i) call->set_shape(i, program_->output_shape(i));
     return std::move(call->results);
   }
 

@@ -1,5 +1,6 @@
 #include "driver/launch_json.h"
 
+#include <algorithm>
 #include <map>
 
 #include "analysis/extents.h"
@@ -59,12 +60,13 @@ class Writer {
     j_.key("memory").begin_object(JsonLayout::Line);
     size("packed", p_.packed_bytes), size("load_scratch", p_.load_scratch_bytes);
     size("arena", p_.arena_bytes), size("held", most(p_.held_bytes)), size("scratch", most(p_.scratch_bytes));
-    j_.key("cells").unsigned_integer(codegen::loop_cells(p_));
+    j_.key("cells").unsigned_integer(codegen::cell_bytes(p_));
     j_.end_object();
     j_.key("max_binding").unsigned_integer(p_.lir->max_binding).key("cuts").begin_array(JsonLayout::Line);
     for (uint64_t cut : p_.cuts) j_.unsigned_integer(cut);
     j_.end_array();
     sizes("equal", equal_sizes(p_));
+    extents();
     ports("inputs", p_.inputs);
     ports("outputs", p_.outputs);
     j_.key("states").begin_array(JsonLayout::Line);
@@ -124,7 +126,40 @@ class Writer {
   }
 
   Dim most(Dim d) const { return largest(dims_, d, p_.lir->ranges); }
-  Dim bytes(const Graph& g, ValueId v) const { return p_.lir->plans[g.id().raw].slot[v.raw].size; }
+  Dim room(const Graph& g, ValueId v) const { return p_.lir->plans[g.id().raw].slot[v.raw].size; }
+  Dim bytes(const Graph& g, ValueId v) const { return dense_bytes(dims_, g.type(v)); }
+
+  void extents() {
+    j_.key("extents").begin_array();
+    for (const Extent& e : p_.lir->extents) {
+      j_.begin_object(JsonLayout::Line).key("name").string(e.symbol);
+      size("bound", *e.bound);
+      j_.end_object();
+    }
+    j_.end_array();
+  }
+  void told_extents(const Step& s) {
+    j_.key("extents").begin_array(JsonLayout::Line);
+    for (const codegen::ToldExtent& e : s.extents) {
+      j_.begin_array(JsonLayout::Line).unsigned_integer(e.extent);
+      size(e.size[0]), size(e.size[1]);
+      j_.end_array();
+    }
+    j_.end_array();
+  }
+  void stacked(const Step& s) {
+    j_.key("stacked").begin_array(JsonLayout::Line);
+    for (const codegen::Stacked& k : s.stacked) {
+      j_.begin_array(JsonLayout::Line);
+      size(k.rows);
+      if (k.extent) j_.unsigned_integer(*k.extent);
+      else j_.null();
+      j_.begin_array(JsonLayout::Line);
+      for (uint32_t e : k.changing) j_.unsigned_integer(e);
+      j_.end_array().end_array();
+    }
+    j_.end_array();
+  }
 
   void ports(std::string_view key, const std::vector<codegen::Port>& list) {
     j_.key(key).begin_array();
@@ -133,7 +168,7 @@ class Writer {
       j_.begin_object(JsonLayout::Line).key("name").string(port.name).key("dtype").string(name(g.dtype(port.value)));
       const auto dims = g.dims(port.value);
       sizes("shape", {dims.begin(), dims.end()});
-      size("bytes", bytes(g, port.value)), size("room", most(bytes(g, port.value)));
+      size("bytes", bytes(g, port.value)), size("room", most(room(g, port.value)));
       j_.end_object();
     }
     j_.end_array();
@@ -186,7 +221,7 @@ class Writer {
   }
 
   void place(const Place& p) {
-    constexpr std::string_view kNames[] = {"W", "P", "A", "S", "I", "O"};
+    constexpr std::string_view kNames[] = {"W", "P", "A", "S", "I", "O", "C"};
     const bool numbered =
         p.memory == Place::Memory::Weights || p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
     j_.begin_array(JsonLayout::Line).string(kNames[static_cast<size_t>(p.memory)]);
@@ -213,20 +248,31 @@ class Writer {
     j_.end_array();
   }
 
-  // For each output of a loop's body: its size and its two places.
-  void held(const Step& s, const Graph& body) {
-    std::vector<Dim> list;
-    for (ValueId v : body.outputs()) list.push_back(bytes(body, v));
-    sizes("bytes", list);
+  // For each output of a loop's body its two places; the sizes of what is carried to the end, and of rows of stacked results.
+  void held(const Step& s, const Graph& body, size_t first, size_t carries) {
+    const Graph& g = m_.graph(s.graph);
+    std::vector<Dim> carried, rows;
+    for (size_t k = 0; k < carries; ++k) carried.push_back(bytes(g, g.result(s.node, k)));
+    for (size_t k = first + carries; k < body.outputs().size(); ++k) rows.push_back(bytes(body, body.outputs()[k]));
+    sizes("bytes", carried), sizes("row_bytes", rows);
+    stacked(s);
     j_.key("held").begin_array(JsonLayout::Line);
     Dim at = s.held;
-    for (Dim d : list)
+    for (ValueId v : body.outputs())
       for (int copy = 0; copy < 2; ++copy) {
         j_.begin_array(JsonLayout::Line).string("H");
         size(at);
         j_.end_array();
-        at = dims_.add(at, dims_.mul(dims_.ceil_div(d, Dim(64)), Dim(64)));
+        at = dims_.add(at, dims_.mul(dims_.ceil_div(room(body, v), Dim(64)), Dim(64)));
       }
+    j_.end_array();
+  }
+
+  void extents_of_launch(const Step& s) {
+    if (std::ranges::none_of(s.places, [](const Place& p) { return p.memory == Place::Memory::Extent; })) return;
+    j_.key("extents").begin_array(JsonLayout::Line);
+    for (const Place& p : s.places)
+      if (p.memory == Place::Memory::Extent) j_.unsigned_integer(p.index);
     j_.end_array();
   }
 
@@ -239,6 +285,7 @@ class Writer {
         j_.key("kernel").unsigned_integer(s.kernel);
         places("places", s, 0, s.places.size());
         sizes("sizes", s.sizes);
+        extents_of_launch(s);
         break;
       case Step::Kind::Copy:
         places("copy", s, 0, 2);
@@ -249,22 +296,21 @@ class Writer {
         j_.key("then").unsigned_integer(g.bodies(s.node)[0].raw).key("else").unsigned_integer(g.bodies(s.node)[1].raw);
         sizes("then_equal", s.equal[0]);
         sizes("else_equal", s.equal[1]);
+        told_extents(s);
         places("in", s, 1, operands);
         places("out", s, operands, s.places.size());
         break;
       case Step::Kind::Loop: {
         const Graph& body = m_.graph(g.bodies(s.node)[0]);
         const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(s.node).carries);
-        j_.key("loop").unsigned_integer(body.id().raw).key("cells").integer(128 * cells_++);
+        j_.key("loop").unsigned_integer(body.id().raw).key("cells").unsigned_integer(codegen::loop_cell(p_, loops_++));
         optional_place("trips", s, 0);
         optional_place("go", s, 1);
         places("in", s, 2, operands);
         places("results", s, operands, s.places.size());
         j_.key("carries").unsigned_integer(carries);
-        held(s, body);
-        std::vector<Dim> lengths;
-        for (size_t r = carries; r < results; ++r) lengths.push_back(g.dims(g.result(s.node, r))[0]);
-        sizes("lengths", lengths);
+        told_extents(s);
+        held(s, body, 1, carries);
         break;
       }
       case Step::Kind::Scan: {
@@ -279,7 +325,7 @@ class Writer {
         sizes("in_bytes", rows);
         flags("in_reverse", a.input_reverse, inputs);
         flags("out_reverse", a.output_reverse, results - states);
-        held(s, body);
+        held(s, body, 0, states);
         size("length", g.dims(g.operand(s.node, states))[0]);
         break;
       }
@@ -295,7 +341,7 @@ class Writer {
   DimTable& dims_;
   JsonWriter& j_;
   std::map<std::string, Dim> sizes_;
-  int64_t cells_ = 0;
+  uint64_t loops_ = 0;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 // The Python module of the mlx target: a function for each graph whose lines are calls of rlxc_mlx.py, one for each node.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
+#include "codegen/step_extents.h"
 #include "driver/graph_package.h"
 #include "driver/host_files.h"
 #include "ir/dim_postfix.h"
@@ -37,12 +39,13 @@ std::string function(OpKind op) {
   return s;
 }
 
-// What rlxc_mlx.py defines.
+// What rlxc_mlx.py and the files that it imports define.
+bool is_part(const HostFile& h) { return h.name.starts_with("rlxc_mlx"); }
 const std::set<std::string>& functions() {
   static const auto names = [] {
     std::set<std::string> all;
     for (const HostFile& h : host_files()) {
-      if (h.name != "rlxc_mlx.py") continue;
+      if (!is_part(h)) continue;
       for (std::string_view line : split(h.text, '\n')) {
         if (line.starts_with("def ")) all.emplace(line.substr(4, line.find('(') - 4));
         else if (const size_t equals = line.find(" = "); equals != line.npos && line[0] >= 'a' && line[0] <= 'z')
@@ -107,7 +110,7 @@ class Keywords {
 
 class MlxModule {
  public:
-  MlxModule(const codegen::Package& p, Diagnostics& d) : p_(p), m_(*p.lir->module), d_(d) {}
+  MlxModule(const codegen::Package& p, Diagnostics& d) : p_(p), m_(*p.lir->module), d_(d), extents_(*p.lir) {}
 
   std::string run() {
     size_t weight = 0;
@@ -127,8 +130,9 @@ class MlxModule {
       for (size_t r = 0; r < g.result_count(n); ++r) names_[g.result(n, r).raw] = local(g.result(n, r));
       if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant)
         names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
-      if (fits(g, n) && !has_trait(g.op(n), kLeaf | kTerminator))
-        body += "    " + node(g, n) + "  # " + comment(g.label(n)) + "\n";
+      if (!fits(g, n) || has_trait(g.op(n), kLeaf | kTerminator)) continue;
+      body += "    " + node(g, n) + "  # " + comment(g.label(n)) + "\n";
+      for (const auto& [symbol, size] : told(g, n)) body += "    n[" + symbol + "] = " + size + "\n";
     }
     body += "    return (";
     for (ValueId v : g.outputs()) body += names_[v.raw] + ", ";
@@ -184,6 +188,41 @@ class MlxModule {
     return results + " = ops." + function(g.op(n)) + "(" + all + ")";
   }
 
+  // Sizes that the node tells: names, and what they are after it.
+  std::map<std::string, std::string> told(const Graph& g, NodeId n) const {
+    std::map<std::string, std::string> sizes;
+    for (uint32_t i = 0; const auto extent = extents_.of_node(g, n, i); ++i)
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        for (size_t axis = 0; axis < g.dims(g.result(n, r)).size(); ++axis)
+          if (symbol_name(m_.dims, g.dims(g.result(n, r))[axis]) == p_.lir->extents[*extent].symbol)
+            sizes.try_emplace(python_string(p_.lir->extents[*extent].symbol),
+                              local(g.result(n, r)) + ".shape[" + std::to_string(axis) + "]");
+    return sizes;
+  }
+
+  // Arguments of a loop or scan: extents that it carries, and what there is to know of the rows of stacked results.
+  std::string iterated(const Graph& g, NodeId n) const {
+    codegen::Step s;
+    s.kind = g.op(n) == OpKind::Loop ? codegen::Step::Kind::Loop : codegen::Step::Kind::Scan, s.graph = g.id(), s.node = n;
+    extents_.tell(&s);
+    const auto name = [&](uint32_t e) { return python_string(p_.lir->extents[e].symbol); };
+    std::string carried, rows;
+    for (const codegen::ToldExtent& e : s.extents)
+      carried += "(" + name(e.extent) + ", " + dim_python(m_.dims, e.size[0], "n") +
+                 ", lambda: " + dim_python(m_.dims, e.size[1], "n") + "), ";
+    const Graph& body = m_.graph(g.bodies(n)[0]);
+    for (size_t k = 0; k < s.stacked.size(); ++k) {
+      const ValueId row = body.outputs()[body.outputs().size() - s.stacked.size() + k];
+      rows += "(lambda: [";
+      for (Dim d : body.dims(row)) rows += dim_python(m_.dims, d, "n") + ", ";
+      rows += "], ops.DTYPES[" + python_string(rlxc::name(body.dtype(row))) + "], [";
+      for (uint32_t e : s.stacked[k].changing) rows += name(e) + ", ";
+      rows += "]), ";
+    }
+    const std::string stacked = ", n=n, stacked=[" + rows + "]";
+    return s.kind == codegen::Step::Kind::Loop ? stacked + ", extents=[" + carried + "]" : stacked;
+  }
+
   std::string control_call(const Graph& g, NodeId n, const std::string& arguments) {
     const auto body = [&](size_t i) { return "lambda *a: graph_" + std::to_string(g.bodies(n)[i].raw) + "(n, w, *a)"; };
     if (g.op(n) == OpKind::If) {
@@ -195,12 +234,13 @@ class MlxModule {
       return "ops.branch(" + arguments.substr(0, comma) + ", " + body(0) + ", " + body(1) + rest + equal.take() + ")";
     }
     if (g.op(n) == OpKind::Loop)
-      return "ops.loop(" + arguments + ", body=" + body(0) + ", carries=" + std::to_string(g.attrs<LoopAttrs>(n).carries) + ")";
+      return "ops.loop(" + arguments + ", body=" + body(0) + ", carries=" + std::to_string(g.attrs<LoopAttrs>(n).carries) +
+             iterated(g, n) + ")";
     Keywords keywords(m_.dims);
     const auto& a = g.attrs<ScanAttrs>(n);
     keywords("states", a.states), keywords("scan_inputs", a.scan_inputs), keywords("input_reverse", a.input_reverse),
         keywords("output_reverse", a.output_reverse);
-    return "ops.scan(" + arguments + ", body=" + body(0) + keywords.take() + ")";
+    return "ops.scan(" + arguments + ", body=" + body(0) + keywords.take() + iterated(g, n) + ")";
   }
 
   // A function that MLX compiles to one kernel; equal regions are one.
@@ -232,6 +272,7 @@ class MlxModule {
   const codegen::Package& p_;
   const Module& m_;
   Diagnostics& d_;
+  const codegen::StepExtents extents_;
   std::vector<std::string> names_, known_;
   std::string regions_;
 };
@@ -247,7 +288,7 @@ def run(inputs, weights):
 
 
 def main(arguments):
-    """WEIGHTS [SIZE=VALUE...] INPUT...: raw files in, output_<i>.bin out. WEIGHTS is the folder with the weights."""
+    """WEIGHTS [SIZE=VALUE...] INPUT...: raw files in, output_<i>.bin and a line with its sizes out. WEIGHTS is the folder with the weights."""
     here = os.path.dirname(os.path.abspath(__file__))
     sizes = {a.rsplit("=", 1)[0]: int(a.rsplit("=", 1)[1]) for a in arguments[1:] if "=" in a}
     files = [a for a in arguments[1:] if "=" not in a]
@@ -259,6 +300,7 @@ def main(arguments):
     for i, (y, port) in enumerate(zip(outputs, OUTPUTS)):
         with open(f"output_{i}.bin", "wb") as f:
             f.write(ops.to_bytes(y, port["dtype"]))
+        print(f"output_{i}.bin [{','.join(map(str, y.shape))}]")
 
 
 if __name__ == "__main__":
@@ -293,11 +335,11 @@ std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p
   model += "INPUTS = " + ports(m, p.inputs) + "OUTPUTS = " + ports(m, p.outputs) + graphs + std::string(kTail);
   std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, "mlx", options)}};
   for (const HostFile& h : host_files())
-    if (h.name == "rlxc_mlx.py") files.push_back({std::string(h.name), std::string(h.text)});
+    if (is_part(h)) files.push_back({std::string(h.name), std::string(h.text)});
   files.push_back({"README.md", "# " + p.name +
                                     "\n\nA model compiled by rlxc for MLX.\n\n| file | content |\n|---|---|\n| `model.py` | the "
                                     "graph, a line for each node; regions are functions that "
-                                    "MLX compiles |\n| `rlxc_mlx.py` | the operations on mlx.core |\n| `model.json` | inputs, "
+                                    "MLX compiles |\n| `rlxc_mlx*.py` | the operations on mlx.core |\n| `model.json` | inputs, "
                                     "outputs, and where the weights are |\n\n"
                                     "`python3 model.py WEIGHTS [SIZE=VALUE...] INPUT...` runs it on raw files and writes "
                                     "output_<i>.bin. WEIGHTS is the folder with the weights.\n"});

@@ -18,6 +18,12 @@ bool is_read(const codegen::Package& p, const codegen::Port& input) {
 
 }  // namespace
 
+void Call::set_shape(size_t result, std::vector<int64_t> dims) {
+  TensorData& d = results[result].tensor;
+  d.dims = std::move(dims);
+  d.bytes = d.bytes.first(static_cast<size_t>(d.size_bytes()));
+}
+
 void add_sizes(const DimTable& dims, const Type& t, std::span<const int64_t> actual, DimBindings* bindings) {
   for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k)
     if (const auto symbol = symbol_name(dims, t.dims[k])) bindings->try_emplace(*symbol, actual[k]);

@@ -15,6 +15,8 @@ struct Call {
   std::vector<void*> out;                        // the bytes of `results`, with 64 more behind
   std::vector<eval::HostValue> results;          // what only a run tells of their sizes is 0; the bytes have room for the largest
   std::vector<std::vector<std::byte>> expanded;  // inputs given as one repeated element
+
+  void set_shape(size_t result, std::vector<int64_t> dims);  // after the run
 };
 
 // The symbols that are sizes of an input, from its actual sizes; those that are bound already stay.

@@ -167,17 +167,17 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   if (!p->compiled) return false;
   if (run.engine == Engine::Reference) return true;
   LirModule& lir = p->compiled->lir;
-  if (run.engine == Engine::Interpreter || run.target != "cpu") {
-    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d)
-                                                   : make_emulated_runner(lir, run.target, d);
-    return p->kernels != nullptr;
-  }
   if (DimBindings bounds = observed_bounds(lir, p->sets, d); !bounds.empty()) {
     Options bounded = o;
     bounded.bounds.merge(bounds);
     auto planned = plan_for(run.target, std::move(lir.module), bounded, d);
     if (!planned) return false;
     lir = std::move(*planned);
+  }
+  if (run.engine == Engine::Interpreter || run.target != "cpu") {
+    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d)
+                                                   : make_emulated_runner(lir, run.target, d);
+    return p->kernels != nullptr;
   }
   EmulationOptions guarded;
   guarded.model_folder = std::filesystem::absolute(o.input).parent_path().string();
@@ -193,7 +193,7 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   // Kernels for any contents of the inputs, if that can be; else for these.
   std::optional<Prepared> p;
   Diagnostics general(d.file());
-  const bool is_general = run.engine == Engine::Kernels && run.target == "cpu" && prepare(o, run, &p.emplace(), general);
+  const bool is_general = run.engine != Engine::Reference && prepare(o, run, &p.emplace(), general);
   if (is_general)
     for (const Diagnostic& said : general.items()) d.add(said);
   else if (!prepare(with_data, run, &p.emplace(), d)) return d.exit();

@@ -1,9 +1,11 @@
-// Sizes that only a run tells, in cpu packages, against the reference evaluator: nothing selected, some, all; one package for all
-// inputs.
+// Sizes that only a run tells, in cpu packages and in device packages whose kernels are interpreted with lanes, against the
+// reference evaluator: nothing selected, some, all; one package for all inputs.
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "driver/compile.h"
+#include "driver/interpret_package.h"
 #include "driver/observed_bounds.h"
 #include "driver/run_package.h"
 #include "ir/text.h"
@@ -27,15 +29,22 @@ class Model {
     Options options;
     options.bounds = std::move(bounds);
     options.verify = true;
-    LoadedModel model;
-    model.module = load(d);
-    auto compiled = compile(std::move(model), "cpu", options, {}, d);
-    REQUIRE_MESSAGE(compiled.has_value(), d.text());
-    lir_ = std::move(compiled->lir);
+    const auto compile_for = [&](const std::string& target) {
+      LoadedModel model;
+      model.module = load(d);
+      auto compiled = compile(std::move(model), target, options, {}, d);
+      REQUIRE_MESSAGE(compiled.has_value(), d.text());
+      return std::move(compiled->lir);
+    };
+    lir_ = compile_for("cpu");
     package_ = codegen::make_package(lir_, "m", {}, d);
     said_ = d.text();
-    if (package_) loaded_ = LoadedPackage::build(*package_, {}, d);
-    if (package_) REQUIRE_MESSAGE(loaded_, d.text());
+    if (!package_) return;
+    loaded_ = LoadedPackage::build(*package_, {}, d);
+    REQUIRE_MESSAGE(loaded_, d.text());
+    device_lir_ = compile_for("cuda");
+    device_ = make_interpreting_runner(device_lir_, "cuda", d);
+    REQUIRE_MESSAGE(device_, d.text());
   }
 
   void check(const std::vector<eval::HostValue>& inputs, std::string_view what) {
@@ -43,16 +52,20 @@ class Model {
     Diagnostics d;
     const auto expected = eval::evaluate(*reference_, inputs, d);
     REQUIRE_MESSAGE(expected.has_value(), d.text());
-    const auto actual = loaded_->run(inputs, d);
-    REQUIRE_MESSAGE(actual.has_value(), what << ": " << d.text());
-    for (size_t i = 0; i < actual->size(); ++i) {
-      const auto r = eval::compare((*actual)[i], (*expected)[i], 1e-4, 1e-5);
-      CHECK_MESSAGE(r.pass, what << ", output " << i << ": " << r.message);
+    for (const std::string_view engine : {"cpu", "lanes"}) {
+      const auto actual = engine == "cpu" ? loaded_->run(inputs, d) : device_->run(inputs, d);
+      REQUIRE_MESSAGE(actual.has_value(), engine << ", " << what << ": " << d.text());
+      for (size_t i = 0; i < actual->size(); ++i) {
+        const auto r = eval::compare((*actual)[i], (*expected)[i], 1e-4, 1e-5);
+        CHECK_MESSAGE(r.pass, engine << ", " << what << ", output " << i << ": " << r.message);
+      }
     }
   }
   bool runs(const std::vector<eval::HostValue>& inputs) {
     Diagnostics d;
-    return loaded_->run(inputs, d).has_value();
+    const bool runs = loaded_->run(inputs, d).has_value();
+    CHECK(device_->run(inputs, d).has_value() == runs);
+    return runs;
   }
   const std::string& said() const { return said_; }
   const LirModule& lir() const { return lir_; }
@@ -64,9 +77,10 @@ class Model {
 
  private:
   std::unique_ptr<Module> reference_;
-  LirModule lir_;
+  LirModule lir_, device_lir_;
   std::optional<codegen::Package> package_;
   std::unique_ptr<LoadedPackage> loaded_;
+  std::unique_ptr<KernelRunner> device_;
   std::string said_;
 };
 
@@ -164,6 +178,41 @@ graph @main {
     for (int64_t high : {0, 1, 4, 1000})
       m.check({r.of(DType::I64, {n}, -high, high), r.of(DType::F32, {4, n, 2}, 0, std::min<int64_t>(high, 1))},
               "n = " + std::to_string(n) + ", up to " + std::to_string(high));
+}
+
+TEST_CASE("parts of a value that begin where only a run tells") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[4,n]
+  %1 = input "keep" : bool[n]
+  %2 = non_zero(%1) : i64[1,kept]
+  %3 = reshape(%2) {dims = ["kept"]} : i64[kept]
+  %4 = gather(%0, %3) {axis = 1} : f32[4,kept]
+  %5 = narrow(%4) {axis = 0, start = 1, len = 2} : f32[2,kept]
+  %6 = narrow(%4) {axis = 0, start = 3, len = 1} : f32[1,kept]
+  %7 = mul(%5, %6) : f32[2,kept]
+  return %7, %6
+}
+}
+)");
+  Random r(12);
+  for (int64_t n : {1, 5, 64})
+    for (auto [low, high] : {std::pair{0, 0}, std::pair{0, 1}, std::pair{1, 1}})
+      m.check({r.real({4, n}), r.of(DType::Bool, {n}, low, high)}, "n = " + std::to_string(n));
+}
+
+TEST_CASE("NaNs are the last of the unique elements, and one of them") {
+  Model m(R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[n]
+  %1, %2, %3, %4 = unique(%0) {flat = true, sorted = true} : f32[a], i64[a], i64[n], i64[a]
+  return %1, %2, %3, %4
+}
+}
+)");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  m.check({test::f32({7}, {2, nan, 1, -1, nan, 1, 5})}, "two of seven");
+  m.check({test::f32({2}, {nan, nan})}, "all");
 }
 
 TEST_CASE("NonMaxSuppression per batch and class") {
@@ -302,7 +351,8 @@ graph @shrink {
   return %1, %7
 }
 }
-)");
+)",
+          {{"d", 1}});  // bounds are promised of what selects, not of branches
   CHECK(m.bound("d") == "2*n");
   CHECK(m.bound("left") == "n");
   Random r(6);

@@ -44,7 +44,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
                                       "-fPIC",          "-shared",    "-pthread", "-Wno-psabi"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
-  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads})) {
+  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads, .laps = options.laps})) {
     folder.write(f.name, f.content);
     if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(folder.path() + "/" + f.name);
   }
@@ -56,7 +56,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
-  loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Threads that wait for work outlive the package.
+  loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
   auto api = std::make_unique<Api>();
   if (!loaded->library_ || !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
       !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
@@ -67,6 +68,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   loaded->api_ = std::move(api);
+  if (double* laps = nullptr; options.laps && find(loaded->library_, p.name + "_lap_ms", &laps))
+    loaded->laps_ = {laps, p.run_steps()};
   std::vector<const void*> weights;
   for (const codegen::Weight& w : p.weights)
     weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
@@ -91,9 +94,9 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
   int error = call->sizes.empty() ? 0 : api_->set_sizes(context_, call->sizes.data());
   if (!error) error = api_->run(context_, call->in.data(), call->out.data());
   for (size_t i = 0; !error && i < call->results.size(); ++i) {
-    TensorData& d = call->results[i].tensor;
-    for (size_t k = 0; k < d.dims.size(); ++k) d.dims[k] = api_->output_dim(context_, static_cast<int>(i), static_cast<int>(k));
-    d.bytes = d.bytes.first(static_cast<size_t>(d.size_bytes()));
+    std::vector<int64_t> dims = call->results[i].tensor.dims;
+    for (size_t k = 0; k < dims.size(); ++k) dims[k] = api_->output_dim(context_, static_cast<int>(i), static_cast<int>(k));
+    call->set_shape(i, std::move(dims));
   }
   if (!error) return std::move(call->results);
   diagnostics.error(Code::ToolFailed, "the package failed with error " + std::to_string(error), "package " + package_.name);

@@ -15,6 +15,7 @@ struct RunOptions {
   std::string compiler = "cc";
   std::vector<std::string> flags = {"-O1", "-march=native"};
   bool threads = false;
+  bool laps = false;   // time each step
   std::string folder;  // where the sources are kept; empty: a temporary folder, removed afterwards
 };
 
@@ -25,6 +26,9 @@ class LoadedPackage {
   ~LoadedPackage();
   LoadedPackage(const LoadedPackage&) = delete;
   LoadedPackage& operator=(const LoadedPackage&) = delete;
+
+  // Milliseconds that each step has taken in all runs so far, in the order of all graphs' programs; with RunOptions::laps.
+  std::span<const double> lap_ms() const { return laps_; }
 
   // Inputs in the order of the graph; their shapes bind the symbols. Code::BadShape, BadType where they do not fit.
   std::optional<std::vector<eval::HostValue>> run(std::span<const eval::HostValue> inputs, Diagnostics&);
@@ -37,6 +41,7 @@ class LoadedPackage {
   void* library_ = nullptr;
   void* context_ = nullptr;
   std::unique_ptr<Api> api_;
+  std::span<const double> laps_;
 };
 
 std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package&, std::span<const eval::HostValue> inputs,

@@ -1,6 +1,7 @@
 #include "driver/target_traits.h"
 
 #include <array>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -18,21 +19,22 @@ struct Row {
   uint32_t region_steps, region_inputs;
   Machine machine;
   uint64_t alignment;
-  bool run_time_extents;
   bool (*native)(OpKind);  // kinds that some form of it can be written for
 };
 
 // These expand to products that have the better kernels.
 bool has_kernels(OpKind op) { return op != OpKind::DotGeneral && op != OpKind::BatchNormInference && codegen::has_lowering(op); }
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 constexpr std::array<Row, 7> kRows = {{
-    {"cpu", 64, 16, {50, 50, 200, 8}, 64, true, has_kernels},
-    {"metal", 32, 16, {500, 200, 4000, 64}, 256, false, has_kernels},
-    {"mlx", 32, 16, {500, 200, 4000, 64}, 64, false, has_mlx_function},
-    {"wgpu", 32, 8, {3000, 100, 2000, 32}, 256, false, has_kernels},
-    {"cuda", 32, 16, {2000, 800, 20000, 128}, 256, false, has_kernels},
-    {"rocm", 32, 16, {2000, 800, 20000, 128}, 256, false, has_kernels},
-    {"tpu", 32, 16, {3000, 800, 100000, 1}, 128, false, stablehlo::has_translation},
+    {"cpu", 64, 16, {50, 50, 200, 8, 0}, 64, has_kernels},
+    {"metal", 32, 16, {500, 200, 4000, 64, 100e3}, 256, has_kernels},
+    {"mlx", 32, 16, {500, 200, 4000, 64, 200e3}, 64, has_mlx_function},
+    {"wgpu", 32, 8, {3000, 100, 2000, 32, 500e3}, 256, has_kernels},
+    {"cuda", 32, 16, {2000, 800, 20000, 128, 10e3}, 256, has_kernels},
+    {"rocm", 32, 16, {2000, 800, 20000, 128, 15e3}, 256, has_kernels},
+    {"tpu", 32, 16, {3000, 800, 100000, 1, kNever}, 128, stablehlo::has_translation},
 }};
 
 constexpr std::array<std::string_view, kRows.size()> kNames = [] {
@@ -47,7 +49,6 @@ TargetTraits make(const Row& row) {
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;
-  t.run_time_extents = row.run_time_extents;
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
     // What has no expansion stays: the writer of kernels names such nodes. Fused kinds are formed for targets that have them.

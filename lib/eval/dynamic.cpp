@@ -48,10 +48,14 @@ bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, cons
   const auto at = [&](int64_t row, int64_t k) -> const V& {
     return x[static_cast<size_t>((k / s.inner * s.n + row) * s.inner + k % s.inner)];
   };
+  const auto before = [](const V& v, const V& w) {  // NaNs are last, and equal
+    if constexpr (std::is_floating_point_v<V>) return v < w || (std::isnan(w) && !std::isnan(v));
+    else return v < w;
+  };
   const auto less = [&](int64_t i, int64_t j) {
     for (int64_t k = 0; k < width; ++k) {
-      if (at(i, k) < at(j, k)) return true;
-      if (at(j, k) < at(i, k)) return false;
+      if (before(at(i, k), at(j, k))) return true;
+      if (before(at(j, k), at(i, k))) return false;
     }
     return false;
   };

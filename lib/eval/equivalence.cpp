@@ -1,27 +1,12 @@
 #include "eval/equivalence.h"
 
-#include <algorithm>
-#include <cmath>
+#include "eval/random_weights.h"
 
 namespace rlxc::eval {
 namespace {
 
-// Weights as networks start with: matrices and filters within Glorot's bound (Glorot, Bengio: Understanding the difficulty of
-// training deep feedforward neural networks, 2010), so that rounding does not grow from layer to layer; vectors are positive,
-// since variances and scales of norms are.
-RandomRange range_of_weight(const Type& type, const RandomRange& range) {
-  RandomRange r = range;
-  if (type.dims.size() < 2) return r.low = r.high / 10, r;
-  double taps = 1;
-  const auto size = [&](size_t i) { return type.dims[i].is_static() ? static_cast<double>(type.dims[i].size()) : 2; };
-  for (size_t i = 2; i < type.dims.size(); ++i) taps *= size(i);
-  const double bound = std::sqrt(6 / std::max(1.0, (size(0) + size(1)) * taps));
-  r.low *= std::min(1.0, bound), r.high *= std::min(1.0, bound);
-  return r;
-}
-
 std::optional<std::vector<HostValue>> results(const Module& m, const EquivalenceOptions& o, std::string* why) {
-  const NamedValues params = random_params(m, o);
+  const NamedValues params = random_weights(m, o.evaluation.bindings, o.seed, o.range);
   Options evaluation = o.evaluation;
   evaluation.params = &params;
   Diagnostics diagnostics;
@@ -38,21 +23,6 @@ std::vector<HostValue> random_inputs(const Module& m, const EquivalenceOptions& 
     const ValueId v = m.main().result(n);
     out.push_back(
         random_value(m, m.main().type(v), o.evaluation.bindings, seed_of(o.seed, m.text(m.main().value_name(v))), o.range));
-  }
-  return out;
-}
-
-NamedValues random_params(const Module& m, const EquivalenceOptions& o) {
-  NamedValues out;
-  for (size_t g = 0; g < m.graph_count(); ++g) {
-    const Graph& graph = m.graph(GraphId(static_cast<uint32_t>(g)));
-    for (NodeId n : graph.nodes()) {
-      if (graph.op(n) != OpKind::Param || graph.attrs<DataAttrs>(n).data.valid()) continue;
-      const ValueId v = graph.result(n);
-      const std::string name(m.text(graph.value_name(v)));
-      const RandomRange range = range_of_weight(graph.type(v), o.range);
-      out[name] = random_value(m, graph.type(v), o.evaluation.bindings, seed_of(o.seed, name), range);
-    }
   }
   return out;
 }

@@ -20,8 +20,7 @@ struct EquivalenceOptions {
 bool same_results(const Module& before, const Module& after, const EquivalenceOptions&, std::string* why);
 bool same_results(const Module& before, const Module& after, uint64_t seed, double rtol, double atol, std::string* why);
 
-// The random inputs and parameters that same_results would use.
+// The random inputs that same_results would use.
 std::vector<HostValue> random_inputs(const Module&, const EquivalenceOptions&);
-NamedValues random_params(const Module&, const EquivalenceOptions&);
 
 }  // namespace rlxc::eval

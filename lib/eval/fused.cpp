@@ -36,7 +36,7 @@ bool eval_matmul_bias_act(Context& c) {
   const int64_t k = c.dims(0)[c.dims(0).size() - (a.trans_a ? 2 : 1)];
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(k + 2))) return false;
   if (!is_float(c.t(0).dtype)) return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
-  auto y = matmul(c.doubles(0), c.dims(0), a.trans_a, c.doubles(1), c.dims(1), a.trans_b, dims);
+  auto y = matmul<double>(c.t(0), a.trans_a, c.t(1), a.trans_b, dims);
   if (c.has(2)) add_broadcast(y, dims, c.t(2));
   if (!add_residual(c, 3, y)) return false;
   apply_epilogue(a.act, y);
@@ -84,7 +84,7 @@ bool eval_matmul_swiglu(Context& c) {
   const int64_t n = dims.back();
   dims.back() = 2 * n;
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2))) return false;
-  const auto y = matmul(c.doubles(0), c.dims(0), false, c.doubles(1), c.dims(1), a.trans_b, dims);
+  const auto y = matmul<double>(c.t(0), false, c.t(1), a.trans_b, dims);
   return c.put_result(0, gated(y, static_cast<size_t>(n), a.gate_first, a.act));
 }
 

@@ -15,7 +15,7 @@ struct Rows {
 Rows times(const Rows& x, const TensorData& w) {
   Rows y{{}, x.rows, w.dims[1]};
   const int64_t dims[] = {y.rows, y.columns};
-  y.values = matmul(x.values, {x.rows, x.columns}, false, load_all<double>(w), w.dims, false, dims);
+  y.values = matmul<double>(tensor_view(x.values, {x.rows, x.columns}), false, w, false, dims);
   return y;
 }
 

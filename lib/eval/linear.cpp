@@ -6,36 +6,64 @@
 
 namespace rlxc::eval {
 
+namespace {
+
+// Panels of the matrix [k,n] that begins at element `first` of a tensor; transposed, it is stored as [n,k].
 template <class V>
-std::vector<V> matmul(std::vector<V> a, std::vector<int64_t> a_dims, bool trans_a, std::vector<V> b, std::vector<int64_t> b_dims,
-                      bool trans_b, std::span<const int64_t> dims) {
-  auto orient = [](std::vector<V>& x, std::vector<int64_t>& d, bool transposed) {
-    if (!transposed) return;
-    x = transpose_last(x, d[d.size() - 2], d.back());
-    std::swap(d[d.size() - 2], d.back());
-  };
-  orient(a, a_dims, trans_a), orient(b, b_dims, trans_b);
-  const int64_t m = dims[dims.size() - 2], n = dims.back(), k = a_dims.back();
+class TensorPanels {
+ public:
+  TensorPanels(const TensorData& t, bool transposed, int64_t k, int64_t n) : t_(t), transposed_(transposed), k_(k), n_(n) {}
+
+  void gemm(const V* a, int64_t first, V* c, int64_t m) {
+    gemm_panels(
+        a, [&](int64_t k0, int64_t k1, int64_t n0, int64_t width) { return load_panel(first, k0, k1, n0, width); }, c, m, k_, n_);
+  }
+
+ private:
+  Panel<V> load_panel(int64_t first, int64_t k0, int64_t k1, int64_t n0, int64_t width) {
+    if (!transposed_)
+      for (int64_t p = k0; p < k1; ++p) load(t_, first + p * n_ + n0, width, panel_.data() + (p - k0) * kPanelWidth);
+    else
+      for (int64_t j = 0; j < width; ++j) {
+        load(t_, first + (n0 + j) * k_ + k0, k1 - k0, column_.data());
+        for (int64_t p = 0; p < k1 - k0; ++p) panel_[static_cast<size_t>(p * kPanelWidth + j)] = column_[static_cast<size_t>(p)];
+      }
+    return {panel_.data(), kPanelWidth};
+  }
+
+  const TensorData& t_;
+  bool transposed_;
+  int64_t k_, n_;
+  std::vector<V> panel_ = std::vector<V>(kPanelRows * kPanelWidth), column_ = std::vector<V>(kPanelRows);
+};
+
+}  // namespace
+
+template <class V>
+std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bool trans_b, std::span<const int64_t> dims) {
+  const size_t rank = a.dims.size();
+  const int64_t m = dims[dims.size() - 2], n = dims.back(), k = a.dims[rank - (trans_a ? 2 : 1)];
+  std::vector<V> x = load_all<V>(a);
+  if (trans_a) x = transpose_last(x, k, m);
   // The leading axes, as tensors of matrices.
   TensorData lead_a, lead_b;
-  lead_a.dims.assign(a_dims.begin(), a_dims.end() - 2), lead_b.dims.assign(b_dims.begin(), b_dims.end() - 2);
+  lead_a.dims.assign(a.dims.begin(), a.dims.end() - 2), lead_b.dims.assign(b.dims.begin(), b.dims.end() - 2);
   const TensorData* leads[] = {&lead_a, &lead_b};
   std::vector<V> out(static_cast<size_t>(product(dims)), V(0));
   if (out.empty() || k == 0) return out;
+  TensorPanels<V> panels(b, trans_b, k, n);
   BroadcastRows(dims.first(dims.size() - 2), leads)
       .for_each([&](int64_t at, int64_t length, const int64_t* offset, const int64_t* step) {
         if (step[1] == 0 && step[0] == 1)
-          return gemm(a.data() + offset[0] * m * k, b.data() + offset[1] * k * n, out.data() + at * m * n, length * m, k, n);
+          return panels.gemm(x.data() + offset[0] * m * k, offset[1] * k * n, out.data() + at * m * n, length * m);
         for (int64_t i = 0; i < length; ++i)
-          gemm(a.data() + (offset[0] + i * step[0]) * m * k, b.data() + (offset[1] + i * step[1]) * k * n,
-               out.data() + (at + i) * m * n, m, k, n);
+          panels.gemm(x.data() + (offset[0] + i * step[0]) * m * k, (offset[1] + i * step[1]) * k * n,
+                      out.data() + (at + i) * m * n, m);
       });
   return out;
 }
-template std::vector<double> matmul(std::vector<double>, std::vector<int64_t>, bool, std::vector<double>, std::vector<int64_t>,
-                                    bool, std::span<const int64_t>);
-template std::vector<Int> matmul(std::vector<Int>, std::vector<int64_t>, bool, std::vector<Int>, std::vector<int64_t>, bool,
-                                 std::span<const int64_t>);
+template std::vector<double> matmul(const TensorData&, bool, const TensorData&, bool, std::span<const int64_t>);
+template std::vector<Int> matmul(const TensorData&, bool, const TensorData&, bool, std::span<const int64_t>);
 
 void apply_epilogue(const Epilogue& e, std::vector<double>& values) {
   if (!e.has) return;
@@ -70,11 +98,8 @@ bool eval_matmul(Context& c) {
   const auto dims = c.result_dims();
   const int64_t k = c.dims(0)[c.dims(0).size() - (a.trans_a ? 2 : 1)];
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(std::max<int64_t>(k, 1)))) return false;
-  if (is_float(c.t(0).dtype))
-    return c.put_result(0, matmul(c.doubles(0), c.dims(0), a.trans_a, c.doubles(1), c.dims(1), a.trans_b, dims));
-  if (is_integer(c.t(0).dtype))
-    return c.put_result(0,
-                        matmul(load_all<Int>(c.t(0)), c.dims(0), a.trans_a, load_all<Int>(c.t(1)), c.dims(1), a.trans_b, dims));
+  if (is_float(c.t(0).dtype)) return c.put_result(0, matmul<double>(c.t(0), a.trans_a, c.t(1), a.trans_b, dims));
+  if (is_integer(c.t(0).dtype)) return c.put_result(0, matmul<Int>(c.t(0), a.trans_a, c.t(1), a.trans_b, dims));
   return c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
 }
 
@@ -143,10 +168,10 @@ bool eval_dot_general(Context& c) {
   auto run = [&](auto v) {
     using V = decltype(v);
     if (k == 0) return c.put_result(0, std::vector<V>(static_cast<size_t>(product(dims)), V(0)));
-    auto x = arranged(load_all<V>(c.t(0)), c.dims(0), order(c.dims(0).size(), a.lhs_batch, a.lhs_contracting));
-    auto y = arranged(load_all<V>(c.t(1)), c.dims(1), order(c.dims(1).size(), a.rhs_batch, a.rhs_contracting));
+    const auto x = arranged(load_all<V>(c.t(0)), c.dims(0), order(c.dims(0).size(), a.lhs_batch, a.lhs_contracting));
+    const auto y = arranged(load_all<V>(c.t(1)), c.dims(1), order(c.dims(1).size(), a.rhs_batch, a.rhs_contracting));
     const int64_t out[] = {batch, m, n};
-    return c.put_result(0, matmul(std::move(x), {batch, m, k}, false, std::move(y), {batch, n, k}, true, out));
+    return c.put_result(0, matmul<V>(tensor_view(x, {batch, m, k}), false, tensor_view(y, {batch, n, k}), true, out));
   };
   if (is_float(c.t(0).dtype)) return run(double{});
   if (is_integer(c.t(0).dtype)) return run(Int());

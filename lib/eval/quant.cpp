@@ -117,7 +117,7 @@ bool eval_q_matmul(Context& c) {
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back()))) return false;
   std::vector<Int> a, b;
   return centred(c, 0, 2, 2, &a) && centred(c, 1, 3, 1, &b) &&
-         c.put_result(0, matmul(std::move(a), c.dims(0), false, std::move(b), c.dims(1), false, dims));
+         c.put_result(0, matmul<Int>(tensor_view(a, c.dims(0)), false, tensor_view(b, c.dims(1)), false, dims));
 }
 
 bool eval_q_conv(Context& c) {
@@ -156,7 +156,8 @@ bool eval_dequant_matmul(Context& c) {
   if (a.gated) dims.back() *= 2;
   const double terms = static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2);
   if (!c.charge(terms + 3.0 * static_cast<double>(c.t(1).elements()))) return false;
-  auto y = matmul(c.doubles(0), c.dims(0), false, decoded_weight(c, a), c.dims(1), a.trans_b, dims);
+  const auto w = decoded_weight(c, a);
+  auto y = matmul<double>(c.t(0), false, tensor_view(w, c.dims(1)), a.trans_b, dims);
   if (a.gated) return c.put_result(0, gated(y, n, a.gate_first, a.act));
   if (c.has(4)) add_broadcast(y, dims, c.t(4));
   if (!add_residual(c, 5, y)) return false;

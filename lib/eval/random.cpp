@@ -22,15 +22,20 @@ uint64_t seed_of(uint64_t seed, std::string_view name) {
   return next(&seed) ^ h;
 }
 
-HostValue random_value(const Module& m, const Type& type, const DimBindings& bindings, uint64_t seed, const RandomRange& range) {
-  if (type.kind == TypeKind::Map) return empty_map(type);
-  if (type.kind != TypeKind::Tensor) return {type.kind, {}, {}};
+std::vector<int64_t> sizes_of(const Module& m, const Type& type, const DimBindings& bindings) {
   std::vector<int64_t> dims;
   DimBindings known = bindings;
   for (Dim d : type.dims) {
     for (const auto& s : m.dims.symbols_of(d)) known.try_emplace(s, 2);
     dims.push_back(d.is_static() ? d.size() : m.dims.evaluate(d, known).value_or(2));
   }
+  return dims;
+}
+
+HostValue random_value(const Module& m, const Type& type, const DimBindings& bindings, uint64_t seed, const RandomRange& range) {
+  if (type.kind == TypeKind::Map) return empty_map(type);
+  if (type.kind != TypeKind::Tensor) return {type.kind, {}, {}};
+  std::vector<int64_t> dims = sizes_of(m, type, bindings);
   const auto n = static_cast<size_t>(product(dims));
   if (type.dtype == DType::String) return strings_of(std::move(dims), std::vector<std::string>(n, "text"));
   std::vector<double> values(n);

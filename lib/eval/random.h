@@ -12,7 +12,10 @@ struct RandomRange {
   int64_t int_low = 0, int_high = 3;  // integers, both ends included; safe as indices into any axis of size >= 4
 };
 
-// A tensor of the type, its symbols bound (an unbound one is 2; sequences and maps are empty).
+// The sizes of a tensor type, its symbols bound (an unbound one is 2).
+std::vector<int64_t> sizes_of(const Module&, const Type&, const DimBindings&);
+
+// A value of the type and those sizes; sequences and maps are empty.
 HostValue random_value(const Module&, const Type&, const DimBindings&, uint64_t seed, const RandomRange& = {});
 
 // A seed that depends on `name` only, through `seed`.

@@ -47,6 +47,14 @@ std::vector<V> load_all(const TensorData& t) {
   load(t, 0, t.elements(), out.data());
   return out;
 }
+// Numbers as a tensor that refers to them.
+template <class V>
+TensorData tensor_view(const std::vector<V>& numbers, std::vector<int64_t> dims) {
+  TensorData t;
+  t.dtype = std::is_same_v<V, double> ? DType::F64 : DType::I64;
+  t.dims = std::move(dims), t.bytes = std::as_bytes(std::span(numbers));
+  return t;
+}
 inline int64_t load_int(const TensorData& t, int64_t i = 0) { return element_as_int(t, i); }
 
 // All elements as cells of T (uint8_t .. uint64_t, Cell16, std::string; 2-bit and 4-bit elements unpacked to a byte each).

@@ -38,8 +38,7 @@ struct TargetTraits {
   std::bitset<kOpCount> native;     // op kinds with a kernel; the others must be decomposed
   std::bitset<kOpCount> epilogues;  // activations that a matmul or convolution kernel can end with
   uint32_t region_max_steps = 64, region_max_inputs = 16;
-  Machine machine;               // of the cost decision
-  bool run_time_extents = true;  // sizes may depend on what inputs hold
+  Machine machine;  // of the cost decision
   TargetTraits() { native.set(), epilogues.set(); }
 };
 

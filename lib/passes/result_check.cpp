@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "eval/equivalence.h"
+#include "eval/random_weights.h"
 #include "eval/value.h"
 #include "passes/graphs.h"
 
@@ -62,7 +63,7 @@ std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& 
   options.seed = seed_;
   options.range.int_high = largest_int_;
   options.evaluation.max_steps = kMostSteps;
-  const eval::NamedValues params = eval::random_params(m, options);
+  const eval::NamedValues params = eval::random_weights(m, {}, seed_, options.range);
   options.evaluation.params = &params;
   Diagnostics d;
   auto results = eval::evaluate(m, eval::random_inputs(m, options), d, options.evaluation);

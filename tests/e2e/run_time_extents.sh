@@ -1,7 +1,9 @@
 #!/bin/bash
 # Sizes that only a run tells: a package with sanitizers writes outputs of their real size, for nothing, some and all selected;
-# what has no bound is refused by name, what outgrows a given bound is an error.
+# what has no bound is refused by name, what outgrows a given bound is an error. Every target but tpu computes a selection, and
+# a loop whose iterations, carried shape and rows follow from the data.
 set -euo pipefail
+export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH  # the python3 that has NumPy
 cd "$TMPDIR"
 export ASAN_OPTIONS=detect_leaks=0
 cat >select.rlx <<'IR'
@@ -54,3 +56,48 @@ printf '\5\0\0\0\0\0\0\0' >n.bin
 code=0
 free/kernels/cpu/run n.bin || code=$?
 [ "$code" -eq 4 ]
+
+cat >loop.rlx <<'IR'
+module "loop" mir {
+graph @main {
+  %0 = input "x" : f32[n]
+  %1 = constant {data = dense [6]} : i64[]
+  %2 = constant {data = dense [1]} : bool[]
+  %3 = reshape(%0) {dims = ["1", "n"]} : f32[1,n]
+  %4, %5, %6, %7 = loop(%1, %2, %0, %3, %0) [@body] {carries = 2} : f32[n], f32[grown,n], f32[trips,n], f32[trips,kept]
+  %8 = if(%2, %7) [@then, @else] : f32[d,kept]
+  return %4, %5, %6, %7, %8
+}
+graph @body {
+  %0 = input "i" : i64[]
+  %1 = input "c" : bool[]
+  %2 = input "sum" : f32[n]
+  %3 = input "rows" : f32[grown,n]
+  %4 = input "x" : f32[n]
+  %5 = add(%2, %4) : f32[n]
+  %6 = reshape(%5) {dims = ["1", "n"]} : f32[1,n]
+  %7 = concat(%3, %6) {axis = 0} : f32[grown+1,n]
+  %8 = reduce(%5) {op = "max", axes = [0], keep_dim = false} : f32[]
+  %9 = constant {data = dense [2]} : f32[]
+  %10 = lt(%8, %9) : bool[]
+  %11 = relu(%4) : f32[n]
+  %12 = non_zero(%11) : i64[1,kept]
+  %13 = reshape(%12) {dims = ["kept"]} : i64[kept]
+  %14 = gather(%5, %13) {axis = 0} : f32[kept]
+  return %10, %5, %7, %5, %14
+}
+graph @then {
+  %0 = input "rows" : f32[trips,kept]
+  %1 = concat(%0, %0) {axis = 0} : f32[2*trips,kept]
+  return %1
+}
+graph @else {
+  %0 = input "rows" : f32[trips,kept]
+  return %0
+}
+}
+IR
+for target in cpu metal cuda rocm mlx ${RLXC_WEBGPU:+wgpu}; do
+  "$RLXC" run select.rlx --random --target $target >said || { echo "select on $target"; cat said; exit 1; }
+  "$RLXC" run loop.rlx --random --size n=1 --size n=7 --target $target >said || { echo "loop on $target"; cat said; exit 1; }
+done

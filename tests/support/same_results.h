@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "eval/equivalence.h"
+#include "eval/random_weights.h"
 
 namespace rlxc::testing {
 
@@ -20,7 +21,7 @@ inline eval::EquivalenceOptions equivalence_options(const Module& m, uint64_t se
 }
 
 inline std::vector<eval::HostValue> results_of(const Module& m, const eval::EquivalenceOptions& options) {
-  const auto params = eval::random_params(m, options);
+  const auto params = eval::random_weights(m, options.evaluation.bindings, options.seed, options.range);
   auto evaluation = options.evaluation;
   evaluation.params = &params;
   Diagnostics d;

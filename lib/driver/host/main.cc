@@ -1,5 +1,5 @@
-// Runs the package on raw files: run WEIGHTS [SIZE=VALUE...] INPUT... writes output_<i>.bin. WEIGHTS is the folder with the
-// weights; the compiled kernels and launch.json are those of the current folder.
+// Runs the package on raw files: run WEIGHTS [SIZE=VALUE...] INPUT... writes output_<i>.bin and prints their sizes. WEIGHTS is the
+// folder with the weights; the compiled kernels and launch.json are those of the current folder.
 #include <cstdio>
 
 #include "device.hpp"
@@ -29,11 +29,17 @@ int main(int argc, char** argv) {
       inputs.push_back(data[i].data());
     }
     for (size_t i = 0; i < results.size(); ++i) {
-      results[i].resize(program.output_bytes(i));
+      results[i].resize(program.output_room(i));
       outputs.push_back(results[i].data());
     }
     program.run(inputs, outputs);
-    for (size_t i = 0; i < results.size(); ++i) std::ofstream("output_" + std::to_string(i) + ".bin", std::ios::binary) << results[i];
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::string file = "output_" + std::to_string(i) + ".bin";
+      std::ofstream(file, std::ios::binary).write(results[i].data(), static_cast<std::streamsize>(program.output_bytes(i)));
+      std::string shape;
+      for (int64_t n : program.output_shape(i)) shape += (shape.empty() ? "" : ",") + std::to_string(n);
+      std::printf("%s [%s]\n", file.c_str(), shape.c_str());
+    }
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;

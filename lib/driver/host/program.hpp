@@ -163,8 +163,15 @@ class Program {
   size_t inputs() const { return json_["inputs"].items.size(); }
   size_t outputs() const { return json_["outputs"].items.size(); }
   std::string input_name(size_t i) const { return json_["inputs"].items[i]["name"].string; }
-  size_t input_bytes(size_t i) const { return static_cast<size_t>(size(json_["inputs"].items[i]["bytes"])); }
-  size_t output_bytes(size_t i) const { return static_cast<size_t>(size(json_["outputs"].items[i]["bytes"])); }
+  size_t input_bytes(size_t i) const { return bytes(json_["inputs"].items[i]["bytes"]); }
+  size_t output_room(size_t i) const { return bytes(json_["outputs"].items[i]["room"]); }  // for its largest value
+  // Of the last run, where only a run tells them.
+  size_t output_bytes(size_t i) const { return bytes(json_["outputs"].items[i]["bytes"]); }
+  std::vector<int64_t> output_shape(size_t i) const {
+    std::vector<int64_t> shape;
+    for (const Json& d : json_["outputs"].items[i]["shape"].items) shape.push_back(size(d));
+    return shape;
+  }
 
   void set_sizes(const std::map<std::string, int64_t>& symbols) {
     for (const Json& s : json_["symbols"].items)
@@ -174,10 +181,15 @@ class Program {
       if (given != symbols.end() && (given->second < range.items[1].number || given->second > range.items[2].number))
         fail("the size \"" + given->first + "\" is outside the range that memory was planned for");
     }
-    sizes_.clear();
+    sizes_.clear(), open_sizes_.clear();
     const Json& expressions = json_["sizes"];
-    for (size_t i = 0; i < expressions.keys.size(); ++i)
-      sizes_[expressions.keys[i]] = evaluate(expressions.items[i], [&](const std::string& name) { return symbols.at(name); });
+    for (size_t i = 0; i < expressions.keys.size(); ++i) {
+      const std::vector<Json>& items = expressions.items[i].items;
+      const bool known = std::all_of(items.begin(), items.end(), [&](const Json& j) { return j.string[0] != '$' || symbols.count(j.string.substr(1)); });
+      if (known) sizes_[expressions.keys[i]] = evaluate(expressions.items[i], [&](const std::string& name) { return symbols.at(name); });
+      else open_sizes_[expressions.keys[i]] = &expressions.items[i];
+    }
+    symbols_ = symbols;
     check_equal(json_["equal"]);
     const Json& memory = json_["memory"];
     if (arena_.buffer >= 0) device_.release(arena_.buffer);
@@ -188,7 +200,7 @@ class Program {
       if (b >= 0) device_.release(b);
     io_.clear();
     for (size_t i = 0; i < inputs(); ++i) io_.push_back(place_of_input(i) == i ? device_.allocate(input_bytes(i)) : -1);
-    for (size_t i = 0; i < outputs(); ++i) io_.push_back(device_.allocate(output_bytes(i)));
+    for (size_t i = 0; i < outputs(); ++i) io_.push_back(device_.allocate(output_room(i)));
   }
 
   // Null leaves an input as it is and an output where it is: a state stays on the device from run to run.
@@ -262,9 +274,23 @@ class Program {
   }
   int64_t size(const Json& j) const {
     if (j.kind == Json::Kind::Number) return j.number;
-    const auto it = sizes_.find(j.string);
-    if (it == sizes_.end()) fail("sizes are not set");
-    return it->second;
+    if (const auto it = sizes_.find(j.string); it != sizes_.end()) return it->second;
+    const auto open = open_sizes_.find(j.string);
+    if (open == open_sizes_.end()) fail("sizes are not set");
+    return evaluate(*open->second, [&](const std::string& name) {
+      const auto it = symbols_.find(name);
+      if (it == symbols_.end()) fail("the size \"" + name + "\" is not known yet");
+      return it->second;
+    });
+  }
+
+  // Sizes that only a run tells.
+  int64_t& extent(const Json& number) { return symbols_[json_["extents"].items[bytes(number)]["name"].string]; }
+  void set_extent(const Json& number, int64_t n) {
+    const Json& e = json_["extents"].items[bytes(number)];
+    const int64_t bound = size(e["bound"]);
+    if (n < 0 || n > bound) fail("dynamic size: \"" + e["name"].string + "\" is " + std::to_string(n) + ", memory was planned for 0.." + std::to_string(bound));
+    symbols_[e["name"].string] = n;
   }
   size_t bytes(const Json& j) const { return static_cast<size_t>(size(j)); }
 
@@ -279,6 +305,7 @@ class Program {
       case 'A': return moved(f.arena, offset);
       case 'S': return moved(scratch_, offset);
       case 'H': return moved(held_, offset);
+      case 'C': return moved(cells_, offset);
       case 'I': return moved(f.in[i], offset);
       case 'O': return moved(f.out[i], offset);
       default: fail("launch.json: unknown memory " + p.items[0].string);
@@ -315,6 +342,12 @@ class Program {
       empty |= grid[a] == 0;
     }
     if (!empty) device_.launch(kernel, places(s["places"], f), sizes, grid);
+    if (const Json* found = s.find("extents"))
+      for (const Json& e : found->items) {
+        int64_t n = 0;
+        device_.read(&n, moved(cells_, 8 * bytes(e)), sizeof n);
+        set_extent(e, n);
+      }
   }
 
   template <class T>
@@ -335,6 +368,41 @@ class Program {
     const bool yes = value<uint8_t>(s["if"], f, 0) != 0;
     check_equal(s[yes ? "then_equal" : "else_equal"]);
     graph(s[yes ? "then" : "else"].number, {moved(f.arena, bytes(s["arena"])), places(s["in"], f), places(s["out"], f)});
+    for (const Json& e : s["extents"].items) set_extent(e.items[0], size(e.items[yes ? 1 : 2]));
+  }
+
+  // A stacked result of a loop: each iteration writes a row. One whose shape only the iteration tells is held, and then copied.
+  struct Stacked {
+    const Json &json, &row_bytes;
+    Address to, held;
+    bool turned;
+    std::vector<int64_t> shape;  // of the rows so far: the extents that it depends on
+
+    bool varies() const { return !json.items[2].items.empty(); }
+  };
+  std::vector<Stacked> stacked(const Json& s, const std::vector<Address>& results, const std::vector<Address>& held) {
+    std::vector<Stacked> list;
+    const Json& rows = s["stacked"];
+    const size_t count = rows.items.size(), first = results.size() - count;
+    const Json* reverse = s.find("out_reverse");
+    for (size_t k = 0; k < count; ++k) {
+      for (const Json& e : rows.items[k].items[2].items) extent(e) = 0;
+      list.push_back({rows.items[k], s["row_bytes"].items[k], results[first + k], held[held.size() - 2 * (count - k)], reverse && reverse->items[k].number, {}});
+    }
+    return list;
+  }
+  Address row(const Stacked& k, int64_t i) const {
+    return moved(k.to, static_cast<size_t>(k.turned ? size(k.json.items[0]) - 1 - i : i) * bytes(k.row_bytes));
+  }
+  void end_rows(std::vector<Stacked>& list, int64_t i) {
+    for (Stacked& k : list) {
+      if (!k.varies()) continue;
+      std::vector<int64_t> shape;
+      for (const Json& e : k.json.items[2].items) shape.push_back(extent(e));
+      if (i > 0 && shape != k.shape) fail("dynamic size: rows of one result differ in shape");
+      k.shape = std::move(shape);
+      device_.copy(row(k, i), k.held, bytes(k.row_bytes));
+    }
   }
 
   void loop(const Json& s, const Frame& f) {
@@ -347,39 +415,48 @@ class Program {
     body.arena = moved(f.arena, bytes(s["arena"]));
     body.in = places(s["in"], f);
     body.in.insert(body.in.begin(), {counter, condition});
+    std::vector<Stacked> rows = stacked(s, results, held);
+    for (const Json& e : s["extents"].items) set_extent(e.items[0], size(e.items[1]));
     int64_t i = 0;
     for (; i < trips && go; ++i) {
       device_.write(counter, &i, sizeof i);
       device_.write(condition, &go, sizeof go);
       body.out = {held[0]};
       for (size_t k = 0; k < carries; ++k) body.out.push_back(held[2 * (k + 1) + static_cast<size_t>(i % 2)]);
-      for (size_t k = carries; k < results.size(); ++k) {
-        if (i >= size(s["lengths"].items[k - carries])) fail("a loop runs more often than its result has room for");
-        body.out.push_back(moved(results[k], static_cast<size_t>(i) * bytes(s["bytes"].items[k + 1])));
+      for (const Stacked& k : rows) {
+        if (i >= size(k.json.items[0])) fail("dynamic size: a loop runs more often than its result has room for");
+        body.out.push_back(k.varies() ? k.held : row(k, i));
       }
       graph(s["loop"].number, body);
       device_.read(&go, held[0], sizeof go);
+      end_rows(rows, i);
       for (size_t k = 0; k < carries; ++k) body.in[k + 2] = body.out[k + 1];
+      std::vector<int64_t> next;
+      for (const Json& e : s["extents"].items) next.push_back(size(e.items[2]));
+      for (size_t e = 0; e < next.size(); ++e) set_extent(s["extents"].items[e].items[0], next[e]);
     }
-    for (const Json& n : s["lengths"].items)
-      if (size(n) != i) fail("a loop runs less often than its result is long");
-    for (size_t k = 0; k < carries; ++k) device_.copy(results[k], body.in[k + 2], bytes(s["bytes"].items[k + 1]));
+    for (const Stacked& k : rows) {
+      if (!k.json.items[1].null()) set_extent(k.json.items[1], i);
+      else if (size(k.json.items[0]) != i) fail("dynamic size: a loop runs less often than its result is long");
+    }
+    for (size_t k = 0; k < carries; ++k) device_.copy(results[k], body.in[k + 2], bytes(s["bytes"].items[k]));
   }
 
   void scan(const Json& s, const Frame& f) {
     const size_t states = bytes(s["states"]), inputs = s["in_bytes"].items.size(), length = bytes(s["length"]);
     const std::vector<Address> results = places(s["results"], f), held = places(s["held"], f), in = places(s["in"], f);
-    const auto row = [&](Address base, size_t i, bool turned, const Json& n) { return moved(base, (turned ? length - 1 - i : i) * bytes(n)); };
     Frame body;
     body.arena = moved(f.arena, bytes(s["arena"]));
     body.in = in;
+    std::vector<Stacked> rows = stacked(s, results, held);
     for (size_t i = 0; i < length; ++i) {
       body.out.clear();
       for (size_t k = 0; k < states; ++k) body.out.push_back(held[2 * k + i % 2]);
-      for (size_t k = 0; k < inputs; ++k) body.in[states + k] = row(in[states + k], i, s["in_reverse"].items[k].number != 0, s["in_bytes"].items[k]);
-      for (size_t k = states; k < results.size(); ++k)
-        body.out.push_back(row(results[k], i, s["out_reverse"].items[k - states].number != 0, s["bytes"].items[k]));
+      for (size_t k = 0; k < inputs; ++k)
+        body.in[states + k] = moved(in[states + k], (s["in_reverse"].items[k].number ? length - 1 - i : i) * bytes(s["in_bytes"].items[k]));
+      for (const Stacked& k : rows) body.out.push_back(k.varies() ? k.held : row(k, static_cast<int64_t>(i)));
       graph(s["scan"].number, body);
+      end_rows(rows, static_cast<int64_t>(i));
       for (size_t k = 0; k < states; ++k) body.in[k] = body.out[k];
     }
     for (size_t k = 0; k < states; ++k) device_.copy(results[k], body.in[k], bytes(s["bytes"].items[k]));
@@ -390,7 +467,8 @@ class Program {
   std::vector<int> weights_, io_;
   int packed_ = -1;
   Address arena_, held_, scratch_, cells_;
-  std::map<std::string, int64_t> sizes_;
+  std::map<std::string, int64_t> symbols_, sizes_;    // sizes by their text
+  std::map<std::string, const Json*> open_sizes_;  // those that only a run tells
 };
 
 }  // namespace rlxc

@@ -7,14 +7,27 @@ const kSlot = 256, kSlots = 256;  // of the uniform buffer that holds the argume
 const padded = n => Math.ceil(n / 4) * 4;
 const aligned = n => Math.ceil(n / 64) * 64;
 
+// Bytes from anywhere to anywhere: a lane makes whole words, and keeps what their other bytes held.
 const copyShader = from => `
 @group(0) @binding(0) var<storage, read_write> memory: array<u32>;
-struct Arguments { to: u32, start: u32, words: u32 }
+struct Arguments { to: u32, start: u32, bytes: u32 }
 @group(0) @binding(1) var<uniform> a: Arguments;
 ${from === 'memory' ? '' : '@group(0) @binding(2) var<storage, read> weight: array<u32>;'}
 @compute @workgroup_size(64)
 fn copy(@builtin(global_invocation_id) lane: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-  for (var i = lane.x; i < a.words; i += groups.x * 64u) { memory[a.to + i] = ${from}[a.start + i]; }
+  let end = a.to + a.bytes;
+  for (var i = a.to / 4u + lane.x; i < (end + 3u) / 4u; i += groups.x * 64u) {
+    if (i * 4u >= a.to && i * 4u + 4u <= end && a.to % 4u == a.start % 4u) {
+      memory[i] = ${from}[(i * 4u - a.to + a.start) / 4u];
+      continue;
+    }
+    var word = memory[i];
+    for (var at = max(a.to, i * 4u); at < min(end, i * 4u + 4u); at++) {
+      let source = at - a.to + a.start;
+      word = insertBits(word, ${from}[source / 4u] >> (source % 4u * 8u), at % 4u * 8u, 8u);
+    }
+    memory[i] = word;
+  }
 }`;
 
 function evaluate(postfix, symbol) {
@@ -75,8 +88,11 @@ export class Program {
     for (const s of this.launch.symbols) if (symbols[s] === undefined) throw new Error(`the size "${s}" is needed`);
     for (const [s, least, most] of this.launch.ranges)
       if (symbols[s] < least || symbols[s] > most) throw new Error(`the size "${s}" must be within ${least}..${most}`);
+    this.symbols = { ...symbols };
     this.sizes = {};
-    for (const [text, postfix] of Object.entries(this.launch.sizes)) this.sizes[text] = evaluate(postfix, name => symbols[name]);
+    const known = item => item[0] !== '$' || symbols[item.slice(1)] !== undefined;
+    for (const [text, postfix] of Object.entries(this.launch.sizes))
+      if (postfix.every(known)) this.sizes[text] = evaluate(postfix, name => symbols[name]);
     this.checkEqual(this.launch.equal);
     const m = this.launch.memory;
     let at = this.packed;
@@ -106,9 +122,24 @@ export class Program {
     for (const [i, port] of this.launch.outputs.entries()) outputs.push(kept.has(i) ? null : await this.read(this.frame.out[i], this.size(port.bytes)));
     return outputs;
   }
+  outputShape(i) { return this.launch.outputs[i].shape.map(d => this.size(d)); }  // of the last run, where only a run tells it
 
   // Memory.
-  size(s) { return typeof s === 'number' ? s : this.sizes[s]; }
+  size(s) {
+    if (typeof s === 'number') return s;
+    return this.sizes[s] ?? evaluate(this.launch.sizes[s], name => {
+      if (this.symbols?.[name] === undefined) throw new Error(`the size "${name}" is not known yet`);
+      return this.symbols[name];
+    });
+  }
+  // Sizes that only a run tells.
+  extent(number) { return this.symbols[this.launch.extents[number].name]; }
+  setExtent(number, n) {
+    const { name, bound } = this.launch.extents[number];
+    if (n < 0 || n > this.size(bound)) throw new Error(`dynamic size: "${name}" is ${n}, memory was planned for 0..${this.size(bound)}`);
+    this.symbols[name] = n;
+  }
+  async i64(address) { return Number(new DataView(await this.read(address, 8)).getBigInt64(0, true)); }
   buffer(bytes, usage) {
     return this.device.createBuffer({ label: `${this.bufferCount = (this.bufferCount ?? 0) + 1}`, size: Math.max(16, padded(bytes)), usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
   }
@@ -218,10 +249,10 @@ export class Program {
   }
 
   copy(to, from, bytes) {
-    for (const [target, first, done, length] of this.parts(this.memory, to.at, padded(bytes)))
+    for (const [target, first, done, length] of this.parts(this.memory, to.at, bytes))
       for (const [source, start, more, n] of this.parts(this.holder(from.weight), from.at + done, length))
         this.dispatch(source === target ? this.copyMemory : this.copyWeight, source === target ? [target] : [target, source],
-          [(first + more) / 4, start / 4, n / 4], [Math.min(65535, Math.ceil(n / 256)), 1, 1]);
+          [first + more, start, n], [Math.min(65535, Math.ceil(n / 256)), 1, 1]);
   }
 
   // Steps.
@@ -234,6 +265,7 @@ export class Program {
       case 'A': return { at: f.arena + offset };
       case 'S': return { at: f.scratch + offset };
       case 'H': return { at: f.held + offset };
+      case 'C': return { at: f.cells + offset };
       case 'I': return moved(f.in[p[1]]);
       default: return moved(f.out[p[1]]);
     }
@@ -249,12 +281,15 @@ export class Program {
 
   async steps(list, f) {
     for (const s of list) {
-      if ('kernel' in s) this.step(s, f);
-      else if ('copy' in s) this.copy(this.place(s.copy[0], f), this.place(s.copy[1], f), this.size(s.bytes));
+      if ('kernel' in s) {
+        this.step(s, f);
+        for (const e of s.extents ?? []) this.setExtent(e, await this.i64({ at: f.cells + 8 * e }));
+      } else if ('copy' in s) this.copy(this.place(s.copy[0], f), this.place(s.copy[1], f), this.size(s.bytes));
       else if ('if' in s) {
         const yes = await this.value(s.if, f, 0);
         this.checkEqual(yes ? s.then_equal : s.else_equal);
         await this.graph(yes ? s.then : s.else, { ...f, arena: f.arena + this.size(s.arena), in: this.places(s.in, f), out: this.places(s.out, f) });
+        for (const [e, ...after] of s.extents) this.setExtent(e, this.size(after[yes ? 0 : 1]));
       } else if ('loop' in s) await this.loop(s, f);
       else await this.scan(s, f);
     }
@@ -281,11 +316,30 @@ export class Program {
     return new DataView(await this.read(this.place(p, f), 1)).getUint8(0);
   }
 
+  // Stacked results of a loop: each iteration writes a row. One whose shape only the iteration tells is held, and then copied.
+  stacked(s, results, held) {
+    const first = results.length - s.stacked.length;
+    for (const [, , changing] of s.stacked) for (const e of changing) this.setExtent(e, 0);
+    return s.stacked.map(([rows, extent, changing], k) => ({
+      rows, extent, changing, bytes: s.row_bytes[k], to: results[first + k], held: held[held.length - 2 * (s.stacked.length - k)], turned: s.out_reverse?.[k],
+    }));
+  }
+  row(k, i) { return { ...k.to, at: k.to.at + (k.turned ? this.size(k.rows) - 1 - i : i) * this.size(k.bytes) }; }
+  endRows(list, i) {
+    for (const k of list.filter(k => k.changing.length)) {
+      const shape = k.changing.map(e => this.extent(e)).join();
+      if (i > 0 && shape !== k.shape) throw new Error('dynamic size: rows of one result differ in shape');
+      k.shape = shape;
+      this.copy(this.row(k, i), k.held, this.size(k.bytes));
+    }
+  }
+
   async loop(s, f) {
     const counter = { at: f.cells + s.cells }, condition = { at: counter.at + 64 };
-    const trips = s.trips === null ? Infinity : Number(new DataView(await this.read(this.place(s.trips, f), 8)).getBigInt64(0, true));
-    const results = this.places(s.results, f), held = this.places(s.held, f), lengths = s.lengths.map(n => this.size(n));
+    const trips = s.trips === null ? Infinity : await this.i64(this.place(s.trips, f));
+    const results = this.places(s.results, f), held = this.places(s.held, f), rows = this.stacked(s, results, held);
     const body = { ...f, arena: f.arena + this.size(s.arena), in: [counter, condition, ...this.places(s.in, f)] };
+    for (const [e, first] of s.extents) this.setExtent(e, this.size(first));
     let go = await this.value(s.go, f, 1), i = 0;
     for (; i < trips && go; ++i) {
       await this.flush();
@@ -293,28 +347,38 @@ export class Program {
       this.write(condition, new Uint8Array([go]));
       body.out = [held[0]];
       for (let k = 0; k < s.carries; ++k) body.out.push(held[2 * (k + 1) + i % 2]);
-      for (let k = s.carries; k < results.length; ++k) {
-        if (i >= lengths[k - s.carries]) throw new Error('a loop runs more often than its result has room for');
-        body.out.push({ at: results[k].at + i * this.size(s.bytes[k + 1]) });
+      for (const k of rows) {
+        if (i >= this.size(k.rows)) throw new Error('dynamic size: a loop runs more often than its result has room for');
+        body.out.push(k.changing.length ? k.held : this.row(k, i));
       }
       await this.graph(s.loop, body);
       go = new DataView(await this.read(held[0], 1)).getUint8(0);
+      this.endRows(rows, i);
       for (let k = 0; k < s.carries; ++k) body.in[k + 2] = body.out[k + 1];
+      const next = s.extents.map(([, , n]) => this.size(n));
+      for (const [k, [e]] of s.extents.entries()) this.setExtent(e, next[k]);
     }
-    if (lengths.some(n => n !== i)) throw new Error('a loop runs less often than its result is long');
-    for (let k = 0; k < s.carries; ++k) this.copy(results[k], body.in[k + 2], this.size(s.bytes[k + 1]));
+    for (const k of rows) {
+      if (k.extent !== null) this.setExtent(k.extent, i);
+      else if (this.size(k.rows) !== i) throw new Error('dynamic size: a loop runs less often than its result is long');
+    }
+    for (let k = 0; k < s.carries; ++k) this.copy(results[k], body.in[k + 2], this.size(s.bytes[k]));
   }
 
   async scan(s, f) {
     const results = this.places(s.results, f), held = this.places(s.held, f), given = this.places(s.in, f), length = this.size(s.length);
-    const row = (base, i, turned, bytes) => ({ ...base, at: base.at + (turned ? length - 1 - i : i) * this.size(bytes) });
+    const rows = this.stacked(s, results, held);
     const body = { ...f, arena: f.arena + this.size(s.arena), in: [...given] };
     for (let i = 0; i < length; ++i) {
       body.out = [];
       for (let k = 0; k < s.states; ++k) body.out.push(held[2 * k + i % 2]);
-      s.in_bytes.forEach((bytes, k) => body.in[s.states + k] = row(given[s.states + k], i, s.in_reverse[k], bytes));
-      for (let k = s.states; k < results.length; ++k) body.out.push(row(results[k], i, s.out_reverse[k - s.states], s.bytes[k]));
+      s.in_bytes.forEach((bytes, k) => {
+        const base = given[s.states + k];
+        body.in[s.states + k] = { ...base, at: base.at + (s.in_reverse[k] ? length - 1 - i : i) * this.size(bytes) };
+      });
+      for (const k of rows) body.out.push(k.changing.length ? k.held : this.row(k, i));
       await this.graph(s.scan, body);
+      this.endRows(rows, i);
       for (let k = 0; k < s.states; ++k) body.in[k] = body.out[k];
     }
     for (let k = 0; k < s.states; ++k) this.copy(results[k], body.in[k], this.size(s.bytes[k]));

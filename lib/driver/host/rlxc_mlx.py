@@ -10,6 +10,8 @@ import os
 import mlx.core as mx
 import numpy as np
 
+from rlxc_mlx_control import branch, iota, loop, non_max_suppression, non_zero, reshape_to, scan, unique
+
 DTYPES = {
     "f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16, "i8": mx.int8, "i16": mx.int16, "i32": mx.int32, "i64": mx.int64,
     "u8": mx.uint8, "u16": mx.uint16, "u32": mx.uint32, "u64": mx.uint64, "bool": mx.bool_,
@@ -749,41 +751,3 @@ def dequantize(x, scale, zero=None, axis=0, block=0, to="f32", saturate=True):
     q = x.astype(mx.int32)
     q = q if zero is None else q - _blocked(zero, x, axis, block).astype(mx.int32)
     return (_f32(q) * _f32(_blocked(scale, x, axis, block))).astype(DTYPES[to])
-
-
-# Control flow: bodies are functions of lists.
-# Sizes that a body needs to be equal come in pairs.
-def branch(condition, then, otherwise, *operands, then_equal, else_equal):
-    taken = condition.item()
-    equal = then_equal if taken else else_equal
-    if equal[::2] != equal[1::2]:
-        raise ValueError(f"the model needs {equal[::2]} = {equal[1::2]}")
-    return (then if taken else otherwise)(*operands)
-
-
-def loop(trips, condition, *operands, body, carries):
-    state, rest, rows, i = list(operands[:carries]), list(operands[carries:]), None, 0
-    go = True if condition is None else bool(condition.item())
-    while go and (trips is None or i < trips.item()):
-        go, *results = body(mx.array(i, mx.int64), mx.array(go), *state, *rest)
-        go, state = bool(go.item()), list(results[:carries])
-        rows = rows or [[] for _ in results[carries:]]
-        for row, r in zip(rows, results[carries:]):
-            row.append(r)
-        i += 1
-    if rows is None:
-        rows = []
-    return (*state, *(mx.stack(row) for row in rows))
-
-
-def scan(*operands, body, states, scan_inputs, input_reverse, output_reverse):
-    state, inputs, rest = list(operands[:states]), operands[states:states + scan_inputs], operands[states + scan_inputs:]
-    turned = lambda flags, k: k < len(flags) and flags[k]
-    n, rows = inputs[0].shape[0], []
-    for i in range(n):
-        row = [x[n - 1 - i if turned(input_reverse, k) else i] for k, x in enumerate(inputs)]
-        results = body(*state, *row, *rest)
-        state = list(results[:states])
-        rows.append(results[states:])
-    stacks = [mx.stack(column[::-1] if turned(output_reverse, k) else column) for k, column in enumerate(map(list, zip(*rows)))]
-    return (*state, *stacks)

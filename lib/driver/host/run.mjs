@@ -1,5 +1,5 @@
 // Runs the package on raw files with the npm package `webgpu`: node run.mjs WEIGHTS [SIZE=VALUE...] INPUT... writes
-// output_<i>.bin into the current folder. WEIGHTS is the folder with the weights. RLXC_WEBGPU names a folder that has
+// output_<i>.bin into the current folder and prints their sizes. WEIGHTS is the folder with the weights. RLXC_WEBGPU names a folder that has
 // node_modules/webgpu, if it is not found from here.
 import fs from 'node:fs';
 import path from 'node:path';
@@ -33,7 +33,10 @@ try {
   const program = await Program.create(create([]), launch, file => fs.readFileSync(path.join(here, file), 'utf8'), weight);
   if (launch.symbols.length) program.setSizes(sizes);
   const outputs = await program.run(inputs);
-  outputs.forEach((o, i) => fs.writeFileSync(`output_${i}.bin`, Buffer.from(o)));
+  outputs.forEach((o, i) => {
+    fs.writeFileSync(`output_${i}.bin`, Buffer.from(o));
+    console.log(`output_${i}.bin [${program.outputShape(i)}]`);
+  });
 } catch (e) {
   console.error(e.message);
   process.exit(1);

@@ -87,8 +87,8 @@ Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
   return v - cast_to(a_zero_.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);
 }
 
-Expr GemmOperands::load_packed_a(Expr block, int row, Expr k_index) const {
-  return from_a.load(at(spec.a, block, k_index) + row);
+Expr GemmOperands::load_packed_a(Expr block, int row, Expr k_index, int lanes) const {
+  return from_a.load(at(spec.a, block, k_index) + row, lanes);
 }
 
 Expr GemmOperands::finish_b(Expr v, Expr column) const {

@@ -17,8 +17,9 @@ class GemmOperands {
   Expr where_b(Expr k, Expr column) const;
   Expr base_b() const;  // of this batch's matrix
   Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
-  Expr load_a(Expr row, Expr k, int lanes = 1) const;     // lanes along k
-  Expr load_packed_a(Expr block, int row, Expr k) const;  // `row` counts from the first of the block
+  Expr load_a(Expr row, Expr k, int lanes = 1) const;  // lanes along k
+  Expr load_packed_a(Expr block, int row, Expr k,
+                     int lanes = 1) const;  // lanes along rows; `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
   void write(Expr row, Expr column, Expr sum) const;  // the epilogue of a vector of sums, and its store

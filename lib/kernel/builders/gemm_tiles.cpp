@@ -14,6 +14,7 @@ constexpr int64_t kLeastRows = 48;   // fewer rows do not repay the packing of a
 constexpr int64_t kStays = 1 << 16;  // elements of rows that stay in the cache
 constexpr int64_t kManyPieces = 8;   // pieces of work that keep threads busy
 constexpr int64_t kFewRows = 3;      // rows for which a panel of codes is not worth decoding to memory
+constexpr int64_t kMostSingles = 2;  // columns that are cheaper as vectors of rows than as part of a vector in every row
 constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
 class Tiles {
@@ -208,8 +209,8 @@ class Tiles {
   struct Chunk;
   void with_columns(Chunk c) {
     const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
-    auto with = [&](const std::vector<int>& lanes, Columns of_result) {
-      c.lanes = lanes, c.of_result = of_result;
+    auto with = [&](const std::vector<int>& lanes, Columns of_result, int singles = 0) {
+      c.lanes = lanes, c.of_result = of_result, c.singles = singles;
       tiles(c);
     };
     int64_t n = 0;
@@ -219,6 +220,8 @@ class Tiles {
     auto last = [&] {
       const int64_t rest = n % w_ % t_.lanes;
       std::vector<int> lanes(static_cast<size_t>(n % w_ / t_.lanes), t_.lanes);
+      if (o_.spec.rows_packed && !codes_ && !lanes.empty() && rest > 0 && rest <= kMostSingles)
+        return with(lanes, Columns::All, static_cast<int>(rest));
       const int tail = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(rest)));
       if (rest > 0) lanes.push_back(tail);
       with(lanes, rest == 0 || rest == tail ? Columns::All : Columns::Some);
@@ -232,13 +235,20 @@ class Tiles {
   enum class Columns : uint8_t { All, Some, Asked };
 
   // A chunk of a panel (at `at`), the lanes of the vectors of it that are wanted, its sums (at `sums`), whether it is all of k,
-  // and whether it is to be decoded as it is read.
+  // whether it is to be decoded as it is read, and how many columns after the vectors are computed as vectors of rows.
   struct Chunk {
     Expr panel, at, sums, k0, count;
     std::vector<int> lanes;
     bool once;
     Columns of_result = Columns::All;
     bool decode = false;
+    int singles = 0;
+  };
+
+  // Sums of a column, of so many rows from `row` on.
+  struct Single {
+    int row, lanes, column;
+    Buf sum;
   };
 
   // All rows of the piece of work, a tile at a time; what is left over in one tile where their number is known.
@@ -272,9 +282,27 @@ class Tiles {
     };
     auto sum_of = [&](int i, size_t v) -> Buf& { return acc[static_cast<size_t>(i) * c.lanes.size() + v]; };
     auto place = [&](int i, int column) { return c.sums + (r + i) * w_ + column; };
+    std::vector<Single> singles;
+    for (int s = 0; s < c.singles; ++s)
+      for (int i = 0, n; i < rows; i += n) {
+        n = static_cast<int>(std::bit_floor(static_cast<unsigned>(rows - i)));
+        singles.push_back({i, n, static_cast<int>(c.lanes.size()) * t_.lanes + s, {}});
+      }
+    Buf rows_of;  // of a single, one by one
+    if (c.singles) rows_of = b_.registers("rows_of_column", o_.spec.accumulate, rows);
+    auto each_single = [&](const std::function<void(int i, int column, Expr sum)>& body) {
+      for (const Single& s : singles) {
+        rows_of.store(b_.i64(s.row), s.sum.get());
+        for (int i = s.row; i < s.row + s.lanes; ++i) body(i, s.column, rows_of.load(b_.i64(i)));
+      }
+    };
     each([&](int i, size_t, int column, int lanes) {
       acc.push_back(b_.variable("sum", c.once ? o_.zero(lanes) : sums_.load(place(i, column), lanes)));
     });
+    for (Single& s : singles) {
+      for (int i = s.row; !c.once && i < s.row + s.lanes; ++i) rows_of.store(b_.i64(i), sums_.load(place(i, s.column)));
+      s.sum = b_.variable("sum", c.once ? o_.zero(s.lanes) : rows_of.load(b_.i64(s.row), s.lanes));
+    }
     auto step = [&](Expr p, const CodePanels::Column& column) {
       std::vector<Expr> columns;
       for (size_t v = 0; v < c.lanes.size(); ++v) columns.push_back(b_.let("b", column(v)));
@@ -289,8 +317,15 @@ class Tiles {
     else
       b_.loop("p", c.count, [&](Expr p) {
         step(p, [&](size_t v) { return panel.load(c.at + p * w_ + static_cast<int>(v) * t_.lanes, c.lanes[v]); });
+        for (Single& s : singles) {
+          const Expr a = o_.load_packed_a(row0_ + r, s.row, c.k0 + p, s.lanes);
+          s.sum.set(o_.multiply_add(a, broadcast(panel.load(c.at + p * w_ + s.column), s.lanes), s.sum.get()));
+        }
       });
-    if (!c.once) return each([&](int i, size_t v, int column, int) { sums_.store(place(i, column), sum_of(i, v).get()); });
+    if (!c.once) {
+      each_single([&](int i, int column, Expr sum) { sums_.store(place(i, column), sum); });
+      return each([&](int i, size_t v, int column, int) { sums_.store(place(i, column), sum_of(i, v).get()); });
+    }
     auto whole = [&] {
       each([&](int i, size_t v, int column, int) {
         const Expr sum = sum_of(i, v).get();
@@ -298,10 +333,12 @@ class Tiles {
         const size_t half = c.lanes.size() / 2;
         if (v < half) o_.write(row0_ + r + i, column0_ + column, o_.spec.pair(sum, sum_of(i, v + half).get()));
       });
+      each_single([&](int i, int column, Expr sum) { o_.write(row0_ + r + i, column0_ + column, sum); });
     };
     auto part = [&] {
       Buf line = b_.registers("line", o_.spec.accumulate, rows * w_);
       each([&](int i, size_t v, int column, int) { line.store(b_.i64(i * w_ + column), sum_of(i, v).get()); });
+      each_single([&](int i, int column, Expr sum) { line.store(b_.i64(i * w_ + column), sum); });
       b_.loop("i", b_.i64(rows), [&](Expr i) { write_row(row0_ + r + i, line, i * w_); });
     };
     if (!o_.c_vectors()) return part();

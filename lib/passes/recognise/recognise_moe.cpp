@@ -221,14 +221,16 @@ class Mixtures {
     fuse::CostDecision time;
     // What experts do with rows that they are sent takes the time of as many rows with one matrix, in as many launches.
     const bool sent = !m.share.valid();
-    if (sent)
+    if (sent) {  // how many rows there are, the host waits for
       for (NodeId n : rows.made) time.apart_ns += time_of(n);
+      time.apart_ns += static_cast<double>(m.routing.experts) * context_.target.machine.wait_ns;
+    }
     const double launch = context_.target.machine.launch_ns;
     for (NodeId n : rows.dense) time.apart_ns += sent ? view_of(g_, n) ? 0 : launch : time_of(n);
     for (NodeId n : m.sums) time.apart_ns += sent ? launch : time_of(n);
     for (size_t i = before; i < g_.node_capacity(); ++i)
       if (g_.alive(NodeId(i))) time.together_ns += time_of(NodeId(i), kRowsSlower);
-    if (!time.pays() && !(sent && !context_.target.run_time_extents)) return give_up("cost", time.detail());
+    if (!time.pays()) return give_up("cost", time.detail());
     std::vector<NodeId> members = m.sums;
     members.insert(members.end(), rows.dense.begin(), rows.dense.end());
     context_.decisions.push_back(fused(g_, kPattern, root, members));

@@ -1,0 +1,187 @@
+// ONNX NonMaxSuppression: each class of each batch on its own takes the best box and removes those that overlap it, until none is
+// left or there are enough.
+#include <limits>
+
+#include "codegen/selection.h"
+#include "kernel/builders/reduce.h"
+
+namespace rlxc::codegen {
+namespace {
+
+struct Box {
+  Expr low[2], high[2], area;
+};
+
+Expr overlap(kernel::Builder& b, const Box& x, const Box& y) {
+  Expr side[2];
+  for (int i = 0; i < 2; ++i) side[i] = b.let("side", min(x.high[i], y.high[i]) - max(x.low[i], y.low[i]));
+  const Expr common = b.let("common", side[0] * side[1]);
+  return select(side[0] > 0 && side[1] > 0, common / (x.area + y.area - common), 0);
+}
+
+// The kernel that chooses: for each row (class of a batch) the numbers of the chosen boxes, best first, and how many they are.
+class Chooser {
+ public:
+  Chooser(const Node& node, uint32_t counts, uint32_t kept, uint32_t left) : node_(node), s_(node, "select") {
+    const auto scores = node.dims(1);
+    n_ = s_.size(scores[2]).in(s_.kernel()), classes_ = s_.size(scores[1]).in(s_.kernel());
+    rows_ = s_.size(node.table().mul(scores[0], scores[1])).in(s_.kernel());
+    boxes_ = s_.in_buf(0), score_ = s_.in_buf(1);
+    for (size_t i = 2; i < std::size(limits_); ++i)
+      if (node.has(i)) limits_[i] = s_.in_buf(i);
+    count_ = writable(s_, s_.scratch(counts)), chosen_ = writable(s_, s_.scratch(kept)), left_ = writable(s_, s_.scratch(left));
+  }
+
+  void build() {
+    if (node_.mapping().lanes) {
+      const int64_t lanes = node_.mapping().group_lanes;
+      kernel::for_each_group(b_, node_.mapping(), "row", rows_, lanes, [&](Expr row, Expr lane) { by_group(row, lane, lanes); });
+    } else {
+      kernel::for_each(b_, node_.mapping(), "row", rows_, 1 << 16, [&](Expr row) { alone(row); });
+    }
+    s_.finish();
+  }
+
+ private:
+  Expr limit(size_t i, DType to) const {
+    return node_.has(i) ? cast_to(limits_[i][0], to) : kernel::constant(b_.kernel(), to, 0);
+  }
+  Expr most() const { return max(min(limit(2, DType::I64), n_), 0); }
+  // How often lanes meet: by sizes and constants alone, so that all of them certainly do. Each node has a kernel of its own, as
+  // the type of its result names its extent.
+  Expr rounds() const {
+    const NodeId def = node_.has(2) ? node_.graph.def(node_.in(2)) : NodeId();
+    if (!def.valid()) return b_.i64(0);
+    if (node_.graph.op(def) != OpKind::Constant && node_.graph.op(def) != OpKind::Param) return n_;
+    const DataId data = node_.graph.attrs<DataAttrs>(def).data;
+    return data.valid() ? min(n_, std::max<int64_t>(element_as_int(node_.graph.module().data[data], 0), 0)) : n_;
+  }
+  Expr score(Expr i) const { return b_.let("score", cast_to(score_[i], wide_)); }
+  Expr is_good(Expr own_score) const {
+    return node_.has(4) ? own_score > limit(4, wide_) : kernel::constant_int(b_.kernel(), DType::Bool, 1);
+  }
+  Box box(Expr at) const {
+    const bool center = node_.attrs<NmsAttrs>().center_point;
+    Expr p[4];
+    for (int64_t i = 0; i < 4; ++i) p[i] = b_.let("p", cast_to(boxes_[at * 4 + i], wide_));
+    Box box;
+    for (int i = 0; i < 2; ++i) {
+      box.low[i] = b_.let("low", center ? p[i] - p[i + 2] * 0.5 : min(p[i], p[i + 2]));
+      box.high[i] = b_.let("high", center ? p[i] + p[i + 2] * 0.5 : max(p[i], p[i + 2]));
+    }
+    box.area = b_.let("area", (box.high[0] - box.low[0]) * (box.high[1] - box.low[1]));
+    return box;
+  }
+
+  // `left` is a list of the boxes that are left, in their order.
+  void alone(Expr row) {
+    const Expr from = b_.let("from", row * n_), box_from = b_.let("box_from", row / classes_ * n_);
+    Buf length = b_.variable("length", b_.i64(0)), best = b_.variable("best", b_.i64(0)),
+        best_score = b_.variable("best_score", b_.value(wide_, 0)), taken = b_.variable("taken", b_.i64(0));
+    const auto keep = [&](Expr i, Expr own_score) {
+      const Expr at = b_.let("at", length.get());
+      left_.store(from + at, i);
+      b_.when(at == 0 || own_score > best_score.get(), [&] { best.set(at), best_score.set(own_score); });
+      length.set(at + 1);
+    };
+    b_.loop("i", n_, [&](Expr i) {
+      const Expr own_score = score(from + i);
+      b_.when(is_good(own_score), [&] { keep(i, own_score); });
+    });
+    b_.loop("take", most(), [&](Expr) {
+      const Expr open = b_.let("open", length.get()), picked = b_.let("picked", best.get());
+      b_.when(open > 0, [&] {
+        const Expr pick = b_.let("pick", left_[from + picked]);
+        chosen_.store(from + taken.get(), pick);
+        taken.set(taken.get() + 1);
+        length.set(b_.i64(0));
+        const Box own = box(box_from + pick);
+        b_.loop("i", open, [&](Expr at) {
+          const Expr i = b_.let("i", left_[from + at]);
+          const Box other = box(box_from + i);
+          b_.when(at != picked && !(overlap(b_, own, other) > limit(3, wide_)), [&] { keep(i, score(from + i)); });
+        });
+      });
+    });
+    count_.store(row, taken.get());
+  }
+
+  // `left` tells whether a box is left. A lane looks after every so many boxes: it removes those that overlap what was taken last
+  // (-1: nothing yet, n: nothing is left, or there are enough), and finds its best one.
+  void by_group(Expr row, Expr lane, int64_t lanes) {
+    const Expr from = b_.let("from", row * n_), box_from = b_.let("box_from", row / classes_ * n_);
+    const Expr own_count = b_.let("own_count", max(n_ - lane + (lanes - 1), 0) / lanes);
+    const Expr lowest = b_.value(wide_, -std::numeric_limits<double>::infinity());
+    Buf last = b_.variable("last", b_.i64(-1)), taken = b_.variable("taken", b_.i64(0)), best = b_.variable("best", n_),
+        best_score = b_.variable("best_score", lowest);
+    const auto each = [&](const std::function<void(Expr)>& body) {
+      b_.loop("k", own_count, [&](Expr k) { body(b_.let("i", k * lanes + lane)); });
+    };
+    each([&](Expr i) { left_.store(from + i, cast_to(is_good(score(from + i)), DType::I64)); });
+    b_.when(most() == 0, [&] { last.set(n_); });
+    b_.loop("take", rounds(), [&](Expr) {
+      const Expr taken_last = b_.let("taken_last", last.get());
+      best.set(n_), best_score.set(lowest);
+      b_.when(taken_last < n_, [&] {
+        const Box own = box(box_from + max(taken_last, 0));
+        each([&](Expr i) {
+          b_.when(left_[from + i] == 1, [&] {
+            const Box other = box(box_from + i);
+            const Expr goes = taken_last >= 0 && (i == taken_last || overlap(b_, own, other) > limit(3, wide_));
+            b_.when(
+                goes, [&] { left_.store(from + i, b_.i64(0)); },
+                [&] {
+                  const Expr own_score = score(from + i);
+                  b_.when(best.get() == n_ || own_score > best_score.get(), [&] { best.set(i), best_score.set(own_score); });
+                });
+          });
+        });
+      });
+      const Expr top = kernel::combine_group(b_, node_.mapping(), kernel::ExprOp::Max, best_score.get(), lane, lanes);
+      const Expr candidate = b_.let("candidate", select(best_score.get() == top, best.get(), n_));
+      const Expr pick = kernel::combine_group(b_, node_.mapping(), kernel::ExprOp::Min, candidate, lane, lanes);
+      last.set(pick);
+      b_.when(last.get() < n_, [&] {
+        b_.when(lane == 0, [&] { chosen_.store(from + taken.get(), last.get()); });
+        taken.set(taken.get() + 1);
+        b_.when(taken.get() == most(), [&] { last.set(n_); });
+      });
+    });
+    b_.when(lane == 0, [&] { count_.store(row, taken.get()); });
+  }
+
+  const Node& node_;
+  Scope s_;
+  kernel::Builder& b_ = s_.builder();
+  const DType wide_ = node_.wide();
+  Expr n_, classes_, rows_;
+  Buf boxes_, score_, limits_[5], count_, chosen_, left_;
+};
+
+}  // namespace
+
+bool lower_non_max_suppression(const Node& node) {
+  DimTable& t = node.table();
+  const auto scores = node.dims(1);
+  const Dim rows = t.mul(scores[0], scores[1]);
+  const uint32_t counts = node.scratch(DType::I64, rows), kept = node.scratch(DType::I64, t.mul(rows, scores[2])),
+                 left = node.scratch(DType::I64, t.mul(rows, scores[2]));
+  Chooser(node, counts, kept, left).build();
+  place_blocks(node, counts, rows);
+  Scope s(node);
+  auto& b = s.builder();
+  const Expr n = s.size(scores[2]).in(s.kernel()), classes = s.size(scores[1]).in(s.kernel()),
+             count = s.size(rows).in(s.kernel()), all = s.size(node.result_dims()[0]).in(s.kernel());
+  Buf first = readable(s, s.scratch(counts)), chosen = readable(s, s.scratch(kept)), y = s.out_buf();
+  kernel::for_each(b, node.mapping(), "row", count, 1 << 12, [&](Expr row) {
+    const Expr begin = b.let("begin", first[row]);
+    const Expr end = b.let("end", first.load_if(row + 1 < count, row + 1, all));
+    b.loop("i", end - begin, [&](Expr i) {
+      const Expr to = b.let("to", (begin + i) * 3);
+      y.store(to, row / classes), y.store(to + 1, row % classes), y.store(to + 2, chosen[row * n + i]);
+    });
+  });
+  return s.finish(), true;
+}
+
+}  // namespace rlxc::codegen

@@ -1,0 +1,38 @@
+// What control flow tells of sizes that only a run tells (docs/run-time-extents.md).
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/package.h"
+
+namespace rlxc::codegen {
+
+class StepExtents {
+ public:
+  explicit StepExtents(const LirModule&);
+
+  // Number `index` of the extents that a node defines; nullopt where it defines fewer.
+  std::optional<uint32_t> of_node(const Graph&, NodeId, uint32_t index) const;
+
+  // Fills `extents` and `stacked` of a step of control flow. O(sizes of its results * depth of the graphs).
+  void tell(Step*) const;
+
+ private:
+  std::optional<uint32_t> own(const Step&, Dim) const;  // the extent that this size is, where the node of the step defines it
+  bool defined_within(const Step&, const Extent&) const;
+  Stacked stacked(const Step&, Dim rows, ValueId row_of_body) const;
+
+  const LirModule& lir_;
+  std::map<std::string, uint32_t> number_;                      // by symbol
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> first_of_;  // by graph and node, whose extents follow each other
+  struct Owner {
+    GraphId graph;
+    NodeId node;
+  };
+  std::vector<Owner> owner_;  // of each body, by graph
+};
+
+}  // namespace rlxc::codegen
