@@ -29,18 +29,21 @@ std::vector<Sample> reduction_samples() {
         if (op == ReduceOp::Prod) o.range(0.9, 1.1);
         return o.b.reduce(op, o.in(c.dims), c.axes, c.terms % 2 == 1);
       });
-  for (const Case& c : cases)
-    add(NormRegion, "mean of products of " + c.what, c.terms, [=](Operands& o) {
-      NormRegionAttrs a;
-      const auto step = [&](OpKind op, uint16_t x, uint16_t y) {
-        a.steps.push_back({op, o.dtype, {x, y, RegionStep::kNone}, 0, 0});
-      };
-      step(Mul, 0, 1), step(Reduce, RegionStep::kStep, RegionStep::kNone), step(Max, RegionStep::kStep | 1, 2);
-      a.reduce = ReduceOp::Mean, a.axes = c.axes;
-      std::vector<int64_t> kept = c.dims, row = {c.dims.back()};
-      for (int64_t axis : c.axes) kept[static_cast<size_t>(axis)] = 1;
-      return is_float(o.dtype) ? o.op(NormRegion, {o.in(c.dims), o.in(row), o.in(kept)}, a) : ValueId();
-    });
+  for (const bool rows : {false, true})
+    for (const Case& c : cases)
+      if (!rows || static_cast<size_t>(c.axes.front()) + c.axes.size() == c.dims.size())
+        add(ReduceRegion, (rows ? "by the mean of products, " : "mean of products of ") + c.what, c.terms, [=](Operands& o) {
+          ReduceRegionAttrs a;
+          const auto step = [&](OpKind op, uint16_t x, uint16_t y) {
+            a.steps.push_back({op, o.dtype, {x, y, RegionStep::kNone}, 0, 0, ReduceOp::Mean});
+          };
+          step(Mul, 0, 1), step(Reduce, RegionStep::kStep, RegionStep::kNone), step(Max, RegionStep::kStep | 1, 2);
+          if (rows) step(Sub, RegionStep::kStep, RegionStep::kStep | 2);
+          a.axes = c.axes;
+          std::vector<int64_t> kept = c.dims, row = {c.dims.back()};
+          for (int64_t axis : c.axes) kept[static_cast<size_t>(axis)] = 1;
+          return is_float(o.dtype) ? o.op(ReduceRegion, {o.in(c.dims), o.in(row), o.in(kept)}, a) : ValueId();
+        });
   for (int64_t axis : {0, 1})
     for (const std::vector<int64_t>& dims : {std::vector<int64_t>{5, 7}, {33, 129}, {1, 1}}) {
       const std::string what = std::to_string(dims[0]) + "x" + std::to_string(dims[1]) + " axis " + std::to_string(axis);

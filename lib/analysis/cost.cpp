@@ -59,13 +59,14 @@ double flops(const Graph& g, NodeId n) {
   }
   if (has_trait(op, kBlas)) return 2 * out * contraction_size(g, n);
   if (op == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
-  if (op == OpKind::NormRegion) {
-    const auto& a = g.attrs<NormRegionAttrs>(n);
-    if (!reduces(a)) return out * steps_flops(a.steps);
-    const std::span steps(a.steps);
-    const size_t before = norm_step(a.steps) + 1;
-    return size_of(g.module().dims.product(core_dims(g, n))) * steps_flops(steps.first(before)) +
-           out * steps_flops(steps.subspan(before));
+  if (op == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
+  if (op == OpKind::ReduceRegion) {
+    const auto& a = g.attrs<ReduceRegionAttrs>(n);
+    const std::vector<Dim> whole = whole_dims(g, n);
+    double rows = 1;
+    for (size_t i = 0; i < whole.size(); ++i)
+      if (std::ranges::find(a.axes, static_cast<int64_t>(i)) == a.axes.end()) rows *= size_of(whole[i]);
+    return reduce_region_flops(a.steps, varying_steps(g, n), size_of(g.module().dims.product(whole)), rows);
   }
   if (has_trait(op, kElementwise)) return out * element_flops(op);
   if (op == OpKind::Softmax || op == OpKind::LogSoftmax) return out * element_flops(op);
@@ -139,6 +140,18 @@ double element_flops(OpKind op) {
 double steps_flops(std::span<const RegionStep> steps) {
   double sum = 0;
   for (const RegionStep& s : steps) sum += element_flops(s.op);
+  return sum;
+}
+
+double reduce_region_flops(std::span<const RegionStep> steps, const std::vector<bool>& varying, double elements, double rows) {
+  double sum = 0;
+  for (const RowWalk& walk : row_walks(steps, varying)) {
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (walk.steps[i]) sum += element_flops(steps[i].op) * elements;
+    sum += static_cast<double>(walk.reductions.size()) * elements;
+  }
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (!varying[i] && !is_core(steps[i])) sum += element_flops(steps[i].op) * rows;
   return sum;
 }
 

@@ -21,6 +21,9 @@ Cost node_cost(const Graph&, NodeId);
 // Of one element of an elementwise operation or a norm: 1 for what is one or two instructions, more for the rest.
 double element_flops(OpKind);
 double steps_flops(std::span<const RegionStep>);  // of all steps of a region
+// Of a region around reductions of `elements` elements in `rows` rows: what each walk computes for every element, and the rest
+// for every row. `varying`: ir/region.h.
+double reduce_region_flops(std::span<const RegionStep>, const std::vector<bool>& varying, double elements, double rows);
 // One or two instructions an element: cheaper to compute again than to store and load.
 bool is_cheap(OpKind);
 

@@ -135,6 +135,7 @@ bool takes_strides(const Graph& g, Graph::Use use, bool rows) {
   const OpKind op = g.op(use.user);
   if (op == OpKind::Attention) return rows && use.index < 3;
   if (op == OpKind::Rope) return rows && use.index == 0;
+  if (op == OpKind::MatMul || op == OpKind::FusedMatMulBiasAct) return rows && use.index < 2;
   if (op == OpKind::Concat) return g.operands(use.user).size() > 1;
   if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
   return has_trait(op, kElementwise) && !view_of(g, use.user);

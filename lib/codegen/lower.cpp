@@ -66,6 +66,7 @@ constexpr Row kTable[] = {
     {OpKind::FusedResidualRmsNorm, lower_norm},
     {OpKind::GroupNorm, lower_norm},
     {OpKind::NormRegion, lower_norm},
+    {OpKind::ReduceRegion, lower_reduce_region},
     {OpKind::Lrn, lower_lrn},
     {OpKind::MatMul, lower_matmul},
     {OpKind::FusedMatMulBiasAct, lower_fused_matmul},

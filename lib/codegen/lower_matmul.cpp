@@ -1,4 +1,5 @@
 // Matrix products of every spelling, as one descriptor for the gemm builder.
+#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
@@ -32,6 +33,9 @@ struct Product {
   DType accumulate = DType::F32;
 };
 
+// A part of a larger value, or one whose axes were moved without its elements.
+bool lies_apart(const Node& node, size_t operand) { return strides_in_larger(node.graph, node.in(operand)).has_value(); }
+
 Product product_of(const Node& node, bool trans_a, bool trans_b) {
   Product p;
   const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
@@ -42,7 +46,7 @@ Product product_of(const Node& node, bool trans_a, bool trans_b) {
   p.b = {{b.begin(), b.end() - 2}, p.n, p.k, trans_b};
   p.accumulate = accumulator(node.result_dtype());
   // Without batch axes in b, those of a are rows.
-  bool plain = !trans_a && p.a.batch.size() == p.batch.size();
+  bool plain = !trans_a && p.a.batch.size() == p.batch.size() && !lies_apart(node, 0);
   for (Dim d : p.b.batch) plain = plain && d == 1;
   for (size_t i = 0; plain && i < p.batch.size(); ++i) plain = p.a.batch[i] == p.batch[i];
   if (plain) {
@@ -58,14 +62,25 @@ std::vector<Index> matrix_strides(Scope& s, const Side& side, const std::vector<
   return kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(side.batch), s.shape(batch)).strides;
 }
 
-Operand side_operand(Scope& s, Operand o, const Side& side, const std::vector<Dim>& batch, bool free_first) {
+Operand side_operand(const Node& node, Scope& s, size_t operand, const Side& side, const std::vector<Dim>& batch,
+                     bool free_first) {
+  Operand o = s.in(operand);
   const Expr free = s.size(side.free).in(s.kernel()), summed = s.size(side.summed).in(s.kernel());
-  o.strides.clear();
-  for (const Index& stride : matrix_strides(s, side, batch)) o.strides.push_back(stride.in(s.kernel()) * free * summed);
-  const Index free_stride = side.summed_last ? Index(summed) : Index(1),
-              summed_stride = side.summed_last ? Index(1) : Index(free);
-  o.strides.push_back(free_first ? free_stride : summed_stride);
-  o.strides.push_back(free_first ? summed_stride : free_stride);
+  Index free_stride = side.summed_last ? Index(summed) : Index(1), summed_stride = side.summed_last ? Index(1) : Index(free);
+  Dims strides;
+  if (lies_apart(node, operand)) {
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const size_t own = i + side.batch.size() - batch.size();  // wraps where the operand has no such axis
+      const bool has = i + side.batch.size() >= batch.size() && (side.batch[own] != Dim(1) || batch[i] == Dim(1));
+      strides.push_back(has ? o.strides[own] : Index(0));
+    }
+    free_stride = o.strides.end()[side.summed_last ? -2 : -1], summed_stride = o.strides.end()[side.summed_last ? -1 : -2];
+  } else {
+    for (const Index& stride : matrix_strides(s, side, batch)) strides.push_back(stride.in(s.kernel()) * free * summed);
+  }
+  strides.push_back(free_first ? free_stride : summed_stride);
+  strides.push_back(free_first ? summed_stride : free_stride);
+  o.strides = std::move(strides);
   return o;
 }
 
@@ -95,7 +110,7 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
   {
     Scope probe(node);
     GemmSpec g = spec_of(probe, p);
-    g.a = side_operand(probe, probe.in(0), p.a, p.batch, true);
+    g.a = side_operand(node, probe, 0, p.a, p.batch, true);
     int64_t m = 0, n = 0, k = 0;
     if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) || !kernel::gemm_is_tiled(g) ||
         !kernel::gemm_copies_rows(g) || m > kMostPacked / k || n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
@@ -105,7 +120,7 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
   const uint32_t rows = node.scratch(p.accumulate, t.mul(t.mul(t.ceil_div(p.m, Dim(high)), Dim(high)), p.k));
   Scope s(node, "pack_rows");
   GemmSpec g = spec_of(s, p);
-  g.a = side_operand(s, s.in(0), p.a, p.batch, true);
+  g.a = side_operand(node, s, 0, p.a, p.batch, true);
   if (has_zero(node, p, 0)) g.a_zero = zero_point(node, s, 2, 0);
   s.bind({Binding::Kind::Scratch, rows});
   kernel::build_pack_rows(s.builder(), g, "rows", node.mapping());
@@ -140,7 +155,7 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   Scope s(node, "pack");
   const Product of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
-  g.b = side_operand(s, s.in(1), p.b, of_b.batch, false);
+  g.b = side_operand(node, s, 1, p.b, of_b.batch, false);
   if (zero) g.b_zero = zero_point(node, s, 3, of_b.batch.size());
   s.bind({Binding::Kind::Scratch, packed});
   kernel::build_pack(s.builder(), g, "panels", node.mapping());
@@ -194,7 +209,7 @@ std::optional<PackedCodes> pack_codes(const Node& node, const Product& p) {
     g.codes = p.codes;
     if (!kernel::gemm_packs_codes(g, node.mapping())) return {};
     packed.codes = node.scratch(DType::I32, Dim(kernel::gemm_code_words(g, node.mapping())), true);
-    g.b = side_operand(s, s.in(1), p.b, p.batch, false);
+    g.b = side_operand(node, s, 1, p.b, p.batch, false);
     s.bind({Binding::Kind::Scratch, packed.codes});
     kernel::build_pack_codes(s.builder(), g, "panels", node.mapping());
     s.finish(true);
@@ -219,10 +234,10 @@ bool emit(const Node& node, const Product& p) {
   Scope s(node);
   GemmSpec g = spec_of(s, p);
   if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
-  else g.a = side_operand(s, s.in(0), p.a, p.batch, true);
+  else g.a = side_operand(node, s, 0, p.a, p.batch, true);
   if (panels) g.b = s.scratch(*panels), g.b.strides = matrix_strides(s, p.b, p.batch), g.packed = true;
   else if (codes) g.b = s.scratch(codes->codes), g.packed = true;
-  else g.b = side_operand(s, s.in(1), p.b, p.batch, false);
+  else g.b = side_operand(node, s, 1, p.b, p.batch, false);
   if (p.codes) {
     g.codes = p.codes;
     g.codes->scale = of_codes(node, s, 2, codes ? codes->scale : std::nullopt);

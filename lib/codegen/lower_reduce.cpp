@@ -7,6 +7,7 @@
 #include "kernel/builders/generate.h"
 #include "kernel/builders/map.h"
 #include "kernel/builders/reduce.h"
+#include "kernel/builders/reduce_rows.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -117,24 +118,93 @@ bool lower_reduce(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_reduce_region(const Node& node) {
-  const auto& a = node.attrs<NormRegionAttrs>();
-  const Rule* rule = rule_of(a.reduce);
-  if (!rule) return node.fail("a region cannot take this reduction");
-  const RegionSteps steps(a.steps);
+namespace {
+
+// Are the values at hand that step i is computed from, as far as cores go into them?
+bool is_ready(std::span<const RegionStep> list, size_t i, const RegionSteps::Known& known) {
+  for (uint16_t arg : list[i].args)
+    if (arg != RegionStep::kNone && arg & RegionStep::kStep && !known[arg & ~RegionStep::kStep].kernel) return false;
+  return !is_core(list[i]);
+}
+
+// One value for each result of the only reduction.
+bool reduce_once(const Node& node, std::span<const RegionStep> list, size_t core, const std::vector<Dim>& whole) {
+  const auto& a = node.attrs<ReduceRegionAttrs>();
+  const RegionSteps steps(list);
   Scope s(node);
-  const std::vector<Dim> dims = core_dims(node.graph, node.id);
-  kernel::ReduceSpec spec = reduce_spec(s, dims, a.axes, steps.core().dtype);
-  apply_rule(node, *rule, &spec, [&](const LoadInput& load) { return steps.before(load); });
-  if (steps.has_after())
-    spec.finish = [&, finish = spec.finish, t = kernel::compute_dtype(steps.core().dtype)](Expr x, Expr n,
-                                                                                           const LoadInput& load) {
-      return steps.after(cast_to(finish ? finish(x, n, load) : x, t), load);
+  kernel::ReduceSpec spec = reduce_spec(s, whole, a.axes, list[core].dtype);
+  apply_rule(node, *rule_of(list[core].reduce), &spec,
+             [&](const LoadInput& load) { return steps.value(list[core].args[0], {}, load); });
+  if (core + 1 < list.size())
+    spec.finish = [&, finish = spec.finish, t = kernel::compute_dtype(list[core].dtype)](Expr x, Expr n, const LoadInput& load) {
+      return steps.last(core, cast_to(finish ? finish(x, n, load) : x, t), load);
     };
-  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, dims));
+  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, whole));
   spec.output = s.out();
   kernel::build_reduce(s.builder(), spec, node.mapping());
   return s.finish(), true;
+}
+
+// Rows along the last axes.
+bool reduce_rows(const Node& node, std::span<const RegionStep> list, const std::vector<bool>& varying,
+                 const std::vector<RowWalk>& walks, const std::vector<Dim>& whole) {
+  const auto& a = node.attrs<ReduceRegionAttrs>();
+  const RegionSteps steps(list);
+  Scope s(node);
+  kernel::ReduceRowsSpec spec;
+  spec.shape = s.shape(whole), spec.axis = whole.size() - a.axes.size();
+  for (const RegionStep& step : list)
+    if (const DType t = kernel::compute_dtype(step.dtype); rlxc::bits(t) > rlxc::bits(spec.compute)) spec.compute = t;
+  RegionSteps::Known known(list.size());  // of cores, and of steps by them that do not vary along a row
+  for (const RowWalk& walk : std::span(walks).first(walks.size() - 1)) {
+    std::vector<kernel::ReduceSpec> parts;
+    std::vector<uint16_t> arguments;
+    kernel::RowReduction row;
+    for (size_t i : walk.reductions) {
+      arguments.push_back(list[i].args[0]);
+      parts.push_back(reduce_spec(s, whole, a.axes, list[i].dtype));
+      apply_rule(node, *rule_of(list[i].reduce), &parts.back(), first_input);
+      row.terms.push_back({parts.back().combine, parts.back().accumulate});
+    }
+    row.values = [&, arguments, parts](const LoadInput& load) {
+      std::vector<Expr> all = steps.values(arguments, known, load);
+      for (size_t i = 0; i < all.size(); ++i) all[i] = parts[i].prepare([&, i](size_t) { return all[i]; });
+      return all;
+    };
+    row.done = [&, parts](std::span<const Expr> all, Expr count, const LoadInput& load) {
+      for (size_t i = 0; i < all.size(); ++i) {
+        const size_t core = walk.reductions[i];
+        const Expr v = parts[i].finish ? parts[i].finish(all[i], count, load) : all[i];
+        known[core] = s.builder().let("r", cast_to(v, kernel::compute_dtype(list[core].dtype)));
+      }
+      for (size_t i = 0; i < list.size(); ++i)
+        if (!varying[i] && !known[i].kernel && is_ready(list, i, known))
+          known[i] = s.builder().let("r", steps.value(static_cast<uint16_t>(RegionStep::kStep | i), known, load));
+    };
+    spec.walks.push_back(std::move(row));
+  }
+  spec.one = !varying.back();
+  spec.result = [&](const LoadInput& load) {
+    return steps.value(static_cast<uint16_t>(RegionStep::kStep | (list.size() - 1)), known, load);
+  };
+  for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, whole));
+  spec.outputs = {s.out()};
+  if (spec.one)
+    for (size_t d = spec.axis; d < whole.size(); ++d) spec.outputs[0].strides[d] = 0;
+  kernel::build_reduce_rows(s.builder(), spec, node.mapping());
+  return s.finish(), true;
+}
+
+}  // namespace
+
+bool lower_reduce_region(const Node& node) {
+  const auto& list = node.attrs<ReduceRegionAttrs>().steps;
+  const std::vector<Dim> whole = whole_dims(node.graph, node.id);
+  const std::vector<bool> varying = varying_steps(node.graph, node.id);
+  const std::vector<RowWalk> walks = row_walks(list, varying);
+  if (!varying.back() && walks.size() == 2 && walks[0].reductions.size() == 1)
+    return reduce_once(node, list, walks[0].reductions[0], whole);
+  return reduce_rows(node, list, varying, walks, whole);
 }
 
 bool lower_arg_reduce(const Node& node) {

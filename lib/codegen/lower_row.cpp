@@ -1,6 +1,5 @@
 // Softmax and the norms.
 #include "codegen/region_steps.h"
-#include "ir/region.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/row.h"
 
@@ -48,7 +47,6 @@ void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::
 
 bool lower_norm(const Node& node) {
   const OpKind op = node.op();
-  if (op == OpKind::NormRegion && reduces(node.attrs<NormRegionAttrs>())) return lower_reduce_region(node);
   OpKind kind = op;
   int64_t axis = 1, groups = 0;
   DType type = node.dtype(0);
@@ -85,12 +83,14 @@ bool lower_norm(const Node& node) {
   }
   for (size_t r = 0; r < node.graph.result_count(node.id); ++r) spec.outputs.push_back(s.out(r));
   if (op == OpKind::NormRegion) {
-    const RegionSteps steps(node.attrs<NormRegionAttrs>().steps);
-    spec.before = [steps](const LoadInput& load) { return steps.before(load); };
-    if (steps.has_after()) spec.after = [steps](Expr v, const LoadInput& load) { return steps.after(v, load); };
+    const auto& list = node.attrs<NormRegionAttrs>().steps;
+    const RegionSteps steps(list);
+    const size_t core = norm_step(list);
+    spec.before = [steps, from = list[core].args[0]](const LoadInput& load) { return steps.value(from, {}, load); };
+    if (core + 1 < list.size()) spec.after = [=](Expr v, const LoadInput& load) { return steps.last(core, v, load); };
   } else plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
   if (groups > 0) split_channels(s.kernel(), s.size(node.table().floor_div(dims[1], Dim(groups))), groups, &spec);
-  kernel::build_norm(s.builder(), std::move(spec), node.mapping());
+  kernel::build_norm(s.builder(), spec, node.mapping());
   return s.finish(), true;
 }
 

@@ -28,13 +28,14 @@ bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
   const uint16_t from = steps[norm].args[0];
   if (!(from & RegionStep::kStep) || g.dtype(g.result(n, 1)) != kernel::compute_dtype(steps[from & ~RegionStep::kStep].dtype))
     return false;
-  const std::vector<bool> needed = needed_steps(steps, steps.size() - 1, norm);
+  const std::vector<bool> needed = needed_steps(steps, steps.size() - 1);
   for (size_t i = 0; i < steps.size(); ++i)
     if (needed[i] && i != norm && std::ranges::find(steps[i].args, operand) != steps[i].args.end()) return false;
   return true;
 }
 
-bool normalises(const Graph& g, NodeId n, size_t) { return !reduces(g.attrs<NormRegionAttrs>(n)); }
+// Each element is read for the last time before the result takes its place.
+bool gives_rows(const Graph& g, NodeId n, size_t) { return varying_steps(g, n).back(); }
 
 struct Row {
   OpKind op;
@@ -52,8 +53,9 @@ constexpr Row kRows[] = {
     {OpKind::FusedResidualLN, 1, 0b11, stores_exact_sum},
     {OpKind::FusedResidualRmsNorm, 0, 0b11, always},
     {OpKind::FusedResidualRmsNorm, 1, 0b11, stores_exact_sum},
-    {OpKind::NormRegion, 0, ~0u, normalises},
+    {OpKind::NormRegion, 0, ~0u, always},
     {OpKind::NormRegion, 1, ~0u, serves_no_later_step},
+    {OpKind::ReduceRegion, 0, ~0u, gives_rows},
     {OpKind::Rope, 0, 0b1, always},
     {OpKind::FusedMatMulBiasAct, 0, 0b1000, always},
     {OpKind::DequantMatMul, 0, 0b100000, always},

@@ -1,22 +1,32 @@
 #include "codegen/region_steps.h"
 
-#include "ir/region.h"
-
 namespace rlxc::codegen {
 
-Expr RegionSteps::run(size_t wanted, size_t given, Expr core, const kernel::LoadInput& load) const {
-  const std::vector<bool> needed = needed_steps(steps_, wanted, given);
-  std::vector<Expr> values(wanted + 1);
-  for (size_t i = 0; i <= wanted; ++i)
-    if (needed[i]) values[i] = i == given ? core : step_value(steps_[i], values, load);
-  return values[wanted];
+std::vector<Expr> RegionSteps::values(std::span<const uint16_t> args, Known known, const kernel::LoadInput& load) const {
+  known.resize(steps_.size());
+  std::vector<bool> needed(steps_.size());
+  const auto need = [&](uint16_t arg) {
+    if (arg != RegionStep::kNone && arg & RegionStep::kStep) needed[arg & ~RegionStep::kStep] = true;
+  };
+  for (uint16_t arg : args) need(arg);
+  for (size_t i = steps_.size(); i-- > 0;)
+    if (needed[i] && !known[i].kernel)
+      for (uint16_t arg : steps_[i].args) need(arg);
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (needed[i] && !known[i].kernel) known[i] = step_value(steps_[i], known, load);
+  std::vector<Expr> out;
+  for (uint16_t arg : args) out.push_back(arg & RegionStep::kStep ? known[arg & ~RegionStep::kStep] : load(arg));
+  return out;
 }
 
-Expr RegionSteps::before(const kernel::LoadInput& load) const {
-  const uint16_t from = core().args[0];
-  return from & RegionStep::kStep ? run(from & ~RegionStep::kStep, steps_.size(), {}, load) : load(from);
+Expr RegionSteps::value(uint16_t arg, Known known, const kernel::LoadInput& load) const {
+  return values({&arg, 1}, std::move(known), load)[0];
 }
 
-Expr RegionSteps::after(Expr core, const kernel::LoadInput& load) const { return run(steps_.size() - 1, core_, core, load); }
+Expr RegionSteps::last(size_t core, Expr value, const kernel::LoadInput& load) const {
+  Known known(steps_.size());
+  known[core] = value;
+  return this->value(static_cast<uint16_t>(RegionStep::kStep | (steps_.size() - 1)), std::move(known), load);
+}
 
 }  // namespace rlxc::codegen

@@ -1,4 +1,4 @@
-// The steps of a region around its core as functions that a kernel builder calls with what loads operands.
+// The steps of a region as functions that a kernel builder calls with what loads operands.
 #pragma once
 #include "codegen/lowerings.h"
 
@@ -6,18 +6,18 @@ namespace rlxc::codegen {
 
 class RegionSteps {
  public:
-  explicit RegionSteps(std::span<const RegionStep> steps) : steps_(steps), core_(norm_step(steps)) {}
+  using Known = std::vector<Expr>;  // by step; of those whose values are not at hand, none
 
-  const RegionStep& core() const { return steps_[core_]; }
-  bool has_after() const { return core_ + 1 < steps_.size(); }
-  Expr before(const kernel::LoadInput&) const;  // the argument of the core
-  Expr after(Expr core, const kernel::LoadInput&) const;
+  explicit RegionSteps(std::span<const RegionStep> steps) : steps_(steps) {}
+
+  // Of arguments of steps. The values of the cores that they need must be known.
+  std::vector<Expr> values(std::span<const uint16_t> args, Known, const kernel::LoadInput&) const;
+  Expr value(uint16_t arg, Known, const kernel::LoadInput&) const;
+  // Of the last step, by the value of the only core.
+  Expr last(size_t core, Expr value, const kernel::LoadInput&) const;
 
  private:
-  Expr run(size_t wanted, size_t given, Expr core, const kernel::LoadInput&) const;
-
   std::span<const RegionStep> steps_;
-  size_t core_;
 };
 
 }  // namespace rlxc::codegen

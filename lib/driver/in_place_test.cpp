@@ -132,6 +132,24 @@ TEST_CASE("regions around a norm take the place of what they read") {
   c.check();
 }
 
+TEST_CASE("rows take the place of what they are made of by their own reductions, values of rows do not") {
+  Cases c;
+  const Attrs unit =
+      test::reduce_region({"reduce_l2(i0):f32", "clamp(s0;1e-12,inf):f32", "div(i0,s1):f32", "mul(s2,i1):f32"}, {1});
+  const Attrs softmax = test::reduce_region({"add(i0,i1):f32", "reduce_max(s0):f32", "sub(s0,s1):f32", "exp(s2):f32",
+                                             "reduce_sum(s3):f32", "div(s3,s4):f32", "mul(s5,i0):f32"},
+                                            {1});
+  const Attrs one = test::reduce_region({"abs(i0):f32", "reduce_max(s0):f32", "add(s1,i1):f32"}, {1});
+  for (const int64_t width : {1, 7, 37, 64}) {
+    const Type x = f32({5, Dim(width)}), row = f32({Dim(width)}), kept = f32({5, 1});
+    const size_t overwritten = width > 1;  // a row of one element is a value of the row
+    c.add(OpKind::ReduceRegion, unit, {x, row}, overwritten);
+    c.add(OpKind::ReduceRegion, softmax, {x, x}, overwritten);
+    c.add(OpKind::ReduceRegion, one, {x, kept}, 0);
+  }
+  c.check();
+}
+
 TEST_CASE("positions are rotated in place") {
   Cases c;
   const Type table = f32({6, 4});

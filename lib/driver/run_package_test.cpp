@@ -260,18 +260,19 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
                           false),
         {f32({2, 4, 3, 3}), f32({4, 1, 1}), f32({2, 4, 1, 3})});
   c.add(NormRegion, test::norm_region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32"}, 1, false), {f32({3, 4, 9}), f32({4, 1})});
-  const std::vector<std::string> masked = {"mul(i0,i1):f32", "reduce(s0):f32", "abs(i2):f32", "add(s1,s2):f32"};
   for (const auto& [axes, kept] : {std::pair<std::vector<int64_t>, std::vector<int64_t>>{{2}, {2, 5, 1}},
                                    {{1}, {2, 1, 37}},
                                    {{0}, {5, 37}},
                                    {{0, 2}, {5, 1}},
                                    {{0, 1, 2}, {}}})
-    for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::L2}) {
-      c.add(NormRegion, test::reduce_region(masked, op, axes), {f32({2, 5, 37}), f32({2, 1, 37}), f32(kept)});
-      c.add(NormRegion, test::reduce_region(masked, op, axes), {f32({2, 5, 37}), f32({5, 1}), f32(kept)});
+    for (const std::string op : {"sum", "mean", "max", "l2"}) {
+      const Attrs masked =
+          test::reduce_region({"mul(i0,i1):f32", "reduce_" + op + "(s0):f32", "abs(i2):f32", "add(s1,s2):f32"}, axes);
+      c.add(ReduceRegion, masked, {f32({2, 5, 37}), f32({2, 1, 37}), f32(kept)});
+      c.add(ReduceRegion, masked, {f32({2, 5, 37}), f32({5, 1}), f32(kept)});
     }
-  c.add(NormRegion, test::reduce_region({"reduce(i0):f16", "neg(s0):f16"}, ReduceOp::Sum, {0}), {f16({6, 70})});
-  c.add(NormRegion, test::reduce_region({"cast(i0):i32", "mul(s0,i1):i32", "reduce(s1):i32"}, ReduceOp::Sum, {1}),
+  c.add(ReduceRegion, test::reduce_region({"reduce_sum(i0):f16", "neg(s0):f16"}, {0}), {f16({6, 70})});
+  c.add(ReduceRegion, test::reduce_region({"cast(i0):i32", "mul(s0,i1):i32", "reduce_sum(s1):i32"}, {1}),
         {bools({3, 40}), ints(DType::I32, {40}, -9, 9)});
   for (int64_t width : {1, 9, 40, 257})
     for (const char* kind : {"softmax", "log_softmax"}) {
@@ -290,6 +291,49 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
     c.add(Fft, FftAttrs{1, true, true, FftNorm::InverseN, Dim(n)}, {f32({2, n / 2 + 1, 2})});
     c.add(Fft, FftAttrs{1, false, false, FftNorm::Unitary, Dim(40)}, {f32({2, n, 3, 1})});
   }
+  c.check();
+}
+
+TEST_CASE("regions around reductions of rows, and what becomes of the rows, compute what the evaluator does") {
+  const std::vector<std::string> unit = {"reduce_l2(i0):%", "clamp(s0;1e-12,inf):%", "div(i0,s1):%", "mul(s2,i1):%"},
+                                 softmax = {"mul(i0,i1):%", "reduce_max(s0):%", "sub(s0,s1):%",
+                                            "exp(s2):%",    "reduce_sum(s3):%", "div(s3,s4):%"},
+                                 spread = {"reduce_mean(i0):%", "reduce_max(i0):%", "reduce_min(i0):%", "sub(s1,s2):%",
+                                           "add(s3,i1):%",      "sub(i0,s0):%",     "div(s5,s4):%"},
+                                 one = {"reduce_max(i0):%", "sub(i0,s0):%", "exp(s1):%",
+                                        "reduce_sum(s2):%", "log(s3):%",    "add(s0,s4):%"};
+  const auto typed = [](std::vector<std::string> steps, std::string_view type) {
+    for (std::string& s : steps) s.replace(s.find('%'), 1, type);
+    return steps;
+  };
+  for (const bool symbolic : {false, true})
+    for (const auto& [type, rtol] : {std::pair{DType::F32, 1e-4}, {DType::F64, 1e-9}, {DType::F16, 4e-3}, {DType::BF16, 3e-2}}) {
+      Cases c(symbolic);
+      const auto of = [&](std::vector<int64_t> dims, double low = -1, double high = 1) {
+        return Spec{type, std::move(dims), low, high};
+      };
+      for (const int64_t width : {0, 1, 2, 7, 16, 37, 64, 1031})
+        for (const int64_t rows : {1, 5}) {
+          const auto add = [&](const std::vector<std::string>& steps, Spec other) {
+            c.add(ReduceRegion, test::reduce_region(typed(steps, name(type)), {2}), {of({rows, 3, width}), std::move(other)});
+          };
+          add(unit, of({width})), add(softmax, of({})), add(spread, of({}, 1, 2));
+          if (!symbolic) add(unit, of({3, 1})), add(softmax, of({rows, 1, width})), add(spread, of({rows, 1, 1}, 1, 2));
+          if (width > 0) c.add(ReduceRegion, test::reduce_region(typed(one, name(type)), {2}), {of({rows, 3, width})});
+          c.add(ReduceRegion, test::reduce_region(typed(softmax, name(type)), {1, 2}), {of({rows, 3, width}), of({3, width})});
+        }
+      c.add(ReduceRegion, test::reduce_region(typed(unit, name(type)), {0, 1}), {of({9, 4}), of({})});
+      c.check(rtol, rtol / 5);
+    }
+  Cases c;
+  const std::vector<std::string> share = {"reduce_sum(i0):i64", "max(s0,i1):i64", "mul(i0,i1):i64", "div(s2,s1):i64"};
+  c.add(ReduceRegion, test::reduce_region(share, {1}), {i64({4, 19}, 0, 9), i64({4, 1}, 1, 5)});
+  c.add(ReduceRegion,
+        test::reduce_region(
+            {"cast(i0):f32", "mul(s0,s0):f32", "reduce_sum(s1):f32", "rsqrt(s2):f32", "mul(s0,s3):f32", "cast(s4):f16"}, {1}),
+        {f16({5, 33})});
+  c.add(ReduceRegion, test::reduce_region({"cast(i0):i32", "reduce_sum(s0):i32", "gt(s1,i1):bool", "and(s2,i0):bool"}, {1}),
+        {bools({3, 40}), ints(DType::I32, {3, 1}, 10, 30)});
   c.check();
 }
 

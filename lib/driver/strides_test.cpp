@@ -114,13 +114,28 @@ class Paths {
 
   void read(ValueId v) {
     const std::vector<Dim> d = dims(v);
-    switch (random_.below(5)) {
+    switch (random_.below(7)) {
       case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
       case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
       case 2: return output(b_.concat(std::array{v, b_.unary(OpKind::Abs, v)}, static_cast<int64_t>(random_.below(d.size()))));
       case 3: return output(b_.reduce(ReduceOp::Max, v, {0}, false));  // has to be moved
+      case 4: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply(v, d);
+      case 5: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply_by(v, d);
       default: return output(b_.unary(OpKind::Exp, v));
     }
+  }
+  // By a matrix, or by one for each of the leading axes; as it is, or transposed.
+  void multiply(ValueId v, std::vector<Dim> d) {
+    const bool trans = random_.below(2);
+    const Dim k = trans ? d[d.size() - 2] : d.back();
+    std::vector<Dim> own(random_.below(2) ? std::vector<Dim>(d.begin(), d.end() - 2) : std::vector<Dim>());
+    own.insert(own.end(), {k, Dim(3)});
+    output(b_.matmul(v, b_.unary(OpKind::Neg, input(own)), trans));
+  }
+  void multiply_by(ValueId v, std::vector<Dim> d) {
+    const bool trans = random_.below(2);
+    const Dim k = trans ? d.back() : d[d.size() - 2];
+    output(b_.matmul(b_.unary(OpKind::Neg, input({Dim(5), k})), v, false, trans));
   }
 
   test::Random random_;

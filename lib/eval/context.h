@@ -115,6 +115,7 @@ bool eval_cast(Context&);
 bool eval_where(Context&);
 bool eval_region(Context&);
 bool eval_norm_region(Context&);
+bool eval_reduce_region(Context&);
 
 // Runs a graph (main or body) on its inputs. Defined with the driver of evaluation, used by control flow.
 // Fails if two sizes, as far as they are known, are not the same.

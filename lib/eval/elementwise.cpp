@@ -161,9 +161,7 @@ ops::Params params_of(const Attrs& attrs, DType t) {
 
 // Walks the operands of the node in blocks: f(sources, block length, result offset).
 template <class F>
-bool for_blocks(Context& c, std::span<const int64_t> dims, F f) {
-  std::vector<const TensorData*> tensors;
-  for (const HostValue* v : c.in) tensors.push_back(&v->tensor);
+bool for_blocks(Context& c, std::span<const int64_t> dims, const std::vector<const TensorData*>& tensors, F f) {
   if (!c.charge(static_cast<double>(product(dims)))) return false;
   std::vector<Source> sources(tensors.size());
   BroadcastRows(dims, tensors).for_each([&](int64_t out, int64_t length, const int64_t* offset, const int64_t* step) {
@@ -173,6 +171,13 @@ bool for_blocks(Context& c, std::span<const int64_t> dims, F f) {
     }
   });
   return true;
+}
+
+template <class F>
+bool for_blocks(Context& c, std::span<const int64_t> dims, F f) {
+  std::vector<const TensorData*> tensors;
+  for (const HostValue* v : c.in) tensors.push_back(&v->tensor);
+  return for_blocks(c, dims, tensors, f);
 }
 
 // Equality of strings, and selection between them.
@@ -266,37 +271,57 @@ bool eval_cast(Context& c) {
 
 namespace {
 
-// The value of the last step, into `d`. Step `given` has the value `known` already.
-bool run_steps(Context& c, std::span<const RegionStep> steps, size_t given, const TensorData* known, TensorData& d) {
-  std::vector<TensorData> values(steps.size());  // one block of each step
-  for (size_t s = 0; s < steps.size(); ++s)
-    if (!c.make(steps[s].dtype, {kBlock}, &values[s])) return false;
-  auto type_of = [&](uint16_t arg) { return arg & RegionStep::kStep ? steps[arg & ~RegionStep::kStep].dtype : c.t(arg).dtype; };
+// The value of step `wanted`, into `d`, with the values of the cores before it.
+bool run_steps(Context& c, std::span<const RegionStep> steps, size_t wanted, std::span<const TensorData> cores, TensorData& d) {
+  const std::vector<bool> needed = needed_steps(steps, wanted);
+  const TensorData none;
+  std::vector<const TensorData*> read(c.in.size() + cores.size(), &none);  // operands, cores
+  std::vector<TensorData> values(steps.size());                            // one block of each step
   for (size_t i = 0; i < steps.size(); ++i) {
     const RegionStep& s = steps[i];
-    const size_t first = s.op == OpKind::Where ? 1 : 0;
-    if (i != given && (s.args[first] == RegionStep::kNone || !accepts(s.op, type_of(s.args[first]))))
+    if (!needed[i]) continue;
+    if (is_core(s)) {
+      read[c.in.size() + i] = &cores[i];
+      continue;
+    }
+    if (!c.make(s.dtype, {kBlock}, &values[i])) return false;
+    for (uint16_t arg : s.args)
+      if (arg != RegionStep::kNone && !(arg & RegionStep::kStep)) read[arg] = &c.t(arg);
+    const uint16_t first = s.args[s.op == OpKind::Where ? 1 : 0];
+    if (first == RegionStep::kNone ||
+        !accepts(s.op, first & RegionStep::kStep ? steps[first & ~RegionStep::kStep].dtype : c.t(first).dtype))
       return c.unsupported("the region step " + std::string(name(s.op)) + " is not defined for its operands");
   }
-  return for_blocks(c, d.dims,
+  return for_blocks(c, d.dims, read,
                     [&](const Source* in, int64_t n, int64_t at) {
                       for (size_t s = 0; s < steps.size(); ++s) {
-                        if (s == given) continue;
+                        if (!needed[s] || is_core(steps[s])) continue;
                         Source args[3] = {};
                         for (size_t k = 0; k < 3; ++k) {
                           const uint16_t arg = steps[s].args[k];
                           if (arg == RegionStep::kNone) continue;
                           const size_t step = arg & ~RegionStep::kStep;
                           args[k] = !(arg & RegionStep::kStep) ? in[arg]
-                                    : step == given            ? Source{known, at, 1}
+                                    : is_core(steps[step])     ? in[c.in.size() + step]
                                                                : Source{&values[step], 0, 1};
                         }
-                        const bool last = s + 1 == steps.size();
                         compute_block(steps[s].op, {steps[s].alpha, steps[s].beta, bits(args[0].tensor->dtype)}, args, n,
-                                      last ? d : values[s], last ? at : 0);
+                                      s == wanted ? d : values[s], s == wanted ? at : 0);
                       }
                     }) &&
          c.charge(static_cast<double>(d.elements()) * static_cast<double>(steps.size()));
+}
+
+// The value of an argument of a step, of the sizes `dims`.
+bool run_argument(Context& c, std::span<const RegionStep> steps, uint16_t arg, std::span<const TensorData> cores,
+                  std::vector<int64_t> dims, TensorData* d) {
+  const size_t step = arg & ~RegionStep::kStep;
+  const bool stored = !(arg & RegionStep::kStep) || is_core(steps[step]);
+  if (!stored) return c.make(steps[step].dtype, std::move(dims), d) && run_steps(c, steps, step, cores, *d);
+  const TensorData& from = arg & RegionStep::kStep ? cores[step] : c.t(arg);
+  if (from.dims == dims) return *d = from, true;
+  return c.make(from.dtype, std::move(dims), d) &&
+         for_blocks(c, d->dims, {&from}, [&](const Source* in, int64_t n, int64_t at) { compute_cast(in[0], n, *d, at, false); });
 }
 
 }  // namespace
@@ -304,52 +329,46 @@ bool run_steps(Context& c, std::span<const RegionStep> steps, size_t given, cons
 bool eval_region(Context& c) {
   const auto& steps = c.a<RegionAttrs>().steps;
   TensorData d;
-  return c.make_result(0, &d) && run_steps(c, steps, steps.size(), nullptr, d) && c.put(std::move(d));
+  return c.make_result(0, &d) && run_steps(c, steps, steps.size() - 1, {}, d) && c.put(std::move(d));
 }
 
-namespace {
-
-// The sizes that the operands which `read` names broadcast to.
-std::vector<int64_t> broadcast_dims(const Context& c, const std::vector<bool>& read) {
-  std::vector<int64_t> all;
-  for (size_t i = 0; i < read.size(); ++i) {
-    if (!read[i]) continue;
-    const auto& d = c.dims(i);
-    if (d.size() > all.size()) all.insert(all.begin(), d.size() - all.size(), 1);
+bool eval_reduce_region(Context& c) {
+  const auto& a = c.a<ReduceRegionAttrs>();
+  std::vector<int64_t> dims;
+  for (const HostValue* v : c.in) {
+    if (!v) continue;
+    const auto& d = v->tensor.dims;
+    if (d.size() > dims.size()) dims.insert(dims.begin(), d.size() - dims.size(), 1);
     for (size_t k = 0; k < d.size(); ++k)
-      if (int64_t& to = all[all.size() - d.size() + k]; to == 1) to = d[k];
+      if (int64_t& to = dims[dims.size() - d.size() + k]; to == 1) to = d[k];
   }
-  return all;
+  std::vector<int64_t> kept = dims;
+  for (int64_t axis : a.axes) kept[static_cast<size_t>(axis)] = 1;
+  std::vector<TensorData> cores(a.steps.size());
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const RegionStep& s = a.steps[i];
+    TensorData x;
+    if (is_core(s) && !(run_argument(c, a.steps, s.args[0], cores, dims, &x) && c.make(s.dtype, kept, &cores[i]) &&
+                        reduce_tensor(c, x, {s.reduce, a.axes, true}, &cores[i])))
+      return false;
+  }
+  TensorData result;
+  return run_argument(c, a.steps, static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1)), cores, c.result_dims(),
+                      &result) &&
+         c.put(std::move(result));
 }
-
-}  // namespace
 
 bool eval_norm_region(Context& c) {
   const auto& a = c.a<NormRegionAttrs>();
   const std::span<const RegionStep> steps = a.steps;
   const size_t at = norm_step(steps);
   const RegionStep& norm = steps[at];
-  const uint16_t from = norm.args[0];
-  const bool reduces = norm.op == OpKind::Reduce;
-  std::vector<int64_t> dims = c.result_dims();
-  if (reduces) dims = broadcast_dims(c, operands_before_core(a, c.in.size()));
-  TensorData before, after, result;
-  if (from & RegionStep::kStep) {
-    const size_t last = from & ~RegionStep::kStep;
-    if (!c.make(steps[last].dtype, dims, &before) || !run_steps(c, steps.first(last + 1), steps.size(), nullptr, before))
-      return false;
-  } else {
-    before = c.t(from);
-  }
-  const auto finish = [&] {
-    if (at + 1 == steps.size()) result = std::move(after);
-    else if (!c.make_result(0, &result) || !run_steps(c, steps, at, &after, result)) return false;
-    return c.put(std::move(result));
-  };
-  if (reduces)
-    return c.make(norm.dtype, c.result_dims(), &after) && reduce_tensor(c, before, {a.reduce, a.axes, true}, &after) && finish();
+  const std::vector<int64_t> dims = c.result_dims();
+  TensorData before, result;
+  std::vector<TensorData> cores(steps.size());
+  if (!run_argument(c, steps, norm.args[0], {}, dims, &before)) return false;
   auto x = load_all<double>(before);
-  if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(norm.dtype, dims, &after)) return false;
+  if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(norm.dtype, dims, &cores[at])) return false;
   if (norm.op == OpKind::GroupNorm) {
     const auto groups = static_cast<int64_t>(norm.beta);
     const int64_t grouped[] = {dims[0] * groups, product(std::span(dims).subspan(1)) / groups};
@@ -359,8 +378,9 @@ bool eval_norm_region(Context& c) {
   } else {
     normalise(x, dims, a.axis, norm.alpha, norm.op == OpKind::RmsNorm, {});
   }
-  store(after, 0, after.elements(), x.data());
-  return finish() && (!a.keep || c.put(std::move(before)));
+  store(cores[at], 0, cores[at].elements(), x.data());
+  return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1)), cores, dims, &result) &&
+         c.put(std::move(result)) && (!a.keep || c.put(std::move(before)));
 }
 
 }  // namespace rlxc::eval

@@ -30,9 +30,13 @@ const std::array<Evaluator, kOpCount>& evaluators() {
     std::array<Evaluator, kOpCount> t{};
     for (int k = 0; k < kOpCount; ++k)
       if (ops::has_meaning(static_cast<OpKind>(k))) t[static_cast<size_t>(k)] = eval_elementwise;
-    const Entry core[] = {
-        {OpKind::Constant, eval_constant}, {OpKind::DimValue, eval_dim_value},       {OpKind::Cast, eval_cast},
-        {OpKind::Where, eval_where},       {OpKind::ElementwiseRegion, eval_region}, {OpKind::NormRegion, eval_norm_region}};
+    const Entry core[] = {{OpKind::Constant, eval_constant},
+                          {OpKind::DimValue, eval_dim_value},
+                          {OpKind::Cast, eval_cast},
+                          {OpKind::Where, eval_where},
+                          {OpKind::ElementwiseRegion, eval_region},
+                          {OpKind::NormRegion, eval_norm_region},
+                          {OpKind::ReduceRegion, eval_reduce_region}};
     for (auto family : {std::span<const Entry>(core), movement_evaluators(), scatter_evaluators(),
                         linear_evaluators(),          reduce_evaluators(),   norm_evaluators(),
                         attention_evaluators(),       conv_evaluators(),     pool_evaluators(),

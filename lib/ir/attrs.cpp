@@ -41,7 +41,7 @@ struct KeyWriter {
   }
   void operator()(const char*, const RegionStep& v) {
     (*this)("", static_cast<int64_t>(v.op)), (*this)("", v.dtype), (*this)("", v.alpha), (*this)("", v.beta);
-    put(v.args.data(), sizeof v.args);
+    (*this)("", v.reduce), put(v.args.data(), sizeof v.args);
   }
   template <class T>
   void operator()(const char*, const std::vector<T>& v) {
@@ -70,7 +70,9 @@ std::string epilogue_text(const Epilogue& e) {
 }
 
 std::string step_text(const RegionStep& step) {
-  std::string s = std::string(name(step.op)) + "(";
+  std::string s(name(step.op));
+  if (step.op == OpKind::Reduce) s += "_" + std::string(enum_text(step.reduce));
+  s += "(";
   bool first = true;
   for (uint16_t a : step.args) {
     if (a == RegionStep::kNone) break;
@@ -101,14 +103,23 @@ bool parse_epilogue(std::string_view s, Epilogue* e) {
   return open == s.npos || (s.ends_with(')') && parse_pair(s.substr(open + 1, s.size() - open - 2), &e->alpha, &e->beta));
 }
 
+// An elementwise op, a norm, or a reduction as in reduce_sum.
+bool parse_step_op(std::string_view s, RegionStep* step) {
+  constexpr std::string_view kReduces = "reduce_";
+  if (const auto op = op_from_name(s)) return step->op = *op, has_trait(*op, kElementwise | kNormTrait);
+  const auto names = enum_names(step->reduce);
+  const auto at = s.starts_with(kReduces) ? std::ranges::find(names, s.substr(kReduces.size())) : names.end();
+  if (at == names.end()) return false;
+  step->op = OpKind::Reduce, step->reduce = static_cast<ReduceOp>(at - names.begin());
+  return true;
+}
+
 bool parse_step(std::string_view s, RegionStep* step) {
   *step = {};
   const size_t open = s.find('('), close = s.rfind("):");
   if (open == s.npos || close == s.npos || close < open) return false;
-  const auto op = op_from_name(s.substr(0, open));
   const auto dtype = dtype_from_name(s.substr(close + 2));
-  if (!op || !dtype || (!has_trait(*op, kElementwise | kNormTrait) && *op != OpKind::Reduce)) return false;
-  step->op = *op;
+  if (!dtype || !parse_step_op(s.substr(0, open), step)) return false;
   step->dtype = *dtype;
   s = s.substr(open + 1, close - open - 1);
   if (const size_t semi = s.find(';'); semi != s.npos) {
@@ -285,7 +296,7 @@ Attrs::~Attrs() = default;
 size_t norm_step(std::span<const RegionStep> steps) {
   const auto is_norm = [](const RegionStep& s) {
     return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm || s.op == OpKind::Softmax ||
-           s.op == OpKind::LogSoftmax || s.op == OpKind::Reduce;
+           s.op == OpKind::LogSoftmax;
   };
   const auto at = std::ranges::find_if(steps, is_norm);
   const bool one = std::ranges::count_if(steps, is_norm) == 1;

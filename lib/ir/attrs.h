@@ -404,13 +404,14 @@ struct DecoderAttrs {
   RLXC_REFLECT(f("num_heads", self.num_heads); f("head_dim", self.head_dim); f("num_kv_heads", self.num_kv_heads);
                f("eps", self.eps); f("mask", self.mask);)
 };
-// One step of an elementwise region. Arguments: operand i of the node, or the value of an earlier step (kStep | index).
+// One step of a region. Arguments: operand i of the node, or the value of an earlier step (kStep | index).
 struct RegionStep {
   static constexpr uint16_t kStep = 0x8000, kNone = 0x7FFF;
   OpKind op{};
   DType dtype = DType::F32;  // of the step's value
   std::array<uint16_t, 3> args{kNone, kNone, kNone};
   double alpha = 0, beta = 0;  // parameters of the op: alpha, beta, or min, max of clamp
+  ReduceOp reduce{};           // of a step of kind Reduce
   bool operator==(const RegionStep&) const = default;
 };
 struct RegionAttrs {
@@ -419,18 +420,22 @@ struct RegionAttrs {
 };
 // Elementwise steps around one step of kind LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm, whose
 // alpha is eps and whose beta is the number of groups. The steps before it make what is normalised; with `keep` that is a second
-// result. Or around one of kind Reduce, by `reduce` over `axes`, which stay with size 1: the steps after it are of that size.
+// result.
 struct NormRegionAttrs {
   std::vector<RegionStep> steps;
   int64_t axis = 0;
   bool keep = false;
-  ReduceOp reduce = ReduceOp::Sum;
-  std::vector<int64_t> axes;
-  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep); f("reduce", self.reduce);
-               f("axes", self.axes);)
+  RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep);)
 };
-// The position of the step that normalises or reduces; the number of steps if there is not exactly one.
+// The position of the step that normalises; the number of steps if there is not exactly one.
 size_t norm_step(std::span<const RegionStep>);
+// Elementwise steps and reductions (steps of kind Reduce) over `axes`, which stay with size 1. What is reduced has the sizes that
+// all operands broadcast to; the value of the last step too, or what is left of them where it does not vary along the axes.
+struct ReduceRegionAttrs {
+  std::vector<RegionStep> steps;
+  std::vector<int64_t> axes;
+  RLXC_REFLECT(f("steps", self.steps); f("axes", self.axes);)
+};
 
 using AttrVariant =
     std::variant<NoAttrs, DataAttrs, DimsAttrs, PermAttrs, AxisAttrs, AxesAttrs, BatchDimsAttrs, AlphaBetaAttrs, ClampAttrs,
@@ -439,7 +444,7 @@ using AttrVariant =
                  AttentionAttrs, RopeAttrs, ConvAttrs, PoolAttrs, RnnAttrs, QuantAttrs, FusedMatMulAttrs, FusedConvAttrs,
                  SwiGLUAttrs, IfAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
-                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, MapKeysAttrs,
+                 StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, ReduceRegionAttrs, MapKeysAttrs,
                  DequantMatMulAttrs, ImageDecodeAttrs>;
 
 template <class A, class Variant>

@@ -75,47 +75,76 @@ template <class F>
 bool broadcast_operands(InferContext& c, F wanted, std::vector<Dim>* dims) {
   for (size_t i = 0; i < c.in.size(); ++i) {
     std::vector<Dim> wider;
-    if (!wanted(i)) continue;
+    if (!c.has(i) || !wanted(i)) continue;
     if (!broadcast(c, *dims, c.t(i).dims, &wider)) return false;
     *dims = std::move(wider);
   }
   return true;
 }
 
+constexpr auto kAll = [](size_t) { return true; };
+
 }  // namespace
 
 bool infer_region(InferContext& c) {
   const auto& steps = c.a<RegionAttrs>().steps;
   std::vector<Dim> dims;
-  return steps_fit(c, steps) &&
-         broadcast_operands(
-             c, [](size_t) { return true; }, &dims) &&
-         c.result(steps.back().dtype, std::move(dims));
+  return steps_fit(c, steps) && broadcast_operands(c, kAll, &dims) && c.result(steps.back().dtype, std::move(dims));
 }
 
 namespace {
 
-// A region around a reduction of a value of sizes `dims`: the steps after it read it and operands that broadcast to it.
-bool reduce_region(InferContext& c, const NormRegionAttrs& a, size_t at, std::vector<Dim> dims) {
-  for (int64_t axis : a.axes) {
-    if (!check_axis(c, axis, static_cast<int>(dims.size()))) return false;
-    dims[static_cast<size_t>(axis)] = Dim(1);
-  }
-  std::vector<Dim> after = dims;
-  for (size_t i = at + 1; i < a.steps.size(); ++i)
-    for (uint16_t arg : a.steps[i].args) {
-      if (arg == RegionStep::kNone) continue;
-      if (arg & RegionStep::kStep ? (arg & ~RegionStep::kStep) < at : !broadcast(c, dims, c.t(arg).dims, &after) || after != dims)
-        return c.fail("step " + std::to_string(i) + " reads a value that is larger than the reduced one");
-    }
-  const uint16_t from = a.steps[at].args[0];
-  if (a.steps[at].dtype != (from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : c.t(from).dtype))
-    return c.fail("a reduction has the type of what it reduces");
-  if (a.keep || a.reduce == ReduceOp::LogSumExp) return c.fail("a region neither keeps what it reduces nor takes log_sum_exp");
-  return c.result(a.steps.back().dtype, std::move(dims));
+DType argument_type(const InferContext& c, std::span<const RegionStep> steps, uint16_t arg) {
+  return arg & RegionStep::kStep ? steps[arg & ~RegionStep::kStep].dtype : c.t(arg).dtype;
+}
+
+// Which operands the core depends on.
+std::vector<bool> operands_before(std::span<const RegionStep> steps, size_t core, size_t count) {
+  std::vector<bool> read(count);
+  const auto read_by = [&](const RegionStep& s) {
+    for (uint16_t arg : s.args)
+      if (arg != RegionStep::kNone && !(arg & RegionStep::kStep)) read[arg] = true;
+  };
+  read_by(steps[core]);
+  if (!(steps[core].args[0] & RegionStep::kStep)) return read;
+  const std::vector<bool> needed = needed_steps(steps, steps[core].args[0] & ~RegionStep::kStep);
+  for (size_t i = 0; i < core; ++i)
+    if (needed[i]) read_by(steps[i]);
+  return read;
 }
 
 }  // namespace
+
+bool infer_reduce_region(InferContext& c) {
+  const auto& a = c.a<ReduceRegionAttrs>();
+  std::vector<Dim> dims;
+  if (!steps_fit(c, a.steps) || !broadcast_operands(c, kAll, &dims)) return false;
+  std::vector<bool> reduced(dims.size());
+  for (int64_t axis : a.axes) {
+    if (!check_axis(c, axis, static_cast<int>(dims.size()))) return false;
+    if (reduced[static_cast<size_t>(axis)]) return c.fail("axis " + std::to_string(axis) + " is listed twice");
+    reduced[static_cast<size_t>(axis)] = true;
+  }
+  int64_t reductions = 0;
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const RegionStep& s = a.steps[i];
+    if (!is_core(s)) continue;
+    ++reductions;
+    if (s.op != OpKind::Reduce || s.reduce == ReduceOp::LogSumExp || s.args[0] == RegionStep::kNone ||
+        s.args[1] != RegionStep::kNone || s.dtype != argument_type(c, a.steps, s.args[0]) ||
+        !(is_float(s.dtype) || is_integer(s.dtype)))
+      return c.fail("step " + std::to_string(i) + " neither is elementwise nor reduces one number of its type");
+  }
+  std::vector<bool> operands;
+  for (const Type* t : c.in) operands.push_back(t && varies(t->dims, dims.size(), a.axes));
+  const bool whole = varying_steps(a.steps, operands).back();
+  if (reductions == 0) return c.fail("needs a step that reduces");
+  if ((whole || reductions > 1) && !std::ranges::is_sorted(reduced))
+    return c.fail("several reductions, or a result that varies along the axes, need the last axes");
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (reduced[i] && !whole) dims[i] = Dim(1);
+  return c.result(a.steps.back().dtype, std::move(dims));
+}
 
 bool infer_norm_region(InferContext& c) {
   const auto& a = c.a<NormRegionAttrs>();
@@ -125,18 +154,14 @@ bool infer_norm_region(InferContext& c) {
   const RegionStep& norm = a.steps[at];
   for (size_t i = 0; i < a.steps.size(); ++i)
     if (i != at && !has_trait(a.steps[i].op, kElementwise)) return c.fail("step " + std::to_string(i) + " is not elementwise");
-  if (norm.args[0] == RegionStep::kNone || norm.args[1] != RegionStep::kNone ||
-      !(is_float(norm.dtype) || (norm.op == OpKind::Reduce && is_integer(norm.dtype))))
-    return c.fail("the core takes one float value, of a reduction also one integer");
-  const std::vector<bool> read = operands_before_core(a, c.in.size());
+  if (norm.args[0] == RegionStep::kNone || norm.args[1] != RegionStep::kNone || !is_float(norm.dtype))
+    return c.fail("the core takes one float value");
+  const std::vector<bool> read = operands_before(a.steps, at, c.in.size());
   std::vector<Dim> before, dims;
   if (!broadcast_operands(
           c, [&](size_t i) { return read[i]; }, &before))
     return false;
-  if (norm.op == OpKind::Reduce) return reduce_region(c, a, at, std::move(before));
-  if (!broadcast_operands(
-          c, [](size_t) { return true; }, &dims))
-    return false;
+  if (!broadcast_operands(c, kAll, &dims)) return false;
   if (before != dims) return c.fail("what is normalised must have the result's shape");
   const int rank = static_cast<int>(dims.size());
   if (norm.op != OpKind::GroupNorm) {
@@ -147,8 +172,7 @@ bool infer_norm_region(InferContext& c) {
              !c.dims().divides(Dim(static_cast<int64_t>(norm.beta)), dims[1])) {
     return c.fail("needs [N,C,...] and groups that divide the channels");
   }
-  const uint16_t from = norm.args[0];
-  const DType kept = from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : c.t(from).dtype;
+  const DType kept = argument_type(c, a.steps, norm.args[0]);
   c.result(a.steps.back().dtype, dims);
   if (a.keep) c.result(kept, std::move(dims));
   return true;

@@ -1,44 +1,86 @@
 #include "ir/region.h"
 
-namespace rlxc {
+#include <algorithm>
 
-bool reduces(const NormRegionAttrs& a) {
-  const size_t core = norm_step(a.steps);
-  return core < a.steps.size() && a.steps[core].op == OpKind::Reduce;
+namespace rlxc {
+namespace {
+
+bool is_step(uint16_t arg) { return arg != RegionStep::kNone && arg & RegionStep::kStep; }
+size_t index_of(uint16_t arg) { return arg & ~RegionStep::kStep; }
+
+// Adds to `needed` what its steps are computed from.
+void close(std::span<const RegionStep> steps, std::vector<bool>* needed) {
+  for (size_t i = steps.size(); i-- > 0;)
+    if ((*needed)[i] && !is_core(steps[i]))
+      for (uint16_t arg : steps[i].args)
+        if (is_step(arg)) (*needed)[index_of(arg)] = true;
 }
 
-std::vector<bool> needed_steps(std::span<const RegionStep> steps, size_t wanted, size_t given) {
+}  // namespace
+
+bool is_core(const RegionStep& s) { return !has_trait(s.op, kElementwise); }
+
+std::vector<bool> needed_steps(std::span<const RegionStep> steps, size_t wanted) {
   std::vector<bool> needed(steps.size());
   needed[wanted] = true;
-  for (size_t i = wanted + 1; i-- > 0;)
-    if (needed[i] && i != given)
-      for (uint16_t arg : steps[i].args)
-        if (arg != RegionStep::kNone && arg & RegionStep::kStep) needed[arg & ~RegionStep::kStep] = true;
+  close(steps, &needed);
   return needed;
 }
 
-std::vector<bool> operands_before_core(const NormRegionAttrs& a, size_t count) {
-  const size_t core = norm_step(a.steps);
-  const std::vector<bool> needed = needed_steps(a.steps, core, a.steps.size());
-  std::vector<bool> read(count);
-  for (size_t i = 0; i <= core; ++i)
-    for (uint16_t arg : a.steps[i].args)
-      if (needed[i] && arg != RegionStep::kNone && !(arg & RegionStep::kStep) && arg < count) read[arg] = true;
-  return read;
+bool varies(std::span<const Dim> dims, size_t rank, std::span<const int64_t> axes) {
+  return std::ranges::any_of(axes, [&](int64_t axis) {
+    const size_t from_end = rank - static_cast<size_t>(axis);
+    return from_end <= dims.size() && dims[dims.size() - from_end] != Dim(1);
+  });
 }
 
-std::vector<Dim> core_dims(const Graph& g, NodeId n) {
-  const auto operands = g.operands(n);
-  const std::vector<bool> read = operands_before_core(g.attrs<NormRegionAttrs>(n), operands.size());
+std::vector<bool> varying_steps(std::span<const RegionStep> steps, const std::vector<bool>& operands) {
+  std::vector<bool> varying(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (uint16_t arg : steps[i].args)
+      if (arg != RegionStep::kNone && !is_core(steps[i]))
+        varying[i] = varying[i] || (is_step(arg) ? varying[index_of(arg)] : operands[arg]);
+  return varying;
+}
+
+std::vector<RowWalk> row_walks(std::span<const RegionStep> steps, const std::vector<bool>& varying) {
+  std::vector<size_t> level(steps.size());  // of a step: walks that must have ended before it is known
+  std::vector<RowWalk> walks(1, {{}, std::vector<bool>(steps.size())});
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (uint16_t arg : steps[i].args)
+      if (is_step(arg)) level[i] = std::max(level[i], level[index_of(arg)]);
+    if (!is_core(steps[i])) continue;
+    RowWalk& walk = walks[level[i]++];
+    walk.reductions.push_back(i);
+    if (is_step(steps[i].args[0])) walk.steps[index_of(steps[i].args[0])] = true;
+    if (walks.size() == level[i]) walks.push_back({{}, std::vector<bool>(steps.size())});
+  }
+  walks.back().steps.back() = true;
+  for (RowWalk& w : walks) {
+    close(steps, &w.steps);
+    for (size_t i = 0; i < steps.size(); ++i) w.steps[i] = w.steps[i] && varying[i];
+  }
+  return walks;
+}
+
+std::vector<Dim> whole_dims(const Graph& g, NodeId n) {
   std::vector<Dim> all;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (!read[i]) continue;
-    const auto d = g.dims(operands[i]);
+  for (ValueId v : g.operands(n)) {
+    if (!v.valid()) continue;
+    const auto d = g.dims(v);
     if (d.size() > all.size()) all.insert(all.begin(), d.size() - all.size(), Dim(1));
     for (size_t k = 0; k < d.size(); ++k)
       if (Dim& to = all[all.size() - d.size() + k]; to == Dim(1)) to = d[k];
   }
   return all;
+}
+
+std::vector<bool> varying_steps(const Graph& g, NodeId n) {
+  const auto& a = g.attrs<ReduceRegionAttrs>(n);
+  const size_t rank = whole_dims(g, n).size();
+  std::vector<bool> operands;
+  for (ValueId v : g.operands(n)) operands.push_back(v.valid() && varies(g.dims(v), rank, a.axes));
+  return varying_steps(a.steps, operands);
 }
 
 }  // namespace rlxc

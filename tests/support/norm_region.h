@@ -1,4 +1,4 @@
-// Attributes of a NormRegion by the text of its steps.
+// Attributes of regions by the text of their steps.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -6,21 +6,21 @@
 
 namespace rlxc::test {
 
-inline Attrs norm_region(std::vector<std::string> steps, int64_t axis, bool keep) {
-  Attrs a = NormRegionAttrs{};
+inline void set_field(Attrs& a, std::string_view name, AttrValue value) {
   DimTable dims;
   std::string why;
-  REQUIRE_MESSAGE(set_attr_field(a, "steps", std::move(steps), dims, &why), why);
-  REQUIRE(set_attr_field(a, "axis", axis, dims, &why));
-  REQUIRE(set_attr_field(a, "keep", keep, dims, &why));
+  REQUIRE_MESSAGE(set_attr_field(a, name, std::move(value), dims, &why), why);
+}
+
+inline Attrs norm_region(std::vector<std::string> steps, int64_t axis, bool keep) {
+  Attrs a = NormRegionAttrs{};
+  set_field(a, "steps", std::move(steps)), set_field(a, "axis", axis), set_field(a, "keep", keep);
   return a;
 }
 
-// Around a reduction over these axes.
-inline Attrs reduce_region(std::vector<std::string> steps, ReduceOp op, std::vector<int64_t> axes) {
-  Attrs a = norm_region(std::move(steps), 0, false);
-  auto& r = std::get<NormRegionAttrs>(a);
-  r.reduce = op, r.axes = std::move(axes);
+inline Attrs reduce_region(std::vector<std::string> steps, std::vector<int64_t> axes) {
+  Attrs a = ReduceRegionAttrs{};
+  set_field(a, "steps", std::move(steps)), set_field(a, "axes", std::move(axes));
   return a;
 }
 

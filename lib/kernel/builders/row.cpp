@@ -9,78 +9,7 @@
 namespace rlxc::kernel {
 namespace {
 
-bool is_constant(const Index& i, int64_t want) {
-  int64_t v = 0;
-  return constant(i, &v) && v == want;
-}
-
 constexpr int64_t kRowsBeside = 8;
-constexpr int kSums = 4;  // vectors accumulated beside each other, to hide the latency of an addition
-
-// body(i, lanes, slot) for i = 0, lanes, 2*lanes ... and then one by one up to n, neighbours in different slots below `slots`. In
-// a group of lanes, each takes its share.
-void across(Builder& b, Expr n, int lanes, std::optional<Expr> lane, int64_t group, int slots,
-            const std::function<void(Expr, int, int)>& body) {
-  if (lane) {
-    b.loop("j", ceil_div(n, group), [&](Expr j) {
-      const Expr i = b.let("i", j * group + *lane);
-      b.when(i < n, [&] { body(i, 1, 0); });
-    });
-    return;
-  }
-  const Expr vectors = n / lanes, turns = vectors / slots;
-  b.loop("j", turns, [&](Expr j) {
-    for (int u = 0; u < slots; ++u) body(b.let("i", (j * slots + u) * lanes), lanes, u);
-  });
-  if (slots > 1) b.loop("j", vectors - turns * slots, [&](Expr j) { body(b.let("i", (turns * slots + j) * lanes), lanes, 0); });
-  const Expr rest = n % lanes;
-  if (lanes > 1 && !is_constant(rest, 0)) b.loop("t", rest, [&](Expr t) { body(n / lanes * lanes + t, 1, 0); });
-}
-
-// A few accumulators for the vectors of a row, one for its tail.
-class Accumulator {
- public:
-  Accumulator(Builder& b, ExprOp combine, DType t, int lanes) : b_(b), combine_(combine), lanes_(lanes) {
-    for (int i = 0; i < (lanes > 1 ? kSums : 1); ++i)
-      wide_.push_back(b.variable("all", broadcast(identity_of(b.kernel(), combine, t), lanes)));
-    if (lanes > 1) tail_ = b.variable("tail", identity_of(b.kernel(), combine, t));
-  }
-  int slots() const { return static_cast<int>(wide_.size()); }
-  void add(Expr v, int slot) {
-    Buf& to = v.lanes() == lanes_ ? wide_[static_cast<size_t>(slot)] : tail_;
-    to.set(make(combine_, to.get(), v));
-  }
-  Expr result(const Mapping& m, std::optional<Expr> lane, int64_t group) const {
-    Expr all = wide_[0].get();
-    for (size_t i = 1; i < wide_.size(); ++i) all = make(combine_, all, wide_[i].get());
-    if (lanes_ > 1) all = make(combine_, combine_lanes(combine_, all), tail_.get());
-    return b_.let("result", lane ? combine_group(b_, m, combine_, all, *lane, group) : all);
-  }
-
- private:
-  Builder& b_;
-  ExprOp combine_;
-  std::vector<Buf> wide_;
-  Buf tail_;
-  int lanes_;
-};
-
-// Calls body(row, lane): a group of lanes for each row on a grid, a thread elsewhere.
-void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
-             const std::function<void(Expr, std::optional<Expr>)>& body) {
-  int64_t length = 1024;
-  constant(n, &length);
-  if (m.lanes) return for_each_group(b, m, "row", rows, m.group_lanes, [&](Expr row, Expr lane) { body(row, lane); });
-  for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
-}
-
-int vector_for(const Mapping& m, Expr n, DType compute) {
-  int lanes = m.lanes ? 1 : m.vector_lanes(rlxc::bits(compute) / 8);
-  int64_t length = 0;
-  if (constant(n, &length))
-    while (lanes > 1 && lanes > length) lanes /= 2;
-  return lanes;
-}
 
 // The largest value of a row of -inf only would make NaN of its exponentials; they are 0.
 Expr finite_or_zero(Expr top) { return select(isinf(top), lit(top, 0.0), top); }
@@ -92,7 +21,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
   Buf x = b.input("x", s.dtype, product(k, s.shape)), y = b.output("y", s.dtype, product(k, s.shape));
   const DType t = compute_dtype(s.dtype);
   const Expr n = s.shape[s.axis].in(k), inner = product(k, s.shape, s.axis + 1);
-  if (is_constant(inner, 1)) {
+  if (same(inner, 1)) {
     const int lanes = vector_for(m, n, t);
     const Expr rows = product(k, s.shape, 0, s.axis);
     const bool keep = !s.log && s.dtype == t;  // exponentials wait in y
@@ -163,88 +92,18 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
 
 namespace {
 
-class NormBuilder {
+class NormBuilder : RowBuilder {
  public:
-  NormBuilder(Builder& b, NormSpec spec, const Mapping& m) : b_(b), k_(b.kernel()), s_(std::move(spec)), m_(m) {
-    for (Operand& o : s_.inputs) operands_.push_back(&o), bufs_.push_back(b.input(o.name, o.dtype, o.extent));
-    for (Operand& o : s_.outputs) operands_.push_back(&o), bufs_.push_back(b.output(o.name, o.dtype, o.extent));
-    if (merge_dims(k_, &s_.shape, operands_, s_.axis, s_.shape.size()) == s_.axis) {
-      s_.shape.push_back(1);
-      for (Operand* o : operands_) o->strides.push_back(1);
-    }
-    s_.axis = merge_dims(k_, &s_.shape, operands_, 0, s_.axis);
-    bool vectors = true;
-    DType widest = s_.compute;
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      const Index& last = operands_[i]->strides.back();
-      vectors = vectors && (is_constant(last, 1) || (is_constant(last, 0) && i < s_.inputs.size()));
-      if (const DType t = compute_dtype(operands_[i]->dtype); rlxc::bits(t) > rlxc::bits(widest)) widest = t;
-    }
-    lanes_ = vectors ? vector_for(m_, s_.shape.back().in(k_), widest) : 1;
-  }
+  NormBuilder(Builder& b, const NormSpec& spec, const Mapping& m) : RowBuilder(b, spec, m), norm_(spec) {}
 
   void run() {
-    const Dims outer(s_.shape.begin(), s_.shape.begin() + static_cast<std::ptrdiff_t>(s_.axis));
-    per_row(b_, m_, product(k_, outer), size(), rlxc::bits(s_.compute) / 8, [&](Expr row, std::optional<Expr> lane) {
-      std::vector<Expr> at = split_index(row, outer);
-      for (Expr& e : at) e = b_.let("i", e);
-      bases_.clear();
-      for (const Operand* o : operands_) {
-        Expr base = o->offset.in(k_);
-        for (size_t d = 0; d < at.size(); ++d) base = base + at[d] * o->strides[d].in(k_);
-        bases_.push_back(b_.let("base", base));
-      }
-      run_row(lane);
+    each_row([&](Lane lane) {
+      norm_.kind == RowNorm::Softmax || norm_.kind == RowNorm::LogSoftmax ? softmax(lane) : normalise(lane);
     });
   }
 
  private:
-  struct Place {  // `lanes` elements of a row, from here on
-    std::vector<Expr> at;
-    int lanes;
-  };
-
-  Expr size() const { return product(k_, s_.shape, s_.axis); }
-
-  // body(place, slot) over the normalised axes, the last of them by vectors.
-  void walk(std::optional<Expr> lane, int slots, const std::function<void(const Place&, int)>& body) {
-    std::vector<Expr> at;
-    const std::function<void(size_t)> nest = [&](size_t d) {
-      if (d + 1 < s_.shape.size()) {
-        b_.loop("c", s_.shape[d], [&](Expr i) { at.push_back(i), nest(d + 1), at.pop_back(); });
-        return;
-      }
-      across(b_, s_.shape[d].in(k_), lanes_, lane, m_.group_lanes, slots, [&](Expr i, int lanes, int slot) {
-        Place p{at, lanes};
-        p.at.push_back(i);
-        body(p, slot);
-      });
-    };
-    nest(s_.axis);
-  }
-
-  Expr address(size_t operand, const Place& p) const {
-    Expr a = bases_[operand];
-    for (size_t d = 0; d < p.at.size(); ++d) a = a + p.at[d] * operands_[operand]->strides[s_.axis + d].in(k_);
-    return a;
-  }
-
-  LoadInput loader(const Place& p) {
-    return [this, &p, seen = std::vector<Expr>(s_.inputs.size())](size_t i) mutable {
-      const Operand& o = s_.inputs[i];
-      if (!seen[i].kernel)
-        seen[i] = b_.let(o.name + "_v", cast_to(bufs_[i].load(address(i, p), is_constant(o.strides.back(), 0) ? 1 : p.lanes),
-                                                compute_dtype(o.dtype)));
-      return seen[i];
-    };
-  }
-
-  void store(size_t output, const Place& p, Expr v) {
-    const size_t i = s_.inputs.size() + output;
-    bufs_[i].store(address(i, p), broadcast(cast_to(v, operands_[i]->dtype), p.lanes));
-  }
-
-  Expr value(const Place& p) { return b_.let("v", broadcast(s_.before(loader(p)), p.lanes)); }
+  Expr value(const Place& p) { return b_.let("v", broadcast(norm_.before(loader(p)), p.lanes)); }
   Expr value_again(const Place& p) {
     const bool kept = s_.outputs.size() > 1 && s_.outputs[1].dtype == s_.compute;
     const size_t i = s_.inputs.size() + 1;
@@ -252,7 +111,7 @@ class NormBuilder {
   }
 
   // The statistic that `term` of each element adds up to.
-  Expr gathered(ExprOp combine, std::optional<Expr> lane, const std::function<Expr(const Place&)>& term) {
+  Expr gathered(ExprOp combine, Lane lane, const std::function<Expr(const Place&)>& term) {
     Accumulator all(b_, combine, s_.compute, lanes_);
     walk(lane, all.slots(), [&](const Place& p, int slot) { all.add(term(p), slot); });
     return all.result(m_, lane, m_.group_lanes);
@@ -262,19 +121,15 @@ class NormBuilder {
     if (s_.outputs.size() > 1) store(1, p, v);
     return v;
   }
-  void write(std::optional<Expr> lane, const std::function<Expr(const Place&)>& normalised) {
+  void write(Lane lane, const std::function<Expr(const Place&)>& normalised) {
     walk(lane, 1, [&](const Place& p, int) {
       const Expr n = b_.let("n", normalised(p));
-      store(0, p, s_.after ? s_.after(n, loader(p)) : n);
+      store(0, p, norm_.after ? norm_.after(n, loader(p)) : n);
     });
   }
 
-  void run_row(std::optional<Expr> lane) {
-    s_.kind == RowNorm::Softmax || s_.kind == RowNorm::LogSoftmax ? softmax(lane) : normalise(lane);
-  }
-
-  void normalise(std::optional<Expr> lane) {
-    const bool centred = s_.kind == RowNorm::Centred;
+  void normalise(Lane lane) {
+    const bool centred = norm_.kind == RowNorm::Centred;
     const Expr count = cast_to(size(), s_.compute);
     Expr mean, square = gathered(ExprOp::Add, lane,
                                  [&](const Place&p) {
@@ -291,16 +146,16 @@ class NormBuilder {
                         }) /
                count;
     }
-    const Expr scale = b_.let("scale", 1.0 / sqrt(square + s_.eps));
+    const Expr scale = b_.let("scale", 1.0 / sqrt(square + norm_.eps));
     write(lane, [&](const Place& p) {
       const Expr v = value_again(p);
       return (centred ? v - broadcast(mean, p.lanes) : v) * broadcast(scale, p.lanes);
     });
   }
 
-  void softmax(std::optional<Expr> lane) {
-    const bool log_of = s_.kind == RowNorm::LogSoftmax;
-    const bool waits = !log_of && !s_.after && s_.outputs[0].dtype == s_.compute;  // exponentials, in the result
+  void softmax(Lane lane) {
+    const bool log_of = norm_.kind == RowNorm::LogSoftmax;
+    const bool waits = !log_of && !norm_.after && s_.outputs[0].dtype == s_.compute;  // exponentials, in the result
     const Expr most = b_.let("most", finite_or_zero(gathered(ExprOp::Max, lane, [&](const Place& p) { return first_value(p); })));
     const auto exponential = [&](const Place& p) { return exp(value_again(p) - broadcast(most, p.lanes)); };
     const Expr sum = gathered(ExprOp::Add, lane, [&](const Place& p) {
@@ -317,19 +172,12 @@ class NormBuilder {
     });
   }
 
-  Builder& b_;
-  Kernel* k_;
-  NormSpec s_;
-  const Mapping& m_;
-  std::vector<Operand*> operands_;  // inputs, outputs
-  std::vector<Buf> bufs_;
-  std::vector<Expr> bases_;  // of the row at hand
-  int lanes_ = 1;
+  const NormSpec& norm_;
 };
 
 }  // namespace
 
-void build_norm(Builder& b, NormSpec s, const Mapping& m) { NormBuilder(b, std::move(s), m).run(); }
+void build_norm(Builder& b, const NormSpec& s, const Mapping& m) { NormBuilder(b, s, m).run(); }
 
 void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
   Kernel* k = b.kernel();
@@ -340,14 +188,14 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
   } half[2];
   bool vectors = true;
   auto in = [&](const Operand& o) {
-    vectors = vectors && (is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0));
+    vectors = vectors && (same(o.strides.back(), 1) || same(o.strides.back(), 0));
     return b.input(o.name, o.dtype, o.extent);
   };
   for (int i : {0, 1}) half[i].x = in(s.x[i]);
   for (int i : {0, 1}) half[i].cosine = in(s.cosine[i]), half[i].sine = in(s.sine[i]);
   for (int i : {0, 1}) half[i].gamma = in(s.gamma[i]);
   for (int i : {0, 1}) half[i].y = b.output(s.y[i].name, s.y[i].dtype, s.y[i].extent);
-  vectors = vectors && is_constant(s.y[0].strides.back(), 1);
+  vectors = vectors && same(s.y[0].strides.back(), 1);
   const int lanes = vectors ? vector_for(m, pairs, t) : 1;
   per_row(b, m, product(k, s.rows), pairs * 2, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
     const std::vector<Expr> at = split_index(row, s.rows);
@@ -357,7 +205,7 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
       return where;
     };
     auto load = [&](const Buf& buf, const Operand& o, Expr i, int w) {
-      return cast_to(buf.load(place(o, i), is_constant(o.strides.back(), 0) ? 1 : w), t);
+      return cast_to(buf.load(place(o, i), same(o.strides.back(), 0) ? 1 : w), t);
     };
     Accumulator squares(b, ExprOp::Add, t, lanes);
     across(b, pairs, lanes, lane, m.group_lanes, squares.slots(), [&](Expr i, int w, int slot) {

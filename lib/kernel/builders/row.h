@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "kernel/builders/common.h"
+#include "kernel/builders/row_walk.h"
 
 namespace rlxc::kernel {
 
@@ -19,17 +19,13 @@ void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, y
 // (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or the softmax of v or its logarithm, over the last axes of
 // v = before(inputs); the result is `after` of that. Where v is a second output, it is computed once and read back.
 enum class RowNorm : uint8_t { Centred, RootMeanSquare, Softmax, LogSoftmax };
-struct NormSpec {
-  Dims shape;       // of v
-  size_t axis = 0;  // the first of those that are normalised
+struct NormSpec : RowSpec {
   RowNorm kind = RowNorm::Centred;
   double eps = 1e-5;
-  DType compute = DType::F32;            // of v and its statistics
-  std::vector<Operand> inputs, outputs;  // strides over `shape`; the result is dense, and so is v
   std::function<Expr(const LoadInput&)> before;
   std::function<Expr(Expr, const LoadInput&)> after;  // null: nothing follows
 };
-void build_norm(Builder&, NormSpec, const Mapping&);  // adds inputs, outputs
+void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds inputs, outputs
 
 // Pairs (a, b) of the two halves of a row, turned by an angle: (a*cos - b*sin, b*cos + a*sin), each element of the row first
 // divided by sqrt(mean(x^2) + eps) and multiplied by gamma. Operands have strides [rows..., pair].

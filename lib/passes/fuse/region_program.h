@@ -15,7 +15,8 @@ class RegionProgram {
   uint16_t code(ValueId);                        // of a value as an argument
   uint16_t add(RegionStep, ValueId given = {});  // appends a step, which gives a value
   uint16_t add(OpKind, DType, uint16_t a, uint16_t b = RegionStep::kNone, ValueId given = {});
-  void copy(NodeId);  // appends the steps of an elementwise node
+  void give(ValueId v, uint16_t code) { known_.emplace_back(v, code); }  // another value that is the same
+  void copy(NodeId);                                                     // appends the steps of an elementwise node
 
   std::vector<RegionStep> steps;
   std::vector<ValueId> operands;

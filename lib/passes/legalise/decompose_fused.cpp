@@ -55,6 +55,7 @@ std::span<const DecompositionEntry> fused_decompositions() {
       {OpKind::FusedSwiGLU, fused_swiglu},
       {OpKind::ElementwiseRegion, region},
       {OpKind::NormRegion, region},
+      {OpKind::ReduceRegion, region},
   };
   return kTable;
 }

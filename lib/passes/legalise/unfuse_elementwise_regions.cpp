@@ -11,41 +11,44 @@ namespace rlxc {
 
 namespace {
 
-Attrs core_attrs(const RegionStep& s, const NormRegionAttrs& a) {
-  if (s.op == OpKind::Reduce) return ReduceAttrs{a.reduce, a.axes, true};
+std::span<const RegionStep> steps_of(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).steps;
+  if (g.op(n) == OpKind::ReduceRegion) return g.attrs<ReduceRegionAttrs>(n).steps;
+  return g.attrs<RegionAttrs>(n).steps;
+}
+
+Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
+  if (s.op == OpKind::Reduce) return ReduceAttrs{s.reduce, g.attrs<ReduceRegionAttrs>(n).axes, true};
   if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
-  if (s.op == OpKind::Softmax || s.op == OpKind::LogSoftmax) return AxisAttrs{a.axis};
-  return NormAttrs{a.axis, s.alpha};
+  const int64_t axis = g.attrs<NormRegionAttrs>(n).axis;
+  if (s.op == OpKind::Softmax || s.op == OpKind::LogSoftmax) return AxisAttrs{axis};
+  return NormAttrs{axis, s.alpha};
 }
 
 }  // namespace
 
 std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
   Builder b(g, nullptr, n);
-  const bool normalises = g.op(n) == OpKind::NormRegion;
-  NormRegionAttrs a;
-  if (normalises) a = g.attrs<NormRegionAttrs>(n);
-  else a.steps = g.attrs<RegionAttrs>(n).steps;
-  const std::vector<RegionStep>& steps = a.steps;
-  const size_t core = normalises ? norm_step(steps) : steps.size();
-  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
+  const auto view = steps_of(g, n);
+  const std::vector<RegionStep> steps(view.begin(), view.end());  // attributes move where nodes are made
+  const std::vector<Dim> dims(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end()), whole = whole_dims(g, n);
   std::vector<ValueId> values, operands;
   ValueId kept;
-  for (size_t k = 0; k < steps.size(); ++k) {
-    const RegionStep& s = steps[k];
+  for (const RegionStep& s : steps) {
     operands.clear();
     for (size_t i = 0; i < argument_count(s); ++i) {
       const uint16_t from = s.args[i];
       operands.push_back(from & RegionStep::kStep ? values[from & ~RegionStep::kStep] : g.operand(n, from));
     }
-    if (k == core) operands[0] = kept = b.expand(operands[0], core_dims(g, n));
-    const ValueId v = b.create(s.op, operands, k == core ? core_attrs(s, a) : attrs_of_step(s));
+    const bool core = is_core(s);
+    if (core) operands[0] = kept = b.expand(operands[0], whole);
+    const ValueId v = b.create(s.op, operands, core ? core_attrs(g, n, s) : attrs_of_step(s));
     if (!v.valid()) return {};
     g.set_origin(g.def(v), g.origin(n));
     values.push_back(v);
   }
   std::vector<ValueId> results{b.expand(values.back(), dims)};
-  if (a.keep) results.push_back(kept);
+  if (g.result_count(n) > 1) results.push_back(kept);
   return results;
 }
 

@@ -37,7 +37,7 @@ std::array<PrecisionRow, kOpCount> make_table() {
   set(PrecisionClass::Movement, kAll, {Concat});
   set(PrecisionClass::Elementwise, 0b110, {Where});
   set(PrecisionClass::Elementwise, 0b1, {FusedSwiGLU});
-  set(PrecisionClass::Fixed, 0, {Cast, ElementwiseRegion, NormRegion, IsNan, IsInf});
+  set(PrecisionClass::Fixed, 0, {Cast, ElementwiseRegion, NormRegion, ReduceRegion, IsNan, IsInf});
   return t;
 }
 

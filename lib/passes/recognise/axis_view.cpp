@@ -187,6 +187,14 @@ std::vector<HeadSource> head_sources(const Graph& g, ValueId operand, std::span<
   return out;
 }
 
+AttentionLayout packed_layout(const Graph& g, std::initializer_list<const HeadSource*> sources) {
+  const bool apart = std::ranges::any_of(sources, [&](const HeadSource* s) {
+    const OpKind op = g.op(g.def(s->value));
+    return (op == OpKind::Narrow || op == OpKind::Slice) && g.rank(s->value) > 3;
+  });
+  return apart ? AttentionLayout::BSHD : AttentionLayout::Packed;
+}
+
 ValueId as_layout(Builder& b, const HeadSource& source, const HeadSizes& z, AttentionLayout layout, bool transposed) {
   HeadSource s = source;
   if (s.parts > 1) {

@@ -33,6 +33,10 @@ struct HeadSizes {
 std::vector<HeadSource> head_sources(const Graph&, ValueId operand, std::span<const Role> axes, const HeadSizes&,
                                      bool through_scale, bool heads_in_batch = false);
 
+// The layout in which to read sources of order BSHD: with heads as an axis of their own where one is a slice whose heads lie
+// apart, which is then read where it lies.
+AttentionLayout packed_layout(const Graph&, std::initializer_list<const HeadSource*>);
+
 // The source as [B,S,H*D], [B,S,H,D] or [B,H,S,D] ([B,H,D,S] if `transposed`): reshaped if necessary, before b's insertion point.
 ValueId as_layout(Builder& b, const HeadSource&, const HeadSizes&, AttentionLayout, bool transposed = false);
 

@@ -79,10 +79,10 @@ std::optional<Mask> mask_of(const Graph& g, ValueId v) {
     axes = {1, 0}, v = counted(g, g.operand(t, 0));
   if (const NodeId eq = made_by(g, v, OpKind::Eq); eq.valid()) {
     const auto e = scalar(g, g.operand(eq, 1));
-    const auto k = made_by(g, through_casts(g, g.operand(eq, 0)), OpKind::TopK);
-    if (!e || !k.valid()) return std::nullopt;
+    const auto experts = chosen_of(g, g.operand(eq, 0));
+    if (!e || !experts) return std::nullopt;
     m.expert = static_cast<int64_t>(*e);
-    m.routing = {g.operand(eq, 0), size_at(g, g.operand(k, 0), 1).value_or(0)};
+    m.routing = {g.operand(eq, 0), *experts};
   } else {
     const auto one = pick(g, v);
     if (!one) return std::nullopt;
@@ -97,7 +97,7 @@ std::optional<Mask> mask_of(const Graph& g, ValueId v) {
     m.routing = *hot;
   }
   for (int64_t axis : axes) m.coordinates.push_back(axis == 0 ? kToken : kChoice);
-  return is_choice(g, m.routing.who, m.routing.experts) ? std::optional(m) : std::nullopt;
+  return chosen_of(g, m.routing.who) == m.routing.experts ? std::optional(m) : std::nullopt;
 }
 
 // The indices that `v` holds of what `found` (NonZero) gives, of which there are `rows`.
@@ -238,12 +238,19 @@ ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const st
 
 }  // namespace
 
-bool is_choice(const Graph& g, ValueId v, int64_t experts) {
+std::optional<int64_t> chosen_of(const Graph& g, ValueId v) {
   const ValueId who = through_casts(g, v);
-  const NodeId best = made_by(g, who, OpKind::TopK);
-  if (!best.valid() || who != g.result(best, 1) || g.rank(v) != 2) return false;
-  const auto& a = g.attrs<TopKAttrs>(best);
-  return a.axis == 1 && a.k == g.dims(v)[1] && size_at(g, g.operand(best, 0), 1) == experts;
+  const NodeId best = g.def(who);
+  if (g.rank(v) != 2) return std::nullopt;
+  if (g.op(best) == OpKind::TopK) {
+    const auto& a = g.attrs<TopKAttrs>(best);
+    const bool indices = who == g.result(best, 1) && a.axis == 1 && a.k == g.dims(v)[1];
+    return indices ? size_at(g, g.operand(best, 0), 1) : std::nullopt;
+  }
+  const NodeId one = g.op(best) == OpKind::Reshape ? g.def(g.operand(best, 0)) : best;
+  if (g.op(one) != OpKind::ArgReduce || g.rank(g.operand(one, 0)) != 2 || g.attrs<ArgAttrs>(one).axis != 1) return std::nullopt;
+  const bool column = g.dims(v)[1] == Dim(1) && g.dims(v)[0] == g.dims(g.result(one))[0];
+  return column ? size_at(g, g.operand(one, 0), 1) : std::nullopt;
 }
 
 std::optional<Routing> one_hot_of(const Graph& g, ValueId v) {
@@ -274,7 +281,9 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
   if (const NodeId user = g.only_user(g.result(root)); user.valid())
     if (const auto next = link_of(g, user); next && next->sum == g.result(root)) return std::nullopt;
   const NodeId first = source(g, g.operand(link->scatter, 1), OpKind::NonZero);
-  if (!first.valid() || !source(g, g.operand(first, 0), OpKind::TopK).valid()) return std::nullopt;
+  if (!first.valid()) return std::nullopt;
+  const auto from = [&](OpKind op) { return source(g, g.operand(first, 0), op).valid(); };
+  if (!from(OpKind::TopK) && !from(OpKind::ArgReduce)) return std::nullopt;
   Mixture m;
   const auto unlike = [&](std::string why) {
     m.why = std::move(why);

@@ -6,8 +6,8 @@
 
 namespace rlxc {
 
-// `v` [tokens, k] holds the numbers of the k largest of `experts` for each token.
-bool is_choice(const Graph&, ValueId v, int64_t experts);
+// Of how many experts `v` [tokens, k] holds the numbers of k different ones for each token: by TopK or, for k = 1, ArgReduce.
+std::optional<int64_t> chosen_of(const Graph&, ValueId v);
 // The choice whose one-hot form [tokens, k, experts] `v` is, up to casts: by OneHot, or compared with 0, 1, .., experts - 1.
 std::optional<Routing> one_hot_of(const Graph&, ValueId v);
 

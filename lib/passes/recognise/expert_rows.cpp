@@ -30,8 +30,9 @@ std::optional<Dim> ExpertRows::width(const Family& f, size_t e) const {
   const auto d = g_.dims(f[e]);
   if (batched()) return d.size() == 3 && d[0] == Dim(experts_) ? std::optional(d[2]) : std::nullopt;
   if (d.size() == 1 && d[0] == rows_of_[e] && !d[0].is_static()) return Dim(1);
-  const bool leading = std::ranges::all_of(d.first(d.size() - std::min<size_t>(2, d.size())), [](Dim x) { return x == Dim(1); });
-  return d.size() >= 2 && leading && d[d.size() - 2] == rows_of_[e] ? std::optional(d.back()) : std::nullopt;
+  DimTable& dims = g_.module().dims;
+  const bool rows = d.size() >= 2 && dims.equal(dims.product(d.first(d.size() - 1)), rows_of_[e]);
+  return rows ? std::optional(d.back()) : std::nullopt;
 }
 
 std::optional<Dim> ExpertRows::width(const Family& f) const {

@@ -22,14 +22,14 @@ using Family = std::vector<ValueId>;
 // Row r of k * tokens is for token r / k. Invalid values mean that the experts are not alike. O(nodes * experts).
 class ExpertRows {
  public:
-  // Values of expert e have `rows_of[e]` rows: [1.., rows, width]. No entries: all have them behind an axis of experts.
+  // Values of expert e have `rows_of[e]` rows: [.., width]. No entries: all have them behind an axis of experts.
   ExpertRows(Graph&, NodeId root, const Routing&, std::vector<Dim> rows_of);
 
   // Values that experts only read, as [rows, width]; asked first.
   std::function<ValueId(const Family&)> leaf;
 
   ValueId of(const Family&);
-  ValueId repeated(ValueId);                      // [1.., tokens, width] for each of the k rows of a token
+  ValueId repeated(ValueId);                      // [.., width] of all tokens for each of the k rows of a token
   ValueId summed(ValueId y, ValueId like);        // the rows of each token added up, as the type of `like`
   std::optional<Dim> width(const Family&) const;  // of the rows of all
 

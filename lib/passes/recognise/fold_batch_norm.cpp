@@ -24,6 +24,15 @@ NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
   return conv;
 }
 
+// Channels that are the last axis keep their order under a Reshape of the others: what is before it, so that a product there can
+// take scale and shift.
+ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
+  const NodeId n = made_by(g, x, OpKind::Reshape);
+  if (!n.valid() || !g.has_one_use(x) || axis + 1 != g.rank(x)) return x;
+  const ValueId from = g.operand(n, 0);
+  return g.rank(from) > 0 && g.dims(from).back() == g.dims(x).back() ? from : x;
+}
+
 // Goes into the convolution before it (`*folded`), or becomes a scale and a shift.
 bool rewrite(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
   bool known = true;
@@ -45,9 +54,11 @@ bool rewrite(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
     y = b.create(g.op(conv), {g.operand(conv, 0), b.mul(w, b.reshape(scale, along)), b.add(b.mul(shifted, scale), beta)},
                  g.attrs<ConvAttrs>(conv));
   } else {
+    const ValueId from = before_reshape(g, x, a.axis);
     std::vector<Dim> along(g.dims(x).size() - static_cast<size_t>(a.axis), Dim(1));
     along[0] = g.dims(scale)[0];
-    y = b.add(b.mul(x, b.reshape(scale, along)), b.reshape(b.sub(beta, b.mul(mean, scale)), along));
+    y = b.add(b.mul(from, b.reshape(scale, along)), b.reshape(b.sub(beta, b.mul(mean, scale)), along));
+    if (from != x) y = b.reshape(y, {g.dims(x).begin(), g.dims(x).end()});
   }
   if (!y.valid()) return false;
   if (conv.valid()) {

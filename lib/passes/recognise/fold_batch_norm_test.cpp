@@ -79,3 +79,14 @@ TEST_CASE("fold_batch_norm: statistics known only at run time stay") {
   });
   CHECK_FALSE(r.result.changed);
 }
+
+TEST_CASE("fold_batch_norm: scale and shift of a product whose rows are one axis move before that Reshape") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId rows = b.reshape(b.matmul(f32_input(b, "x", {2, 3, 5}), f32_param(b, "w", {5, 4})), {6, 4});
+    return std::vector{batch_norm(b, rows, 4)};
+  });
+  const Graph& g = r.after->main();
+  const NodeId last = g.def(g.outputs()[0]);
+  REQUIRE(g.op(last) == OpKind::Reshape);
+  CHECK(g.op(g.def(g.operand(last, 0))) == OpKind::Add);
+}

@@ -314,9 +314,11 @@ std::optional<AdditiveMask> match_additive(const Graph& g, ValueId mask) {
 }
 
 std::optional<Visible> match_additive_constant(const Graph& g, ValueId mask, const MaskShape& s, double* hidden) {
-  const NodeId n = made_by(g, mask, OpKind::Constant);
-  if (!n.valid()) return std::nullopt;
-  const TensorData& d = g.module().data[g.attrs<DataAttrs>(n).data];
+  const NodeId n = g.def(mask);
+  if (g.op(n) != OpKind::Constant && g.op(n) != OpKind::Param) return std::nullopt;
+  const DataId id = g.attrs<DataAttrs>(n).data;
+  if (!id.valid()) return std::nullopt;
+  const TensorData& d = g.module().data[id];
   if (d.elements() > kConstantLimit || d.bytes.empty()) return std::nullopt;
   for (int64_t i = 0; i < (d.splat ? 1 : d.elements()); ++i) {
     const double e = element_as_double(d, i);

@@ -2,26 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
+#include "passes/recognise/attention_chain.h"
 #include "passes/recognise/axis_view.h"
-#include "passes/recognise/mask_match.h"
 
 namespace rlxc {
 namespace {
 
 using namespace match;
 using namespace recognise;
-
-// The chain around one Softmax.
-struct Chain {
-  NodeId softmax, scores, output;  // scores and output are the two MatMuls
-  std::vector<NodeId> nodes;       // all of it, in order from the scores to the output
-  double scale = 1, softcap = 0;
-  std::vector<ValueId> added;          // additive masks
-  std::optional<AdditiveMask> filled;  // Where(condition, scores, hidden)
-  ValueId softmax_in;
-};
 
 // What the attention does about its masks.
 struct Mask {
@@ -44,129 +35,48 @@ class AttentionPass {
 
  private:
   bool visit(NodeId softmax) {
-    const ValueId p = g_.result(softmax);
-    if (g_.attrs<AxisAttrs>(softmax).axis != g_.rank(p) - 1 || !is_float(g_, p)) return false;
-    Chain c;
-    c.softmax = softmax;
     std::string reason;
-    if (!below(c, &reason) || !above(c, &reason)) {
-      if (!reason.empty())
-        ctx_.decisions.push_back(declined(g_, "attention", softmax, reason, "the softmax lies between two matrix products",
-                                          "use the scores and the probabilities only inside the attention"));
-      return false;
-    }
-    return emit(c);
-  }
-
-  // From the softmax to the second product, through the exporter's guard Where(IsNan(p), 0, p).
-  bool below(Chain& c, std::string* reason) {
-    ValueId p = g_.result(c.softmax);
-    std::vector<NodeId> after{c.softmax};
-    if (g_.use_count(p) == 2) {
-      NodeId where, is_nan;
-      for (const auto use : g_.uses(p)) {
-        if (g_.op(use.user) == OpKind::Where && use.index == 2) where = use.user;
-        if (g_.op(use.user) == OpKind::IsNan) is_nan = use.user;
-      }
-      if (where.valid() && is_nan.valid() && g_.operand(where, 0) == g_.result(is_nan) && g_.has_one_use(g_.result(is_nan)) &&
-          is_scalar(g_, g_.operand(where, 1), 0) && same_dims(g_, g_.result(where), p)) {
-        after.insert(after.end(), {is_nan, where});
-        p = g_.result(where);
-      }
-    }
-    for (const auto use : g_.uses(p)) {
-      if (g_.op(use.user) != OpKind::MatMul || use.index != 0 || g_.attrs<MatMulAttrs>(use.user).trans_a) continue;
-      if (!g_.has_one_use(p)) {
-        if (is_scores(g_.operand(c.softmax, 0))) *reason = "multi_consumer";
-        return false;
-      }
-      c.output = use.user;
-    }
-    if (!c.output.valid() || g_.operand(c.output, 1) == p) return false;
-    c.nodes = std::move(after);
-    c.nodes.push_back(c.output);
-    return true;
-  }
-
-  bool is_scores(ValueId v) const {  // a product lies a few elementwise steps up
-    for (int i = 0; i < 6; ++i) {
-      const NodeId n = g_.def(v);
-      if (g_.op(n) == OpKind::MatMul) return true;
-      if (!has_trait(g_.op(n), kElementwise)) return false;
-      v = g_.op(n) == OpKind::Where ? g_.operand(n, scalar(g_, g_.operand(n, 1)) ? 2 : 1) : g_.operand(n, 0);
-    }
+    if (auto c = attention_chain(g_, softmax, &reason)) return emit(*c);
+    if (!reason.empty())
+      ctx_.decisions.push_back(declined(g_, "attention", softmax, reason, "the softmax lies between two matrix products",
+                                        "use the scores and the probabilities only inside the attention"));
     return false;
   }
 
-  // From the softmax up to the first product.
-  bool above(Chain& c, std::string* reason) {
-    ValueId v = c.softmax_in = g_.operand(c.softmax, 0);
-    bool masks = true;
-    for (int i = 0; i < 12; ++i) {
-      const NodeId n = g_.def(v);
-      const OpKind op = g_.op(n);
-      ValueId next;
-      if (op == OpKind::MatMul) {
-        c.scores = n;
-        if (!g_.has_one_use(v)) return *reason = "multi_consumer", false;
-        c.nodes.insert(c.nodes.begin(), n);
-        return true;
-      }
-      if (const auto s = scaled(g_, v)) {
-        c.scale *= s->c;
-        next = s->x;
-        masks = false;
-        if (const NodeId tanh = made_by(g_, s->x, OpKind::Tanh); tanh.valid() && c.scale == s->c && c.softcap == 0) {
-          const auto inner = scaled(g_, g_.operand(tanh, 0));
-          if (inner && std::abs(inner->c * s->c - 1) < 1e-4) {
-            c.softcap = s->c, c.scale = 1;
-            c.nodes.insert(c.nodes.begin(), {tanh, n});
-            next = inner->x;
-            v = g_.operand(tanh, 0);
-          }
-        }
-      } else if (op == OpKind::Add && masks) {
-        const bool first = is_scores(g_.operand(n, 0));
-        next = g_.operand(n, first ? 0 : 1);
-        c.added.push_back(g_.operand(n, first ? 1 : 0));
-      } else if (op == OpKind::Where && masks && !c.filled) {
-        const auto a = scalar(g_, g_.operand(n, 1)), b = scalar(g_, g_.operand(n, 2));
-        if (b && *b <= -1e9) c.filled = AdditiveMask{g_.operand(n, 0), false, *b}, next = g_.operand(n, 1);
-        else if (a && *a <= -1e9) c.filled = AdditiveMask{g_.operand(n, 0), true, *a}, next = g_.operand(n, 2);
-      }
-      if (!next.valid() || !same_dims(g_, next, v)) return false;
-      if (!g_.has_one_use(g_.result(n))) {
-        if (is_scores(next)) *reason = "multi_consumer";
-        return false;
-      }
-      c.nodes.insert(c.nodes.begin(), g_.def(v));
-      v = next;
-    }
-    return false;
-  }
-
-  // The scores as the op sees them: [B,H,Sq,Sk], with B = 1 or H = 1 for products of fewer axes.
-  void sizes(const Chain& c, HeadSizes& q, HeadSizes& k, HeadSizes& v) {
+  // The operands as the op sees them: [B,H,rows,width], with B = 1 or H = 1 for products of fewer axes. Heads of keys and values
+  // that are one for all queries are read by all.
+  void sizes(const AttentionChain& c, HeadSizes& q, HeadSizes& k, HeadSizes& v) {
     const ValueId scores = g_.result(c.scores), out = g_.result(c.output);
     const int rank = g_.rank(scores);
     const auto s = g_.dims(scores), o = g_.dims(out);
+    const auto kd = g_.dims(g_.operand(c.scores, 1));
     Dim batch(1), heads(1);
     if (rank == 4) batch = s[0], heads = s[1];
-    if (rank == 3) {
-      batch = s[0];
+    if (rank == 3) batch = s[0];
+    if (rank == 3 && c.folded) {
+      batch = c.folded->first, heads = c.folded->second;
+    } else if (rank == 3) {
       // Batch and heads may have been folded: the reshape of the result tells the heads.
       const NodeId user = g_.only_user(out);
       if (user.valid() && g_.op(user) == OpKind::Reshape && g_.rank(g_.result(user)) == 4) {
         const auto r = g_.dims(g_.result(user));
         if (dims_.equal(dims_.mul(r[0], r[1]), s[0]) && r[2] == o[1] && r[3] == o[2]) batch = r[0], heads = r[1];
       }
+      if (moves_rows_out(out, batch)) std::swap(batch, heads);
     }
     const size_t n = s.size();
-    const auto kd = g_.dims(g_.operand(c.scores, 1));
     const bool trans = g_.attrs<MatMulAttrs>(c.scores).trans_b;
+    const Dim shared = rank == 4 && kd[1] == Dim(1) ? Dim(1) : heads;
     q = {batch, heads, s[n - 2], kd[n - (trans ? 1 : 2)]};
-    k = {batch, heads, s[n - 1], q.width};
-    v = {batch, heads, s[n - 1], o[n - 1]};
+    k = {batch, shared, s[n - 1], q.width};
+    v = {batch, shared, s[n - 1], o[o.size() - 1]};
+  }
+
+  // [N,Sq,D] to [Sq,N,D] for a known N: the elements of all N of a row lie together, as those of its heads do.
+  bool moves_rows_out(ValueId v, Dim n) const {
+    const NodeId user = g_.only_user(v);
+    return n.is_static() && user.valid() && g_.op(user) == OpKind::Transpose &&
+           g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{1, 0, 2};
   }
 
   std::vector<HeadSource> sources(ValueId v, bool transposed, const HeadSizes& z, bool through_scale) {
@@ -187,20 +97,30 @@ class AttentionPass {
     return best;
   }
 
-  bool emit(Chain& c) {
+  // Leading sizes of the operands of a product are those of its result; one head of the right one may serve all.
+  bool leads_fit(NodeId product) const {
+    const auto y = g_.dims(g_.result(product)), a = g_.dims(g_.operand(product, 0)), b = g_.dims(g_.operand(product, 1));
+    for (size_t i = 0; i + 2 < y.size(); ++i)
+      if (!dims_.equal(a[i], y[i]) || !(dims_.equal(b[i], y[i]) || (i == 1 && b[i] == Dim(1)))) return false;
+    return true;
+  }
+
+  bool emit(AttentionChain& c) {
     const auto decline = [&](std::string_view reason, std::string detail) {
       ctx_.decisions.push_back(declined(g_, "attention", c.softmax, reason, std::move(detail)));
       return false;
     };
     const ValueId scores = g_.result(c.scores), out = g_.result(c.output);
     const ValueId q_in = g_.operand(c.scores, 0), k_in = g_.operand(c.scores, 1), v_in = g_.operand(c.output, 1);
-    const int rank = g_.rank(scores);
-    if (rank < 2 || rank > 4 || g_.rank(q_in) != rank || g_.rank(k_in) != rank || g_.rank(v_in) != rank || g_.rank(out) != rank)
-      return decline("rank", "scores of " + std::to_string(rank) + " axes");
-    for (int i = 0; i + 2 < rank; ++i)
-      for (ValueId x : {q_in, k_in, v_in})
-        if (!dims_.equal(g_.dims(x)[static_cast<size_t>(i)], g_.dims(scores)[static_cast<size_t>(i)]))
-          return decline("broadcast", "q, k and v differ in their leading sizes");
+    for (NodeId product : {c.scores, c.output}) {
+      const int rank = g_.rank(g_.result(product));
+      if (rank < 2 || rank > 4 || g_.rank(g_.operand(product, 0)) != rank || g_.rank(g_.operand(product, 1)) != rank)
+        return decline("rank", "a product of " + std::to_string(rank) + " axes");
+      if (!leads_fit(product)) return decline("broadcast", "q, k and v differ in their leading sizes");
+    }
+    if (g_.rank(out) != g_.rank(scores) && !c.folded) return decline("rank", "products of different axes");
+    if (!dims_.equal(g_.dims(g_.result(c.softmax)).back(), g_.dims(scores).back()))
+      return decline("mask_shape", "the softmax runs over other rows than those of the scores");
     const auto& sa = g_.attrs<MatMulAttrs>(c.scores);
     HeadSizes qz, kz, vz;
     sizes(c, qz, kz, vz);
@@ -233,7 +153,7 @@ class AttentionPass {
       return decline("layout", "the axes of q, k or v are not batch, heads, rows and elements");
 
     Mask mask;
-    if (!resolve_mask(c, MaskShape{qz.rows, kz.rows}, mask))
+    if (!resolve_mask(c, qz, MaskShape{qz.rows, kz.rows}, mask))
       return decline("mask_shape", "the mask does not broadcast to [batch,heads,queries,keys]");
 
     const double scale = c.scale * qs->scale * ks->scale;
@@ -243,20 +163,22 @@ class AttentionPass {
       a.scale = 0;
     a.softcap = c.softcap;
     a.mask = mask.kind, a.window = mask.window, a.finite_mask = mask.finite;
-    a.layout = packed ? AttentionLayout::Packed : AttentionLayout::BHSD;
+    a.layout = packed ? packed_layout(g_, {qs, ks, vs}) : AttentionLayout::BHSD;
     a.num_heads = dims_.constant_value(qs->heads).value_or(0);
     a.num_kv_heads = dims_.constant_value(ks->heads).value_or(0);
 
     // The result: a Transpose to [B,S,H,D] that follows becomes the packed layout.
     ValueId result = out;
     NodeId user = g_.only_user(out);
-    if (rank == 3 && qz.heads != Dim(1)) {
+    if (g_.rank(out) == 3 && user.valid() && g_.op(user) == OpKind::Reshape &&
+        equal_dims(g_.dims(g_.result(user)), {qz.batch, qz.heads, qz.rows, vz.width})) {
       c.nodes.push_back(user);
       result = g_.result(user);
       user = g_.only_user(result);
     }
-    if (g_.rank(result) == 4 && user.valid() && g_.op(user) == OpKind::Transpose &&
-        g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{0, 2, 1, 3}) {
+    if ((g_.rank(result) == 4 && user.valid() && g_.op(user) == OpKind::Transpose &&
+         g_.attrs<PermAttrs>(user).perm == std::vector<int64_t>{0, 2, 1, 3}) ||
+        (g_.rank(result) == 3 && qz.batch == Dim(1) && moves_rows_out(result, qz.heads))) {
       a.out_layout = AttentionLayout::Packed;
       c.nodes.push_back(user);
       result = g_.result(user);
@@ -297,41 +219,88 @@ class AttentionPass {
     replace(g_, result, b.reshape(y, want));
   }
 
-  bool fits_scores(ValueId mask, const Chain& c) const {
-    const auto m = g_.dims(mask), s = g_.dims(g_.result(c.scores));
+  bool equal_dims(std::span<const Dim> a, const std::vector<Dim>& b) const {
+    return std::ranges::equal(a, b, [&](Dim x, Dim y) { return dims_.equal(x, y); });
+  }
+
+  // Scores whose last two axes are queries and keys.
+  bool is_plain(ValueId scores, const MaskShape& shape) const {
+    const auto s = g_.dims(scores);
+    return s.size() >= 2 && s.size() <= 4 && dims_.equal(s[s.size() - 2], shape.queries) && dims_.equal(s.back(), shape.keys);
+  }
+  // A mask of [B*H,..] over folded heads: it is unfolded to broadcast to [B,H,Sq,Sk].
+  bool is_folded(ValueId mask, ValueId scores) const {
+    return g_.rank(scores) == 3 && g_.rank(mask) == 3 && g_.dims(mask)[0] != Dim(1);
+  }
+  bool fits_scores(ValueId mask, ValueId scores) const {
+    const auto m = g_.dims(mask), s = g_.dims(scores);
     if (m.size() > s.size()) return false;
     for (size_t i = 0; i < m.size(); ++i) {
       const Dim d = m[m.size() - 1 - i];
       if (d != Dim(1) && !dims_.equal(d, s[s.size() - 1 - i])) return false;
     }
-    // a mask of three axes over [B*H,..] has no place in [B,H,..]
-    return s.size() != 3 || m.size() < 3 || m[0] == Dim(1);
+    return true;
+  }
+  bool broadcasts(ValueId mask, ValueId scores, const MaskShape& shape) const {
+    return fits_scores(mask, scores) && is_plain(scores, shape) && !is_folded(mask, scores);
   }
 
-  bool resolve_mask(const Chain& c, const MaskShape& shape, Mask& mask) {
-    for (ValueId v : c.added)
-      if (!fits_scores(v, c)) return false;
-    if (c.filled && (!fits_scores(c.filled->condition, c) || !c.added.empty())) return false;
-    if (c.filled) return keep_mask(match_visible(g_, c.filled->condition, shape, c.filled->negated), c.filled->hidden, c, mask);
+  bool resolve_mask(const AttentionChain& c, const HeadSizes& q, const MaskShape& shape, Mask& mask) {
+    for (const AppliedMask& m : c.added)
+      if (!fits_scores(m.mask, m.scores)) return false;
+    if (c.filled && !broadcasts(c.filled->condition, c.filled_scores, shape)) return false;
+    if (c.added.empty() && c.filled)
+      return keep_mask(match_visible(g_, c.filled->condition, shape, c.filled->negated), c.filled->hidden, c.filled_scores, shape,
+                       mask);
     if (c.added.empty()) return true;
-    if (c.added.size() == 1) {
+    if (const auto [m, scores, factor] = c.added[0];
+        c.added.size() == 1 && factor > 0 && !c.filled && broadcasts(m, scores, shape)) {
       double hidden = 0;
-      std::optional<Visible> visible = match_additive_constant(g_, c.added[0], shape, &hidden);
-      if (const auto a = match_additive(g_, c.added[0])) {
+      std::optional<Visible> visible = match_additive_constant(g_, m, shape, &hidden);
+      if (const auto a = match_additive(g_, m)) {
         hidden = a->hidden;
         visible = match_visible(g_, a->condition, shape, a->negated);
       }
-      if (visible && keep_mask(*visible, hidden, c, mask)) return true;
+      hidden *= factor;
+      if (c.least.valid()) hidden = std::max(hidden, -std::numeric_limits<double>::max());
+      if (visible && keep_mask(*visible, hidden, scores, shape, mask)) return true;
     }
+    return sum_masks(c, q, shape, mask);
+  }
+
+  // All masks as one that is added. Masks of scores in another shape are summed in it first.
+  bool sum_masks(const AttentionChain& c, const HeadSizes& q, const MaskShape& shape, Mask& mask) {
     Builder b(g_, nullptr, c.softmax);
-    mask = {MaskKind::Bias, 0, false, c.added[0]};
-    for (size_t i = 1; i < c.added.size(); ++i) mask.operand = b.add(mask.operand, c.added[i]);
+    mask = {MaskKind::Bias, 0, false, {}};
+    const auto add = [&](ValueId sum, ValueId part) { return sum.valid() ? b.add(sum, part) : part; };
+    ValueId other, other_scores;
+    for (const auto& [mask_value, scores, factor] : c.added) {
+      const auto d = g_.dims(mask_value);
+      const ValueId value = factor == 1 ? mask_value : b.mul(mask_value, b.scalar(g_.dtype(mask_value), factor));
+      if (is_plain(scores, shape)) {
+        mask.operand = add(mask.operand, is_folded(value, scores) ? b.reshape(value, {q.batch, q.heads, d[1], d[2]}) : value);
+      } else {
+        if (other.valid() && !same_dims(g_, scores, other_scores)) return false;
+        other = add(other, value), other_scores = scores;
+      }
+    }
+    if (other.valid()) {
+      const auto d = g_.dims(other_scores);
+      const ValueId all = b.expand(other, {d.begin(), d.end()});
+      mask.operand = add(mask.operand, b.reshape(all, {q.batch, q.heads, shape.queries, shape.keys}));
+    }
+    if (c.filled) {
+      const ValueId hidden = b.scalar(g_.dtype(mask.operand), c.filled->hidden);
+      mask.operand = b.create(OpKind::Where, {c.filled->condition, c.filled->negated ? hidden : mask.operand,
+                                              c.filled->negated ? mask.operand : hidden});
+    }
+    if (c.least.valid()) mask.operand = b.create(OpKind::Max, {mask.operand, c.least});
     return mask.operand.valid();
   }
 
-  bool keep_mask(const Visible& v, double hidden, const Chain& c, Mask& mask) {
+  bool keep_mask(const Visible& v, double hidden, ValueId scores, const MaskShape& shape, Mask& mask) {
     for (const auto& [value, negated] : v.rest)
-      if (!fits_scores(value, c)) return false;
+      if (!broadcasts(value, scores, shape)) return false;
     if (v.causal) {
       mask.kind = v.window ? MaskKind::SlidingWindow : MaskKind::Causal;
       mask.window = v.window.value_or(0);
@@ -341,7 +310,7 @@ class AttentionPass {
     mask.finite = std::isfinite(hidden);
     ValueId& made = operands_[v.rest];
     if (!made.valid()) {
-      Builder b(g_, nullptr, c.softmax);
+      Builder b(g_, nullptr, g_.def(scores));
       for (const auto& [value, negated] : v.rest) {
         const ValueId part = negated ? b.unary(OpKind::Not, value) : value;
         made = made.valid() ? b.create(OpKind::And, {made, part}) : part;

@@ -194,6 +194,157 @@ TEST_CASE("recognise_attention: heads folded into the batch, symbolic sizes") {
   CHECK(found(r)->layout == AttentionLayout::Packed);
 }
 
+TEST_CASE("recognise_attention: one head of keys and values that all queries broadcast") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", 1, true), v = heads_of(b, "v", 1, true);
+    const ValueId s = masked(b, b.mul(b.matmul(q, k, false, true), num(b, 0.5)), MaskForm::CausalConstant);
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{3}), v);
+    return std::vector{b.reshape(b.transpose(y, {0, 2, 1, 3}), {kBatch, kRows, kHeads * kWidth})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->num_kv_heads == 1);
+  CHECK(found(r)->mask == MaskKind::Causal);
+  CHECK(found(r)->layout == AttentionLayout::Packed);
+}
+
+// Scores of heads that are folded into the batch: unfolded for a mask, folded again; or folded only behind the softmax.
+ValueId folded_attention(Builder& b, MaskForm mask, bool per_head, bool clamped, bool softmax_unfolded) {
+  const auto fold = [&](std::string_view name) {
+    return b.reshape(heads_of(b, name, kHeads, true), {kBatch * kHeads, kRows, kWidth});
+  };
+  ValueId s = b.mul(b.matmul(fold("q"), fold("k"), false, true), num(b, 0.5));
+  if (per_head) s = b.add(s, f32_input(b, "alibi", {kBatch * kHeads, 1, kRows}));
+  s = masked(b, b.reshape(s, {kBatch, kHeads, kRows, kRows}), mask);
+  if (clamped) s = b.create(OpKind::Max, {s, num(b, -std::numeric_limits<float>::max())});
+  const auto folded = [&](ValueId v) { return b.reshape(v, {kBatch * kHeads, kRows, kRows}); };
+  const ValueId p = softmax_unfolded ? folded(b.create(OpKind::Softmax, {s}, AxisAttrs{3}))
+                                     : b.create(OpKind::Softmax, {folded(s)}, AxisAttrs{2});
+  const ValueId y = b.reshape(b.matmul(p, fold("v")), {kBatch, kHeads, kRows, kWidth});
+  return b.reshape(b.transpose(y, {0, 2, 1, 3}), {kBatch, kRows, kHeads * kWidth});
+}
+
+TEST_CASE("recognise_attention: folded heads, whose scores are unfolded for a mask") {
+  for (const bool softmax_unfolded : {false, true})
+    for (const bool clamped : {false, true})
+      for (const bool per_head : {false, true})
+        for (const auto& [form, kind] :
+             {std::pair(MaskForm::CausalConstant, MaskKind::Causal), std::pair(MaskForm::Padding, MaskKind::Custom),
+              std::pair(MaskForm::Additive, MaskKind::Bias)}) {
+          const Rewrite r(kPass, [&, form = form](Builder& b) {
+            return std::vector{folded_attention(b, form, per_head, clamped, softmax_unfolded)};
+          });
+          CAPTURE(static_cast<int>(form));
+          REQUIRE(found(r));
+          CHECK(found(r)->mask == (per_head ? MaskKind::Bias : kind));
+          CHECK(found(r)->layout == AttentionLayout::Packed);
+          CHECK(found(r)->out_layout == AttentionLayout::Packed);
+        }
+}
+
+TEST_CASE(
+    "recognise_attention: scores that are scaled after they are filled, and probabilities that are set to zero where they are") {
+  for (const bool added : {false, true})
+    for (const bool zeroed : {false, true})
+      for (const bool negated : {false, true}) {
+        const Rewrite r(kPass, [&](Builder& b) {
+          const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true),
+                        v = heads_of(b, "v", kHeads, true);
+          const ValueId keep = b.cast(b.input("keep", tensor_type(DType::I64, {kBatch, 1, kRows, kRows})), DType::Bool);
+          const auto where = [&](ValueId kept, double otherwise) {
+            const ValueId other = num(b, otherwise);
+            return b.create(OpKind::Where, {keep, negated ? other : kept, negated ? kept : other});
+          };
+          ValueId s = b.matmul(q, k, false, true);
+          if (added) s = b.add(b.mul(s, num(b, 0.5)), f32_input(b, "bias", {kHeads, kRows, kRows}));
+          s = where(s, -std::numeric_limits<float>::max());
+          if (!added) s = b.div(s, num(b, 2));
+          ValueId p = b.create(OpKind::Softmax, {s}, AxisAttrs{3});
+          if (zeroed) p = where(p, 0);
+          return std::vector{b.reshape(b.transpose(b.matmul(p, v), {0, 2, 1, 3}), {kBatch, kRows, kHeads * kWidth})};
+        });
+        REQUIRE(found(r));
+        CHECK(found(r)->mask == (added ? MaskKind::Bias : MaskKind::Custom));
+        CHECK(found(r)->finite_mask == (!added && !zeroed));
+      }
+}
+
+TEST_CASE("recognise_attention: what is added before the scale is scaled, and not before a cap") {
+  for (const bool capped : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true), v = heads_of(b, "v", kHeads, true);
+      ValueId s = b.mul(b.add(b.matmul(q, k, false, true), f32_input(b, "positions", {kHeads, kRows, kRows})), num(b, 0.5));
+      if (capped) s = b.mul(b.unary(OpKind::Tanh, b.div(s, num(b, 20))), num(b, 20));
+      return std::vector{b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{3}), v)};
+    });
+    CHECK((found(r) != nullptr) == !capped);
+    if (found(r)) CHECK(found(r)->mask == MaskKind::Bias);
+  }
+}
+
+TEST_CASE("recognise_attention: rows first, then batch and heads in one") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const auto part = [&](std::string_view name, int64_t rows) {  // of [rows, batch, heads * width]
+      return b.transpose(b.reshape(f32_input(b, name, {rows, kBatch, kHeads * kWidth}), {rows, kBatch * kHeads, kWidth}),
+                         {1, 0, 2});
+    };
+    const ValueId s = b.mul(b.matmul(part("q", kRows), b.transpose(part("k", 7), {0, 2, 1})), num(b, 0.5));
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{2}), part("v", 7));
+    return std::vector{b.reshape(b.transpose(y, {1, 0, 2}), {kRows, kBatch, kHeads * kWidth})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->num_heads == kBatch * kHeads);
+  CHECK(found(r)->layout == AttentionLayout::Packed);
+  CHECK(found(r)->out_layout == AttentionLayout::Packed);
+  CHECK_FALSE(r.find(OpKind::Transpose).valid());
+}
+
+TEST_CASE("recognise_attention: probabilities that are set to zero by another condition stay") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = heads_of(b, "q", kHeads, true), k = heads_of(b, "k", kHeads, true), v = heads_of(b, "v", kHeads, true);
+    const ValueId other = b.cast(b.input("other", tensor_type(DType::I64, {kBatch, 1, kRows, kRows})), DType::Bool);
+    const ValueId p = b.create(OpKind::Softmax, {masked(b, b.matmul(q, k, false, true), MaskForm::CausalTrilu)}, AxisAttrs{3});
+    return std::vector{b.matmul(b.create(OpKind::Where, {other, p, num(b, 0)}), v)};
+  });
+  CHECK_FALSE(found(r));
+}
+
+TEST_CASE("recognise_attention: distances of rows and columns that are added to scores of images") {
+  constexpr int64_t kSide = 3, kAll = kSide * kSide;
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = f32_input(b, "q", {kHeads, kAll, kWidth}), k = f32_input(b, "k", {kHeads, kAll, kWidth}),
+                  v = f32_input(b, "v", {kHeads, kAll, kWidth});
+    ValueId s = b.reshape(b.matmul(q, k, false, true), {kHeads, kSide, kSide, kSide, kSide});
+    s = b.add(s, f32_input(b, "rows", {kHeads, kSide, kSide, kSide, 1}));
+    s = b.add(s, f32_input(b, "columns", {kHeads, kSide, kSide, 1, kSide}));
+    return std::vector{b.matmul(b.create(OpKind::Softmax, {b.reshape(s, {kHeads, kAll, kAll})}, AxisAttrs{2}), v)};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->mask == MaskKind::Bias);
+}
+
+TEST_CASE("recognise_attention: a softmax over several rows of scores is none") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId q = f32_input(b, "q", {2, 4, kWidth}), k = f32_input(b, "k", {2, 6, kWidth}),
+                  v = f32_input(b, "v", {2, 12, kWidth});
+    const ValueId s = b.reshape(b.matmul(q, k, false, true), {2, 2, 12});
+    return std::vector{b.matmul(b.create(OpKind::Softmax, {s}, AxisAttrs{2}), v)};
+  });
+  CHECK_FALSE(found(r));
+}
+
+TEST_CASE("recognise_attention: heads that lie apart in one projection are read where they lie") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId qkv = b.reshape(f32_input(b, "qkv", {2, 5, 24}), {2, 5, 2, 3, 4});
+    const auto part = [&](int64_t i) { return b.transpose(b.reshape(b.narrow(qkv, 3, i, 1), {2, 5, 2, 4}), {0, 2, 1, 3}); };
+    const ValueId scores = b.mul(b.matmul(part(0), part(1), false, true), num(b, 0.5));
+    const ValueId y = b.matmul(b.create(OpKind::Softmax, {scores}, AxisAttrs{3}), part(2));
+    return std::vector{b.reshape(b.transpose(y, {0, 2, 1, 3}), {2, 5, 8})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->layout == AttentionLayout::BSHD);
+  CHECK(found(r)->out_layout == AttentionLayout::Packed);
+}
+
 TEST_CASE("recognise_attention: parts of one projection, moved in front") {
   const Rewrite r(kPass, [](Builder& b) {
     const ValueId qkv = b.transpose(b.reshape(f32_input(b, "qkv", {2, 5, 24}), {2, 5, 3, 2, 4}), {2, 0, 3, 1, 4});

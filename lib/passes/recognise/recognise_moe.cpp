@@ -32,22 +32,24 @@ std::optional<Shares> scattered(const Graph& g, NodeId n) {
   const auto& a = g.attrs<ScatterAttrs>(n);
   const auto experts = size_at(g, g.result(n), 1);
   if (a.axis != 1 || a.reduction != Reduction::None || scalar(g, g.operand(n, 0)) != 0 || !experts) return std::nullopt;
-  if (!is_choice(g, g.operand(n, 1), *experts)) return std::nullopt;
+  if (chosen_of(g, g.operand(n, 1)) != experts) return std::nullopt;
   return Shares{{g.operand(n, 1), *experts}, g.operand(n, 2)};
 }
 
-// One-hot rows [tokens, k, experts] times shares [tokens, k, 1], added up over k.
+// One-hot rows [tokens, k, experts] times shares [tokens, k, 1], or one or the other by Where, added up over k.
 std::optional<Shares> by_one_hot(const Graph& g, NodeId n) {
   const auto& a = g.attrs<ReduceAttrs>(n);
-  const NodeId mul = made_by(g, uncast(g, g.operand(n, 0)), OpKind::Mul);
-  if (a.op != ReduceOp::Sum || a.axes != std::vector<int64_t>{1} || a.keep_dim || !mul.valid()) return std::nullopt;
-  for (size_t i = 0; i < 2; ++i) {
+  const NodeId mul = g.def(uncast(g, g.operand(n, 0)));
+  const bool picks = g.op(mul) == OpKind::Where && scalar(g, g.operand(mul, 2)) == 0;
+  if (a.op != ReduceOp::Sum || a.axes != std::vector<int64_t>{1} || a.keep_dim || !(picks || g.op(mul) == OpKind::Mul))
+    return std::nullopt;
+  for (size_t i = 0; i < (picks ? 1U : 2U); ++i) {
     const auto hot = one_hot_of(g, g.operand(mul, i));
     const NodeId share = made_by(g, g.operand(mul, 1 - i), OpKind::Reshape);
     if (!hot || !share.valid()) continue;
     const ValueId by = g.operand(share, 0);
     const auto d = g.dims(g.result(share));
-    if (same_dims(g, hot->who, by) && d.size() == 3 && d[2] == Dim(1) && is_choice(g, hot->who, hot->experts))
+    if (same_dims(g, hot->who, by) && d.size() == 3 && d[2] == Dim(1) && chosen_of(g, hot->who) == hot->experts)
       return Shares{*hot, by};
   }
   return std::nullopt;
@@ -100,9 +102,9 @@ ValueId same_tokens(const Graph& g, ExpertRows& rows, const Family& f) {
     return {};
   }
   const auto d = g.dims(v);
-  const bool plain = d.size() == 2 && d[0] == rows.tokens();
-  const bool leading = d.size() == 3 && d[0] == Dim(1) && d[1] == rows.tokens();
-  return (plain || leading) && d.back() == g.dims(f[0]).back() && !is_weight(g, v) ? rows.repeated(v) : ValueId();
+  DimTable& dims = g.module().dims;
+  const bool all = d.size() >= 2 && dims.equal(dims.product(d.first(d.size() - 1)), rows.tokens());
+  return all && d.back() == g.dims(f[0]).back() && !is_weight(g, v) ? rows.repeated(v) : ValueId();
 }
 
 class Mixtures {
@@ -248,7 +250,7 @@ PassResult recognise_moe(Module& m, PassContext& context) {
   if (!context.target.native.test(static_cast<size_t>(OpKind::GroupedMatMul))) return {};
   each_graph(m, [&](Graph& g) {
     bool chooses = false;  // only such graphs are looked at
-    for (NodeId n : g.nodes()) chooses = chooses || g.op(n) == OpKind::TopK;
+    for (NodeId n : g.nodes()) chooses = chooses || g.op(n) == OpKind::TopK || g.op(n) == OpKind::ArgReduce;
     if (!chooses) return;
     Mixtures mixtures(g, context);
     for (NodeId n : g.nodes()) found += context.rewrite([&] { return mixtures.visit(n); });

@@ -10,28 +10,38 @@ using namespace rlxc::testing;
 namespace {
 
 struct Case {
-  bool batched = false, gated = true, unlike = false, missing = false, by_router = true, one_hot = false, interleaved = false;
+  bool batched = false, gated = true, unlike = false, missing = false, by_router = true, one_hot = false, interleaved = false,
+       where = false, largest = false, batches = false;
   int64_t tokens = 6, hidden = 8, inner = 12, experts = 4, k = 2;
 
   // The first k numbers of each token are the shares; who is chosen comes from the whole token.
   std::vector<ValueId> operator()(Builder& b) const {
-    const ValueId x = f32_input(b, "x", {tokens, hidden});
-    const ValueId logits = b.matmul(x, f32_param(b, "router", {hidden, experts}));
+    const ValueId x = batches ? f32_input(b, "x", {2, tokens / 2, hidden}) : f32_input(b, "x", {tokens, hidden});
+    const ValueId logits = b.reshape(b.matmul(x, f32_param(b, "router", {hidden, experts})), {Dim(tokens), Dim(experts)});
     const ValueId probabilities = b.create(OpKind::Softmax, {logits}, AxisAttrs{1});
-    const NodeId best = b.create_node(OpKind::TopK, std::array{probabilities}, TopKAttrs{Dim(k), 1, true, true});
-    const ValueId shares = one_hot ? of_one_hot(b, best) : scattered(b, best);
+    ValueId share, who;
+    if (largest) {
+      share = b.reduce(ReduceOp::Max, probabilities, {1}, true);
+      who = b.create(OpKind::ArgReduce, {probabilities}, ArgAttrs{1, true, true, false});
+    } else {
+      const NodeId best = b.create_node(OpKind::TopK, std::array{probabilities}, TopKAttrs{Dim(k), 1, true, true});
+      share = b.graph().result(best, 0), who = b.graph().result(best, 1);
+    }
+    const ValueId shares = one_hot ? of_one_hot(b, share, who) : scattered(b, share, who);
     return {batched ? with_axis(b, x, shares) : written_out(b, x, shares)};
   }
 
-  ValueId scattered(Builder& b, NodeId best) const {
+  ValueId scattered(Builder& b, ValueId share, ValueId who) const {
     const ValueId zeros = b.expand(num(b, by_router ? 0 : 0.1), {Dim(tokens), Dim(experts)});
-    return b.create(OpKind::ScatterElements, {zeros, b.graph().result(best, 1), b.graph().result(best, 0)},
-                    ScatterAttrs{1, Reduction::None});
+    return b.create(OpKind::ScatterElements, {zeros, who, share}, ScatterAttrs{1, Reduction::None});
   }
-  ValueId of_one_hot(Builder& b, NodeId best) const {
-    const ValueId hot = b.create(OpKind::OneHot, {b.graph().result(best, 1), b.ints({0, 1})}, OneHotAttrs{2, Dim(experts)});
-    const ValueId share = b.reshape(b.graph().result(best, 0), {Dim(tokens), Dim(k), Dim(1)});
-    return b.reduce(ReduceOp::Sum, b.mul(b.cast(hot, DType::F32), share), {1}, false);
+  ValueId of_one_hot(Builder& b, ValueId share, ValueId who) const {
+    const ValueId hot = b.create(OpKind::OneHot, {who, b.ints({0, 1})}, OneHotAttrs{2, Dim(experts)});
+    const ValueId of_each = b.reshape(share, {Dim(tokens), b.graph().dims(share)[1], Dim(1)});
+    return b.reduce(
+        ReduceOp::Sum,
+        where ? b.create(OpKind::Where, {b.cast(hot, DType::Bool), of_each, num(b, 0)}) : b.mul(b.cast(hot, DType::F32), of_each),
+        {1}, false);
   }
 
   ValueId layer(Builder& b, ValueId x, const std::string& name, int64_t in, int64_t out, bool bias) const {
@@ -57,7 +67,8 @@ struct Case {
     for (int64_t e = 0; e < experts - missing; ++e) {
       const ValueId y =
           expert(b, x, "w" + std::string(static_cast<size_t>(e + 1), 'e'), unlike && e == 1 ? OpKind::Relu : OpKind::Silu);
-      const ValueId term = b.mul(y, b.narrow(shares, 1, Dim(e), Dim(1)));
+      const ValueId rows = b.reshape(y, {Dim(tokens), Dim(hidden)});
+      const ValueId term = b.mul(rows, b.narrow(shares, 1, Dim(e), Dim(1)));
       sum = sum.valid() ? b.add(sum, term) : term;
     }
     return sum;
@@ -89,6 +100,21 @@ TEST_CASE("experts that are written out, or have an axis of their own, become ro
       REQUIRE(r.run.decisions.size() == 1);
       CHECK(r.run.decisions[0].detail == "16 experts");
     }
+}
+
+TEST_CASE("shares that are picked by Where, and one expert for each token by its number") {
+  for (const bool largest : {false, true})
+    for (const bool one_hot : {false, true}) {
+      const Rewrite r(
+          "recognise_moe",
+          Case{.one_hot = one_hot, .where = true, .largest = largest, .tokens = 2, .hidden = 32, .inner = 48, .experts = 16});
+      CHECK_MESSAGE(grouped(r) == 3, r.first_decline());
+    }
+}
+
+TEST_CASE("experts of tokens that have axes of batch and position") {
+  const Rewrite r("recognise_moe", Case{.batches = true, .tokens = 2, .hidden = 32, .inner = 48, .experts = 16});
+  CHECK_MESSAGE(grouped(r) == 3, r.first_decline());
 }
 
 TEST_CASE("experts whose up and gate are columns of one product") {

@@ -9,34 +9,50 @@ namespace {
 using namespace match;
 using namespace recognise;
 
-struct Part {  // len elements of the last axis of x from start in steps
-  ValueId x;
+// `len` elements of the last axis of root, from start in steps; the other axes are those of root, in any shape.
+struct Part {
+  ValueId root;
   int64_t start = 0, len = 0, step = 1;
+
+  bool operator==(const Part&) const = default;
+  Part inner(int64_t first, int64_t count, int64_t by) const { return {root, start + step * first, count, step * by}; }
 };
 
-std::optional<Part> part_of_last(const Graph& g, ValueId v) {
-  const NodeId n = g.def(v);
+// Up through slices of the last axis, and Reshapes that keep it.
+Part part_of(const Graph& g, ValueId v) {
   DimTable& t = g.module().dims;
-  const bool narrow = g.op(n) == OpKind::Narrow;
-  if (!narrow && g.op(n) != OpKind::Slice) return std::nullopt;
-  const int64_t axis = narrow ? g.attrs<NarrowAttrs>(n).axis : g.attrs<SliceAttrs>(n).axis;
-  const auto start = t.constant_value(narrow ? g.attrs<NarrowAttrs>(n).start : g.attrs<SliceAttrs>(n).start);
-  const auto len = t.constant_value(narrow ? g.attrs<NarrowAttrs>(n).len : g.attrs<SliceAttrs>(n).len);
-  if (axis != g.rank(v) - 1 || !start || !len) return std::nullopt;
-  return Part{g.operand(n, 0), *start, *len, narrow ? 1 : g.attrs<SliceAttrs>(n).step};
+  Part p{v, 0, size_at(g, v, -1).value_or(0), 1};
+  for (int i = 0; i < 8; ++i) {
+    const NodeId n = g.def(p.root);
+    const bool narrow = g.op(n) == OpKind::Narrow;
+    if (narrow || g.op(n) == OpKind::Slice) {
+      const int64_t axis = narrow ? g.attrs<NarrowAttrs>(n).axis : g.attrs<SliceAttrs>(n).axis;
+      const auto start = t.constant_value(narrow ? g.attrs<NarrowAttrs>(n).start : g.attrs<SliceAttrs>(n).start);
+      if (axis != g.rank(p.root) - 1 || !start) break;
+      p = Part{g.operand(n, 0), *start, 0, narrow ? 1 : g.attrs<SliceAttrs>(n).step}.inner(p.start, p.len, p.step);
+    } else if (g.op(n) == OpKind::Reshape && g.rank(p.root) > 0 && g.rank(g.operand(n, 0)) > 0 &&
+               g.dims(p.root).back() == g.dims(g.operand(n, 0)).back()) {
+      p.root = g.operand(n, 0);
+    } else {
+      break;
+    }
+  }
+  return p;
+}
+
+// What two parts are together: one after the other, or (of step 2) in turns.
+std::optional<Part> joined(const Part& a, const Part& b, int64_t step) {
+  if (a.root != b.root || a.len != b.len || a.len == 0 || a.step != step || b.step != step) return std::nullopt;
+  if (b.start != a.start + (step == 1 ? a.len : 1)) return std::nullopt;
+  return Part{a.root, a.start, 2 * a.len, 1};
 }
 
 // concat(-x2, x1) of the halves of x: x.
-ValueId rotated_halves(const Graph& g, ValueId v) {
+std::optional<Part> rotated_halves(const Graph& g, ValueId v) {
   const NodeId concat = made_by(g, v, OpKind::Concat);
-  if (!concat.valid() || g.operands(concat).size() != 2 || g.attrs<AxisAttrs>(concat).axis != g.rank(v) - 1) return {};
+  if (!concat.valid() || g.operands(concat).size() != 2 || g.attrs<AxisAttrs>(concat).axis != g.rank(v) - 1) return std::nullopt;
   const NodeId neg = made_by(g, g.operand(concat, 0), OpKind::Neg);
-  if (!neg.valid()) return {};
-  const auto second = part_of_last(g, g.operand(neg, 0)), first = part_of_last(g, g.operand(concat, 1));
-  if (!first || !second || first->x != second->x || first->step != 1 || second->step != 1) return {};
-  const auto width = size_at(g, first->x, -1);
-  if (first->start != 0 || second->start != first->len || second->len != first->len || width != 2 * first->len) return {};
-  return first->x;
+  return neg.valid() ? joined(part_of(g, g.operand(concat, 1)), part_of(g, g.operand(neg, 0)), 1) : std::nullopt;
 }
 
 // What a Reshape appends an axis of size 1 to.
@@ -48,24 +64,21 @@ ValueId column(const Graph& g, ValueId c) {
 }
 
 // stack(-x[1::2], x[0::2]) flattened: x.
-ValueId rotated_pairs(const Graph& g, ValueId v) {
+std::optional<Part> rotated_pairs(const Graph& g, ValueId v) {
   const NodeId flat = made_by(g, v, OpKind::Reshape);
   const NodeId concat = flat.valid() ? made_by(g, g.operand(flat, 0), OpKind::Concat) : NodeId();
-  if (!concat.valid() || g.operands(concat).size() != 2) return {};
+  if (!concat.valid() || g.operands(concat).size() != 2) return std::nullopt;
   const ValueId stacked = g.result(concat);
   if (g.attrs<AxisAttrs>(concat).axis != g.rank(stacked) - 1 || size_at(g, stacked, -1) != 2 || g.rank(stacked) != g.rank(v) + 1)
-    return {};
+    return std::nullopt;
   const ValueId a = column(g, g.operand(concat, 0)), b = column(g, g.operand(concat, 1));
   const NodeId neg = made_by(g, a, OpKind::Neg);
-  if (!neg.valid() || !b.valid()) return {};
-  const auto odd = part_of_last(g, g.operand(neg, 0)), even = part_of_last(g, b);
-  if (!odd || !even || odd->x != even->x || odd->step != 2 || even->step != 2 || even->start != 0 || odd->start != 1) return {};
-  if (odd->len != even->len || size_at(g, odd->x, -1) != 2 * odd->len || !same_dims(g, odd->x, v)) return {};
-  return odd->x;
+  return neg.valid() && b.valid() ? joined(part_of(g, b), part_of(g, g.operand(neg, 0)), 2) : std::nullopt;
 }
 
 struct Match {
-  ValueId x, cos, sin, y;
+  Part x;  // of the shape of y
+  ValueId cos, sin, y;
   RopeStyle style = RopeStyle::NeoX;
   std::vector<NodeId> nodes;
 };
@@ -77,33 +90,34 @@ std::optional<Match> match_rotated_sum(const Graph& g, NodeId add) {
   for (const auto& [plain, turned] : {std::pair(left, right), std::pair(right, left)})
     for (size_t i = 0; i < 2; ++i) {
       const ValueId r = g.operand(turned, i);
-      ValueId x = rotated_halves(g, r);
-      const bool pairs = !x.valid();
+      auto x = rotated_halves(g, r);
+      const bool pairs = !x;
       if (pairs) x = rotated_pairs(g, r);
-      if (!x.valid()) continue;
-      const ValueId cos = other(g, plain, x);
-      if (!cos.valid()) continue;
-      return Match{x,
-                   cos,
-                   g.operand(turned, 1 - i),
-                   g.result(add),
-                   pairs ? RopeStyle::GptJ : RopeStyle::NeoX,
-                   {plain, g.def(r), turned, add}};
+      for (size_t k = 0; x && k < 2; ++k) {
+        const ValueId straight = g.operand(plain, k);
+        if (part_of(g, straight) != *x || !same_dims(g, straight, r)) continue;
+        return Match{*x,
+                     g.operand(plain, 1 - k),
+                     g.operand(turned, 1 - i),
+                     g.result(add),
+                     pairs ? RopeStyle::GptJ : RopeStyle::NeoX,
+                     {plain, g.def(r), turned, add}};
+      }
     }
   return std::nullopt;
 }
 
 // The elements of x that are at 0 (or 1) of each adjacent pair.
-std::optional<Part> part_of_pairs(const Graph& g, ValueId v) {
-  if (const auto p = part_of_last(g, v); p && p->step == 2) return p;
+Part part_of_pairs(const Graph& g, ValueId v) {
   const NodeId squeeze = made_by(g, v, OpKind::Reshape);
-  const auto p = squeeze.valid() ? part_of_last(g, g.operand(squeeze, 0)) : std::nullopt;
-  const NodeId split = p ? made_by(g, p->x, OpKind::Reshape) : NodeId();
-  if (!split.valid() || p->len != 1 || size_at(g, p->x, -1) != 2) return std::nullopt;
+  const Part one = squeeze.valid() ? part_of(g, g.operand(squeeze, 0)) : Part();
+  const NodeId split = one.len == 1 && one.step == 1 ? made_by(g, one.root, OpKind::Reshape) : NodeId();
+  if (!split.valid() || size_at(g, one.root, -1) != 2) return part_of(g, v);
   const ValueId x = g.operand(split, 0);
   const auto half = size_at(g, v, -1);
-  if (!half || size_at(g, x, -1) != 2 * *half || g.rank(p->x) != g.rank(x) + 1 || g.rank(v) != g.rank(x)) return std::nullopt;
-  return Part{x, p->start, *half, 2};
+  if (!half || size_at(g, x, -1) != 2 * *half || g.rank(one.root) != g.rank(x) + 1 || g.rank(v) != g.rank(x))
+    return part_of(g, v);
+  return part_of(g, x).inner(one.start, *half, 2);
 }
 
 // first*c - second*s and second*c + first*s, put side by side or in turns.
@@ -126,32 +140,36 @@ std::optional<Match> match_parts(const Graph& g, NodeId concat) {
   for (size_t i = 0; i < 2; ++i)
     for (size_t k = 0; k < 2; ++k) {
       const ValueId first = g.operand(fc, i), cos = g.operand(fc, 1 - i), second = g.operand(ss, k), sin = g.operand(ss, 1 - k);
-      const auto u = pairs ? part_of_pairs(g, first) : part_of_last(g, first),
-                 v = pairs ? part_of_pairs(g, second) : part_of_last(g, second);
-      if (!u || !v || u->x != v->x || u->len != v->len || u->step != v->step || u->step != (pairs ? 2 : 1) || u->start != 0)
-        continue;
-      if (v->start != (pairs ? 1 : u->len) || size_at(g, u->x, -1) != 2 * u->len || !same_dims(g, u->x, y)) continue;
+      if (!same_dims(g, first, a) || !same_dims(g, second, b)) continue;
+      const auto x =
+          pairs ? joined(part_of_pairs(g, first), part_of_pairs(g, second), 2) : joined(part_of(g, first), part_of(g, second), 1);
+      if (!x || size_at(g, y, -1) != x->len) continue;
       const bool straight = other(g, p, second) == cos && other(g, q, first) == sin,
                  crossed = other(g, q, second) == cos && other(g, p, first) == sin;
       if (straight || crossed)
-        return Match{u->x, cos, sin, y, pairs ? RopeStyle::GptJ : RopeStyle::NeoX, {fc, ss, sub, p, q, add, concat}};
+        return Match{*x, cos, sin, y, pairs ? RopeStyle::GptJ : RopeStyle::NeoX, {fc, ss, sub, p, q, add, concat}};
     }
   return std::nullopt;
 }
 
 // Where only the first elements of each head are turned: the head in full, in and out.
 void include_rest(const Graph& g, Match& m) {
-  const auto part = part_of_last(g, m.x);
   const NodeId concat = g.only_user(m.y);
-  if (!part || part->start != 0 || part->step != 1 || !concat.valid() || g.op(concat) != OpKind::Concat ||
-      g.operands(concat).size() != 2)
-    return;
-  const auto rest = part_of_last(g, g.operand(concat, 1));
-  if (!rest || rest->x != part->x || rest->start != part->len || rest->step != 1 || g.operand(concat, 0) != m.y) return;
-  if (!same_type(g, part->x, g.result(concat)) || size_at(g, part->x, -1) != part->len + rest->len) return;
-  m.x = part->x;
+  if (!concat.valid() || g.op(concat) != OpKind::Concat || g.operands(concat).size() != 2 || g.operand(concat, 0) != m.y) return;
+  const Part rest = part_of(g, g.operand(concat, 1));
+  if (rest.root != m.x.root || rest.start != m.x.start + m.x.len || rest.step != 1) return;
+  if (g.attrs<AxisAttrs>(concat).axis != g.rank(m.y) - 1) return;
+  m.x.len += rest.len;
   m.y = g.result(concat);
   m.nodes.push_back(concat);
+}
+
+// The value of a part, of these sizes.
+ValueId value_of(Builder& b, const Part& p, std::span<const Dim> dims) {
+  const Graph& g = b.graph();
+  const bool whole = p.start == 0 && size_at(g, p.root, -1) == p.len;
+  const ValueId cut = whole ? p.root : b.narrow(p.root, g.rank(p.root) - 1, Dim(p.start), Dim(p.len));
+  return b.reshape(cut, {dims.begin(), dims.end()});
 }
 
 // The rows axis of x (from the tables: the only axis besides the last that they cover), and the tables as [batch or 1, rows,
@@ -161,7 +179,7 @@ struct Tables {
   std::vector<Dim> dims;
 };
 std::optional<Tables> tables(const Graph& g, const Match& m, int64_t rotated) {
-  const auto x = g.dims(m.x), c = g.dims(m.cos);
+  const auto x = g.dims(m.y), c = g.dims(m.cos);
   if (x.size() != 4 || !same_type(g, m.cos, m.sin) || c.size() > 4 || c.size() < 2) return std::nullopt;
   if (c.back() != Dim(rotated) && c.back() != Dim(rotated / 2)) return std::nullopt;
   std::vector<Dim> d(4 - c.size(), Dim(1));
@@ -176,38 +194,50 @@ std::optional<Tables> tables(const Graph& g, const Match& m, int64_t rotated) {
   return std::nullopt;
 }
 
+// Leading sizes of x and y are one product of sizes: the tables did not broadcast x.
+bool same_elements(const Graph& g, const Match& m) {
+  DimTable& t = g.module().dims;
+  const auto leading = [&](ValueId v) {
+    Dim n(1);
+    for (Dim d : g.dims(v).first(g.dims(v).size() - 1)) n = t.mul(n, d);
+    return n;
+  };
+  return t.equal(leading(m.x.root), leading(m.y));
+}
+
 bool rewrite(Graph& g, Match m, PassContext& ctx) {
   const auto decline = [&](std::string_view reason, std::string detail) {
     ctx.decisions.push_back(declined(g, "rope", m.nodes.back(), reason, std::move(detail)));
     return false;
   };
-  const auto rotated = size_at(g, m.x, -1);
-  if (!is_float(g, m.y) || !same_type(g, m.x, m.y)) return decline("broadcast", "the tables are larger than x");
-  if (!rotated || *rotated % 2 != 0) return decline("head_dim", "the head size is not known");
+  const int64_t rotated = m.x.len;
+  if (!is_float(g, m.y) || g.dtype(m.x.root) != g.dtype(m.y) || size_at(g, m.y, -1) != rotated || !same_elements(g, m))
+    return decline("broadcast", "the tables are larger than x");
+  if (rotated % 2 != 0) return decline("head_dim", "the head size is not known");
   include_rest(g, m);
   const ValueId y = m.y;
-  const auto t = tables(g, m, *rotated);
+  const auto t = tables(g, m, rotated);
   if (!t) return decline("table_shape", "the tables do not run along the rows and elements of x");
-  const auto x = g.dims(m.x);
-  const auto width = g.module().dims.constant_value(x[3]);
-  if (!width) return decline("head_dim", "the head size is not known");
+  const auto x = g.dims(y);
+  const int64_t width = m.x.len;
   const bool heads_first = t->row_axis == 2;
   const HeadSizes sizes{x[0], x[heads_first ? 1 : 2], x[heads_first ? 2 : 1], x[3]};
   const Role roles[] = {Role::Batch, heads_first ? Role::Head : Role::Row, heads_first ? Role::Row : Role::Head, Role::Element};
   // Read the value before heads were split and moved, if there is one.
   const HeadSource* packed = nullptr;
-  const auto sources = head_sources(g, m.x, roles, sizes, false);
+  Builder b(g, nullptr, g.def(y));
+  const ValueId whole = value_of(b, m.x, x);
+  const auto sources = head_sources(g, whole, roles, sizes, false);
   for (const HeadSource& s : sources)
     if ((s.orders & kOrderBSHD) && g.module().dims.equal(s.heads, sizes.heads)) packed = &s;
-  RopeAttrs a{*width, *rotated, m.style,
-              packed        ? AttentionLayout::Packed
-              : heads_first ? AttentionLayout::BHSD
-                            : AttentionLayout::BSHD};
+  const RopeAttrs a{width, rotated, m.style,
+                    packed        ? packed_layout(g, {packed})
+                    : heads_first ? AttentionLayout::BHSD
+                                  : AttentionLayout::BSHD};
 
   Decision d = fused(g, "rope", m.nodes.back(), m.nodes, 8 * bytes(g, y));
-  Builder b(g, nullptr, g.def(y));
   const ValueId cos = b.reshape(m.cos, t->dims), sin = b.reshape(m.sin, t->dims);
-  ValueId r = b.create(OpKind::Rope, {packed ? as_layout(b, *packed, sizes, AttentionLayout::Packed) : m.x, cos, sin}, a);
+  ValueId r = b.create(OpKind::Rope, {packed ? as_layout(b, *packed, sizes, a.layout) : whole, cos, sin}, a);
   if (r.valid()) merge_origins(g, g.def(r), m.nodes);
   if (packed) r = b.reshape(r, {sizes.batch, sizes.rows, sizes.heads, sizes.width});
   if (packed && heads_first) r = b.transpose(r, {0, 2, 1, 3});

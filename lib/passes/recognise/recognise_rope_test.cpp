@@ -119,6 +119,44 @@ TEST_CASE("recognise_rope: the rest of a head that is turned in part") {
   }
 }
 
+TEST_CASE("recognise_rope: slices of slices that are slices of the head, and slices moved before a Reshape") {
+  const auto slice = [](Builder& b, ValueId x, int64_t start, int64_t len) {
+    return b.narrow(x, b.graph().rank(x) - 1, start, len);
+  };
+  const auto turned = [](Builder& b, ValueId x, ValueId first, ValueId second, Dim width) {
+    const ValueId cos = f32_input(b, "cos", {5, width}), sin = f32_input(b, "sin", {5, width});
+    const ValueId halves[] = {b.unary(OpKind::Neg, second), first};
+    return b.add(b.mul(x, cos), b.mul(b.concat(halves, 3), sin));
+  };
+  const Rewrite part(kPass, [&](Builder& b) {
+    const ValueId x = f32_input(b, "x", {2, 3, 5, 8});
+    const ValueId parts[] = {turned(b, slice(b, x, 0, 4), slice(b, x, 0, 2), slice(b, x, 2, 2), 4), slice(b, x, 4, 4)};
+    return std::vector{b.concat(parts, 3)};
+  });
+  REQUIRE(found(part));
+  CHECK(found(part)->n_rot == 4);
+  CHECK(found(part)->head_dim == 8);
+  CHECK_FALSE(part.find(OpKind::Concat).valid());
+  CHECK_FALSE(part.find(OpKind::Narrow).valid());
+  const Rewrite one_head(kPass, [&](Builder& b) {
+    const ValueId all = f32_input(b, "x", {2, 5, 24});
+    const auto head = [&](int64_t start, int64_t len) { return b.reshape(slice(b, all, start, len), {2, 1, 5, len}); };
+    return std::vector{turned(b, head(16, 8), head(16, 4), head(20, 4), 8)};
+  });
+  REQUIRE(found(one_head));
+  CHECK(found(one_head)->n_rot == 8);
+}
+
+TEST_CASE("recognise_rope: heads that lie apart keep an axis, so that they are read where they lie") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId heads = b.narrow(b.reshape(f32_input(b, "x", {2, 5, 48}), {2, 5, 3, 16}), 3, 8, 8);
+    const ValueId x = b.transpose(heads, {0, 2, 1, 3}), cos = f32_input(b, "cos", {5, 8}), sin = f32_input(b, "sin", {5, 8});
+    return std::vector{rotate(b, x, cos, sin, {})};
+  });
+  REQUIRE(found(r));
+  CHECK(found(r)->layout == AttentionLayout::BSHD);
+}
+
 TEST_CASE("recognise_rope: a table a head, or that makes x larger, is another operation") {
   CHECK_FALSE(found(Rewrite(kPass, rope({.table = {1, 3, 5, 8}}))));
   const Rewrite r(kPass, [](Builder& b) {

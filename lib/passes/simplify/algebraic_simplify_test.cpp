@@ -186,6 +186,22 @@ TEST_CASE("all rows in their order are a view; rows at repeated indices are repe
   CHECK(all_rows(false, 1).find("gather") == std::string::npos);
   CHECK(all_rows(true, 1).find("gather") != std::string::npos);
   CHECK(all_rows(false, 2).find("gather") != std::string::npos);
+  // One index for each axis, as exporters write mask[rows, columns] with ranges that broadcast.
+  const auto elements = [](bool swapped, bool more) {
+    Fixture f;
+    const Dim b = f.m.dims.symbol("b"), s = f.m.dims.symbol("s"), c = more ? f.m.dims.symbol("c") : b;
+    const ValueId mask = f.b.input("mask", tensor_type(DType::F32, {c, s}));
+    const auto range = [&](Dim n, std::vector<Dim> dims) {
+      const ValueId all = f.b.reshape(f.b.create(OpKind::Range, {f.i(0), f.i(1)}, DimsAttrs{{n}, false}), std::move(dims));
+      return f.b.reshape(f.b.expand(all, {b, 1, 1, s}), {b, 1, 1, s, 1});
+    };
+    ValueId at[] = {range(b, {b, 1, 1, 1}), range(s, {1, 1, 1, s})};
+    if (swapped) std::swap(at[0], at[1]);
+    return f.simplified(f.b.create(OpKind::GatherNd, {mask, f.b.concat(at, 4)}, BatchDimsAttrs{0}));
+  };
+  CHECK(elements(false, false) == "input reshape");
+  CHECK(elements(false, true) == "input constant constant range gather reshape");
+  CHECK(elements(true, false).find("gather_nd") != std::string::npos);
   Fixture h;
   const Dim n = h.m.dims.symbol("n");
   const ValueId table = h.b.input("table", tensor_type(DType::F32, {9, 4})),

@@ -219,22 +219,55 @@ bool gather_repeated(Simplifier& s, NodeId n) {
   return rows.valid() && s.replace(n, s.at(n).expand(rows, sizes(s, g.result(n))));
 }
 
-// Values 0, 1, .. along one axis (counted from the end), the same along the others.
+// Values 0, 1, .. along one axis, the same along all others.
 struct Counter {
-  Dim count;
+  ValueId range;
   size_t axis = 0;
 };
-std::optional<Counter> counter(Simplifier& s, ValueId v) {
-  const auto d = s.graph().dims(v);
-  const NodeId reshape = s.def(v, Reshape), range = s.def(reshape.valid() ? arg(s, reshape) : v, Range);
-  if (!range.valid() || s.uniform(arg(s, range)) != 0 || s.uniform(arg(s, range, 1)) != 1) return std::nullopt;
-  std::optional<Counter> c;
-  for (size_t i = 0; i < d.size(); ++i) {
-    if (d[i] == Dim(1)) continue;
-    if (c) return std::nullopt;
-    c = Counter{d[i], d.size() - 1 - i};
+std::optional<Counter> counter(Simplifier& s, ValueId v, int steps = 6) {
+  const Graph& g = s.graph();
+  const NodeId n = g.def(v);
+  if (g.op(n) == Range) {
+    const bool counts = s.uniform(arg(s, n)) == 0 && s.uniform(arg(s, n, 1)) == 1;
+    return counts ? std::optional(Counter{v, 0}) : std::nullopt;
   }
-  return c;
+  if ((g.op(n) != Reshape && g.op(n) != Expand) || steps == 0) return std::nullopt;
+  auto c = counter(s, arg(s, n), steps - 1);
+  if (!c) return std::nullopt;
+  const auto from = g.dims(arg(s, n)), to = g.dims(v);
+  if (from[c->axis] == Dim(1)) return std::nullopt;
+  if (g.op(n) == Expand) return c->axis += to.size() - from.size(), c;
+  size_t k = 0;  // of the axes that are no 1, which the reshape must keep
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == Dim(1)) continue;
+    while (k < to.size() && to[k] == Dim(1)) ++k;
+    if (k == to.size() || to[k] != from[i]) return std::nullopt;
+    if (i == c->axis) return c->axis = k, c;
+    ++k;
+  }
+  return std::nullopt;
+}
+
+// Elements at counted positions of every axis, in the order of the axes: rows, or all of them as they are.
+bool gather_counted(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId all = s.def(arg(s, n, 1), Concat);
+  ValueId v = arg(s, n);
+  const std::vector<Dim> d = sizes(s, g.result(n));
+  if (!all.valid() || g.attrs<BatchDimsAttrs>(n).batch_dims != 0 || g.operands(all).size() != static_cast<size_t>(g.rank(v)) ||
+      g.attrs<AxisAttrs>(all).axis != static_cast<int64_t>(d.size()))
+    return false;
+  size_t next = 0;
+  for (size_t a = 0; a < g.operands(all).size(); ++a) {
+    const auto c = counter(s, arg(s, all, a));
+    if (!c || c->axis < next || c->axis >= d.size() || g.dims(arg(s, all, a)).back() != Dim(1)) return false;
+    for (; next < c->axis; ++next)
+      if (d[next] != Dim(1)) return false;
+    if (!s.dims().equal(d[next], g.dims(v)[a])) v = s.at(n).create(Gather, {v, c->range}, AxisAttrs{static_cast<int64_t>(a)});
+    ++next;
+  }
+  return std::all_of(d.begin() + static_cast<std::ptrdiff_t>(next), d.end(), [](Dim k) { return k == Dim(1); }) &&
+         s.replace(n, s.at(n).reshape(v, d));
 }
 
 bool is_size(Simplifier& s, ValueId v, Dim d) {
@@ -249,14 +282,20 @@ bool gather_all(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const NodeId sum = s.def(arg(s, n, 1), Add);
   if (!sum.valid() || g.attrs<AxisAttrs>(n).axis != 0) return false;
+  const auto along = [&](ValueId v) -> std::optional<std::pair<Dim, size_t>> {  // how many, along which axis from the end
+    const auto c = counter(s, v);
+    const auto d = g.dims(v);
+    if (!c || std::ranges::count_if(d, [](Dim k) { return k != Dim(1); }) != 1) return std::nullopt;
+    return std::pair{d[c->axis], d.size() - c->axis};
+  };
   for (size_t i = 0; i < 2; ++i) {
-    const auto columns = counter(s, arg(s, sum, i));
+    const auto columns = along(arg(s, sum, i));
     const NodeId product = s.def(arg(s, sum, 1 - i), Mul);
     if (!columns || !product.valid()) continue;
     for (size_t k = 0; k < 2; ++k) {
-      const auto rows = counter(s, arg(s, product, k));
-      if (!rows || rows->axis <= columns->axis || !is_size(s, arg(s, product, 1 - k), columns->count)) continue;
-      if (!s.dims().equal(s.dims().mul(rows->count, columns->count), g.dims(arg(s, n))[0])) continue;
+      const auto rows = along(arg(s, product, k));
+      if (!rows || rows->second <= columns->second || !is_size(s, arg(s, product, 1 - k), columns->first)) continue;
+      if (!s.dims().equal(s.dims().mul(rows->first, columns->first), g.dims(arg(s, n))[0])) continue;
       if (g.rank(arg(s, product, 1 - k)) > 1 || s.dims().product(g.dims(arg(s, product, 1 - k))) != Dim(1)) continue;
       return s.replace(n, s.at(n).reshape(arg(s, n), sizes(s, g.result(n))));
     }
@@ -389,6 +428,7 @@ constexpr Rule kRules[] = {
     {Gather, "gather_one", false, gather_one},
     {Gather, "gather_all", false, gather_all},
     {Gather, "gather_repeated", false, gather_repeated},
+    {GatherNd, "gather_counted", false, gather_counted},
     {GatherElements, "gather_uniform", false, gather_uniform},
     {MatMul, "matmul_transposed", false, matmul_flags<MatMulAttrs>},
     {MatMul, "matmul_flattened", false, matmul_flattened},

@@ -1,5 +1,6 @@
 """Finds, in the result of a compile, every place where a fusion pattern is there and unfused. Each finder yields
-(pattern, names): the names of nodes at that place, of which the report must name one."""
+(pattern, names): the names of nodes at that place, of which the report must name one. A graph also tells whether weights in few bits
+were asked for (codes_asked), and whether its target decodes those that a model has (codes_decoded)."""
 import re
 
 from rlxc_graph import ELEMENTWISE
@@ -11,6 +12,7 @@ ThresholdedRelu Shrink Swish Clamp""".split())
 NAMELESS = "%"  # reports say "%5", the number that a node without a name had when it was looked at: planning gives others
 FLOATS = ("f32", "f16", "bf16", "f64")
 REDUCED = FLOATS + ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+STEPS = REDUCED + ("bool",)
 
 
 def names(*nodes):
@@ -68,6 +70,43 @@ def per_channel(g, value, of):
     return len(d) >= len(full) - 1 and [x for x in d if x != "1"] == [full[1]] and d[1 - len(full)] == full[1]
 
 
+def dequantized(g, value):
+    """The node that decodes it, through what moves it and casts between floats."""
+    for _ in range(4):
+        n = g.made_by(value, "Dequantize", "Transpose", "Cast")
+        if n is None or n.op == "Dequantize" or g.dtype[n.operands[0]] not in FLOATS:
+            break
+        value = n.operands[0]
+    return g.made_by(value, "Dequantize")
+
+
+def of_few_bits(g, value):
+    """A weight that is computed from numbers of few bits."""
+    n = g.maker[value]
+    return re.search(r"\d+", g.dtype[value])[0] in ("4", "8") or any(v is not None and of_few_bits(g, v) for v in n.operands)
+
+
+def weight_codes(g):
+    """A product with a weight that is not kept in few bits: the model has it so, or all were asked for."""
+    for n in g.nodes:
+        if n.op not in ("MatMul", "FusedMatMulBiasAct", "FusedMatMulSwiGLU") or g.dtype[n.results[0]] not in FLOATS:
+            continue
+        x, w = n.operands[:2]
+        if len(g.dims[w]) != 2 or not g.is_weight(w) or (g.codes_decoded and of_few_bits(g, w)):
+            continue
+        if g.codes_asked or (dequantized(g, w) and not g.made_by(x, "Dequantize")):
+            yield "weight_codes", names(n)
+
+
+def quantised_products(g):
+    """A product of floats that are made of bytes right before."""
+    for n in g.nodes:
+        if n.op in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct"):
+            decoded = [g.made_by(v, "Dequantize") for v in n.operands[:2]]
+            if any(d and g.dtype[d.operands[0]] in ("i8", "u8") and d.attrs.get("block", 0) == 0 for d in decoded):
+                yield "quantised_product", names(n)
+
+
 def batch_norms(g):
     """A factor or a term for each channel directly behind a convolution."""
     for n in g.nodes:
@@ -119,22 +158,38 @@ def norm_regions(g):
 
 
 def reductions(g):
-    """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or its only reader."""
+    """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or the only reader of the result,
+    which has its sizes or those of the rows."""
     def beside(n):
         return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0])
 
+    def reader(value, kept, bare):
+        """The only one, through reshapes that give or take the reduced axes."""
+        n = g.only_user(value)
+        while n and n.op == "Reshape" and {tuple(g.dims[n.operands[0]]), tuple(g.dims[n.results[0]])} == {kept, bare}:
+            value = n.results[0]
+            n = g.only_user(value)
+        return n, g.dims[value]
+
     for n in g.nodes:
-        core = [re.match(r"reduce\(i(\d+)\)", s) for s in n.attrs.get("steps", [])] if n.op == "NormRegion" else []
-        for reduced in filter(None, core):
-            if beside(g.maker[n.operands[int(reduced[1])]]):
-                yield "reduce_region", names(n)
-        if n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]):
+        if n.op == "ReduceRegion":
+            for reduced in filter(None, (re.match(r"reduce_\w+\(i(\d+)\)", s) for s in n.attrs["steps"])):
+                if beside(g.maker[n.operands[int(reduced[1])]]):
+                    yield "reduce_region", names(n)
+        elif n.op != "Reduce" or n.attrs.get("op") == "log_sum_exp" or g.is_weight(n.results[0]) or g.dtype[n.results[0]] not in REDUCED:
             continue
-        if g.dtype[n.results[0]] not in REDUCED:
-            continue
-        after = g.only_user(n.results[0])
-        if beside(g.maker[n.operands[0]]) or (beside(after) and g.dims[after.results[0]] == g.dims[n.results[0]]):
+        elif beside(g.maker[n.operands[0]]):
             yield "reduce_region", names(n)
+        whole = g.dims[n.operands[0] if n.op == "Reduce" else n.results[0]]
+        axes = n.attrs.get("axes", [])
+        kept = tuple("1" if i in axes else d for i, d in enumerate(whole))
+        bare = tuple(d for i, d in enumerate(whole) if i not in axes)
+        after, sizes = reader(n.results[0], kept, bare)
+        if axes and beside(after):
+            rows = [d if i not in axes else None for i, d in enumerate(whole)]
+            to = g.dims[after.results[0]]
+            if to == sizes or (tuple(sizes) == kept and len(to) == len(rows) and all(r in (None, d) for r, d in zip(rows, to))):
+                yield "reduce_region", names(n)
 
 
 def shared_inputs(g):
@@ -258,14 +313,24 @@ def mixtures(g):
         return None, None
 
     def puts_rows_of_shares(n):
-        return n.op == "ScatterElements" and n.attrs.get("axis") == 1 and source(n.operands[1], "TopK")
+        """0 for the experts that a token did not choose: scattered, or added up over the choices."""
+        if n.op == "ScatterElements" and n.attrs.get("axis") == 1:
+            return chosen(n.operands[1])
+        return (n.op in ("Reduce", "ReduceRegion") and n.attrs.get("axes") == [1] and
+                any(len(g.dims[v]) == 3 and chosen(v) for v in n.operands))
+
+    def chosen(value):
+        return source(value, "TopK") or source(value, "ArgReduce")
+
+    def sums(n):
+        return {"mul", "add"} == {s.split("(")[0] for s in n.attrs["steps"]}
 
     def sums_of(value):
         """Where products with these shares are added up."""
         for n in g.users_of(value):
             if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather"):
                 yield from sums_of(n.results[0])
-            elif n.op == "NormRegion":  # the product and its sum
+            elif n.op == "ReduceRegion" or (n.op == "ElementwiseRegion" and sums(n)):  # the products and their sum
                 yield n
             elif n.op == "Mul":
                 after = g.only_user(n.results[0])
@@ -279,7 +344,7 @@ def mixtures(g):
         found = source(scatter.operands[1], "NonZero") if scatter else None
         after = g.only_user(n.results[0]) if scatter else None
         last = not (after and added(after)[1] == n.results[0])
-        if last and found and source(found.operands[0], "TopK"):
+        if last and found and chosen(found.operands[0]):
             yield "mixture_of_experts", names(n)
         if puts_rows_of_shares(n):
             for s in sums_of(n.results[0]):
@@ -297,18 +362,14 @@ def blocks(g):
 def neighbours(g):
     """An elementwise node that only elementwise nodes of its shape read, and all of it at run time."""
     def steppable(n):
-        return n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and g.dtype[n.results[0]] not in ("c64", "c128", "string")
+        return n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and all(g.dtype[v] in STEPS for v in n.operands + n.results)
 
     for n in g.nodes:
-        if not steppable(n):
-            continue
-        y = n.results[0]
-        inside = [u for u in g.users_of(y) if steppable(u)]
-        if inside and all(g.dtype[u.results[0]] != "string" for u in inside):
+        if steppable(n) and any(steppable(u) for u in g.users_of(n.results[0])):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 

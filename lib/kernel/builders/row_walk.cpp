@@ -1,0 +1,133 @@
+#include "kernel/builders/row_walk.h"
+
+#include "kernel/builders/reduce.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int kSums = 4;  // vectors accumulated beside each other, to hide the latency of an addition
+
+}  // namespace
+
+void across(Builder& b, Expr n, int lanes, std::optional<Expr> lane, int64_t group, int slots,
+            const std::function<void(Expr, int, int)>& body) {
+  if (lane) {
+    b.loop("j", ceil_div(n, group), [&](Expr j) {
+      const Expr i = b.let("i", j * group + *lane);
+      b.when(i < n, [&] { body(i, 1, 0); });
+    });
+    return;
+  }
+  const Expr vectors = n / lanes, turns = vectors / slots;
+  b.loop("j", turns, [&](Expr j) {
+    for (int u = 0; u < slots; ++u) body(b.let("i", (j * slots + u) * lanes), lanes, u);
+  });
+  if (slots > 1) b.loop("j", vectors - turns * slots, [&](Expr j) { body(b.let("i", (turns * slots + j) * lanes), lanes, 0); });
+  const Expr rest = n % lanes;
+  if (lanes > 1 && !same(rest, 0)) b.loop("t", rest, [&](Expr t) { body(n / lanes * lanes + t, 1, 0); });
+}
+
+Accumulator::Accumulator(Builder& b, ExprOp combine, DType t, int lanes) : b_(b), combine_(combine), lanes_(lanes) {
+  for (int i = 0; i < (lanes > 1 ? kSums : 1); ++i)
+    wide_.push_back(b.variable("all", broadcast(identity_of(b.kernel(), combine, t), lanes)));
+  if (lanes > 1) tail_ = b.variable("tail", identity_of(b.kernel(), combine, t));
+}
+
+void Accumulator::add(Expr v, int slot) {
+  Buf& to = v.lanes() == lanes_ ? wide_[static_cast<size_t>(slot)] : tail_;
+  to.set(make(combine_, to.get(), v));
+}
+
+Expr Accumulator::result(const Mapping& m, std::optional<Expr> lane, int64_t group) const {
+  Expr all = wide_[0].get();
+  for (size_t i = 1; i < wide_.size(); ++i) all = make(combine_, all, wide_[i].get());
+  if (lanes_ > 1) all = make(combine_, combine_lanes(combine_, all), tail_.get());
+  return b_.let("result", lane ? combine_group(b_, m, combine_, all, *lane, group) : all);
+}
+
+void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
+             const std::function<void(Expr, std::optional<Expr>)>& body) {
+  int64_t length = 1024;
+  constant(n, &length);
+  if (m.lanes) return for_each_group(b, m, "row", rows, m.group_lanes, [&](Expr row, Expr lane) { body(row, lane); });
+  for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
+}
+
+int vector_for(const Mapping& m, Expr n, DType compute) {
+  int lanes = m.lanes ? 1 : m.vector_lanes(rlxc::bits(compute) / 8);
+  int64_t length = 0;
+  if (constant(n, &length))
+    while (lanes > 1 && lanes > length) lanes /= 2;
+  return lanes;
+}
+
+RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b.kernel()), s_(std::move(spec)), m_(m) {
+  for (Operand& o : s_.inputs) operands_.push_back(&o), bufs_.push_back(b.input(o.name, o.dtype, o.extent));
+  for (Operand& o : s_.outputs) operands_.push_back(&o), bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+  if (merge_dims(k_, &s_.shape, operands_, s_.axis, s_.shape.size()) == s_.axis) {
+    s_.shape.push_back(1);
+    for (Operand* o : operands_) o->strides.push_back(1);
+  }
+  s_.axis = merge_dims(k_, &s_.shape, operands_, 0, s_.axis);
+  bool vectors = true;
+  DType widest = s_.compute;
+  for (const Operand* o : operands_) {
+    vectors = vectors && (same(o->strides.back(), 1) || same(o->strides.back(), 0));
+    if (const DType t = compute_dtype(o->dtype); rlxc::bits(t) > rlxc::bits(widest)) widest = t;
+  }
+  lanes_ = vectors ? vector_for(m_, s_.shape.back().in(k_), widest) : 1;
+}
+
+void RowBuilder::each_row(const std::function<void(Lane)>& body) {
+  const Dims outer(s_.shape.begin(), s_.shape.begin() + static_cast<std::ptrdiff_t>(s_.axis));
+  per_row(b_, m_, product(k_, outer), size(), rlxc::bits(s_.compute) / 8, [&](Expr row, Lane lane) {
+    std::vector<Expr> at = split_index(row, outer);
+    for (Expr& e : at) e = b_.let("i", e);
+    bases_.clear();
+    for (const Operand* o : operands_) {
+      Expr base = o->offset.in(k_);
+      for (size_t d = 0; d < at.size(); ++d) base = base + at[d] * o->strides[d].in(k_);
+      bases_.push_back(b_.let("base", base));
+    }
+    body(lane);
+  });
+}
+
+void RowBuilder::walk(Lane lane, int slots, const std::function<void(const Place&, int)>& body) {
+  std::vector<Expr> at;
+  const std::function<void(size_t)> nest = [&](size_t d) {
+    if (d + 1 < s_.shape.size()) {
+      b_.loop("c", s_.shape[d], [&](Expr i) { at.push_back(i), nest(d + 1), at.pop_back(); });
+      return;
+    }
+    across(b_, s_.shape[d].in(k_), lanes_, lane, m_.group_lanes, slots, [&](Expr i, int lanes, int slot) {
+      Place p{at, lanes};
+      p.at.push_back(i);
+      body(p, slot);
+    });
+  };
+  nest(s_.axis);
+}
+
+Expr RowBuilder::address(size_t operand, const Place& p) const {
+  Expr a = bases_[operand];
+  for (size_t d = 0; d < p.at.size(); ++d) a = a + p.at[d] * operands_[operand]->strides[s_.axis + d].in(k_);
+  return a;
+}
+
+LoadInput RowBuilder::loader(const Place& p) {
+  return [this, &p, seen = std::vector<Expr>(s_.inputs.size())](size_t i) mutable {
+    const Operand& o = s_.inputs[i];
+    if (!seen[i].kernel)
+      seen[i] = b_.let(o.name + "_v",
+                       cast_to(bufs_[i].load(address(i, p), same(o.strides.back(), 0) ? 1 : p.lanes), compute_dtype(o.dtype)));
+    return seen[i];
+  };
+}
+
+void RowBuilder::store(size_t output, const Place& p, Expr v) {
+  const size_t i = s_.inputs.size() + output;
+  bufs_[i].store(address(i, p), broadcast(cast_to(v, operands_[i]->dtype), p.lanes));
+}
+
+}  // namespace rlxc::kernel
