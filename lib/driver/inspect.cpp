@@ -1,5 +1,6 @@
 // The commands that show: inspect, list, plan, schema, explain, completion.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
@@ -130,15 +131,16 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
                         std::to_string(u.k));
       rows.push_back({std::string(n), std::string(t.emits), std::to_string(row.region_max_steps),
                       std::to_string(row.region_max_inputs), std::to_string(static_cast<int64_t>(row.machine.launch_ns)),
+                      std::isinf(row.machine.wait_ns) ? "" : std::to_string(static_cast<int64_t>(row.machine.wait_ns)),
                       std::to_string(static_cast<int64_t>(row.machine.memory_gbps)), std::to_string(arena_alignment(n)),
                       grid ? std::to_string(m.group_lanes) : "", grid ? std::to_string(m.warp) : "",
                       grid ? std::to_string(m.shared_bytes) : "", join(units, ", "), join(types, " ")});
     }
     if (!json)
-      rows.insert(rows.begin(), {"target", "emits", "region steps", "inputs", "launch ns", "GB/s", "alignment", "lanes", "warp",
-                                 "shared", "matrix units", "element types"});
-    print_rows({"target", "emits", "region_steps", "region_inputs", "launch_ns", "memory_gbps", "alignment", "group_lanes",
-                "warp", "shared_bytes", "matrix_units", "element_types"},
+      rows.insert(rows.begin(), {"target", "emits", "region steps", "inputs", "launch ns", "wait ns", "GB/s", "alignment",
+                                 "lanes", "warp", "shared", "matrix units", "element types"});
+    print_rows({"target", "emits", "region_steps", "region_inputs", "launch_ns", "wait_ns", "memory_gbps", "alignment",
+                "group_lanes", "warp", "shared_bytes", "matrix_units", "element_types"},
                rows, json);
   } else if (topic == "passes") {
     for (const PassInfo& p : all_passes()) rows.push_back({std::string(p.name), std::string(p.group), std::string(p.doc)});

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Sizes that only a run tells: a package with sanitizers writes outputs of their real size, for nothing, some and all selected;
 # what has no bound is refused by name, what outgrows a given bound is an error. Every target but tpu computes a selection, and
-# a loop whose iterations, carried shape and rows follow from the data.
+# loops whose iterations, carried shape and rows follow from the data, and rows of odd numbers of bytes.
 set -euo pipefail
 export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH  # the python3 that has NumPy
 cd "$TMPDIR"
@@ -97,7 +97,26 @@ graph @else {
 }
 }
 IR
+cat >rows.rlx <<'IR'
+module "rows" mir {
+graph @main {
+  %0 = input "x" : u8[n,3]
+  %1 = input "keep" : u8[n]
+  %2, %3 = scan(%0, %1) [@step] {states = 0, scan_inputs = 2, input_axes = [0,0], input_reverse = [0,0], output_axes = [0,0], output_reverse = [1,0]} : u8[n,3], i64[n,1,set]
+  return %2, %3
+}
+graph @step {
+  %0 = input "row" : u8[3]
+  %1 = input "k" : u8[]
+  %2 = constant {data = dense [1, 0, 1]} : u8[3]
+  %3 = non_zero(%2) : i64[1,set]
+  return %0, %3
+}
+}
+IR
 for target in cpu metal cuda rocm mlx ${RLXC_WEBGPU:+wgpu}; do
   "$RLXC" run select.rlx --random --target $target >said || { echo "select on $target"; cat said; exit 1; }
-  "$RLXC" run loop.rlx --random --size n=1 --size n=7 --target $target >said || { echo "loop on $target"; cat said; exit 1; }
+  for model in loop rows; do
+    "$RLXC" run $model.rlx --random --size n=1 --size n=7 --target $target >said || { echo "$model on $target"; cat said; exit 1; }
+  done
 done
