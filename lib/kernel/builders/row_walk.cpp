@@ -48,8 +48,9 @@ Expr Accumulator::result(const Mapping& m, std::optional<Expr> lane, int64_t gro
 void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
              const std::function<void(Expr, std::optional<Expr>)>& body) {
   int64_t length = 1024;
-  constant(n, &length);
-  if (m.lanes) return for_each_group(b, m, "row", rows, m.group_lanes, [&](Expr row, Expr lane) { body(row, lane); });
+  const bool is_short = constant(n, &length) && length < m.warp;
+  if (m.lanes && !is_short)
+    return for_each_group(b, m, "row", rows, m.group_lanes, [&](Expr row, Expr lane) { body(row, lane); });
   for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
 }
 

@@ -30,7 +30,8 @@ class Accumulator {
   int lanes_;
 };
 
-// Calls body(row, lane): a group of lanes for each row on a grid, a thread elsewhere.
+// Calls body(row, lane): a group of lanes for each row on a grid, a lane alone where rows are known to be short, a thread
+// elsewhere.
 void per_row(Builder&, const Mapping&, Expr rows, Expr n, int element_bytes,
              const std::function<void(Expr, std::optional<Expr>)>& body);
 // Lanes of the vectors of a row of n elements.
