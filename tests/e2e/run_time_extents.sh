@@ -1,6 +1,6 @@
 #!/bin/bash
 # Sizes that only a run tells: a package with sanitizers writes outputs of their real size, for nothing, some and all selected;
-# what has no bound is refused by name, what outgrows a given bound is an error. Every target but tpu computes a selection, and
+# what has no bound is refused by name, what outgrows a given bound is an error. Every target but tpu computes selections,
 # loops whose iterations, carried shape and rows follow from the data, and rows of odd numbers of bytes.
 set -euo pipefail
 export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH  # the python3 that has NumPy
@@ -114,9 +114,29 @@ graph @step {
 }
 }
 IR
+cat >detect.rlx <<'IR'
+module "detect" mir {
+graph @main {
+  %0 = input "boxes" : f32[1,n,4]
+  %1 = input "scores" : f32[1,3,n]
+  %2 = constant {data = dense [20]} : i64[1]
+  %3 = constant {data = dense [0.25]} : f32[1]
+  %4 = constant {data = dense [0.125]} : f32[1]
+  %5 = non_max_suppression(%0, %1, %2, %3, %4) : i64[found,3]
+  %6 = narrow(%5) {axis = 1, start = 2, len = 1} : i64[found,1]
+  %7 = reshape(%6) {dims = ["found"]} : i64[found]
+  %8 = gather(%0, %7) {axis = 1} : f32[1,found,4]
+  return %5, %8
+}
+}
+IR
 for target in cpu metal cuda rocm mlx ${RLXC_WEBGPU:+wgpu}; do
   "$RLXC" run select.rlx --random --target $target >said || { echo "select on $target"; cat said; exit 1; }
-  for model in loop rows; do
-    "$RLXC" run $model.rlx --random --size n=1 --size n=7 --target $target >said || { echo "$model on $target"; cat said; exit 1; }
+  for model in loop rows detect; do
+    "$RLXC" run $model.rlx --random --size n=1 --size n=70 --target $target >said || { echo "$model on $target"; cat said; exit 1; }
   done
+done
+for target in metal ${RLXC_WEBGPU:+wgpu}; do
+  if "$RLXC" run detect.rlx --random --size n=70 --bound found=3 --target $target >said 2>&1; then echo "beyond a bound on $target"; exit 1; fi
+  grep -q 'dynamic size: "found" is .* 0..3' said
 done
