@@ -7,6 +7,8 @@
 namespace rlxc::plan {
 namespace {
 
+constexpr int64_t kSteps = 8;
+
 // Static orders by falling keys: the highest load the item meets, its area, its length; in sections or in steps.
 struct SearchOrder {
   const char* name;
@@ -82,11 +84,15 @@ void improve(const Instance& in, const SearchOptions& options, int64_t enough, b
     const int64_t goal = std::max(enough, best.proved);
     if (attempt(goal, nodes)) break;
     if (goal_only && nodes > dive) continue;
-    // Halve the gap to the best with an eighth of the budget; the first round stops at a resolution of 1/1000.
-    const int64_t resolution = nodes == dive ? best.height / 1000 : 0;
-    for (int64_t low = goal + 1; !done() && best.height - low > resolution;) {
-      const int64_t middle = low + (best.height - low) / 2;
-      if (!attempt(middle, std::max(dive, nodes / 8))) low = middle + 1;
+    // Down in steps of a part of the gap while that succeeds, then in the least steps. Halving the gap would spend most of the
+    // work on heights that are as hard as the goal.
+    const int64_t least = nodes == dive ? best.height / 1000 + 1 : 1;
+    for (bool large = true; !done();) {
+      const int64_t step = large ? std::max(least, (best.height - goal) / kSteps) : least;
+      if (best.height - step <= goal) break;
+      if (attempt(best.height - step, nodes)) continue;
+      if (step == least) break;
+      large = false;
     }
   }
   effort.work -= std::min(effort.work, search.work());

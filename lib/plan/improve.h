@@ -1,5 +1,5 @@
-// Lowers a placement with the exact search: the goal first, then heights between it and the best known, over and over with
-// growing budgets and several orders, so that easy instances end at once and hard ones share the budget fairly.
+// Lowers a placement with the exact search: the goal first, then heights below the best known, over and over with growing budgets
+// and several orders, so that easy instances end at once and hard ones share the budget fairly.
 #pragma once
 #include <cstdint>
 
