@@ -45,6 +45,7 @@ struct Stacked {
 struct Step {
   enum class Kind : uint8_t { Launch, Copy, If, Loop, Scan };
   Kind kind = Kind::Launch;
+  bool is_control() const { return kind != Kind::Launch && kind != Kind::Copy; }  // runs other steps
   GraphId graph;
   NodeId node;                // that the step belongs to; invalid for the copies of outputs
   uint32_t kernel = 0;        // Launch

@@ -18,7 +18,6 @@ constexpr uint64_t kUnit = 64;       // parts of memory begin at its multiples
 constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every device (WebGPU, 3.6.2)
 constexpr size_t kMostBindings = 255;
 
-bool is_control(const Step& s) { return s.kind != Step::Kind::Launch && s.kind != Step::Kind::Copy; }
 uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
 uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
 
@@ -27,7 +26,7 @@ void copy_weights_of_control(Package* p) {
   DimTable& dims = p->lir->module->dims;
   for (codegen::GraphProgram& g : p->graphs)
     for (Step& s : g.run) {
-      if (!is_control(s)) continue;
+      if (!s.is_control()) continue;
       for (size_t i = 0; i < s.present.size(); ++i) {
         Place& place = s.places[i];
         if (!s.present[i] || place.memory != Place::Memory::Weights) continue;
@@ -103,7 +102,7 @@ class Memory {
       const GraphId g = graphs.back();
       graphs.pop_back();
       for (const Step& s : p_.graphs[g.raw].run) {
-        if (!is_control(s)) continue;
+        if (!s.is_control()) continue;
         for (GraphId body : p_.lir->module->graph(g).bodies(s.node)) {
           arena_[body.raw] = arena_[g.raw] + bytes(s.body_arena);
           graphs.push_back(body);

@@ -61,7 +61,7 @@ class Launcher {
       const std::string part = name + "_" + std::to_string(first / kStepsInFunction);
       body_.clear();
       for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) {
-        const bool timed = laps_ && !load && is_work(*steps[i]);
+        const bool timed = laps_ && !load && !steps[i]->is_control();
         if (guard_ && !load) guard(*steps[i]);
         if (timed) line("rlxc_lap(-1);");
         step(*steps[i]);
@@ -98,12 +98,11 @@ class Launcher {
     return "0";
   }
 
-  static bool is_work(const Step& s) { return s.kind == Step::Kind::Launch || s.kind == Step::Kind::Copy; }
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
 
   // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
   void guard(const Step& s) {
-    if (!is_work(s)) return line("rlxc_open_all(c);");
+    if (s.is_control()) return line("rlxc_open_all(c);");
     line("rlxc_close_all(c);");
     for (const Place& p : s.places) {
       const bool caller = p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;

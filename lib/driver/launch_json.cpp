@@ -330,7 +330,7 @@ class Writer {
         break;
       }
     }
-    if (s.kind != Step::Kind::Launch && s.kind != Step::Kind::Copy) size("arena", s.body_arena);
+    if (s.is_control()) size("arena", s.body_arena);
     if (s.node.valid()) j_.key("node").string(g.label(s.node));
     j_.end_object();
   }

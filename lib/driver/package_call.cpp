@@ -1,7 +1,9 @@
 #include "driver/package_call.h"
 
+#include <algorithm>
 #include <memory>
 
+#include "ir/bind_dims.h"
 #include "ir/dim_postfix.h"
 
 namespace rlxc {
@@ -16,6 +18,12 @@ bool is_read(const codegen::Package& p, const codegen::Port& input) {
   return p.lir->module->graph(input.graph).use_count(input.value) > 0;
 }
 
+// The symbols that are sizes of an input, from its actual sizes; those that are bound already stay.
+void add_sizes(const DimTable& dims, const Type& t, std::span<const int64_t> actual, DimBindings* bindings) {
+  for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k)
+    if (const auto symbol = symbol_name(dims, t.dims[k])) bindings->try_emplace(*symbol, actual[k]);
+}
+
 }  // namespace
 
 void Call::set_shape(size_t result, std::vector<int64_t> dims) {
@@ -24,9 +32,12 @@ void Call::set_shape(size_t result, std::vector<int64_t> dims) {
   d.bytes = d.bytes.first(static_cast<size_t>(d.size_bytes()));
 }
 
-void add_sizes(const DimTable& dims, const Type& t, std::span<const int64_t> actual, DimBindings* bindings) {
-  for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k)
-    if (const auto symbol = symbol_name(dims, t.dims[k])) bindings->try_emplace(*symbol, actual[k]);
+void bind_input_sizes(Module& m, std::span<const eval::HostValue> inputs) {
+  const Graph& g = m.main();
+  DimBindings sizes;
+  for (size_t i = 0; i < std::min(g.inputs().size(), inputs.size()); ++i)
+    add_sizes(m.dims, g.type(g.result(g.inputs()[i])), inputs[i].tensor.dims, &sizes);
+  bind_dims(m, sizes);
 }
 
 std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,

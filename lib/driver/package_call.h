@@ -19,8 +19,8 @@ struct Call {
   void set_shape(size_t result, std::vector<int64_t> dims);  // after the run
 };
 
-// The symbols that are sizes of an input, from its actual sizes; those that are bound already stay.
-void add_sizes(const DimTable&, const Type&, std::span<const int64_t> actual, DimBindings*);
+// Puts the sizes of these inputs, in the order of the main graph, in the place of the symbols that they are.
+void bind_input_sizes(Module&, std::span<const eval::HostValue> inputs);
 
 // Inputs in the order of the graph. Errors: Code::BadShape, BadType where they do not fit, UnboundDim. The inputs must outlive
 // it.

@@ -13,7 +13,6 @@
 #include "driver/package_call.h"
 #include "driver/run_package.h"
 #include "eval/random.h"
-#include "ir/bind_dims.h"
 #include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
 #include "report/table.h"
@@ -31,10 +30,7 @@ std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const std::stri
     auto sets = read_data_sets(m, data, d);
     if (!sets || sets->empty()) return std::nullopt;
     inputs = std::move(sets->front().inputs);
-    DimBindings sizes;
-    for (size_t i = 0; i < std::min(g.inputs().size(), inputs.size()); ++i)
-      add_sizes(m.dims, g.type(g.result(g.inputs()[i])), inputs[i].tensor.dims, &sizes);
-    bind_dims(m, sizes);
+    bind_input_sizes(m, inputs);
     return inputs;
   }
   maps_as_rows(m), strings_as_bytes(m);
@@ -54,7 +50,7 @@ std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const doub
   for (const codegen::GraphProgram& program : p.graphs)
     for (const codegen::Step& s : program.run) {
       const double ms = laps[i++];
-      if (s.kind != codegen::Step::Kind::Launch && s.kind != codegen::Step::Kind::Copy) continue;
+      if (s.is_control()) continue;
       const auto [found, fresh] = at.try_emplace({s.graph.raw, s.node.raw}, out.size());
       if (fresh) {
         NodeTime& t = out.emplace_back();

@@ -17,7 +17,6 @@
 #include "eval/random.h"
 #include "eval/text_bytes.h"
 #include "eval/value.h"
-#include "ir/bind_dims.h"
 #include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
 
@@ -157,12 +156,8 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
         v = std::move(*bytes);
       }
   }
-  if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !p->sets.empty()) {
-    DimBindings sizes;
-    for (size_t i = 0; i < std::min(m.main().inputs().size(), p->sets.front().inputs.size()); ++i)
-      add_sizes(m.dims, m.main().type(m.main().result(m.main().inputs()[i])), p->sets.front().inputs[i].tensor.dims, &sizes);
-    bind_dims(m, sizes);
-  }
+  if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !p->sets.empty())
+    bind_input_sizes(m, p->sets.front().inputs);
   p->compiled = compile(std::move(*p->model), run.target, o, {}, d);
   if (!p->compiled) return false;
   if (run.engine == Engine::Reference) return true;
