@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "eval/gemm.h"
 #include "eval/norm.h"
+#include "eval/parallel.h"
 
 namespace rlxc::eval {
 
@@ -19,52 +21,95 @@ HeadView head_view(std::span<const int64_t> d, AttentionLayout layout, int64_t h
   return {d[0], d[1], d[2], d[3], d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
 }
 
-std::vector<double> attention(const AttentionOperands& p) {
-  const HeadView &q = p.q_view, &k = p.k_view, &v = p.v_view, &y = p.y_view;
-  std::vector<double> out(static_cast<size_t>(y.batch * y.heads * y.length * y.width), 0.0);
-  const int64_t group = k.heads > 0 ? std::max<int64_t>(1, q.heads / k.heads) : 1;
-  const double scale = p.scale != 0 ? p.scale : 1 / std::sqrt(static_cast<double>(q.width));
-  std::vector<double> mask, scores(static_cast<size_t>(k.length));
-  int64_t mask_stride[4] = {};
-  if (p.mask) {
-    mask = load_all<double>(*p.mask);
-    const auto strides = strides_of(p.mask->dims);
-    for (size_t i = 0, rank = strides.size(); i < rank; ++i) mask_stride[4 - rank + i] = p.mask->dims[i] == 1 ? 0 : strides[i];
+namespace {
+
+// One head of a tensor as a matrix [length,width], or its transpose.
+std::vector<double> head_matrix(const std::vector<double>& x, const HeadView& v, int64_t b, int64_t h, bool transposed) {
+  std::vector<double> out(static_cast<size_t>(v.length * v.width));
+  for (int64_t i = 0; i < v.length; ++i) {
+    const double* row = x.data() + v.at(b, h, i);
+    for (int64_t d = 0; d < v.width; ++d)
+      out[static_cast<size_t>(transposed ? d * v.length + i : i * v.width + d)] = row[d * v.element_stride];
   }
-  const double hidden = p.finite_mask ? std::numeric_limits<float>::lowest() : -std::numeric_limits<double>::infinity();
-  for (int64_t b = 0; b < q.batch; ++b)
-    for (int64_t h = 0; h < q.heads; ++h)
-      for (int64_t i = 0; i < q.length; ++i) {
-        const int64_t position = k.length - q.length + i;
-        const double* query = p.q.data() + q.at(b, h, i);
-        for (int64_t j = 0; j < k.length; ++j) {
-          double s = hidden;
-          const double m =
-              p.mask
-                  ? mask[static_cast<size_t>(b * mask_stride[0] + h * mask_stride[1] + i * mask_stride[2] + j * mask_stride[3])]
-                  : 0;
-          const bool causal = p.kind == MaskKind::Causal || p.kind == MaskKind::SlidingWindow;
-          const bool visible = (!causal || j <= position) && (p.kind != MaskKind::SlidingWindow || j >= position - p.window) &&
-                               (p.kind == MaskKind::Bias || !p.mask || m != 0);
-          if (visible) {
-            const double* key = p.k.data() + k.at(b, h / group, j);
-            s = 0;
-            for (int64_t d = 0; d < q.width; ++d) s += query[d * q.element_stride] * key[d * k.element_stride];
-            s *= scale;
-            if (p.softcap > 0) s = p.softcap * std::tanh(s / p.softcap);
-            if (p.kind == MaskKind::Bias) s += m;
-          }
-          scores[static_cast<size_t>(j)] = s;
-        }
-        softmax_run(scores.data(), k.length);
-        double* result = out.data() + y.at(b, h, i);
-        for (int64_t j = 0; j < k.length; ++j) {
-          const double w = scores[static_cast<size_t>(j)];
-          if (w == 0) continue;
-          const double* value = p.v.data() + v.at(b, h / group, j);
-          for (int64_t d = 0; d < v.width; ++d) result[d] += w * value[d];
-        }
+  return out;
+}
+
+// result[width] += w[length] * v[length,width]; what has no weight does not count, whatever it is.
+void add_weighted(const double* w, const double* v, int64_t length, int64_t width, double* result) {
+  for (int64_t j = 0; j < length; ++j)
+    for (int64_t d = 0; w[j] != 0 && d < width; ++d) result[d] += w[j] * v[j * width + d];
+}
+
+class Heads {
+ public:
+  explicit Heads(const AttentionOperands& p) : p_(p) {
+    scale_ = p.scale != 0 ? p.scale : 1 / std::sqrt(static_cast<double>(p.q_view.width));
+    if (!p.mask) return;
+    mask_ = load_all<double>(*p.mask);
+    const auto strides = strides_of(p.mask->dims);
+    for (size_t i = 0, rank = strides.size(); i < rank; ++i) mask_stride_[4 - rank + i] = p.mask->dims[i] == 1 ? 0 : strides[i];
+  }
+
+  void compute(int64_t b, int64_t h, std::vector<double>* out) const {
+    constexpr int64_t kRows = 256;  // queries at a time
+    const HeadView &q = p_.q_view, &k = p_.k_view, &v = p_.v_view, &y = p_.y_view;
+    const int64_t group = k.heads > 0 ? std::max<int64_t>(1, q.heads / k.heads) : 1;
+    const auto queries = head_matrix(p_.q, q, b, h, false), keys = head_matrix(p_.k, k, b, h / group, true),
+               values = head_matrix(p_.v, v, b, h / group, false);
+    const bool finite = std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
+    std::vector<double> scores, results;
+    for (int64_t first = 0; first < q.length; first += kRows) {
+      const int64_t rows = std::min(kRows, q.length - first);
+      scores.assign(static_cast<size_t>(rows * k.length), 0);
+      gemm(queries.data() + first * q.width, keys.data(), scores.data(), rows, q.width, k.length);
+      for (int64_t i = 0; i < rows; ++i) {
+        double* row = scores.data() + i * k.length;
+        for (int64_t j = 0; j < k.length; ++j) row[j] = score(row[j], b, h, first + i, j);
+        softmax_run(row, k.length);
       }
+      results.assign(static_cast<size_t>(rows * v.width), 0);
+      if (finite) gemm(scores.data(), values.data(), results.data(), rows, k.length, v.width);
+      for (int64_t i = 0; i < rows; ++i) {
+        double* row = results.data() + i * v.width;
+        if (!finite) add_weighted(scores.data() + i * k.length, values.data(), k.length, v.width, row);
+        std::copy_n(row, v.width, out->data() + y.at(b, h, first + i));
+      }
+    }
+  }
+
+ private:
+  // Of query i and key j, whose product is `s`.
+  double score(double s, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const int64_t position = p_.k_view.length - p_.q_view.length + i;
+    const auto at = static_cast<size_t>(b * mask_stride_[0] + h * mask_stride_[1] + i * mask_stride_[2] + j * mask_stride_[3]);
+    const double m = p_.mask ? mask_[at] : 0;
+    const bool causal = p_.kind == MaskKind::Causal || p_.kind == MaskKind::SlidingWindow;
+    const bool visible = (!causal || j <= position) && (p_.kind != MaskKind::SlidingWindow || j >= position - p_.window) &&
+                         (p_.kind == MaskKind::Bias || !p_.mask || m != 0);
+    if (!visible) return p_.finite_mask ? std::numeric_limits<float>::lowest() : -std::numeric_limits<double>::infinity();
+    s *= scale_;
+    if (p_.softcap > 0) s = p_.softcap * std::tanh(s / p_.softcap);
+    return p_.kind == MaskKind::Bias ? s + m : s;
+  }
+
+  const AttentionOperands& p_;
+  double scale_;
+  std::vector<double> mask_;
+  int64_t mask_stride_[4] = {};
+};
+
+}  // namespace
+
+std::vector<double> attention(const AttentionOperands& p) {
+  const HeadView& y = p.y_view;
+  std::vector<double> out(static_cast<size_t>(y.batch * y.heads * y.length * y.width), 0.0);
+  const Heads heads(p);
+  const double work =
+      static_cast<double>(p.q_view.batch * p.q_view.heads * p.q_view.length) * static_cast<double>(p.k_view.length);
+  in_parallel(p.q_view.batch * p.q_view.heads, work * static_cast<double>(p.q_view.width + p.v_view.width),
+              [&](int64_t first, int64_t last) {
+                for (int64_t i = first; i < last; ++i) heads.compute(i / p.q_view.heads, i % p.q_view.heads, &out);
+              });
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "eval/gemm.h"
+#include "eval/parallel.h"
 
 namespace rlxc::eval {
 namespace {
@@ -22,43 +23,53 @@ bool advance(std::vector<int64_t>& at, std::span<const int64_t> dims) {
 template <class V>
 std::vector<V> convolve(const std::vector<V>& x, std::span<const int64_t> x_dims, const std::vector<V>& w,
                         std::span<const int64_t> w_dims, const ConvAttrs& a, std::span<const int64_t> dims) {
-  constexpr int64_t kStrip = 512;
+  constexpr int64_t kStrip = 512, kGroups = 32;  // positions, and groups that share the search for what these read
   const auto space = x_dims.subspan(2), kernel = w_dims.subspan(2), out_space = dims.subspan(2);
   const int64_t in_size = product(space), taps = product(kernel), out_size = product(out_space);
   const int64_t channels = w_dims[1], filters = w_dims[0] / a.groups;
   std::vector<V> y(static_cast<size_t>(product(dims)), V(0));
   if (y.empty()) return y;
-  const auto strides = strides_of(space);
-  std::vector<V> patches(static_cast<size_t>(channels * taps * std::min(kStrip, out_size))), part;
-  for (int64_t n = 0; n < x_dims[0]; ++n)
-    for (int64_t g = 0; g < a.groups; ++g) {
-      const V* image = x.data() + (n * x_dims[1] + g * channels) * in_size;
-      const V* weights = w.data() + g * filters * channels * taps;
-      V* result = y.data() + (n * w_dims[0] + g * filters) * out_size;
-      std::vector<int64_t> position(out_space.size(), 0);
-      for (int64_t first = 0; first < out_size; first += kStrip) {
-        const int64_t strip = std::min(kStrip, out_size - first);
-        for (int64_t s = 0; s < strip; ++s) {
-          std::vector<int64_t> tap(kernel.size(), 0);
-          for (int64_t t = 0; t < taps; ++t) {
-            int64_t from = 0;
-            bool inside = true;
-            for (size_t k = 0; k < tap.size(); ++k) {
-              const int64_t at = position[k] * a.strides[k] - a.pads_begin[k] + tap[k] * a.dilations[k];
-              inside &= at >= 0 && at < space[k];
-              from += at * strides[k];
-            }
-            for (int64_t ch = 0; ch < channels; ++ch)
-              patches[static_cast<size_t>((ch * taps + t) * strip + s)] = inside ? image[ch * in_size + from] : V(0);
-            advance(tap, kernel);
+  const auto strides = strides_of(space), out_strides = strides_of(out_space);
+  const int64_t strips = (out_size + kStrip - 1) / kStrip, chunks = (a.groups + kGroups - 1) / kGroups;
+  // The element that each tap reads for each position of a strip, or -1.
+  const auto find = [&](int64_t first, int64_t strip, int64_t* from) {
+    std::vector<int64_t> tap(kernel.size(), 0);
+    for (int64_t t = 0; t < taps; ++t, advance(tap, kernel))
+      for (int64_t s = 0; s < strip; ++s) {
+        int64_t element = 0;
+        for (size_t k = 0; k < tap.size() && element >= 0; ++k) {
+          const int64_t position = (first + s) / out_strides[k] % out_space[k];
+          const int64_t at = position * a.strides[k] - a.pads_begin[k] + tap[k] * a.dilations[k];
+          element = at >= 0 && at < space[k] ? element + at * strides[k] : -1;
+        }
+        *from++ = element;
+      }
+  };
+  const double work = static_cast<double>(y.size()) * static_cast<double>(channels * taps);
+  in_parallel(x_dims[0] * strips * chunks, work, [&](int64_t begin, int64_t end) {
+    const auto most = static_cast<size_t>(taps * std::min(kStrip, out_size));
+    std::vector<V> patches(static_cast<size_t>(channels) * most), part;
+    std::vector<int64_t> from(most);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / chunks / strips, first = i / chunks % strips * kStrip, strip = std::min(kStrip, out_size - first);
+      find(first, strip, from.data());
+      const int64_t group = i % chunks * kGroups;
+      for (int64_t g = group; g < std::min(group + kGroups, a.groups); ++g) {
+        V* patch = patches.data();
+        for (int64_t ch = 0; ch < channels; ++ch) {
+          const V* plane = x.data() + (n * x_dims[1] + g * channels + ch) * in_size;
+          for (int64_t j = 0; j < taps * strip; ++j) {
+            const int64_t element = from[static_cast<size_t>(j)];
+            *patch++ = element >= 0 ? plane[element] : V(0);
           }
-          advance(position, out_space);
         }
         part.assign(static_cast<size_t>(filters * strip), V(0));
-        gemm(weights, patches.data(), part.data(), filters, channels * taps, strip);
-        for (int64_t f = 0; f < filters; ++f) std::copy_n(part.data() + f * strip, strip, result + f * out_size + first);
+        gemm(w.data() + g * filters * channels * taps, patches.data(), part.data(), filters, channels * taps, strip);
+        V* result = y.data() + (n * w_dims[0] + g * filters) * out_size + first;
+        for (int64_t f = 0; f < filters; ++f) std::copy_n(part.data() + f * strip, strip, result + f * out_size);
       }
     }
+  });
   return y;
 }
 template std::vector<double> convolve(const std::vector<double>&, std::span<const int64_t>, const std::vector<double>&,

@@ -7,56 +7,28 @@
 
 namespace rlxc::eval {
 
-constexpr int64_t kPanelRows = 128, kPanelWidth = 256;
-
-// A block of rows of a matrix: `stride` elements from one row to the next.
+// A block of the right operand of a product, filled by its owner by rows or by columns.
 template <class V>
-struct Panel {
-  const V* data;
-  int64_t stride;
+class Panel {
+ public:
+  static constexpr int64_t kMostRows = 256, kMostColumns = 256;
+
+  void begin(int64_t rows, int64_t columns);
+  void set_row(int64_t p, const V* row);
+  void set_column(int64_t j, const V* column);
+  int64_t rows() const { return rows_; }
+
+  // c[m,columns] += a[m,rows] * panel. Rows of a and c are a_stride and c_stride elements apart.
+  void multiply(const V* a, int64_t a_stride, V* c, int64_t c_stride, int64_t m) const;
+
+ private:
+  std::vector<V> cells_;
+  int64_t rows_ = 0, columns_ = 0;
 };
 
-// c[m,n] += a[m,k] * b[k,n], where panel(k0, k1, n0, width) is the block of b at rows k0 to k1 and columns n0 to n0+width.
-// Blocked so that a panel stays in the cache; four rows share each load of it.
-template <class V, class PanelOf>
-void gemm_panels(const V* a, PanelOf panel, V* c, int64_t m, int64_t k, int64_t n) {
-  for (int64_t k0 = 0; k0 < k; k0 += kPanelRows) {
-    const int64_t k1 = std::min(k, k0 + kPanelRows);
-    for (int64_t n0 = 0; n0 < n; n0 += kPanelWidth) {
-      const int64_t width = std::min(n - n0, kPanelWidth);
-      const Panel<V> b = panel(k0, k1, n0, width);
-      int64_t i = 0;
-      for (; i + 4 <= m; i += 4) {
-        V *c0 = c + i * n + n0, *c1 = c0 + n, *c2 = c1 + n, *c3 = c2 + n;
-        for (int64_t p = k0; p < k1; ++p) {
-          const V x0 = a[i * k + p], x1 = a[(i + 1) * k + p], x2 = a[(i + 2) * k + p], x3 = a[(i + 3) * k + p];
-          const V* row = b.data + (p - k0) * b.stride;
-          for (int64_t j = 0; j < width; ++j) {
-            const V y = row[j];
-            c0[j] += x0 * y, c1[j] += x1 * y, c2[j] += x2 * y, c3[j] += x3 * y;
-          }
-        }
-      }
-      for (; i < m; ++i)
-        for (int64_t p = k0; p < k1; ++p) {
-          const V x = a[i * k + p];
-          const V* row = b.data + (p - k0) * b.stride;
-          for (int64_t j = 0; j < width; ++j) c[i * n + n0 + j] += x * row[j];
-        }
-    }
-  }
-}
-
-// c[m,n] += a[m,k] * b[k,n].
+// c[m,n] += a[m,k] * b[k,n], on this thread.
 template <class V>
-void gemm(const V* a, const V* b, V* c, int64_t m, int64_t k, int64_t n) {
-  gemm_panels(
-      a,
-      [&](int64_t k0, int64_t, int64_t n0, int64_t) {
-        return Panel<V>{b + k0 * n + n0, n};
-      },
-      c, m, k, n);
-}
+void gemm(const V* a, const V* b, V* c, int64_t m, int64_t k, int64_t n);
 
 // Swaps the last two axes: [.., rows, columns] to [.., columns, rows].
 template <class V>
@@ -71,7 +43,7 @@ std::vector<V> transpose_last(const std::vector<V>& x, int64_t rows, int64_t col
 }
 
 // The matrix product of two tensors, as sizes `dims` of the result say. Leading axes broadcast. Elements of b are converted to V
-// a panel at a time, so that a weight of gigabytes costs no memory.
+// a panel at a time, so that a weight of gigabytes costs no memory. On all processors.
 template <class V>
 std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bool trans_b, std::span<const int64_t> dims);
 

@@ -3,44 +3,50 @@
 
 #include "eval/broadcast.h"
 #include "eval/gemm.h"
+#include "eval/parallel.h"
 
 namespace rlxc::eval {
 
 namespace {
 
-// Panels of the matrix [k,n] that begins at element `first` of a tensor; transposed, it is stored as [n,k].
+// The block of rows k0 and following, columns n0 and following, of the matrix [k,n] that begins at element `first` of a tensor;
+// transposed, it is stored as [n,k].
 template <class V>
-class TensorPanels {
+class PanelLoader {
  public:
-  TensorPanels(const TensorData& t, bool transposed, int64_t k, int64_t n) : t_(t), transposed_(transposed), k_(k), n_(n) {}
+  PanelLoader(const TensorData& t, bool transposed, int64_t k, int64_t n) : t_(t), transposed_(transposed), k_(k), n_(n) {}
 
-  void gemm(const V* a, int64_t first, V* c, int64_t m) {
-    gemm_panels(
-        a, [&](int64_t k0, int64_t k1, int64_t n0, int64_t width) { return load_panel(first, k0, k1, n0, width); }, c, m, k_, n_);
+  const Panel<V>& load_panel(int64_t first, int64_t k0, int64_t n0) {
+    const int64_t rows = std::min(kRows, k_ - k0), columns = std::min(kColumns, n_ - n0);
+    panel_.begin(rows, columns);
+    for (int64_t p = 0; !transposed_ && p < rows; ++p)
+      load(t_, first + (k0 + p) * n_ + n0, columns, run_.data()), panel_.set_row(p, run_.data());
+    for (int64_t j = 0; transposed_ && j < columns; ++j)
+      load(t_, first + (n0 + j) * k_ + k0, rows, run_.data()), panel_.set_column(j, run_.data());
+    return panel_;
   }
+
+  static constexpr int64_t kRows = Panel<V>::kMostRows, kColumns = Panel<V>::kMostColumns;
 
  private:
-  Panel<V> load_panel(int64_t first, int64_t k0, int64_t k1, int64_t n0, int64_t width) {
-    if (!transposed_)
-      for (int64_t p = k0; p < k1; ++p) load(t_, first + p * n_ + n0, width, panel_.data() + (p - k0) * kPanelWidth);
-    else
-      for (int64_t j = 0; j < width; ++j) {
-        load(t_, first + (n0 + j) * k_ + k0, k1 - k0, column_.data());
-        for (int64_t p = 0; p < k1 - k0; ++p) panel_[static_cast<size_t>(p * kPanelWidth + j)] = column_[static_cast<size_t>(p)];
-      }
-    return {panel_.data(), kPanelWidth};
-  }
-
   const TensorData& t_;
   bool transposed_;
   int64_t k_, n_;
-  std::vector<V> panel_ = std::vector<V>(kPanelRows * kPanelWidth), column_ = std::vector<V>(kPanelRows);
+  Panel<V> panel_;
+  std::vector<V> run_ = std::vector<V>(std::max(kRows, kColumns));
+};
+
+// Rows of the left operand and of the result that meet one matrix of the right one; all counted in elements.
+struct Rows {
+  int64_t a, b, c, m;
 };
 
 }  // namespace
 
 template <class V>
 std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bool trans_b, std::span<const int64_t> dims) {
+  constexpr int64_t kMostRows = 512;  // that share a panel
+  constexpr int64_t kPanelRows = PanelLoader<V>::kRows, kPanelColumns = PanelLoader<V>::kColumns;
   const size_t rank = a.dims.size();
   const int64_t m = dims[dims.size() - 2], n = dims.back(), k = a.dims[rank - (trans_a ? 2 : 1)];
   std::vector<V> x = load_all<V>(a);
@@ -51,15 +57,26 @@ std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bo
   const TensorData* leads[] = {&lead_a, &lead_b};
   std::vector<V> out(static_cast<size_t>(product(dims)), V(0));
   if (out.empty() || k == 0) return out;
-  TensorPanels<V> panels(b, trans_b, k, n);
+  std::vector<Rows> blocks;
+  const auto add_rows = [&](int64_t first, int64_t second, int64_t at, int64_t rows) {
+    for (int64_t i = 0; i < rows; i += kMostRows)
+      blocks.push_back({first * m * k + i * k, second * k * n, at * m * n + i * n, std::min(kMostRows, rows - i)});
+  };
   BroadcastRows(dims.first(dims.size() - 2), leads)
       .for_each([&](int64_t at, int64_t length, const int64_t* offset, const int64_t* step) {
-        if (step[1] == 0 && step[0] == 1)
-          return panels.gemm(x.data() + offset[0] * m * k, offset[1] * k * n, out.data() + at * m * n, length * m);
-        for (int64_t i = 0; i < length; ++i)
-          panels.gemm(x.data() + (offset[0] + i * step[0]) * m * k, (offset[1] + i * step[1]) * k * n,
-                      out.data() + (at + i) * m * n, m);
+        if (step[1] == 0 && step[0] == 1) return add_rows(offset[0], offset[1], at, length * m);
+        for (int64_t i = 0; i < length; ++i) add_rows(offset[0] + i * step[0], offset[1] + i * step[1], at + i, m);
       });
+  const int64_t columns = (n + kPanelColumns - 1) / kPanelColumns, count = static_cast<int64_t>(blocks.size());
+  in_parallel(columns * count, static_cast<double>(out.size()) * static_cast<double>(k), [&](int64_t first, int64_t last) {
+    PanelLoader<V> panels(b, trans_b, k, n);
+    for (int64_t i = first; i < last; ++i) {
+      const Rows& rows = blocks[static_cast<size_t>(i % count)];
+      const int64_t n0 = i / count * kPanelColumns;
+      for (int64_t k0 = 0; k0 < k; k0 += kPanelRows)
+        panels.load_panel(rows.b, k0, n0).multiply(x.data() + rows.a + k0, k, out.data() + rows.c + n0, n, rows.m);
+    }
+  });
   return out;
 }
 template std::vector<double> matmul(const TensorData&, bool, const TensorData&, bool, std::span<const int64_t>);

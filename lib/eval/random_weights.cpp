@@ -58,9 +58,17 @@ std::vector<Weight> weights_of(const Module& m, const DimBindings& bindings, con
 
 }  // namespace
 
-NamedValues random_weights(const Module& m, const DimBindings& bindings, uint64_t seed, const RandomRange& range) {
-  const auto weights = weights_of(m, bindings, range);
-  using Key = decltype(weights[0].key());
+NamedValues random_weights(const Module& m, const DimBindings& bindings, uint64_t seed, const RandomRange& range,
+                           const NamedValues& known) {
+  NamedValues out;
+  auto weights = weights_of(m, bindings, range);
+  std::erase_if(weights, [&](const Weight& w) {
+    const auto it = known.find(w.name);
+    if (it == known.end() || w.bytes == 0 || it->second.tensor.dtype != w.type.dtype || it->second.tensor.dims != w.dims)
+      return false;
+    return out.insert(*it), true;
+  });
+  using Key = decltype(Weight().key());
   std::map<Key, uint64_t> largest;
   for (const Weight& w : weights)
     if (w.bytes > kBlockBytes) largest[w.key()] = std::max(largest[w.key()], w.bytes);
@@ -72,7 +80,6 @@ NamedValues random_weights(const Module& m, const DimBindings& bindings, uint64_
       shared[w.key()] = RepeatedBytes::make(block.tensor.bytes, largest[w.key()] + kBlockBytes);
     }
 
-  NamedValues out;
   for (const Weight& w : weights) {
     const uint64_t own = seed_of(seed, w.name);
     const auto block = w.bytes > kBlockBytes ? shared[w.key()] : nullptr;

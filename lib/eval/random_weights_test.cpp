@@ -27,6 +27,8 @@ TEST_CASE("random weights of many gigabytes share memory, and differ") {
   }
   CHECK(random_weights(m, {}, 1, {}).at("a").tensor.bytes[12345] == x.bytes[12345]);
   CHECK(w.at("small").tensor.dims == std::vector<int64_t>{3, 5});
+  const NamedValues again = random_weights(m, {}, 1, {}, w);
+  for (const auto& [name, value] : w) CHECK(again.at(name).tensor.bytes.data() == value.tensor.bytes.data());
 }
 
 }  // namespace rlxc::eval

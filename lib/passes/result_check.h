@@ -24,10 +24,11 @@ class ResultCheck {
   std::string difference(const Module&, const PassInfo&);
 
  private:
-  std::optional<std::vector<eval::HostValue>> evaluate(const Module&, std::string* why) const;
+  std::optional<std::vector<eval::HostValue>> evaluate(const Module&, std::string* why);
 
   uint64_t seed_;
   int64_t largest_int_ = 3;
+  eval::NamedValues weights_;  // of the last evaluation
   std::vector<eval::HostValue> last_;
   std::string why_not_;
 };
