@@ -2,7 +2,8 @@
 // over add, mul, fma, select and bit operations, so that one definition serves C vectors, MSL and WGSL, and the interpreter
 // can run it. f32 only. Relative error below 2e-7 for exp, log, tanh, expm1, log1p; absolute below 5e-7 for erf; pow 1e-5;
 // sin and cos absolute below 2e-7 for arguments up to 8192.
-// Sources: Cephes (Moshier) for exp, log, sin and cos; the rational approximations of erf and tanh are those of Eigen and XLA.
+// Sources: Cephes (Moshier) for log, sin, cos and the reduction of exp; the rational approximations of erf and tanh are those of
+// Eigen and XLA.
 #pragma once
 #include "kernel/language.h"
 
