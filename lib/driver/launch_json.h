@@ -1,4 +1,5 @@
-// launch.json: the program of a package as data, which the host of every device target reads and carries out.
+// launch.json (schemas/launch.schema.json): the program of a package as data, which the host of every device target reads and
+// carries out.
 //
 // A size is an integer, or the text of an expression that "sizes" gives in postfix form (numbers, "$symbol", + * floordiv mod
 // min max). A place is an array: its memory, [the number of a weight, input or output,] and an offset in bytes. Memories are
