@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "eval/text_bytes.h"
 #include "eval/value.h"
 #include "import/onnx/tensor_file.h"
 
@@ -84,6 +85,20 @@ std::optional<std::vector<DataSet>> read_data_sets(const Module& m, const std::s
   for (const fs::path& f : set_folders(folder))
     if (!read_one(m.main(), f, &sets.emplace_back(), d)) return std::nullopt;
   return sets;
+}
+
+bool strings_to_bytes(DataSet& set, Diagnostics& d) {
+  for (eval::HostValue& v : set.inputs) {
+    if (v.kind != TypeKind::Tensor || v.tensor.dtype != DType::String) continue;
+    auto bytes = eval::bytes_of_text(v);
+    if (!bytes) {
+      d.error(Code::UnsupportedOnTarget, "an input string ends with a zero byte, which the bytes of kernels cannot show",
+              set.name, "run it with --engine=reference");
+      return false;
+    }
+    v = std::move(*bytes);
+  }
+  return true;
 }
 
 }  // namespace rlxc

@@ -18,6 +18,9 @@ struct DataSet {
 
 std::optional<std::vector<DataSet>> read_data_sets(const Module&, const std::string& folder, Diagnostics&);
 
+// Input strings become the bytes that kernels read (eval/text_bytes.h); false, with an error, if one cannot be shown so.
+bool strings_to_bytes(DataSet&, Diagnostics&);
+
 // The i-th input of a folder that holds one data set; of several, none decides for the others.
 std::optional<TensorData> input_contents(const std::string& folder, size_t i, TypeKind);
 

@@ -24,19 +24,22 @@ namespace {
 
 // Inputs, and the sizes of symbols that follow from them.
 std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const std::string& data, Diagnostics& d) {
-  const Graph& g = m.main();
-  std::vector<eval::HostValue> inputs;
+  DataSet set;
   if (!data.empty()) {
     auto sets = read_data_sets(m, data, d);
     if (!sets || sets->empty()) return std::nullopt;
-    inputs = std::move(sets->front().inputs);
-    bind_input_sizes(m, inputs);
-    return inputs;
+    set = std::move(sets->front());
   }
-  maps_as_rows(m), strings_as_bytes(m);
-  for (size_t i = 0; i < g.inputs().size(); ++i)
-    inputs.push_back(eval::random_value(m, g.type(g.result(g.inputs()[i])), {}, i + 1, {.int_high = 1}));
-  return inputs;
+  maps_as_rows(m);
+  const bool has_strings = strings_as_bytes(m);
+  if (data.empty()) {
+    for (NodeId n : m.main().inputs())
+      set.inputs.push_back(eval::random_value(m, m.main().type(m.main().result(n)), {}, set.inputs.size() + 1, {.int_high = 1}));
+    return std::move(set.inputs);
+  }
+  if (has_strings && !strings_to_bytes(set, d)) return std::nullopt;
+  bind_input_sizes(m, set.inputs);
+  return std::move(set.inputs);
 }
 
 using Clock = std::chrono::steady_clock;

@@ -145,16 +145,7 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   if (strings_as_bytes(m)) {
     p->text = std::move(text);
     for (DataSet& set : p->sets)
-      for (eval::HostValue& v : set.inputs) {
-        if (v.kind != TypeKind::Tensor || v.tensor.dtype != DType::String) continue;
-        auto bytes = eval::bytes_of_text(v);
-        if (!bytes)
-          return d.error(Code::UnsupportedOnTarget,
-                         "an input string ends with a zero byte, which the bytes of kernels cannot show", set.name,
-                         "run it with --engine=reference"),
-                 false;
-        v = std::move(*bytes);
-      }
+      if (!strings_to_bytes(set, d)) return false;
   }
   if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !p->sets.empty())
     bind_input_sizes(m, p->sets.front().inputs);

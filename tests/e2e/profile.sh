@@ -23,6 +23,8 @@ for op in {n["op"] for n in nodes}:
 EOF
 loop=/usr/share/libonnx-testdata/data/node/test_loop11
 "$RLXC" profile $loop/model.onnx --data $loop/test_data_set_0 --repeat 2 | grep -q 'ms a run'
+text=/usr/share/libonnx-testdata/data/node/test_strnormalizer_export_monday_casesensintive_lower
+"$RLXC" profile $text/model.onnx --data $text/test_data_set_0 --repeat 2 | grep -q 'ms a run'
 status=0
 "$RLXC" profile examples/missing.onnx 2>"$out/missing" || status=$?
 [ $status -eq 3 ] || { echo "a missing file must end with exit code 3, not $status"; exit 1; }
