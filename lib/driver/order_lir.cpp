@@ -55,25 +55,32 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const 
   return out;
 }
 
-// The nodes with the tasks in this order, all others as early as possible.
+// The nodes with the tasks in this order. Leaves come first, all others right before they are read: what the prologue makes of
+// weights may be needed for no longer than until it is packed.
 std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std::vector<NodeId>& tasks) {
-  std::vector<uint32_t> waits(g.node_capacity());
-  std::vector<NodeId> order, ready;
-  for (NodeId n : plan.schedule)
-    for (ValueId v : g.operands(n)) waits[n.raw] += v.valid();
-  const auto emit = [&](NodeId first) {
-    for (ready.push_back(first); !ready.empty();) {
-      const NodeId n = ready.back();
-      ready.pop_back();
-      order.push_back(n);
-      for (size_t r = 0; r < g.result_count(n); ++r)
-        for (const Graph::Use use : g.uses(g.result(n, r)))
-          if (use.user != g.terminator() && --waits[use.user.raw] == 0 && !is_task(g, plan, use.user)) ready.push_back(use.user);
+  std::vector<bool> seen(g.node_capacity());
+  std::vector<NodeId> order;
+  std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been looked at
+  const auto look_at = [&](NodeId n) {
+    if (!seen[n.raw]) stack.emplace_back(n, 0);
+    seen[n.raw] = true;
+  };
+  const auto emit = [&](NodeId last) {
+    for (look_at(last); !stack.empty();) {
+      const NodeId n = stack.back().first;
+      const size_t i = stack.back().second++;
+      if (i < g.operands(n).size()) {
+        if (g.operand(n, i).valid()) look_at(g.def(g.operand(n, i)));
+      } else {
+        order.push_back(n);
+        stack.pop_back();
+      }
     }
   };
   for (NodeId n : plan.schedule)
-    if (g.operands(n).empty() && !is_task(g, plan, n)) emit(n);
+    if (has_trait(g.op(n), kLeaf)) emit(n);
   for (NodeId n : tasks) emit(n);
+  for (NodeId n : plan.schedule) emit(n);  // what only outputs show
   return order;
 }
 
