@@ -164,7 +164,7 @@ class Recomputation {
     return true;
   }
 
-  // Views that nobody reads any more go to where their value is made: a read later than that would keep it alive.
+  // Views that nobody reads any more go to where what they show is made: a read later than that would keep it alive.
   void set_unread_views_aside(const std::vector<ValueId>& aliases) {
     std::set<NodeId> unread;
     for (size_t i = aliases.size() - 1; i > 0; --i) {
@@ -172,9 +172,8 @@ class Recomputation {
       if (std::all_of(uses.begin(), uses.end(), [&](Graph::Use use) { return unread.contains(use.user); }))
         unread.insert(g_.def(aliases[i]));
     }
-    const NodeId behind = g_.next(g_.def(aliases[0]));
     for (size_t i = 1; i < aliases.size(); ++i) {
-      const NodeId view = g_.def(aliases[i]);
+      const NodeId view = g_.def(aliases[i]), behind = g_.next(g_.def(g_.operand(view, 0)));
       if (unread.contains(view) && view != behind) g_.move_before(view, behind);
     }
   }
