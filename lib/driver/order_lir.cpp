@@ -55,9 +55,15 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const 
   return out;
 }
 
-// The nodes with the tasks in this order. Leaves come first, all others right before they are read: what the prologue makes of
-// weights may be needed for no longer than until it is packed.
+// The nodes with the tasks in this order. What the prologue makes of weights comes right before it is read, which may be the last
+// time: where it is packed. All others come as early as possible.
 std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std::vector<NodeId>& tasks) {
+  const auto waits_for_readers = [&](NodeId n) {
+    return is_task(g, plan, n) || (plan.phase[n.raw] == Phase::Prologue && !has_trait(g.op(n), kLeaf));
+  };
+  std::vector<uint32_t> waits(g.node_capacity());
+  for (NodeId n : plan.schedule)
+    for (ValueId v : g.operands(n)) waits[n.raw] += v.valid();
   std::vector<bool> seen(g.node_capacity());
   std::vector<NodeId> order;
   std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been looked at
@@ -71,14 +77,17 @@ std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std
       const size_t i = stack.back().second++;
       if (i < g.operands(n).size()) {
         if (g.operand(n, i).valid()) look_at(g.def(g.operand(n, i)));
-      } else {
-        order.push_back(n);
-        stack.pop_back();
+        continue;
       }
+      order.push_back(n);
+      stack.pop_back();
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        for (const Graph::Use use : g.uses(g.result(n, r)))
+          if (use.user != g.terminator() && --waits[use.user.raw] == 0 && !waits_for_readers(use.user)) look_at(use.user);
     }
   };
   for (NodeId n : plan.schedule)
-    if (has_trait(g.op(n), kLeaf)) emit(n);
+    if (g.operands(n).empty() && !waits_for_readers(n)) emit(n);
   for (NodeId n : tasks) emit(n);
   for (NodeId n : plan.schedule) emit(n);  // what only outputs show
   return order;
