@@ -252,7 +252,7 @@ void put_in_order(Graph& g, const GraphPlan& plan) {
 }
 
 // Values are computed again as long as that lowers the arena and it is too large: many at a time, and fewer where many don't
-// help.
+// help. Where no more can be, parts are copied.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
                                 const PlanOptions& options, uint64_t weights_size, Diagnostics& diagnostics) {
   constexpr size_t kMostAtATime = 64;
@@ -260,13 +260,19 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
   constexpr int kMostPlans = 100;
   const auto too_large = [&] { return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > options.max_arena; };
   if (!too_large()) return plan;
-  std::set<ValueId> refused;
+  std::set<ValueId> refused[2];  // by what is done instead of keeping them
+  Instead how = Instead::Compute;
   size_t at_a_time = kMostAtATime;
   put_in_order(g, plan);
   for (int i = 0; too_large() && i < kMostPlans; ++i) {
     const uint64_t aim = static_cast<uint64_t>(plan.arena_size.size()) / 100 * kAim;
-    const ComputedAgain made = compute_again(g, plan, aim, at_a_time, refused);
-    if (made.values.empty()) break;
+    std::set<ValueId>& refused_here = refused[static_cast<size_t>(how)];
+    const ComputedAgain made = compute_again(g, plan, how, aim, at_a_time, refused_here);
+    if (made.values.empty()) {
+      if (how == Instead::CopyParts) break;
+      how = Instead::CopyParts, at_a_time = kMostAtATime;
+      continue;
+    }
     uint64_t weights = weights_size;
     auto with_copies = plan_graph(g, plans, extents, options, &weights, diagnostics);
     if (!with_copies) return std::nullopt;
@@ -274,10 +280,10 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
       with_copies->computed_again = plan.computed_again + static_cast<uint32_t>(made.copies.size());
       plan = std::move(*with_copies);
       put_in_order(g, plan);
-      at_a_time = kMostAtATime;
+      at_a_time = kMostAtATime, how = Instead::Compute;
     } else {
       undo(g, made);
-      if (made.values.size() == 1) refused.insert(made.values[0]);
+      if (made.values.size() == 1) refused_here.insert(made.values[0]);
       else at_a_time = std::max<size_t>(made.values.size() / 4, 1);
     }
   }
