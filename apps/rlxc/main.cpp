@@ -48,6 +48,14 @@ void add_model_flags(CLI::App* app, Options& o, Sizes& sizes) {
   app->add_option("--max-nodes", o.max_nodes, "refuse larger models")->capture_default_str();
 }
 
+void add_max_packed(CLI::App* app, Options& o) {
+  app->add_option(
+         "--max-packed", o.max_packed,
+         "bytes that may be made of weights when they are loaded: copies in the order in which kernels read them are kept "
+         "where they gain most, the other weights are read where they lie; fails if it is not enough")
+      ->type_name("BYTES");
+}
+
 void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disabled) {
   app->add_option(
          "--precision", o.precision,
@@ -78,6 +86,7 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
   app->add_option("--max-arena", o.max_arena,
                   "bytes that activations may take: cheap values are computed again where that helps; fails if it is not enough")
       ->type_name("BYTES");
+  add_max_packed(app, o);
   app->add_option("--max-binding", o.max_binding,
                   "wgpu: bytes that devices bind at a time (default: what all do); what is larger is bound in pieces")
       ->type_name("BYTES")
@@ -227,6 +236,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   specialize->add_option("--emit", emit, "artefacts to write (default: lir,plan,arena)")->delimiter(',')->type_name("LIST");
   specialize->add_option("--align", o.alignment, "alignment of arena slots in bytes (default: that of the target)");
+  add_max_packed(specialize, o);
   specialize->add_flag("!--no-reorder", o.reorder, "run nodes in the order of the file");
   specialize->add_flag("--verify", o.verify, "verify the memory plan");
   specialize->add_flag("--quiet,-q", o.quiet, "print nothing but errors");

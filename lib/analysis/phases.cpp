@@ -36,6 +36,10 @@ std::vector<Phase> derive_phases(const Graph& g) {
   return phase;
 }
 
+bool is_known_on_load(const Graph& g, const std::vector<Phase>& phase, ValueId v) {
+  return phase[g.def(v).raw] == Phase::Prologue && g.op(g.def(v)) != OpKind::Input;
+}
+
 bool is_launch(const Graph& g, NodeId n, Phase phase) {
   return !has_trait(g.op(n), kLeaf | kTerminator) && g.op(n) != OpKind::DimValue && phase != Phase::Prologue && !view_of(g, n);
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "analysis/narrow.h"
+#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "ops/elementwise.h"
 
@@ -15,6 +16,7 @@ using LowerFn = bool (*)(const Node&);
 struct Row {
   OpKind op;
   LowerFn lower;
+  bool keeps = false;  // some of its forms keep something from when weights are loaded
 };
 constexpr Row kTable[] = {
     {OpKind::Reshape, lower_reshape},
@@ -57,7 +59,7 @@ constexpr Row kTable[] = {
     {OpKind::Cumprod, lower_cumulative},
     {OpKind::Det, lower_det},
     {OpKind::TopK, lower_topk},
-    {OpKind::Fft, lower_fft},
+    {OpKind::Fft, lower_fft, true},
     {OpKind::Softmax, lower_softmax},
     {OpKind::LogSoftmax, lower_softmax},
     {OpKind::LayerNorm, lower_norm},
@@ -68,18 +70,18 @@ constexpr Row kTable[] = {
     {OpKind::NormRegion, lower_norm},
     {OpKind::ReduceRegion, lower_reduce_region},
     {OpKind::Lrn, lower_lrn},
-    {OpKind::MatMul, lower_matmul},
-    {OpKind::FusedMatMulBiasAct, lower_fused_matmul},
-    {OpKind::FusedMatMulSwiGLU, lower_matmul_swiglu},
+    {OpKind::MatMul, lower_matmul, true},
+    {OpKind::FusedMatMulBiasAct, lower_fused_matmul, true},
+    {OpKind::FusedMatMulSwiGLU, lower_matmul_swiglu, true},
     {OpKind::DotGeneral, lower_dot_general},
-    {OpKind::QMatMul, lower_q_matmul},
-    {OpKind::DequantMatMul, lower_dequant_matmul},
+    {OpKind::QMatMul, lower_q_matmul, true},
+    {OpKind::DequantMatMul, lower_dequant_matmul, true},
     {OpKind::GroupedMatMul, lower_grouped_matmul},
-    {OpKind::Conv, lower_conv},
-    {OpKind::FusedConvBiasAct, lower_fused_conv},
+    {OpKind::Conv, lower_conv, true},
+    {OpKind::FusedConvBiasAct, lower_fused_conv, true},
     {OpKind::FusedConvTransposeBiasAct, lower_fused_conv},
     {OpKind::ConvTranspose, lower_conv_transpose},
-    {OpKind::QConv, lower_q_conv},
+    {OpKind::QConv, lower_q_conv, true},
     {OpKind::Pool, lower_pool},
     {OpKind::MaxPoolIndices, lower_pool},
     {OpKind::Attention, lower_attention},
@@ -89,15 +91,15 @@ constexpr Row kTable[] = {
     {OpKind::SelectiveScan, lower_selective_scan},
 };
 
-LowerFn find(OpKind op) {
-  static const auto functions = [] {
-    std::array<LowerFn, kOpCount> f{};
-    for (size_t i = 0; i < f.size(); ++i)
-      if (ops::has_meaning(static_cast<OpKind>(i))) f[i] = lower_elementwise;
-    for (const Row& r : kTable) f[static_cast<size_t>(r.op)] = r.lower;
-    return f;
+const Row& row_of(OpKind op) {
+  static const auto rows = [] {
+    std::array<Row, kOpCount> all{};
+    for (size_t i = 0; i < all.size(); ++i)
+      if (ops::has_meaning(static_cast<OpKind>(i))) all[i].lower = lower_elementwise;
+    for (const Row& r : kTable) all[static_cast<size_t>(r.op)] = r;
+    return all;
   }();
-  return functions[static_cast<size_t>(op)];
+  return rows[static_cast<size_t>(op)];
 }
 
 bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* why) {
@@ -112,10 +114,10 @@ bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, s
 
 }  // namespace
 
-bool has_lowering(OpKind op) { return find(op) != nullptr; }
+bool has_lowering(OpKind op) { return row_of(op).lower != nullptr; }
 
 bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* why) {
-  if (!find(g.op(n))) {
+  if (!has_lowering(g.op(n))) {
     *why = "no kernel for " + std::string(kind_name(g.op(n)));
     return false;
   }
@@ -134,8 +136,34 @@ std::optional<NodeKernels> lower_node(const Graph& g, NodeId n, const Capability
                                       std::string* why) {
   if (!supports(g, n, row, why)) return std::nullopt;
   NodeKernels out;
-  if (!find(g.op(n))(Node{g, n, row, is_weight, out, *why})) return std::nullopt;
+  if (!row_of(g.op(n)).lower(Node{g, n, row, is_weight, out, *why})) return std::nullopt;
   return out;
+}
+
+bool may_keep(OpKind op) { return row_of(op).keeps; }
+
+std::vector<Scratch> kept_scratch(const Graph& g, NodeId n, const CapabilityRow& row, const IsWeight& is_weight) {
+  NodeKernels out;
+  std::string why;
+  if (!may_keep(g.op(n)) || !is_weight || !supports(g, n, row, &why)) return {};
+  row_of(g.op(n)).lower(Node{g, n, row, is_weight, out, why, true});
+  std::erase_if(out.scratch, [](const Scratch& s) { return !s.on_load; });
+  return std::move(out.scratch);
+}
+
+std::vector<uint32_t> lowering_key(const Graph& g, NodeId n, const IsWeight& is_weight) {
+  std::vector<uint32_t> key = {static_cast<uint32_t>(g.op(n)), g.attr_id(n).raw, static_cast<uint32_t>(g.operands(n).size()),
+                               uint32_t{is_weight != nullptr}};
+  for (ValueId v : g.operands(n))
+    key.insert(key.end(), {v.valid() ? g.type_id(v).raw : ~uint32_t{0}, uint32_t{v.valid() && is_weight && is_weight(v)}});
+  for (size_t i = 0; i < g.result_count(n); ++i) key.push_back(g.type_id(g.result(n, i)).raw);
+  for (size_t i = 0; i < g.operands(n).size(); ++i) {
+    const auto strides = g.operand(n, i).valid() ? strides_in_larger(g, g.operand(n, i)) : std::nullopt;
+    if (!strides) continue;
+    key.push_back(static_cast<uint32_t>(i));
+    for (Dim d : *strides) key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
+  }
+  return key;
 }
 
 }  // namespace rlxc::codegen

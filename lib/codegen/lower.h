@@ -31,8 +31,12 @@ struct Launch {
 struct Scratch {
   DType dtype = DType::F32;
   Dim elements;
-  bool on_load = false;  // written by on_load launches and kept
+  bool on_load = false;            // written by on_load launches and kept
+  std::vector<uint32_t> operands;  // on_load: what it is made of, which no other launch reads
+  double saved_ns = 0;             // on_load: what runs save by it, about, on one thread of a common processor
 };
+
+inline Dim scratch_bytes(DimTable& dims, const Scratch& s) { return dims.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)); }
 
 struct NodeKernels {
   std::vector<kernel::Kernel> kernels;
@@ -40,7 +44,8 @@ struct NodeKernels {
   std::vector<Scratch> scratch;
 };
 
-// Whether a value is known when weights are loaded: a parameter, a constant, or computed from such only.
+// Whether a value is known when weights are loaded: a parameter, a constant, or computed from such only. Null: there is no room
+// to keep anything from then, and nothing is made on load.
 using IsWeight = std::function<bool(ValueId)>;
 
 // Whether lower_node has kernels for the node on this target; if not, why not. O(operands).
@@ -50,5 +55,13 @@ bool supports(const Graph&, NodeId, const CapabilityRow&, std::string* why);
 // Kernels, simplified and ready to be rendered; nullopt where `supports` says no. Kernel names are the op's name; the caller
 // makes them unique. Leaves and control flow have no kernels. Graphs are not changed, but their table of sizes may grow.
 std::optional<NodeKernels> lower_node(const Graph&, NodeId, const CapabilityRow&, const IsWeight&, std::string* why);
+
+bool may_keep(OpKind);  // something from when weights are loaded
+
+// The scratch buffers of lower_node that are kept from loading on, in its order, without the work of writing kernels.
+std::vector<Scratch> kept_scratch(const Graph&, NodeId, const CapabilityRow&, const IsWeight&);
+
+// What both depend on: nodes of a module with equal keys have equal kernels.
+std::vector<uint32_t> lowering_key(const Graph&, NodeId, const IsWeight&);
 
 }  // namespace rlxc::codegen

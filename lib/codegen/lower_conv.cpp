@@ -11,6 +11,7 @@ namespace {
 using kernel::WindowSpec;
 
 constexpr int64_t kMostTaps = 2048;  // of a window that is part of a panel on the stack
+constexpr double kWeightNs = 0.1;    // what a run loses by an element of a weight that is not packed
 
 WindowSpec window_of(const Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
                      const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
@@ -108,10 +109,12 @@ std::optional<uint32_t> pack_weights(const Node& node, const Conv& c, int64_t ch
     if (!kernel::conv_is_tiled(probe.kernel(), all, channels)) return {};
     w.out_channels = *out, w.kernel = all.kernel, w.groups = all.groups, w.weight = all.weight, w.accumulate = all.accumulate;
   }
-  Scope s(node, "pack");
   Dim elements(kernel::packed_channels(w, *out, node.mapping()));
   for (Dim d : node.dims(1).subspan(1)) elements = node.table().mul(elements, d);
-  const uint32_t packed = node.scratch(w.accumulate, elements, true);
+  const uint32_t packed =
+      node.kept(w.accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, kWeightNs);
+  if (node.only_kept) return packed;
+  Scope s(node, "pack");
   s.in(1);
   if (zero) bind_zero(node, s, 3, &w.w_zero);
   s.bind({Binding::Kind::Scratch, packed});
@@ -133,7 +136,7 @@ bool emit_spread(const Node& node, const Conv& c) {
     spread = spread_of(node, w);
   }
   if (!spread.used) return false;
-  if (spread.copied) {
+  if (spread.copied && !node.only_kept) {
     Scope s(node, "spread");
     WindowSpec w = spec_of(node, s, c);
     s.in(0);
@@ -143,6 +146,7 @@ bool emit_spread(const Node& node, const Conv& c) {
     s.finish();
   }
   const auto packed = pack_weights(node, c, *channels);
+  if (node.only_kept) return true;
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
   if (packed) s.bind({Binding::Kind::Scratch, *packed}), w.weights_packed = true;
@@ -158,7 +162,7 @@ bool emit_spread(const Node& node, const Conv& c) {
 }
 
 bool emit_conv(const Node& node, const Conv& c, bool transposed = false) {
-  if (!transposed && emit_spread(node, c)) return true;
+  if ((!transposed && emit_spread(node, c)) || node.only_kept) return true;
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
   s.in(0), s.in(1);

@@ -143,8 +143,12 @@ class Fft {
   Buf data_, out_, circle_;
 };
 
+constexpr double kElementNs = 20;  // of a sine or cosine
+
 uint32_t circle_table(const Node& node, int64_t n, bool inverse) {
-  const uint32_t table = node.scratch(node.wide(), Dim(2 * n), true);
+  const Dim elements(2 * n);
+  const uint32_t table = node.may_keep() ? node.kept(node.wide(), elements, {}, kElementNs) : node.scratch(node.wide(), elements);
+  if (node.only_kept) return table;
   Scope s(node, "circle");
   const Operand o = s.scratch(table);
   Buf out = s.builder().output(o.name, o.dtype, o.extent);
@@ -153,7 +157,7 @@ uint32_t circle_table(const Node& node, int64_t n, bool inverse) {
         s.builder().let("angle", (inverse ? 2 : -2) * std::numbers::pi * cast_to(i, node.wide()) / static_cast<double>(n));
     out.store(2 * i, cos(angle)), out.store(2 * i + 1, sin(angle));
   });
-  s.finish(true);
+  s.finish(node.may_keep());
   return table;
 }
 
@@ -165,6 +169,7 @@ bool lower_fft(const Node& node) {
   const auto n = t.constant_value(a.length == Dim(0) ? node.dims(0)[static_cast<size_t>(a.axis)] : a.length);
   const bool fast = n && *n > 4 && *n <= kMostOnStack && !node.mapping().lanes;
   const uint32_t table = fast ? circle_table(node, *n, a.inverse) : 0;
+  if (node.only_kept) return true;
   Scope s(node);
   Fft fft(node, s);
   if (fast) fft.passes(*n, table);

@@ -11,6 +11,9 @@ using kernel::GemmSpec;
 
 // Rows, and panels, that make packing b, and a, worth a pass; elements it may take.
 constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
+// What a run loses by an element of a weight that is not packed: it is copied into a panel, or read across rows for each of the
+// one or two rows of the left operand.
+constexpr double kCopyNs = 0.4, kReadNs = 1;
 
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
@@ -105,7 +108,7 @@ bool has_zero(const Node& node, const Product& p, size_t operand) { return p.zer
 // The left operand in the order in which threads read it, where its rows would otherwise be copied for many panels: a scratch
 // buffer.
 std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
-  if (node.mapping().lanes || !p.batch.empty()) return {};
+  if (node.mapping().lanes || !p.batch.empty() || node.only_kept) return {};
   const int64_t high = kernel::gemm_rows(node.mapping(), p.accumulate);
   {
     Scope probe(node);
@@ -139,10 +142,12 @@ Product of_weight(Product p, Dim k) {
 std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   if (node.mapping().lanes || p.codes) return {};
   const bool zero = has_zero(node, p, 1), on_load = node.constant(1) && (!zero || node.constant(3));
+  double saved = kCopyNs;
   {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
     int64_t m = 0, n = 0, k = 0;
+    if (!kernel::gemm_is_tiled(g) && kernel::constant(g.m, &m)) saved = kReadNs * static_cast<double>(m);
     const bool large = kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
     if (on_load ? !(kernel::gemm_is_tiled(g) || large)
                 : !(large && kernel::constant(g.m, &m) && m >= kManyRows && n <= kMostPacked / k && p.b.batch.empty()))
@@ -151,7 +156,11 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
   const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
-  const uint32_t packed = node.scratch(p.accumulate, t.mul(t.product(p.b.batch), panels), on_load);
+  const Dim elements = t.mul(t.product(p.b.batch), panels);
+  const uint32_t packed =
+      !on_load ? node.scratch(p.accumulate, elements)
+               : node.kept(p.accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved);
+  if (node.only_kept) return packed;
   Scope s(node, "pack");
   const Product of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
@@ -188,7 +197,9 @@ std::optional<uint32_t> pack_blocks(const Node& node, const Product& p, size_t o
   if (d[!trans_b] == Dim(1) && !coded) return {};
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
-  const uint32_t packed = node.scratch(p.accumulate, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), true);
+  const uint32_t packed =
+      node.kept(p.accumulate, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {static_cast<uint32_t>(operand)}, 0);
+  if (node.only_kept) return packed;
   Scope s(node, operand == 2 ? "pack_scales" : "pack_zeros");
   GemmSpec g = spec_of(s, of_weight(p, d[trans_b]));
   g.b = of_blocks(node, s, operand);
@@ -208,11 +219,14 @@ std::optional<PackedCodes> pack_codes(const Node& node, const Product& p) {
     GemmSpec g = spec_of(s, of_weight(p, p.k));
     g.codes = p.codes;
     if (!kernel::gemm_packs_codes(g, node.mapping())) return {};
-    packed.codes = node.scratch(DType::I32, Dim(kernel::gemm_code_words(g, node.mapping())), true);
-    g.b = side_operand(node, s, 1, p.b, p.batch, false);
-    s.bind({Binding::Kind::Scratch, packed.codes});
-    kernel::build_pack_codes(s.builder(), g, "panels", node.mapping());
-    s.finish(true);
+    const double codes_in_word = 32.0 / p.codes->bits;
+    packed.codes = node.kept(DType::I32, Dim(kernel::gemm_code_words(g, node.mapping())), {1}, kCopyNs * codes_in_word);
+    if (!node.only_kept) {
+      g.b = side_operand(node, s, 1, p.b, p.batch, false);
+      s.bind({Binding::Kind::Scratch, packed.codes});
+      kernel::build_pack_codes(s.builder(), g, "panels", node.mapping());
+      s.finish(true);
+    }
   }
   packed.scale = pack_blocks(node, p, 2, false);
   if (node.has(3)) packed.zero = pack_blocks(node, p, 3, zero_is_coded(node));
@@ -231,6 +245,7 @@ Operand of_codes(const Node& node, Scope& s, size_t operand, const std::optional
 bool emit(const Node& node, const Product& p) {
   const std::optional<uint32_t> rows = pack_rows(node, p), panels = pack_panels(node, p);
   const std::optional<PackedCodes> codes = pack_codes(node, p);
+  if (node.only_kept) return true;
   Scope s(node);
   GemmSpec g = spec_of(s, p);
   if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;

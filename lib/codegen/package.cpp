@@ -5,7 +5,7 @@
 #include <set>
 
 #include "analysis/extents.h"
-#include "analysis/views.h"
+#include "analysis/phases.h"
 #include "codegen/step_extents.h"
 
 namespace rlxc::codegen {
@@ -138,9 +138,9 @@ class Packager {
   void lower_graph(const Graph& g) {
     GraphProgram& program = p_.graphs[g.id().raw];
     const GraphPlan& pl = plan(g);
-    const IsWeight is_weight = [&](ValueId v) {
-      return pl.slot[v.raw].region == Region::Weights || pl.slot[v.raw].region == Region::Packed;
-    };
+    const IsWeight is_weight = [&](ValueId v) { return is_known_on_load(g, pl.phase, v); };
+    packs_of_.assign(g.node_capacity(), {});
+    for (const Pack& pack : pl.packs) packs_of_[pack.node.raw].push_back(&pack);
     for (NodeId n : pl.schedule) {
       const OpKind op = g.op(n);
       if (has_trait(op, kLeaf | kTerminator) || (g.result_count(n) > 0 && pl.slot[g.result(n).raw].view)) continue;
@@ -148,7 +148,9 @@ class Packager {
         control(g, n, &program.run);
         continue;
       }
-      if (const Lowered* l = lower(g, n, is_weight)) launches(g, n, *l, pl.phase[n.raw] == Phase::Prologue, &program);
+      const bool prologue = pl.phase[n.raw] == Phase::Prologue;
+      const bool keeps = prologue || !packs_of_[n.raw].empty();
+      if (const Lowered* l = lower(g, n, keeps ? is_weight : IsWeight())) launches(g, n, *l, prologue, &program);
     }
     // States last: until then their buffers may hold what other outputs are copied from.
     std::vector<size_t> order, states;
@@ -169,23 +171,6 @@ class Packager {
     }
   }
 
-  // What lowering depends on: equal keys give equal kernels.
-  std::vector<uint32_t> key_of(const Graph& g, NodeId n, const IsWeight& is_weight) const {
-    std::vector<uint32_t> key = {static_cast<uint32_t>(g.op(n)), g.attr_id(n).raw, static_cast<uint32_t>(g.operands(n).size())};
-    for (size_t i = 0; i < g.operands(n).size(); ++i) {
-      const ValueId v = g.operand(n, i);
-      key.insert(key.end(), {v.valid() ? g.type_id(v).raw : ~uint32_t{0}, uint32_t{v.valid() && is_weight(v)}});
-    }
-    for (size_t i = 0; i < g.result_count(n); ++i) key.push_back(g.type_id(g.result(n, i)).raw);
-    for (size_t i = 0; i < g.operands(n).size(); ++i) {
-      const auto strides = g.operand(n, i).valid() ? strides_in_larger(g, g.operand(n, i)) : std::nullopt;
-      if (!strides) continue;
-      key.push_back(static_cast<uint32_t>(i));
-      for (Dim d : *strides) key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
-    }
-    return key;
-  }
-
   // For each result the operand whose place it takes, if any. Elementwise kernels always reckon with that.
   std::vector<uint32_t> overwritten_operands(const Graph& g, NodeId n) const {
     const std::vector<Slot>& slot = plan(g).slot;
@@ -204,7 +189,7 @@ class Packager {
   const Lowered* lower(const Graph& g, NodeId n, const IsWeight& is_weight) {
     const bool vectors = !row_.mapping.lanes || vectors_fit(g, n);
     const std::vector<uint32_t> overwritten = overwritten_operands(g, n);
-    auto key = key_of(g, n, is_weight);
+    auto key = lowering_key(g, n, is_weight);
     key.push_back(vectors);
     key.insert(key.end(), overwritten.begin(), overwritten.end());
     const auto [it, is_new] = lowered_.try_emplace(std::move(key));
@@ -239,11 +224,13 @@ class Packager {
   void launches(const Graph& g, NodeId n, const Lowered& lowered, bool prologue, GraphProgram* program) {
     std::vector<Place> scratch;
     Dim run_bytes(0), load_bytes(0);
+    size_t kept = 0;
     for (const Scratch& s : lowered.scratch) {
-      const Dim bytes = aligned(largest(dims_, dims_.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)), ranges_));
+      const Dim exact = largest(dims_, scratch_bytes(dims_, s), ranges_), bytes = aligned(exact);
       if (s.on_load && !prologue) {
-        scratch.push_back({Place::Memory::Packed, 0, packed_, packed_, bytes});
-        packed_ = dims_.add(packed_, bytes);
+        if (kept == packs_of_[n.raw].size() || packs_of_[n.raw][kept]->bytes != exact) return mismatch(g, n);
+        const Dim at = in_packed(g, packs_of_[n.raw][kept++]->offset);
+        scratch.push_back({Place::Memory::Packed, 0, at, at, bytes});
       } else {
         Dim& top = prologue ? load_bytes : run_bytes;
         scratch.push_back({Place::Memory::Scratch, 0, top, top, bytes});
@@ -266,6 +253,10 @@ class Packager {
                            "the " + row_.name + " target: what is made of weights alone must have constant sizes", where(g, n));
       (load ? program->load : program->run).push_back(std::move(s));
     }
+  }
+
+  void mismatch(const Graph& g, NodeId n) {
+    diagnostics_.error(Code::PlanInvalid, "the plan has other room for what the node keeps than its kernels need", where(g, n));
   }
 
   // A part of a concatenation that was made in its place needs no copy, nor does an operand that its copy overwrites.
@@ -413,7 +404,8 @@ class Packager {
   StepExtents extents_;
   Package p_;
   std::vector<Dim> packed_base_;
-  std::vector<std::vector<uint32_t>> weight_of_;  // by graph, by value
+  std::vector<std::vector<const Pack*>> packs_of_;  // by node of the graph at hand
+  std::vector<std::vector<uint32_t>> weight_of_;    // by graph, by value
   std::map<std::vector<uint32_t>, Lowered> lowered_;
   std::map<std::string, uint32_t> by_text_;
   std::map<std::string, uint32_t> counts_;

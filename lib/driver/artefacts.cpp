@@ -89,6 +89,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"kernel-dispatch", o.kernel_dispatch},
       {"max-arena", std::to_string(o.max_arena)},
       {"max-binding", std::to_string(lir.max_binding)},
+      {"max-packed", o.max_packed ? std::to_string(*o.max_packed) : ""},
       {"passes", join(o.passes, ",")},
       {"precision", custom ? "custom:" + base(o.precision.substr(7)) : o.precision},
       {"promote-param", join(o.promoted_params, ",")},

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "driver/config_files.h"
+#include "driver/device_package.h"
 #include "driver/dispatch.h"
 #include "driver/pipeline.h"
 #include "driver/plan_lir.h"
@@ -97,6 +98,7 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
   p.fold_max_bytes = o.fold_max_bytes;
   p.fast_math = o.fast_math;
   p.unroll_max_nodes = o.unroll_max_nodes;
+  p.max_packed = o.max_packed;
   p.promoted_params = o.promoted_params, p.specialised_params = o.specialised_params;
   if (o.hir_policy == "direct") p.fusion = FusionPolicy::Direct;
   if (o.precision.starts_with("custom:")) {
@@ -181,7 +183,8 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   planning.element_bytes = o.element_bytes;
   planning.max_binding = o.max_binding && max_binding(target) ? o.max_binding : max_binding(target);
   planning.in_place = o.in_place, planning.reorder = o.reorder;
-  planning.max_arena = o.max_arena;
+  planning.max_arena = o.max_arena, planning.max_packed = o.max_packed;
+  planning.kernels = o.element_bytes > 1 ? std::nullopt : capability(target);
   planning.ranges = o.ranges, planning.bounds = o.bounds;
   planning.verify = o.verify;
   auto states = find_states(*m, o.states, d);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/extents.h"
+#include "analysis/phases.h"
 #include "codegen/overwrite.h"
 #include "plan/problem.h"
 
@@ -58,7 +59,7 @@ bool joins_whole_blocks(const Graph& g, NodeId n) {
 
 uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans,
                     uint64_t alignment) {
-  const Buffers buffers = buffers_of(g, plan, lives, Region::Activations, plans, alignment);
+  const Buffers buffers = buffers_of(g, plan, lives, plans, alignment);
   plan::Problem problem;
   for (size_t i = 0; i < buffers.sizes.size(); ++i)
     problem.buffers.push_back(
@@ -87,9 +88,7 @@ Lives derive_lives(const Graph& g, const GraphPlan& plan) {
     uint32_t& last = lives.last_use[lives.views.root[v.raw].raw];
     last = std::max(last, step);
   };
-  const auto is_prologue = [&](ValueId v) {
-    return plan.phase[g.def(v).raw] == Phase::Prologue && g.op(g.def(v)) != OpKind::Input;
-  };
+  const auto is_prologue = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
   for (NodeId n : plan.schedule) {
     const uint32_t step = plan.step[n.raw];
     const bool later = plan.phase[n.raw] != Phase::Prologue;
@@ -123,7 +122,7 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
   }
 }
 
-Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Lives& lives, Region region, const std::vector<GraphPlan>& plans,
+Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans,
                    uint64_t alignment) {
   DimTable& dims = g.module().dims;
   std::vector<uint32_t> first(g.value_capacity(), kForever), last(g.value_capacity(), 0);
@@ -141,14 +140,13 @@ Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Lives& lives, Re
       const ValueId v = g.result(n, r);
       const Slot& s = plan.slot[v.raw];
       if (s.view || s.region != Region::None || lives.owner[v.raw] != v || s.size == Dim(0)) continue;
-      if ((plan.phase[n.raw] == Phase::Prologue) != (region == Region::Packed)) continue;
+      if (plan.phase[n.raw] == Phase::Prologue) continue;
       out.owners.push_back(v);
       out.body_nodes.emplace_back();
       out.first.push_back(first[v.raw]);
       out.last.push_back(std::min(last[v.raw], end));
       out.sizes.push_back(s.size);
     }
-    if (region == Region::Packed) continue;
     Dim body_bytes(0);
     const Dim unit(static_cast<int64_t>(alignment));
     for (GraphId b : g.bodies(n)) body_bytes = dims.add(body_bytes, dims.mul(dims.ceil_div(plans[b.raw].arena_size, unit), unit));

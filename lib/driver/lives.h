@@ -31,9 +31,8 @@ struct Buffers {
 // All of these read the schedule, phases, regions and sizes of `plan`. O(nodes + operands).
 Lives derive_lives(const Graph&, const GraphPlan& plan);
 void overwrite_in_place(const Graph&, const GraphPlan& plan, Lives&);
-// The buffers of the arena, or of the packed region. `plans` are those of the bodies.
-Buffers buffers_of(const Graph&, const GraphPlan& plan, const Lives&, Region, const std::vector<GraphPlan>& plans,
-                   uint64_t alignment);
+// The buffers of the arena. `plans` are those of the bodies.
+Buffers buffers_of(const Graph&, const GraphPlan& plan, const Lives&, const std::vector<GraphPlan>& plans, uint64_t alignment);
 
 // Lets the operands of concatenations be made in place wherever that does not raise the largest sum of live bytes (judged at
 // `sample_size` where sizes are symbolic).

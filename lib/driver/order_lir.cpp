@@ -55,25 +55,41 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const 
   return out;
 }
 
-// The nodes with the tasks in this order, all others as early as possible.
+// The nodes with the tasks in this order. What the prologue makes of weights comes right before it is read, which may be the last
+// time: where it is packed. All others come as early as possible.
 std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std::vector<NodeId>& tasks) {
+  const auto waits_for_readers = [&](NodeId n) {
+    return is_task(g, plan, n) || (plan.phase[n.raw] == Phase::Prologue && !has_trait(g.op(n), kLeaf));
+  };
   std::vector<uint32_t> waits(g.node_capacity());
-  std::vector<NodeId> order, ready;
   for (NodeId n : plan.schedule)
     for (ValueId v : g.operands(n)) waits[n.raw] += v.valid();
-  const auto emit = [&](NodeId first) {
-    for (ready.push_back(first); !ready.empty();) {
-      const NodeId n = ready.back();
-      ready.pop_back();
+  std::vector<bool> seen(g.node_capacity());
+  std::vector<NodeId> order;
+  std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been looked at
+  const auto look_at = [&](NodeId n) {
+    if (!seen[n.raw]) stack.emplace_back(n, 0);
+    seen[n.raw] = true;
+  };
+  const auto emit = [&](NodeId last) {
+    for (look_at(last); !stack.empty();) {
+      const NodeId n = stack.back().first;
+      const size_t i = stack.back().second++;
+      if (i < g.operands(n).size()) {
+        if (g.operand(n, i).valid()) look_at(g.def(g.operand(n, i)));
+        continue;
+      }
       order.push_back(n);
+      stack.pop_back();
       for (size_t r = 0; r < g.result_count(n); ++r)
         for (const Graph::Use use : g.uses(g.result(n, r)))
-          if (use.user != g.terminator() && --waits[use.user.raw] == 0 && !is_task(g, plan, use.user)) ready.push_back(use.user);
+          if (use.user != g.terminator() && --waits[use.user.raw] == 0 && !waits_for_readers(use.user)) look_at(use.user);
     }
   };
   for (NodeId n : plan.schedule)
-    if (g.operands(n).empty() && !is_task(g, plan, n)) emit(n);
+    if (g.operands(n).empty() && !waits_for_readers(n)) emit(n);
   for (NodeId n : tasks) emit(n);
+  for (NodeId n : plan.schedule) emit(n);  // what only outputs show
   return order;
 }
 

@@ -8,6 +8,7 @@
 #include "driver/lives.h"
 #include "driver/order_lir.h"
 #include "driver/place_arena.h"
+#include "driver/plan_packed.h"
 #include "driver/rematerialise.h"
 
 namespace rlxc {
@@ -28,11 +29,15 @@ class GraphPlanner {
       for (size_t r = 0; r < g_.result_count(n); ++r) widen(g_.result(n, r));
     set_views();
     place_boundary(weights_size);
+    for (NodeId n : plan_.schedule)
+      for (size_t r = 0; plan_.phase[n.raw] == Phase::Prologue && r < g_.result_count(n); ++r)
+        if (const Slot& s = plan_.slot[g_.result(n, r).raw]; !s.view && s.region == Region::None && s.size != Dim(0))
+          set_region(g_.result(n, r), Region::Packed, 0);
     if (options_.join_parts) join_parts(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
     if (options_.in_place) overwrite_in_place(g_, plan_, lives_);
     if (!settle_states()) return false;
-    const Buffers activations = buffers(Region::Activations), packed = buffers(Region::Packed);
-    if (!place(activations, Region::Activations) || !place(packed, Region::Packed)) return false;
+    const Buffers activations = buffers_of(g_, plan_, lives_, plans_, options_.alignment);
+    if (!place(activations)) return false;
     spread_to_sharers();
     account(activations);
     return true;
@@ -62,8 +67,6 @@ class GraphPlanner {
   }
 
   Dim bytes(ValueId v) { return largest(dims_, dense_bytes(dims_, g_.type(v)), extents_); }
-
-  Buffers buffers(Region region) const { return buffers_of(g_, plan_, lives_, region, plans_, options_.alignment); }
 
   void index_nodes() {
     plan_.step.assign(g_.node_capacity(), 0);
@@ -156,20 +159,19 @@ class GraphPlanner {
     plan_.slot[v.raw].index = index;
   }
 
-  bool place(const Buffers& buffers, Region region) {
+  bool place(const Buffers& buffers) {
     auto placed =
         place_buffers(dims_, buffers, options_.alignment, options_.max_binding, options_.ranges, options_.verify, diagnostics_);
     if (!placed) return false;
     for (size_t i = 0; i < placed->offsets.size(); ++i) {
       if (buffers.owners[i].valid()) {
-        set_region(buffers.owners[i], region, 0);
+        set_region(buffers.owners[i], Region::Activations, 0);
         plan_.slot[buffers.owners[i].raw].offset = placed->offsets[i];
       } else {
         plan_.body_offset[buffers.body_nodes[i].raw] = placed->offsets[i];
       }
     }
-    (region == Region::Packed ? plan_.packed_size : plan_.arena_size) = placed->total;
-    if (region == Region::Packed) return true;
+    plan_.arena_size = placed->total;
     plan_.symbolic = !placed->is_static;
     plan_.method = placed->method;
     plan_.lower_bound = placed->lower_bound;
@@ -250,7 +252,7 @@ void put_in_order(Graph& g, const GraphPlan& plan) {
 }
 
 // Values are computed again as long as that lowers the arena and it is too large: many at a time, and fewer where many don't
-// help.
+// help. Where no more can be, parts are copied.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
                                 const PlanOptions& options, uint64_t weights_size, Diagnostics& diagnostics) {
   constexpr size_t kMostAtATime = 64;
@@ -258,13 +260,19 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
   constexpr int kMostPlans = 100;
   const auto too_large = [&] { return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > options.max_arena; };
   if (!too_large()) return plan;
-  std::set<ValueId> refused;
+  std::set<ValueId> refused[2];  // by what is done instead of keeping them
+  Instead how = Instead::Compute;
   size_t at_a_time = kMostAtATime;
   put_in_order(g, plan);
   for (int i = 0; too_large() && i < kMostPlans; ++i) {
     const uint64_t aim = static_cast<uint64_t>(plan.arena_size.size()) / 100 * kAim;
-    const ComputedAgain made = compute_again(g, plan, aim, at_a_time, refused);
-    if (made.values.empty()) break;
+    std::set<ValueId>& refused_here = refused[static_cast<size_t>(how)];
+    const ComputedAgain made = compute_again(g, plan, how, aim, at_a_time, refused_here);
+    if (made.values.empty()) {
+      if (how == Instead::CopyParts) break;
+      how = Instead::CopyParts, at_a_time = kMostAtATime;
+      continue;
+    }
     uint64_t weights = weights_size;
     auto with_copies = plan_graph(g, plans, extents, options, &weights, diagnostics);
     if (!with_copies) return std::nullopt;
@@ -272,10 +280,10 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
       with_copies->computed_again = plan.computed_again + static_cast<uint32_t>(made.copies.size());
       plan = std::move(*with_copies);
       put_in_order(g, plan);
-      at_a_time = kMostAtATime;
+      at_a_time = kMostAtATime, how = Instead::Compute;
     } else {
       undo(g, made);
-      if (made.values.size() == 1) refused.insert(made.values[0]);
+      if (made.values.size() == 1) refused_here.insert(made.values[0]);
       else at_a_time = std::max<size_t>(made.values.size() / 4, 1);
     }
   }
@@ -338,6 +346,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
     lir.plans[id.raw] = std::move(*plan);
   }
   if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // nodes have other ids
+  lir.packs_known = options.kernels.has_value();
+  if (!plan_packed(*module, lir.plans, extents, own, diagnostics)) return std::nullopt;
   module->stage = Stage::Lir;
   lir.module = std::move(module);
   return lir;

@@ -6,6 +6,7 @@
 #pragma once
 #include <optional>
 
+#include "codegen/capability.h"
 #include "ir/lir.h"
 #include "support/diagnostics.h"
 
@@ -20,13 +21,15 @@ struct PlanOptions {
   int64_t element_bytes = 1;  // that an element takes at least, but of weights: 4 where a runtime keeps all else in 32-bit words
   uint64_t max_arena = 0;     // bytes; above it, cheap values are computed again instead of being kept. 0: no limit
   SymbolRanges ranges = {};   // of symbols, constants: sizes are planned at the most they can be
-  bool verify = false;        // run the independent validator
-  DimBindings bounds = {};    // of sizes that only a run tells, where they cannot be derived
+  std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read where they lie
+  std::optional<codegen::CapabilityRow> kernels = codegen::CapabilityRow();  // those that will run; none: not ours
+  bool verify = false;                                                       // run the independent validator
+  DimBindings bounds = {};  // of sizes that only a run tells, where they cannot be derived
   std::vector<State> states = {};
 };
 
 // Compacts all graphs, so node and value ids change. Errors: sizes that overflow, a plan that the validator refuses, an arena of
-// constant size above `max_arena`.
+// constant size above `max_arena`, a prologue that makes more than `max_packed`.
 std::optional<LirModule> plan_lir(std::unique_ptr<Module>, const PlanOptions&, Diagnostics&);
 
 }  // namespace rlxc

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 
+#include "eval/equivalence.h"
 #include "ir/builder.h"
 
 using namespace rlxc;
@@ -206,28 +207,75 @@ TEST_CASE("cheap values are computed again where the arena would be too large") 
   CHECK(d.exit() == ExitCode::Limit);
 }
 
+namespace {
+
+// Layers of products, and what is made of x before them, read by both sides.
+template <class Make, class Early, class Late>
+std::unique_ptr<Module> skip(Make make, Early early, Late late) {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {8, 256}));
+  const ValueId up = b.param("up", tensor_type(DType::F32, {256, 512})),
+                down = b.param("down", tensor_type(DType::F32, {512, 256})),
+                table = b.param("table", tensor_type(DType::F32, {256, 256}));
+  const ValueId made = make(b, x);
+  ValueId y = b.matmul(early(b, made), table);
+  for (int i = 0; i < 3; ++i) y = b.matmul(b.unary(OpKind::Tanh, b.matmul(y, up)), down);
+  m->main().add_output(b.matmul(b.create(OpKind::Atan2, {y, b.matmul(late(b, made), table)}), up), {});
+  return m;
+}
+
+}  // namespace
+
 TEST_CASE("a value is computed again from what is still there, through cheap nodes that are not, and by way of views") {
-  const auto skip = [] {
-    auto m = std::make_unique<Module>();
-    Builder b(m->main());
-    const ValueId x = b.input("x", tensor_type(DType::F32, {8, 256}));
-    const ValueId up = b.param("up", tensor_type(DType::F32, {256, 512})),
-                  down = b.param("down", tensor_type(DType::F32, {512, 256})),
-                  table = b.param("table", tensor_type(DType::F32, {256, 256}));
-    const ValueId made = b.create(OpKind::Transpose, {b.unary(OpKind::Exp, x)}, PermAttrs{{1, 0}});
-    ValueId y = b.matmul(b.reshape(made, {8, 256}), table);
-    for (int i = 0; i < 3; ++i) y = b.matmul(b.unary(OpKind::Tanh, b.matmul(y, up)), down);
-    const ValueId late = b.matmul(b.reshape(made, {8, 256}), table);
-    m->main().add_output(b.matmul(b.create(OpKind::Atan2, {y, late}), up), {});
-    return m;
+  const auto rows = [](Builder& b, ValueId v) { return b.reshape(v, {8, 256}); };
+  const auto make = [&] {
+    return skip([](Builder& b, ValueId x) { return b.transpose(b.unary(OpKind::Exp, x), {1, 0}); }, rows, rows);
   };
   PlanOptions options;
   options.reorder = false, options.verify = true;
-  const auto before = static_cast<uint64_t>(plan(skip(), options).plans[0].arena_size.size());
+  const auto before = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size());
   options.max_arena = before - 1;
-  const LirModule lir = plan(skip(), options);
+  const LirModule lir = plan(make(), options);
   CHECK(lir.plans[0].computed_again >= 2);  // the exponential, and its transpose
   CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) + 8192 == before);
+}
+
+TEST_CASE("of a value that only waits for a reader of a part, the part is copied") {
+  const auto make = [] {
+    return skip(
+        [](Builder& b, ValueId x) {
+          return b.matmul(x, b.param("wide", tensor_type(DType::F32, {256, 512})));
+        },
+        [](Builder& b, ValueId v) { return b.narrow(v, 1, 0, 256); },
+        [](Builder& b, ValueId v) { return b.narrow(v, 1, 256, 256); });
+  };
+  PlanOptions options;
+  options.reorder = false, options.verify = true;
+  const auto before = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size());
+  options.max_arena = before - 1;
+  const LirModule lir = plan(make(), options);
+  CHECK(lir.plans[0].computed_again > 0);
+  CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) + 8192 == before);
+  std::string why;
+  CHECK_MESSAGE(eval::same_results(*make(), *lir.module, 1, 1e-5, 1e-6, &why), why);
+}
+
+TEST_CASE("a view that is read no more stays behind a view that is") {
+  const auto make = [] {
+    return skip(
+        [](Builder& b, ValueId x) {
+          return b.reshape(b.unary(OpKind::Exp, b.reshape(x, {2048})), {8, 256});
+        },
+        [](Builder&, ValueId v) { return v; },
+        [](Builder& b, ValueId v) {
+          return b.reshape(b.reshape(v, {4, 512}), {8, 256});
+        });
+  };
+  PlanOptions options;
+  options.reorder = false, options.verify = true;
+  options.max_arena = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size()) - 1;
+  CHECK(plan(make(), options).plans[0].computed_again >= 1);
 }
 
 TEST_CASE("nothing lies across what a device binds at a time") {

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "ir/builder.h"
+
 namespace rlxc {
 namespace {
 
@@ -16,9 +18,10 @@ uint64_t size_of(const Slot& s) { return s.size.is_static() ? static_cast<uint64
 // What the copies for one value are, and what they bring.
 struct Choice {
   ValueId value;
-  uint32_t from = 0, to = 0;  // the gap: steps of the readers on both sides
-  std::vector<NodeId> nodes;  // to copy, operands first
-  std::vector<ValueId> read;  // that are kept for the copies
+  uint32_t from = 0, to = 0;   // the gap: steps of the readers on both sides
+  std::vector<NodeId> nodes;   // to copy, operands first
+  std::vector<ValueId> read;   // that are kept for the copies
+  std::vector<ValueId> parts;  // views that are copied before the gap instead, so that the value lives no longer than `from`
   double bytes_saved = 0, elements = 0;
 };
 
@@ -51,35 +54,35 @@ class Recomputation {
     find_hot();
   }
 
-  std::optional<Choice> best() const {
+  std::optional<Choice> best(Instead how) const {
     std::optional<Choice> best;
+    const auto consider = [&](std::optional<Choice> c) {
+      if (c && (!best || c->bytes_saved * best->elements > best->bytes_saved * c->elements)) best = std::move(c);
+    };
     for (NodeId n : plan_.schedule) {
-      if (hot_.empty() || !is_cheap(n) || plan_.step[n.raw] > hot_.back()) continue;
-      const ValueId v = g_.result(n);
-      const Slot& s = slot(v);
-      if (taken_[v.raw] || s.region != Region::Activations || s.view || s.part) continue;
-      uint32_t before = plan_.step[n.raw];
-      for (uint32_t after : reads_[v.raw]) {
-        if (auto c = choice(v, before, after); c && (!best || c->bytes_saved * best->elements > best->bytes_saved * c->elements))
-          best = std::move(c);
-        before = after;
+      if (hot_.empty() || plan_.step[n.raw] > hot_.back()) continue;
+      for (size_t r = 0; r < g_.result_count(n); ++r) {
+        const ValueId v = g_.result(n, r);
+        const Slot& s = slot(v);
+        if (taken_[v.raw] || s.region != Region::Activations || s.view || s.part) continue;
+        uint32_t before = plan_.step[n.raw];
+        for (uint32_t after : reads_[v.raw]) {
+          if (how == Instead::CopyParts) consider(parts(v, before, after));
+          else if (is_cheap(n)) consider(choice(v, before, after));
+          before = after;
+        }
       }
     }
     return best;
   }
 
   void apply(const Choice& c, ComputedAgain* out) {
-    std::vector<Graph::Use> late;  // of the value and of views of it
-    std::vector<ValueId> aliases{c.value};
-    for (size_t i = 0; i < aliases.size(); ++i)
-      for (const Graph::Use use : g_.uses(aliases[i])) {
-        if (use.user.raw < plan_.step.size() && g_.result_count(use.user) > 0 && slot(g_.result(use.user)).view)
-          aliases.push_back(g_.result(use.user));
-        else if (use.user.raw < plan_.step.size() && plan_.step[use.user.raw] >= c.to) late.push_back(use);
-      }
-    const NodeId reader = plan_.schedule[c.to];
+    std::vector<ValueId> aliases;
+    const std::vector<Graph::Use> late = late_uses(c.value, c.to, &aliases);
+    const NodeId reader = c.parts.empty() ? plan_.schedule[c.to] : g_.next(plan_.schedule[c.from]);
     std::map<ValueId, ValueId> copied;
     for (NodeId n : c.nodes) copy(n, reader, &copied, out);
+    for (ValueId v : c.parts) copied[v] = copy_part(v, reader, out);
     for (const Graph::Use use : late) {
       const ValueId before = g_.operand(use.user, use.index);
       out->edits.push_back({use.user, use.index, before});
@@ -88,9 +91,11 @@ class Recomputation {
     set_unread_views_aside(aliases);
     out->values.push_back(c.value);
     taken_[c.value.raw] = true;
+    const uint32_t last = last_read(c.value);
     std::vector<uint32_t>& reads = reads_[c.value.raw];
     reads.erase(std::ranges::lower_bound(reads, c.to), reads.end());
-    change(c.from + 1, c.to, -static_cast<int64_t>(size_of(slot(c.value))));
+    change(c.from + 1, c.parts.empty() ? c.to : last + 1, -static_cast<int64_t>(size_of(slot(c.value))));
+    for (ValueId v : c.parts) change(c.from + 1, last + 1, static_cast<int64_t>(size_of(slot(v))));
     for (ValueId u : c.read) {
       taken_[u.raw] = true;  // until there is a new plan
       if (const uint32_t last = last_read(u); last < c.to) {
@@ -110,6 +115,19 @@ class Recomputation {
   ValueId content(ValueId v) const {
     while (slot(v).view) v = g_.operand(g_.def(v), 0);
     return v;
+  }
+
+  // Of the value, and of views of it, which `aliases` are, by what runs at step `to` or later.
+  std::vector<Graph::Use> late_uses(ValueId v, uint32_t to, std::vector<ValueId>* aliases) const {
+    std::vector<Graph::Use> late;
+    *aliases = {v};
+    for (size_t i = 0; i < aliases->size(); ++i)
+      for (const Graph::Use use : g_.uses((*aliases)[i])) {
+        if (use.user.raw >= plan_.step.size()) continue;
+        if (g_.result_count(use.user) > 0 && slot(g_.result(use.user)).view) aliases->push_back(g_.result(use.user));
+        else if (plan_.step[use.user.raw] >= to) late.push_back(use);
+      }
+    return late;
   }
 
   void change(uint32_t from, uint32_t to, int64_t by) {
@@ -132,9 +150,30 @@ class Recomputation {
 
   std::optional<Choice> choice(ValueId v, uint32_t from, uint32_t to) const {
     if (to <= from + 1 || to >= plan_.schedule.size()) return std::nullopt;
-    Choice c{v, from, to, {}, {}};
+    Choice c{v, from, to, {}, {}, {}};
     c.bytes_saved = excess(from + 1, to, size_of(slot(v)));
     if (c.bytes_saved == 0 || !collect(g_.def(v), size_of(slot(v)), to, &c) || c.bytes_saved <= 0) return std::nullopt;
+    return c;
+  }
+
+  // Copies of the parts that are read after the gap, where these are small.
+  std::optional<Choice> parts(ValueId v, uint32_t from, uint32_t to) const {
+    const uint32_t last = last_read(v);
+    if (to <= from + 1 || last >= plan_.schedule.size() || excess(from + 1, last + 1, size_of(slot(v))) == 0) return std::nullopt;
+    Choice c{v, from, to, {}, {}, {}};
+    std::vector<ValueId> aliases;
+    uint64_t bytes = 0;
+    for (const Graph::Use use : late_uses(v, to, &aliases)) {
+      const ValueId part = g_.operand(use.user, use.index);
+      if (std::ranges::find(c.parts, part) != c.parts.end()) continue;
+      const bool can_copy = part != v && (is_float(g_.dtype(part)) || is_integer(g_.dtype(part)));
+      bytes += size_of(slot(part));
+      if (!can_copy || c.parts.size() >= kMostNodes || bytes >= size_of(slot(v))) return std::nullopt;
+      c.parts.push_back(part);
+    }
+    if (c.parts.empty()) return std::nullopt;
+    c.bytes_saved = excess(from + 1, last + 1, size_of(slot(v)) - bytes);
+    c.elements = 2 * static_cast<double>(bytes);
     return c;
   }
 
@@ -164,7 +203,7 @@ class Recomputation {
     return true;
   }
 
-  // Views that nobody reads any more go to where their value is made: a read later than that would keep it alive.
+  // Views that nobody reads any more go to where what they show is made: a read later than that would keep it alive.
   void set_unread_views_aside(const std::vector<ValueId>& aliases) {
     std::set<NodeId> unread;
     for (size_t i = aliases.size() - 1; i > 0; --i) {
@@ -172,9 +211,8 @@ class Recomputation {
       if (std::all_of(uses.begin(), uses.end(), [&](Graph::Use use) { return unread.contains(use.user); }))
         unread.insert(g_.def(aliases[i]));
     }
-    const NodeId behind = g_.next(g_.def(aliases[0]));
     for (size_t i = 1; i < aliases.size(); ++i) {
-      const NodeId view = g_.def(aliases[i]);
+      const NodeId view = g_.def(aliases[i]), behind = g_.next(g_.def(g_.operand(view, 0)));
       if (unread.contains(view) && view != behind) g_.move_before(view, behind);
     }
   }
@@ -188,6 +226,20 @@ class Recomputation {
     g_.set_origin(made, g_.origin(n));
     out->copies.push_back(made);
     return copied->emplace(g_.result(n), g_.result(made)).first->second;
+  }
+
+  // The larger of each element and itself.
+  ValueId copy_part(ValueId part, NodeId before, ComputedAgain* out) {
+    std::vector<NodeId> path;
+    ValueId v = part;
+    for (; slot(v).view; v = g_.operand(g_.def(v), 0)) path.push_back(g_.def(v));
+    std::map<ValueId, ValueId> shown{{v, v}};
+    for (auto n = path.rbegin(); n != path.rend(); ++n) v = copy(*n, before, &shown, out);
+    Builder b(g_, nullptr, before);
+    const ValueId made = b.create(OpKind::Max, {v, v});
+    g_.set_origin(g_.def(made), g_.origin(g_.def(part)));
+    out->copies.push_back(g_.def(made));
+    return made;
   }
 
   // The value, or what stands for it: a copy, or a view of one.
@@ -208,11 +260,12 @@ class Recomputation {
 
 }  // namespace
 
-ComputedAgain compute_again(Graph& g, const GraphPlan& plan, uint64_t limit, size_t most, const std::set<ValueId>& refused) {
+ComputedAgain compute_again(Graph& g, const GraphPlan& plan, Instead how, uint64_t limit, size_t most,
+                            const std::set<ValueId>& refused) {
   ComputedAgain out;
   Recomputation r(g, plan, limit, refused);
   while (out.values.size() < most) {
-    const auto choice = r.best();
+    const auto choice = r.best(how);
     if (!choice) break;
     r.apply(*choice, &out);
   }

@@ -1,6 +1,7 @@
 // A cheap value that lives where much else does, only to be read again later, can be computed a second time where it is read
 // ("Training Deep Nets with Sublinear Memory Cost", Chen et al., arXiv 1604.06174). Gradients read most of what the forward part
-// of a graph has made; without them, what is left to wait is mostly made by products and convolutions, which are not cheap.
+// of a graph has made; without them, what is left to wait is mostly made by products and convolutions, which are not cheap. Where
+// only a part of such a value is read later, a copy of the part can wait in its place.
 #pragma once
 #include <cstdint>
 #include <set>
@@ -9,6 +10,8 @@
 #include "ir/lir.h"
 
 namespace rlxc {
+
+enum class Instead : uint8_t { Compute, CopyParts };  // of keeping a value
 
 struct ComputedAgain {
   struct Edit {
@@ -26,7 +29,8 @@ struct ComputedAgain {
 // above the limit, for an element computed. What it is made of is read there, too: as it is, if it lives or is small, else it is
 // computed again itself. The nodes of the graph must be in the order of the plan's schedule; the plan is stale then. Values of
 // `refused` are left alone. O(most * values * steps above the limit).
-ComputedAgain compute_again(Graph&, const GraphPlan&, uint64_t limit, size_t most, const std::set<ValueId>& refused);
+// Parts are copied behind the last reader before the gap.
+ComputedAgain compute_again(Graph&, const GraphPlan&, Instead, uint64_t limit, size_t most, const std::set<ValueId>& refused);
 
 void undo(Graph&, const ComputedAgain&);  // takes the copies back
 

@@ -57,12 +57,14 @@ class Cases {
   }
   void add(OpKind op, const std::vector<Spec>& specs) { add(op, default_attrs(op), specs); }
 
+  std::optional<uint64_t> max_packed;  // of the plan
+
   // Sums of many products are compared with a tolerance that follows from their length.
   void check(double rtol = 1e-4, double atol = 2e-5, const RunOptions& options = {}) {
     Diagnostics d;
     const auto expected = eval::evaluate(*m_, inputs_, d);
     REQUIRE_MESSAGE(expected.has_value(), d.text());
-    const auto lir = plan_lir(std::move(m_), {.verify = true}, d);
+    const auto lir = plan_lir(std::move(m_), {.max_packed = max_packed, .verify = true}, d);
     REQUIRE_MESSAGE(lir.has_value(), d.text());
     const auto package = codegen::make_package(*lir, "cases", {}, d);
     REQUIRE_MESSAGE(package.has_value(), d.text());
@@ -337,8 +339,12 @@ TEST_CASE("regions around reductions of rows, and what becomes of the rows, comp
   c.check();
 }
 
-TEST_CASE("kernels of products and convolutions compute what the evaluator does") {
+namespace {
+
+// With all packed weights, or a limit of their bytes.
+void check_products(std::optional<uint64_t> max_packed) {
   Cases c;
+  c.max_packed = max_packed;
   for (const bool constant : {false, true}) {
     auto w = [&](Spec s) { return s.weight = constant, s; };
     c.add(MatMul, {f32({7, 33}), w(f32({33, 50}))});
@@ -424,6 +430,11 @@ TEST_CASE("kernels of products and convolutions compute what the evaluator does"
   c.add(MaxPoolIndices, pool(ReduceOp::Max, {2, 2}, {2, 2}, {0, 0}), {f32({1, 2, 6, 6})});
   c.check(1e-4, 2e-4);
 }
+
+}  // namespace
+
+TEST_CASE("kernels of products and convolutions compute what the evaluator does") { check_products({}); }
+TEST_CASE("kernels of products and convolutions do so with less memory for packed weights") { check_products(100'000); }
 
 TEST_CASE("kernels of attention, rotary embedding, quantisation, resizing and recurrence compute what the evaluator does") {
   Cases c;

@@ -40,6 +40,14 @@ struct Slot {
   bool part = false;  // made where the concatenation that reads it needs it: `root` is its result
 };
 
+// What a node keeps of its operands from when weights are loaded: their elements in the order in which its kernels read them, or
+// a table that it needs.
+struct Pack {
+  NodeId node;
+  std::vector<uint32_t> operands;  // that it is made of; runs do not read them
+  Dim offset, bytes;               // in the packed region
+};
+
 struct GraphPlan {
   std::vector<NodeId> schedule;  // all nodes
   std::vector<uint32_t> step;    // by node
@@ -47,6 +55,9 @@ struct GraphPlan {
   std::vector<Slot> slot;        // by value
   std::vector<Dim> body_offset;  // by node: where the arena of its bodies begins in this arena (control flow)
   Dim arena_size, packed_size;
+  std::vector<Pack> packs;      // in order of the schedule; those of a node in the order in which its kernels declare them
+  uint32_t unpacked_nodes = 0;  // that read weights where they lie, for a limit of the packed region
+  Dim unpacked_bytes;           // what they would keep
   bool symbolic = false;
   // Of a static plan: the largest sum of live bytes, where it occurs, and what lives there.
   uint64_t lower_bound = 0;
@@ -79,6 +90,7 @@ struct LirModule {
   std::vector<Extent> extents;
   std::vector<State> states;
   uint64_t alignment = 64;
+  bool packs_known = true;   // whether the kernels are ours; what those of others keep is not known
   uint64_t max_binding = 0;  // bytes that a device binds at a time: where possible, no slot crosses a multiple. 0: no limit
   SymbolRanges ranges;       // constants: the plan holds for sizes of symbols in these; empty: for all
   Digest128 fingerprint;

@@ -28,6 +28,7 @@ class PlanWriter {
     terms_.ranges(lir_.ranges);
     const std::vector<RootSlot> slots = root_slots(g, plan);
     regions(slots, plan);
+    packing();
     arena(plan);
     if (!plan.symbolic) peak(g, plan), savings(plan);
     out_.key("graphs").begin_array();
@@ -48,7 +49,8 @@ class PlanWriter {
       sum = lir_.module->dims.add(sum, s.size);
       ++count[static_cast<size_t>(s.region)];
     }
-    bytes[static_cast<size_t>(Region::Packed)] = plan.packed_size;
+    Dim& packed = bytes[static_cast<size_t>(Region::Packed)] = Dim(0);
+    for (const GraphPlan& each : lir_.plans) packed = lir_.module->dims.add(packed, each.packed_size);
     bytes[static_cast<size_t>(Region::Activations)] = plan.arena_size;
     out_.key("regions").begin_array();
     for (Region r : kRegions) {
@@ -58,6 +60,26 @@ class PlanWriter {
       out_.end_object();
     }
     out_.end_array();
+  }
+
+  // What nodes keep in the order in which their kernels read it, and those that read weights where they lie for a limit.
+  void packing() {
+    DimTable& dims = lir_.module->dims;
+    Dim bytes(0), unpacked(0);
+    uint64_t nodes = 0, unpacked_nodes = 0;
+    for (const GraphPlan& plan : lir_.plans) {
+      for (size_t i = 0; i < plan.packs.size(); ++i) {
+        bytes = dims.add(bytes, plan.packs[i].bytes);
+        nodes += i == 0 || plan.packs[i].node != plan.packs[i - 1].node;
+      }
+      unpacked = dims.add(unpacked, plan.unpacked_bytes), unpacked_nodes += plan.unpacked_nodes;
+    }
+    out_.key("packing").begin_object(JsonLayout::Line).key("known").boolean(lir_.packs_known);
+    if (lir_.packs_known) {
+      out_.key("nodes").unsigned_integer(nodes).key("bytes"), terms_.size(bytes);
+      out_.key("unpacked_nodes").unsigned_integer(unpacked_nodes).key("unpacked_bytes"), terms_.size(unpacked);
+    }
+    out_.end_object();
   }
 
   void arena(const GraphPlan& plan) {
@@ -122,7 +144,23 @@ class PlanWriter {
     out_.key("slots").begin_array();
     for (const RootSlot& s : slots) slot(g, plan, s);
     out_.end_array();
+    if (!plan.packs.empty()) packs(g, plan);
     out_.end_object();
+  }
+
+  void packs(const Graph& g, const GraphPlan& plan) {
+    out_.key("packs").begin_array();
+    for (const Pack& p : plan.packs) {
+      out_.begin_object(JsonLayout::Line).key("node").unsigned_integer(p.node.raw);
+      out_.key("name").string(g.label(p.node));
+      out_.key("operands").begin_array(JsonLayout::Line);
+      for (uint32_t i : p.operands) out_.unsigned_integer(i);
+      out_.end_array();
+      out_.key("offset"), terms_.size(p.offset);
+      out_.key("bytes"), terms_.size(p.bytes);
+      out_.end_object();
+    }
+    out_.end_array();
   }
 
   void slot(const Graph& g, const GraphPlan& plan, const RootSlot& s) {

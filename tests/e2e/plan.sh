@@ -14,6 +14,31 @@ if "$RLXC" plan "$TMPDIR/buffers.csv" --capacity 7 > /dev/null 2>&1; then fail "
 if "$RLXC" compile examples/bert.onnx --emit plan --max-arena 64 -q -o "$TMPDIR/small" 2> "$TMPDIR/log"; then fail "64 bytes cannot do"; fi
 grep -q RLX0105 "$TMPDIR/log" || fail "the limit is named"
 
+packed() { sed -n 's/.*"region": "packed", "bytes": \([^,]*\),.*/\1/p' "$1/plan.json"; }
+least() {  # that --max-packed can be, of a command
+  if "$@" --emit plan -q --max-packed 0 -o "$TMPDIR/least" 2> "$TMPDIR/log"; then fail "no byte cannot do"; fi
+  grep -q RLX0105 "$TMPDIR/log" || fail "the limit is named"
+  sed -n 's/.* takes \([0-9]*\) bytes at least.*/\1/p' "$TMPDIR/log"
+}
+# Packed weights within a limit: all of them, half, none but what must be there; results stay right.
+"$RLXC" compile examples/bert.onnx --emit lir,plan -q -o "$TMPDIR/packed"
+all=$(packed "$TMPDIR/packed")
+grep -q '"packing": {"known": true, "nodes": [1-9]' "$TMPDIR/packed/plan.json" || fail "nodes that keep packed weights are told"
+most=$(least "$RLXC" compile examples/bert.onnx)
+for most in $((all / 2)) "$most"; do
+  "$RLXC" compile examples/bert.onnx --emit lir,plan -q --max-packed "$most" -o "$TMPDIR/within"
+  [ "$(packed "$TMPDIR/within")" -le "$most" ] || fail "more than $most bytes are packed"
+  grep -q '"unpacked_nodes": [1-9]' "$TMPDIR/within/plan.json" || fail "nodes that read weights where they lie are told"
+  "$RLXC" run examples/bert.onnx --data examples/bert_data --sanitize --max-packed "$most" --rtol 1e-3 --atol 1e-4
+done
+# A compiled module has its weights side by side already.
+side=$(least "$RLXC" specialize "$TMPDIR/packed/lir.json")
+[ "$side" -gt "$most" ] || fail "weights side by side need room"
+"$RLXC" specialize "$TMPDIR/packed/lir.json" --emit plan -q --max-packed "$side" -o "$TMPDIR/within"
+[ "$(packed "$TMPDIR/within")" -eq "$side" ] || fail "the least does"
+"$RLXC" compile examples/bert.onnx --target mlx --emit plan -q -o "$TMPDIR/mlx"
+grep -q '"packing": {"known": false}' "$TMPDIR/mlx/plan.json" || fail "what other kernels keep is not known"
+
 arena() { sed -n 's/.*"arena": {"bytes": \([^,]*\),.*/\1/p' "$1/plan.json"; }
 # Steps of training (gradients by the weights) in a smaller arena: cheap values are computed again, and all results stay right.
 in_less() {  # a model, and per cent of its arena
@@ -38,6 +63,11 @@ for model in $sanitized; do
   "$RLXC" run "$RLXC_TEST_MODELS/tiny/$model/model.onnx" --data "$RLXC_TEST_MODELS/tiny/$model" --sanitize --rtol 1e-3 --atol 1e-4 ||
     fail "$model: in an arena of the planned size"
 done
+# Without gradients: a part of a value that waits is copied.
+mamba="$RLXC_TEST_MODELS/tiny/mamba"
+"$RLXC" compile "$mamba/model.onnx" --emit plan -q -o "$TMPDIR/mamba"
+"$RLXC" run "$mamba/model.onnx" --data "$mamba" --sanitize --max-arena $(($(arena "$TMPDIR/mamba") * 98 / 100)) --rtol 1e-3 --atol 1e-4 ||
+  fail "mamba: with a part copied"
 for model in bert_ts_dyn llama_ts_dyn; do
   dyn="$RLXC_TEST_MODELS/tiny/$model/model.onnx"
   "$RLXC" compile "$dyn" --emit lir,plan -q --verify -o "$TMPDIR/dyn"

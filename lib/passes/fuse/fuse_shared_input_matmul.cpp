@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "analysis/phases.h"
 #include "analysis/views.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/weight_product.h"
 #include "passes/provenance.h"
+#include "support/checked.h"
 
 namespace rlxc {
 namespace {
@@ -22,7 +24,9 @@ struct Member {
 
 class SharedInput {
  public:
-  SharedInput(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), order_(g), known_(g.node_capacity()) {}
+  SharedInput(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), order_(g), known_(g.node_capacity()) {
+    if (ctx.options.max_packed) room_ = static_cast<int64_t>(std::min<uint64_t>(*ctx.options.max_packed, INT64_MAX)) - kept(g);
+  }
 
   int64_t run() {
     for (NodeId n : g_.nodes())
@@ -83,7 +87,7 @@ class SharedInput {
       biased = biased || members.back().bias.valid();
       sized = sized && g_.dims(members.back().value).back().is_static();
     }
-    if (members.size() < 2 || !pays(members, x)) return false;
+    if (members.size() < 2 || !pays(members, x) || !fits(members)) return false;
     if (biased && !sized)  // a missing bias would be zeros of an unknown number
       for (Member& m : members) m = {m.matmul, {}, g_.result(m.matmul)};
     emit(members, x, biased && sized);
@@ -129,6 +133,35 @@ class SharedInput {
     return members.size() > 1;
   }
 
+  // Bytes of what is made of weights once and read by every run.
+  static int64_t kept(const Graph& g) {
+    const auto phase = derive_phases(g);
+    int64_t sum = 0;
+    for (NodeId n : g.nodes()) {
+      if (phase[n.raw] != Phase::Prologue || has_trait(g.op(n), kLeaf) || view_of(g, n)) continue;
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        if (std::ranges::any_of(g.uses(g.result(n, r)), [&](auto use) { return phase[use.user.raw] != Phase::Prologue; }))
+          sum = checked_add(sum, bytes(g, g.result(n, r))).value_or(INT64_MAX);
+    }
+    return sum;
+  }
+
+  bool fits(const std::vector<Member>& members) {
+    int64_t needed = 0;
+    for (const Member& m : members) {
+      for (ValueId v : g_.operands(m.matmul).subspan(1))
+        if (v.valid()) needed = checked_add(needed, bytes(g_, v)).value_or(INT64_MAX);
+      if (m.bias.valid()) needed = checked_add(needed, bytes(g_, m.bias)).value_or(INT64_MAX);
+    }
+    if (room_ >= needed) return room_ -= needed, true;
+    for (const Member& m : members)
+      ctx_.decisions.push_back(declined(g_, "shared_input_matmul", m.matmul, "packed_limit",
+                                        "the weights side by side take " + std::to_string(needed) + " bytes, " +
+                                            std::to_string(std::max<int64_t>(room_, 0)) + " of --max-packed are left",
+                                        "raise --max-packed"));
+    return false;
+  }
+
   void emit(const std::vector<Member>& members, ValueId x, bool biased) {
     DimTable& dims = g_.module().dims;
     const NodeId at = members[0].matmul;
@@ -169,6 +202,7 @@ class SharedInput {
   size_t known_;            // nodes made later have larger ids
   std::vector<bool> seen_;  // by value: its readers are done
   int64_t merged_ = 0;
+  int64_t room_ = INT64_MAX;  // bytes that may still be made of weights
 };
 
 }  // namespace

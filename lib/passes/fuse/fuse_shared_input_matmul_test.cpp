@@ -157,3 +157,23 @@ TEST_CASE("fuse_shared_input_matmul: 20,000 far readers of one value in n log n"
   PassRun run;
   CHECK_FALSE(run(m, kPass).changed);
 }
+
+TEST_CASE("fuse_shared_input_matmul: no more weights side by side than there is room for") {
+  const auto products = [](Builder& b) {
+    std::vector<ValueId> out;
+    for (int layer = 0; layer < 2; ++layer) {
+      const ValueId x = f32_input(b, "x" + std::to_string(layer), {2, 8});
+      for (int i = 0; i < 2; ++i)
+        out.push_back(b.unary(OpKind::Tanh, b.matmul(x, f32_param(b, "w" + std::to_string(2 * layer + i), {8, 4}))));
+    }
+    return out;
+  };
+  const auto limit = [](uint64_t bytes) { return [bytes](PassRun& run) { run.options.max_packed = bytes; }; };
+  CHECK(matmuls(Rewrite(kPass, products)) == 2);
+  CHECK(matmuls(Rewrite(kPass, products, limit(512))) == 2);
+  const Rewrite one(kPass, products, limit(511));
+  CHECK(matmuls(one) == 3);
+  CHECK(one.run.decisions.back().reason == "packed_limit");
+  CHECK(one.run.decisions.back().detail == "the weights side by side take 256 bytes, 255 of --max-packed are left");
+  CHECK(matmuls(Rewrite(kPass, products, limit(0))) == 4);
+}
