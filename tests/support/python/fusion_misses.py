@@ -232,6 +232,8 @@ def gates(g):
                     break
         if n.op == "FusedSwiGLU":
             product = g.maker[n.operands[0]]
+            while product.op == "Reshape" and g.dims[product.operands[0]][-1:] == g.dims[product.results[0]][-1:]:
+                product = g.maker[product.operands[0]]
             if product.op in ("MatMul", "FusedMatMulBiasAct") or (product.op == "DequantMatMul" and not product.attrs.get("gated")):
                 yield "matmul_swiglu", names(n, product)
 
