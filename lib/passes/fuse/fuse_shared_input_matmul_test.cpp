@@ -157,3 +157,17 @@ TEST_CASE("fuse_shared_input_matmul: 20,000 far readers of one value in n log n"
   PassRun run;
   CHECK_FALSE(run(m, kPass).changed);
 }
+
+TEST_CASE("fuse_shared_input_matmul: products of weights alone are made before the first run, and stay apart without a word") {
+  const Rewrite r(
+      kPass,
+      [](Builder& b) {
+        const ValueId x = f32_input(b, "x", {3, 4}), table = f32_param(b, "table", {3, 8});
+        std::vector<ValueId> out;
+        for (const char* w : {"w0", "w1"}) out.push_back(b.add(x, b.matmul(table, f32_param(b, w, {8, 4}))));
+        return out;
+      },
+      free_copies);
+  CHECK(matmuls(r) == 2);
+  CHECK(r.run.decisions.empty());
+}
