@@ -50,7 +50,8 @@ std::vector<Sample> contraction_samples() {
         DequantMatMulAttrs a{false, 0, {true, Relu, 0, 0}, gated, false};
         std::vector<ValueId> in = {o.in({5, 33}), o.in({33, 26}, codes, is_signed(codes) ? -4 : 0, 3),
                                    o.in({1, 26}, DType::F32, 0.1, 0.5), ValueId()};
-        if (!gated) in.insert(in.end(), {o.in({26}), o.in({5, 26})});
+        if (!gated || is_integer(codes)) in.push_back(o.in({26}));
+        if (!gated) in.push_back(o.in({5, 26}));
         return o.op(DequantMatMul, in, a);
       });
   for (bool transposed : {false, true})
@@ -94,9 +95,12 @@ std::vector<Sample> contraction_samples() {
     return o.op(Conv, {o.in({1, 17, 9, 5}), o.in({13, 17, 1, 1})}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1});
   });
   for (int64_t rows : {1, 37})
-    add(FusedMatMulSwiGLU, std::to_string(rows) + "x19x2*11", 19, [=](Operands& o) {
-      return o.op(FusedMatMulSwiGLU, {o.in({rows, 19}), o.in({19, 22})}, GatedMatMulAttrs{});
-    });
+    for (bool biased : {false, true})
+      add(FusedMatMulSwiGLU, std::to_string(rows) + "x19x2*11" + (biased ? ", bias" : ""), 19, [=](Operands& o) {
+        std::vector<ValueId> in{o.in({rows, 19}), o.in({19, 22})};
+        if (biased) in.push_back(o.in({22}));
+        return o.op(FusedMatMulSwiGLU, in, GatedMatMulAttrs{});
+      });
   add(FusedConvBiasAct, "3x3 with residual", 27, [](Operands& o) {
     return o.op(FusedConvBiasAct, {o.in({1, 3, 7, 7}), o.in({5, 3, 3, 3}), o.in({5}), o.in({1, 5, 7, 7})},
                 FusedConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, {true, Relu, 0, 0}});

@@ -29,7 +29,7 @@ struct Product {
   Dim m, n, k;
   Side a, b;
   bool zero_points = false;            // operands 2 and 3 are zero points
-  std::optional<size_t> bias;          // operands from here on are bias and residual
+  std::optional<size_t> bias;          // operands from here on are bias (of b's columns) and residual
   std::optional<kernel::Codes> codes;  // b holds these; operands 2 and 3 are scale and zero point
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
@@ -95,7 +95,7 @@ GemmSpec spec_of(Scope& s, const Product& p) {
 }
 
 // Per row (or column) values, or one for all.
-Operand zero_point(const Node& node, Scope& s, size_t i, size_t batch) {
+Operand of_columns(const Node& node, Scope& s, size_t i, size_t batch) {
   Operand o = s.in(i);
   const bool one = num_elements(node.graph.type(node.in(i))) == 1;
   o.strides.assign(batch, 0);
@@ -124,7 +124,7 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
   Scope s(node, "pack_rows");
   GemmSpec g = spec_of(s, p);
   g.a = side_operand(node, s, 0, p.a, p.batch, true);
-  if (has_zero(node, p, 0)) g.a_zero = zero_point(node, s, 2, 0);
+  if (has_zero(node, p, 0)) g.a_zero = of_columns(node, s, 2, 0);
   s.bind({Binding::Kind::Scratch, rows});
   kernel::build_pack_rows(s.builder(), g, "rows", node.mapping());
   s.finish();
@@ -165,7 +165,7 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
   const Product of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
   g.b = side_operand(node, s, 1, p.b, of_b.batch, false);
-  if (zero) g.b_zero = zero_point(node, s, 3, of_b.batch.size());
+  if (zero) g.b_zero = of_columns(node, s, 3, of_b.batch.size());
   s.bind({Binding::Kind::Scratch, packed});
   kernel::build_pack(s.builder(), g, "panels", node.mapping());
   s.finish(on_load);
@@ -259,26 +259,19 @@ bool emit(const Node& node, const Product& p) {
     if (node.has(3))
       g.codes->zero = of_codes(node, s, 3, codes ? codes->zero : std::nullopt), g.codes->zero_coded = zero_is_coded(node);
   }
-  if (has_zero(node, p, 0) && !rows) g.a_zero = zero_point(node, s, 2, p.batch.size());
-  if (has_zero(node, p, 1) && !panels) g.b_zero = zero_point(node, s, 3, p.batch.size());
+  if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
+  if (has_zero(node, p, 1) && !panels) g.b_zero = of_columns(node, s, 3, p.batch.size());
   Dims result = g.batch;
   result.insert(result.end(), {g.m, g.n});
-  if (p.bias && node.has(*p.bias)) {
-    Operand o = s.in(*p.bias);
-    const bool one = num_elements(node.graph.type(node.in(*p.bias))) == 1;
-    o.strides.assign(result.size(), 0);
-    if (!one) o.strides.back() = 1;
-    g.extras.push_back(std::move(o));
-  }
+  if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
   if (p.bias && node.has(*p.bias + 1)) {
     Operand o = s.in(*p.bias + 1);
     o.strides = kernel::dense(s.kernel(), "r", o.dtype, result).strides;
     g.extras.push_back(std::move(o));
   }
   if (!g.extras.empty() || p.act.has)
-    g.epilogue = [&](Expr sum, const std::vector<Expr>& extra) {
-      for (const Expr& e : extra) sum = sum + e;
-      return activation(p.act, sum);
+    g.epilogue = [&](Expr sum, const std::vector<Expr>& residual) {
+      return activation(p.act, residual.empty() ? sum : sum + residual[0]);
     };
   g.c = s.out();
   g.c.strides = kernel::dense(s.kernel(), "y", g.c.dtype, result).strides;
@@ -314,6 +307,7 @@ void add_gate(const Node& node, const A& a, Product* p) {
 bool lower_matmul_swiglu(const Node& node) {
   const auto& a = node.attrs<GatedMatMulAttrs>();
   Product p = product_of(node, false, a.trans_b);
+  p.bias = 2;
   add_gate(node, a, &p);
   return emit(node, p);
 }
@@ -328,8 +322,9 @@ bool lower_dequant_matmul(const Node& node) {
   const auto& a = node.attrs<DequantMatMulAttrs>();
   const DType t = node.dtype(1);
   Product p = product_of(node, false, a.trans_b);
+  p.bias = 4;
   if (a.gated) add_gate(node, a, &p);
-  else p.act = a.act, p.bias = 4;
+  else p.act = a.act;
   p.codes.emplace();
   p.codes->bits = rlxc::bits(t), p.codes->block = a.block;
   if (is_integer(t) && is_signed(t)) p.codes->sign = 1 << (p.codes->bits - 1);

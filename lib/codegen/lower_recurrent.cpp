@@ -35,8 +35,7 @@ void project(const Node& node, const Cell& cell, int64_t direction, uint32_t to)
   if (node.has(3)) {
     Operand bias = s.in(3);
     bias.strides = {0, 1}, bias.offset = direction * 2 * width;
-    g.extras.push_back(std::move(bias));
-    g.epilogue = [](Expr sum, const std::vector<Expr>& extra) { return sum + extra[0]; };
+    g.bias = std::move(bias);
   }
   g.c = s.scratch(to), g.c.strides = {width, 1};
   kernel::build_gemm(s.builder(), g, node.mapping());

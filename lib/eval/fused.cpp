@@ -84,7 +84,8 @@ bool eval_matmul_swiglu(Context& c) {
   const int64_t n = dims.back();
   dims.back() = 2 * n;
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2))) return false;
-  const auto y = matmul<double>(c.t(0), false, c.t(1), a.trans_b, dims);
+  auto y = matmul<double>(c.t(0), false, c.t(1), a.trans_b, dims);
+  if (c.has(2)) add_broadcast(y, dims, c.t(2));
   return c.put_result(0, gated(y, static_cast<size_t>(n), a.gate_first, a.act));
 }
 

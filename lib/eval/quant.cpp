@@ -158,8 +158,8 @@ bool eval_dequant_matmul(Context& c) {
   if (!c.charge(terms + 3.0 * static_cast<double>(c.t(1).elements()))) return false;
   const auto w = decoded_weight(c, a);
   auto y = matmul<double>(c.t(0), false, tensor_view(w, c.dims(1)), a.trans_b, dims);
-  if (a.gated) return c.put_result(0, gated(y, n, a.gate_first, a.act));
   if (c.has(4)) add_broadcast(y, dims, c.t(4));
+  if (a.gated) return c.put_result(0, gated(y, n, a.gate_first, a.act));
   if (!add_residual(c, 5, y)) return false;
   apply_epilogue(a.act, y);
   return c.put_result(0, y);

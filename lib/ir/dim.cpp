@@ -274,6 +274,12 @@ bool DimTable::at_least(Dim d, int64_t bound) {
   return low && *low >= bound;
 }
 
+std::optional<uint32_t> DimTable::single_atom(Dim d) const {
+  if (d.is_static()) return std::nullopt;
+  const Poly& p = polys_[d.index()];
+  return p.size() == 1 && p[0].coefficient == 1 && p[0].atoms.size() == 1 ? std::optional(p[0].atoms[0]) : std::nullopt;
+}
+
 template <class LeafFn, class WholeFn>
 Dim DimTable::rewrite(Dim d, LeafFn leaf, WholeFn whole) {
   if (d.is_static()) return d;
@@ -284,11 +290,14 @@ Dim DimTable::rewrite(Dim d, LeafFn leaf, WholeFn whole) {
     for (uint32_t a : t.atoms) {
       const Atom at = atoms_[a];
       Dim factor;
-      if (at.is_symbol) {
-        factor = leaf(a);
+      if (const std::optional<Dim> known = leaf(a)) {
+        factor = *known;
+      } else if (at.is_symbol) {
+        factor = from_atom(a);
       } else {
         const Dim x = whole(at.a), y = whole(at.b);
         factor = at.fn == DimFn::FloorDiv ? floor_div(x, y) : at.fn == DimFn::Mod ? mod(x, y) : function(at.fn, x, y);
+        if (const auto made = single_atom(factor)) factor = leaf(*made).value_or(factor);
       }
       product = mul(product, factor);
     }
@@ -301,16 +310,16 @@ Dim DimTable::canonical(Dim d) {
   if (d.is_static() || substitution_.empty()) return d;
   // Kept, because making a function asks for the canonical forms of what it is of: without, nested ones take exponential time.
   if (const auto known = canonical_.find(d.index()); known != canonical_.end()) return known->second;
-  const auto symbol = [&](uint32_t a) {
+  const auto replaced = [&](uint32_t a) {
     auto it = substitution_.find(a);
-    return it == substitution_.end() ? from_atom(a) : it->second;
+    return it == substitution_.end() ? std::nullopt : std::optional(it->second);
   };
-  const Dim result = rewrite(d, symbol, [&](Dim inner) { return canonical(inner); });
+  const Dim result = rewrite(d, replaced, [&](Dim inner) { return canonical(inner); });
   canonical_.emplace(d.index(), result);
   return result;
 }
 
-// Right-hand sides never mention a replaced symbol, so one rewrite is enough for `canonical`.
+// Right-hand sides never mention a replaced symbol or function, so one rewrite is enough for `canonical`.
 void DimTable::refresh_substitution() {
   canonical_.clear();
   for (auto& [from, to] : substitution_) to = canonical(to);
@@ -331,11 +340,9 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   // What a substitution expresses was found above; what none does may come again.
   if (!recorded_.insert(std::minmax(a.raw(), b.raw())).second) return true;
   equalities_.emplace_back(a, b);
-  auto as_symbol = [&](Dim d) -> std::optional<uint32_t> {
-    if (d.is_static()) return std::nullopt;
-    const Poly& p = polys_[d.index()];
-    if (p.size() == 1 && p[0].coefficient == 1 && p[0].atoms.size() == 1 && atoms_[p[0].atoms[0]].is_symbol) return p[0].atoms[0];
-    return std::nullopt;
+  auto as_symbol = [&](Dim d) {
+    const auto a = single_atom(d);
+    return a && atoms_[*a].is_symbol ? a : std::nullopt;
   };
   auto mentions = [&](Dim d, uint32_t s) {
     const auto names = symbols_of(d);
@@ -346,6 +353,9 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   if (sx && sy) return substitution_[std::max(*sx, *sy)] = from_atom(std::min(*sx, *sy)), refresh_substitution(), true;
   if (sx && !mentions(y, *sx)) return substitution_[*sx] = y, refresh_substitution(), true;
   if (sy && !mentions(x, *sy)) return substitution_[*sy] = x, refresh_substitution(), true;
+  // min(n,64) == n: the function is written as the symbol that it is of.
+  if (const auto f = single_atom(x); sy && f) return substitution_[*f] = y, refresh_substitution(), true;
+  if (const auto f = single_atom(y); sx && f) return substitution_[*f] = x, refresh_substitution(), true;
   return true;
 }
 
@@ -380,8 +390,8 @@ std::optional<int64_t> DimTable::evaluate(Dim d, const DimBindings& bindings) co
 
 Dim DimTable::bind(Dim d, const DimBindings& bindings) {
   const auto symbol = [&](uint32_t a) {
-    auto it = bindings.find(names_[atoms_[a].symbol]);
-    return it == bindings.end() ? from_atom(a) : constant(it->second);
+    const auto it = atoms_[a].is_symbol ? bindings.find(names_[atoms_[a].symbol]) : bindings.end();
+    return it == bindings.end() ? std::nullopt : std::optional(constant(it->second));
   };
   return rewrite(d, symbol, [&](Dim inner) { return bind(inner, bindings); });
 }

@@ -109,13 +109,15 @@ class DimTable {
   Dim intern(Poly);
   Dim from_atom(uint32_t atom);
   uint32_t atom(Atom);
+  std::optional<uint32_t> single_atom(Dim) const;  // that the expression is
   Dim function(DimFn, Dim, Dim);
   std::optional<Poly> exact_div(const Poly&, const Poly&) const;
   Dim canonical(Dim);
   std::optional<int64_t> lower_bound(const Poly&) const;  // with every symbol >= 1
   std::optional<int64_t> lower_bound(uint32_t atom) const;
   void refresh_substitution();
-  // The expression with its symbols replaced by `leaf`, and what functions are of by `whole`.
+  // The expression with symbols and functions replaced by `leaf` where that has a value, and what other functions are of by
+  // `whole`.
   template <class LeafFn, class WholeFn>
   Dim rewrite(Dim, LeafFn leaf, WholeFn whole);
   static Poly add_poly(const Poly&, const Poly&, int64_t scale);
@@ -133,7 +135,7 @@ class DimTable {
   std::set<std::pair<int64_t, int64_t>> recorded_;  // equalities_, the smaller one first
   std::vector<std::vector<Dim>> parts_;             // of those that have begun
   bool complete_ = false;
-  std::unordered_map<uint32_t, Dim> substitution_;  // symbol atom -> what it equals
+  std::unordered_map<uint32_t, Dim> substitution_;  // symbol, or function of a symbol that it equals -> what it equals
   std::unordered_map<uint32_t, Dim> canonical_;     // of expressions, with this substitution
 };
 

@@ -50,9 +50,19 @@ TEST_CASE("recorded equalities decide, and impossible ones are refused") {
   CHECK_FALSE(t.assume_equal(Dim(2), Dim(3)));
 }
 
-TEST_CASE("an equality that no substitution expresses is recorded once") {
+TEST_CASE("a function that equals the symbol it is of is that symbol, at any depth") {
   DimTable t;
   const Dim s = t.symbol("seq"), least = t.min(s, Dim(64));
+  CHECK(t.assume_equal(least, s));
+  CHECK(t.equal(t.add(t.min(least, Dim(64)), Dim(1)), t.add(s, Dim(1))));
+  CHECK_FALSE(t.equal(t.min(s, Dim(32)), s));
+  CHECK(t.assume_equal(s, t.symbol("n")));
+  CHECK(t.equal(least, t.symbol("n")));
+}
+
+TEST_CASE("an equality that no substitution expresses is recorded once") {
+  DimTable t;
+  const Dim s = t.max(t.symbol("a"), t.symbol("b")), least = t.min(s, Dim(64));
   for (int i = 0; i < 3; ++i) {
     CHECK(t.assume_equal(least, s));
     CHECK(t.assume_equal(s, least));

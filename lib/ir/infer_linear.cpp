@@ -19,15 +19,20 @@ bool matmul_dims(InferContext& c, bool trans_a, bool trans_b, std::vector<Dim>* 
   return true;
 }
 
+// Operand `at`: a bias for each column of a product of these sizes.
+bool fits_bias(InferContext& c, size_t at, const std::vector<Dim>& product) {
+  if (!c.has(at)) return true;
+  const auto& bias = c.t(at).dims;
+  if (!same_dtype(c, 0, at)) return false;
+  if (bias.size() > 1 ||
+      (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], product.back(), "sizes of bias and product")))
+    return c.fail("bias " + c.show(at) + " must be a scalar or have one element per column");
+  return true;
+}
+
 // Operands `at` and `at + 1` of a product of these result sizes: a bias for each column, a residual.
 bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) {
-  if (c.has(at)) {
-    const auto& bias = c.t(at).dims;
-    if (!same_dtype(c, 0, at)) return false;
-    if (bias.size() > 1 ||
-        (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], out.back(), "sizes of bias and result")))
-      return c.fail("bias " + c.show(at) + " must be a scalar or have one element per column");
-  }
+  if (!fits_bias(c, at, out)) return false;
   if (c.has(at + 1) && (!same_dtype(c, 0, at + 1) || c.t(at + 1).dims != out))
     return c.fail("the residual " + c.show(at + 1) + " must have the result's shape");
   return true;
@@ -87,9 +92,9 @@ bool infer_dequant_matmul(InferContext& c) {
   const Dim blocks = a.block == 0 ? Dim(1) : c.dims().ceil_div(k, Dim(a.block));
   for (size_t i : {2, 3})
     if (c.has(i) && !fits_blocks(c, i, a.trans_b, blocks, n)) return false;
-  if (a.gated && (c.has(4) || c.has(5))) return c.fail("what is gated takes neither bias nor residual");
-  if (a.gated && !halved(c, &out)) return false;
-  return bias_and_residual(c, 4, out) && c.result(c.t(0).dtype, std::move(out));
+  if (a.gated && c.has(5)) return c.fail("what is gated takes no residual");
+  if (a.gated ? !fits_bias(c, 4, out) || !halved(c, &out) : !bias_and_residual(c, 4, out)) return false;
+  return c.result(c.t(0).dtype, std::move(out));
 }
 
 bool infer_grouped_matmul(InferContext& c) {
@@ -107,7 +112,7 @@ bool infer_gated_matmul(InferContext& c) {
   std::vector<Dim> out;
   if (c.t(1).rank() != 2) return c.fail("the weight needs two axes");
   if (!same_dtype(c, 0, 1) || !matmul_dims(c, false, c.a<GatedMatMulAttrs>().trans_b, &out)) return false;
-  return halved(c, &out) && c.result(c.t(0).dtype, std::move(out));
+  return fits_bias(c, 2, out) && halved(c, &out) && c.result(c.t(0).dtype, std::move(out));
 }
 
 bool infer_dot_general(InferContext& c) {

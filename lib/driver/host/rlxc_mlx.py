@@ -720,8 +720,9 @@ def fused_swiglu(x, gate_first=False, act=None):
     return up * (silu(gate) if act is None else _act(gate, act))
 
 
-def fused_matmul_swiglu(x, w, trans_b=False, gate_first=False, act=None):
-    return fused_swiglu(mx.matmul(x, mx.swapaxes(w, 0, 1) if trans_b else w), gate_first, act)
+def fused_matmul_swiglu(x, w, bias=None, trans_b=False, gate_first=False, act=None):
+    y = mx.matmul(x, mx.swapaxes(w, 0, 1) if trans_b else w)
+    return fused_swiglu(y if bias is None else y + bias, gate_first, act)
 
 
 def selective_scan(x, delta, a, b, c):

@@ -50,7 +50,7 @@ class RowByRow {
       sum.set(o_.multiply_add(a, o_.load_b(p, column, width), sum.get()));
       if (o_.spec.pair) second.set(o_.multiply_add(a, o_.load_b(p, column + o_.n, width), second.get()));
     });
-    o_.write(row, column, o_.spec.pair ? o_.spec.pair(sum.get(), second.get()) : sum.get());
+    o_.write(row, column, sum.get(), o_.spec.pair ? std::optional(second.get()) : std::nullopt);
   }
 
   // Several sums hide the latency of an addition.

@@ -32,7 +32,7 @@ struct Codes {
   bool zero_coded = false;  // as b is; else a number
 };
 
-// Strides of operands run over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero [n].
+// Strides of operands run over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero and bias [n].
 struct GemmSpec {
   Dims batch;
   Index m = 1, n = 1, k = 1;
@@ -52,13 +52,14 @@ struct GemmSpec {
   std::optional<Codes> codes;
   std::optional<Operand> b_row;  // the batch index of b for each one of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // how many there are
+  std::optional<Operand> bias;   // added to the sums first: one number for each column of b, or (stride 0) one for all
   std::vector<Operand> extras;   // operands of the epilogue
   std::function<Expr(Expr sum, const std::vector<Expr>& extras)> epilogue;  // may be null; the result is cast to c's dtype
-  // b has 2n columns, and an element of c is made of the sums of columns j and n + j (before the epilogue).
+  // b has 2n columns, and an element of c is made of the sums of columns j and n + j (with their bias, before the epilogue).
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
 };
 
-// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], extras, c and the body.
+// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [bias], extras, c and the body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
 // Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled; of a pair, each panel

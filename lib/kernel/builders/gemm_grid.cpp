@@ -88,7 +88,8 @@ class GridTiles {
         for (int64_t j = 0; j < own_; ++j) {
           const Expr column = b_.let("column", column0_ + x_ + j * side_);
           const auto sum = [&](int64_t at) { return sums[static_cast<size_t>(i * columns_ + at)].get(); };
-          b_.when(column < o_.n, [&] { o_.write(row, column, o_.spec.pair ? o_.spec.pair(sum(j), sum(j + own_)) : sum(j)); });
+          b_.when(column < o_.n,
+                  [&] { o_.write(row, column, sum(j), o_.spec.pair ? std::optional(sum(j + own_)) : std::nullopt); });
         }
       });
     }

@@ -205,7 +205,7 @@ class MatrixTiles {
             const Expr column = b_.let("column", column_part + unit_column(v) + int64_t{at.column});
             auto sum = [&](int64_t i) { return rlxc::kernel::lane(sums[static_cast<size_t>(u * across + i)].get(), e); };
             b_.when(column < o_.n,
-                    [&] { o_.write(row, column, halves_ == 1 ? sum(v) : o_.spec.pair(sum(v), sum(v + each_half_))); });
+                    [&] { o_.write(row, column, sum(v), o_.spec.pair ? std::optional(sum(v + each_half_)) : std::nullopt); });
           }
         });
       }

@@ -28,6 +28,7 @@ void GemmOperands::add_zeros() {
 }
 
 void GemmOperands::add_extras_and_c() {
+  if (spec.bias) bias_ = b.input(spec.bias->name, spec.bias->dtype, spec.bias->extent);
   for (const Operand& o : spec.extras) extras_.push_back(b.input(o.name, o.dtype, o.extent));
   to_c = b.output(spec.c.name, spec.c.dtype, spec.c.extent);
 }
@@ -112,7 +113,16 @@ Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {
                      : v;
 }
 
-void GemmOperands::write(Expr row, Expr column, Expr sum) const {
+Expr GemmOperands::biased(Expr sum, Expr column) const {
+  if (!spec.bias) return sum;
+  const Index& step = spec.bias->strides.back();
+  const Expr at = base(*spec.bias) + column * step.in(b.kernel());
+  return sum + cast_to(bias_.load(at, is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(spec.bias->dtype));
+}
+
+void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> second) const {
+  sum = biased(sum, column);
+  if (second) sum = spec.pair(sum, biased(*second, column + n));
   std::vector<Expr> extra;
   for (size_t i = 0; i < extras_.size(); ++i) {
     const Operand& o = spec.extras[i];
@@ -131,9 +141,8 @@ bool GemmOperands::b_vectors() const {
 }
 
 bool GemmOperands::c_vectors() const {
-  return is_constant(spec.c.strides.back(), 1) && std::all_of(spec.extras.begin(), spec.extras.end(), [](const Operand& o) {
-           return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0);
-         });
+  auto fits = [](const Operand& o) { return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0); };
+  return is_constant(spec.c.strides.back(), 1) && (!spec.bias || fits(*spec.bias)) && std::ranges::all_of(spec.extras, fits);
 }
 
 }  // namespace rlxc::kernel

@@ -22,9 +22,10 @@ class GemmOperands {
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
-  void write(Expr row, Expr column, Expr sum) const;  // the epilogue of a vector of sums, and its store
+  // Bias, pair (with the sums of columns n + column on) and epilogue of a vector of sums, and its store.
+  void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}) const;
 
-  bool b_vectors() const;  // whether neighbours in a row of b lie together; of c and all extras
+  bool b_vectors() const;  // whether neighbours in a row of b lie together; of c, bias and all extras
   bool c_vectors() const;
   Expr zero(int lanes = 1) const { return broadcast(constant_int(b.kernel(), spec.accumulate, 0), lanes); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return is_float(spec.accumulate) ? fma(x, y, sum) : x * y + sum; }
@@ -44,8 +45,9 @@ class GemmOperands {
   Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
+  Expr biased(Expr sum, Expr column) const;
 
-  Buf a_zero_, b_zero_, b_row_;
+  Buf a_zero_, b_zero_, b_row_, bias_;
   std::vector<Buf> extras_;
 };
 

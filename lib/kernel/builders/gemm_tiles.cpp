@@ -331,7 +331,7 @@ class Tiles {
         const Expr sum = sum_of(i, v).get();
         if (!o_.spec.pair) return o_.write(row0_ + r + i, column0_ + column, sum);
         const size_t half = c.lanes.size() / 2;
-        if (v < half) o_.write(row0_ + r + i, column0_ + column, o_.spec.pair(sum, sum_of(i, v + half).get()));
+        if (v < half) o_.write(row0_ + r + i, column0_ + column, sum, sum_of(i, v + half).get());
       });
       each_single([&](int i, int column, Expr sum) { o_.write(row0_ + r + i, column0_ + column, sum); });
     };
@@ -356,7 +356,7 @@ class Tiles {
     const bool wide = o_.c_vectors() && t_.lanes > 1;
     auto write = [&](Expr i, int width) {
       const Expr sum = from.load(at + i, width);
-      o_.write(row, column0_ + i, o_.spec.pair ? o_.spec.pair(sum, from.load(at + own_ + i, width)) : sum);
+      o_.write(row, column0_ + i, sum, o_.spec.pair ? std::optional(from.load(at + own_ + i, width)) : std::nullopt);
     };
     if (wide && is_constant(o_.n % own_, 0)) {
       for (int64_t v = 0; v < own_; v += t_.lanes) write(b_.i64(v), t_.lanes);

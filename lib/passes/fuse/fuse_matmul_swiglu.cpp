@@ -1,34 +1,76 @@
 #include "passes/fuse/fuse_matmul_swiglu.h"
 
 #include "passes/fuse/weight_product.h"
+#include "passes/provenance.h"
 
 namespace rlxc {
 namespace {
 
 using namespace match;
 
+constexpr int kMostSteps = 4;  // from the gate to the product
+
+// What lies between a product and its gate, up to the product.
+struct Packed {
+  NodeId product, shared;  // shared: the first node on the way with other readers, if any
+  ValueId bias, biased;    // the row that is added, if any, and what it is added to
+  std::vector<NodeId> members;
+};
+
+bool keeps_rows(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Reshape) return false;
+  const auto from = g.dims(g.operand(n, 0)), to = g.dims(g.result(n));
+  return !from.empty() && !to.empty() && from.back() == to.back();
+}
+
+Packed packed_product(const Graph& g, NodeId gate) {
+  Packed p;
+  p.members.push_back(gate);
+  ValueId v = g.operand(gate, 0);
+  for (int steps = 0; steps < kMostSteps; ++steps) {
+    const NodeId n = g.def(v);
+    if (!g.has_one_use(v) && !p.shared.valid()) p.shared = n;
+    p.product = n;
+    if (keeps_rows(g, n)) {
+      v = g.operand(n, 0);
+      continue;
+    }
+    const bool adds = g.op(n) == OpKind::Add && !p.bias.valid();
+    for (size_t i = 0; adds && i < 2 && !p.bias.valid(); ++i)
+      if (const ValueId x = g.operand(n, i), row = g.operand(n, 1 - i); is_row(g, row, x) && same_type(g, x, v))
+        p.biased = x, p.bias = row;
+    p.members.insert(p.members.begin(), n);
+    if (!adds || !p.bias.valid()) break;
+    v = p.biased;
+  }
+  return p;
+}
+
 int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
-  const ValueId packed = g.operand(n, 0);
-  const NodeId product = g.def(packed);
+  const Packed p = packed_product(g, n);
   const auto decline = [&](std::string_view reason, std::string detail) {
     ctx.decisions.push_back(declined(g, "matmul_swiglu", n, reason, std::move(detail)));
     return 0;
   };
-  if (g.op(product) == OpKind::Add) {
-    for (ValueId v : g.operands(product))
-      if (fuse::is_weight_product(g, g.def(v))) return decline("biased", "a bias is added to the product before the gate");
+  if (g.op(p.product) == OpKind::Add) {
+    for (ValueId v : g.operands(p.product))
+      if (fuse::is_weight_product(g, g.def(v)))
+        return decline("addend", "what is added to the product before the gate is no bias");
     return 0;
   }
-  if (!fuse::is_weight_product(g, product)) {
-    if (g.op(product) == OpKind::MatMul) decline("layout", "the product is not one of rows with a matrix");
+  if (!fuse::is_weight_product(g, p.product)) {
+    if (g.op(p.product) == OpKind::MatMul) decline("layout", "the product is not one of rows with a matrix");
     return 0;
   }
-  if (!ctx.target.native.test(static_cast<size_t>(fuse::kind_with_gate(g.op(product))))) return 0;
-  if (!g.has_one_use(packed)) return decline("multi_consumer", std::to_string(g.use_count(packed)) + " readers of the product");
-  const NodeId members[] = {product, n};
-  ctx.decisions.push_back(fused(g, "matmul_swiglu", n, members, 2 * bytes(g, packed)));
+  if (!ctx.target.native.test(static_cast<size_t>(fuse::kind_with_gate(g.op(p.product))))) return 0;
+  if (p.shared.valid())
+    return decline("multi_consumer", std::to_string(g.use_count(g.result(p.shared))) + " readers of what the gate reads");
+  ctx.decisions.push_back(fused(g, "matmul_swiglu", n, p.members, 2 * bytes(g, g.operand(n, 0))));
   Builder b(g, nullptr, n);
-  replace_group(g, members, g.result(n), fuse::with_gate(b, product, g.attrs<SwiGLUAttrs>(n)));
+  const ValueId bias = p.bias.valid() ? as_row(b, p.bias, p.biased) : ValueId();
+  const ValueId y = fuse::with_gate(b, p.product, bias, g.attrs<SwiGLUAttrs>(n));
+  merge_origins(g, g.def(y), p.members);
+  replace(g, g.result(n), b.reshape(y, {g.dims(g.result(n)).begin(), g.dims(g.result(n)).end()}));
   return 1;
 }
 

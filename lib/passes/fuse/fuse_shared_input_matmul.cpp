@@ -37,7 +37,7 @@ class SharedInput {
  private:
   bool candidate(NodeId n) const {
     return fuse::is_weight_product(g_, n) && g_.operand(n, 0) != g_.operand(n, 1) && is_float(g_, g_.result(n)) &&
-           g_.dims(g_.result(n)).back() != Dim(0);
+           g_.dims(g_.result(n)).back() != Dim(0) && !is_weight(g_, g_.result(n));
   }
 
   bool has_weights(NodeId n) const {

@@ -177,3 +177,17 @@ TEST_CASE("fuse_shared_input_matmul: no more weights side by side than there is 
   CHECK(one.run.decisions.back().detail == "the weights side by side take 256 bytes, 255 of --max-packed are left");
   CHECK(matmuls(Rewrite(kPass, products, limit(0))) == 4);
 }
+
+TEST_CASE("fuse_shared_input_matmul: products of weights alone are made before the first run, and stay apart without a word") {
+  const Rewrite r(
+      kPass,
+      [](Builder& b) {
+        const ValueId x = f32_input(b, "x", {3, 4}), table = f32_param(b, "table", {3, 8});
+        std::vector<ValueId> out;
+        for (const char* w : {"w0", "w1"}) out.push_back(b.add(x, b.matmul(table, f32_param(b, w, {8, 4}))));
+        return out;
+      },
+      free_copies);
+  CHECK(matmuls(r) == 2);
+  CHECK(r.run.decisions.empty());
+}

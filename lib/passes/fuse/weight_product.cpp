@@ -72,15 +72,15 @@ ValueId with_end(Builder& b, NodeId n, ValueId bias, ValueId residual, const Epi
 
 OpKind kind_with_gate(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulSwiGLU : product; }
 
-ValueId with_gate(Builder& b, NodeId n, const SwiGLUAttrs& gate) {
+ValueId with_gate(Builder& b, NodeId n, ValueId bias, const SwiGLUAttrs& gate) {
   const Graph& g = b.graph();
   const auto in = [&](size_t i) { return g.operand(n, i); };
   if (by_codes(g, n)) {
     auto a = g.attrs<DequantMatMulAttrs>(n);
     a.act = gate.act, a.gated = true, a.gate_first = gate.gate_first;
-    return b.create(g.op(n), {in(0), in(1), in(2), in(3)}, a);
+    return b.create(g.op(n), {in(0), in(1), in(2), in(3), bias}, a);
   }
-  return b.create(OpKind::FusedMatMulSwiGLU, {in(0), in(1)}, GatedMatMulAttrs{trans_b(g, n), gate.gate_first, gate.act});
+  return b.create(OpKind::FusedMatMulSwiGLU, {in(0), in(1), bias}, GatedMatMulAttrs{trans_b(g, n), gate.gate_first, gate.act});
 }
 
 }  // namespace rlxc::fuse

@@ -21,8 +21,8 @@ ValueId side_by_side(Builder&, ValueId x, std::span<const NodeId>);
 ValueId with_end(Builder&, NodeId product, ValueId bias, ValueId residual, const Epilogue& act);
 OpKind kind_with_end(OpKind product);
 
-// FusedSwiGLU of the product.
-ValueId with_gate(Builder&, NodeId product, const SwiGLUAttrs&);
+// FusedSwiGLU of x*w + bias; the bias may be absent.
+ValueId with_gate(Builder&, NodeId product, ValueId bias, const SwiGLUAttrs&);
 OpKind kind_with_gate(OpKind product);
 
 }  // namespace rlxc::fuse

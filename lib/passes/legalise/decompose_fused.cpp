@@ -37,7 +37,8 @@ std::vector<ValueId> fused_swiglu(Expansion& e) {
 
 std::vector<ValueId> fused_matmul_swiglu(Expansion& e) {
   const auto& a = e.attrs<GatedMatMulAttrs>();
-  return {e.b.create(OpKind::FusedSwiGLU, {e.b.matmul(e.in(0), e.in(1), false, a.trans_b)}, SwiGLUAttrs{a.gate_first, a.act})};
+  const ValueId both = plus(e, e.b.matmul(e.in(0), e.in(1), false, a.trans_b), 2);
+  return {e.b.create(OpKind::FusedSwiGLU, {both}, SwiGLUAttrs{a.gate_first, a.act})};
 }
 
 std::vector<ValueId> region(Expansion& e) { return unfuse_region(e.g, e.n); }

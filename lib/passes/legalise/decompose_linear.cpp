@@ -128,9 +128,9 @@ std::vector<ValueId> dequant_matmul(Expansion& e) {
   if (e.has(3)) w = e.b.sub(w, spread(3));
   w = e.b.cast(e.b.mul(w, spread(2)), e.result_dtype());
   ValueId y = e.b.matmul(e.in(0), w, false, a.trans_b);
-  if (a.gated) return {e.b.create(OpKind::FusedSwiGLU, {y}, SwiGLUAttrs{a.gate_first, a.act})};
   for (size_t i : {4, 5})
     if (e.has(i)) y = e.b.add(y, e.in(i));
+  if (a.gated) return {e.b.create(OpKind::FusedSwiGLU, {y}, SwiGLUAttrs{a.gate_first, a.act})};
   return {e.activation(y, a.act)};
 }
 

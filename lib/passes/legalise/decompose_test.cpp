@@ -75,12 +75,15 @@ TEST_CASE("fused products and norms") {
       check([&](Fixture& f) {
         const auto dims = [&](int64_t k, int64_t n) { return trans ? std::vector<Dim>{n, k} : std::vector<Dim>{k, n}; };
         return f.b.create(OpKind::DequantMatMul,
-                          {f.in("x", {f.batch, 8}), f.in("w", dims(8, 6), DType::I8), f.in("s", dims(2, 6))},
+                          {f.in("x", {f.batch, 8}), f.in("w", dims(8, 6), DType::I8), f.in("s", dims(2, 6)), ValueId(),
+                           gate_first ? f.in("b", {6}) : ValueId()},
                           DequantMatMulAttrs{trans, 4, {}, true, gate_first});
       });
       check([&](Fixture& f) {
-        return f.b.create(OpKind::FusedMatMulSwiGLU, {f.in("x", {f.batch, f.seq, 4}), f.in("w", {trans ? 6 : 4, trans ? 4 : 6})},
-                          GatedMatMulAttrs{trans, gate_first, {}});
+        return f.b.create(
+            OpKind::FusedMatMulSwiGLU,
+            {f.in("x", {f.batch, f.seq, 4}), f.in("w", {trans ? 6 : 4, trans ? 4 : 6}), gate_first ? f.in("b", {6}) : ValueId()},
+            GatedMatMulAttrs{trans, gate_first, {}});
       });
     }
     check([&](Fixture& f) {

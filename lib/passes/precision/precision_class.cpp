@@ -17,8 +17,8 @@ std::array<PrecisionRow, kOpCount> make_table() {
   };
   for (int k = 0; k < kOpCount; ++k)
     if (has_trait(static_cast<OpKind>(k), kElementwise)) t[static_cast<size_t>(k)] = {PrecisionClass::Elementwise, kAll};
-  set(PrecisionClass::Contraction, 0b11, {MatMul, DotGeneral, FusedMatMulSwiGLU});
-  set(PrecisionClass::Contraction, 0b111, {Conv, ConvTranspose, Attention});
+  set(PrecisionClass::Contraction, 0b11, {MatMul, DotGeneral});
+  set(PrecisionClass::Contraction, 0b111, {Conv, ConvTranspose, Attention, FusedMatMulSwiGLU});
   set(PrecisionClass::Contraction, 0b1111, {FusedMatMulBiasAct, FusedConvBiasAct, FusedConvTransposeBiasAct});
   set(PrecisionClass::Contraction, 0b11, {GroupedMatMul});
   set(PrecisionClass::Contraction, 0b110001, {DequantMatMul});

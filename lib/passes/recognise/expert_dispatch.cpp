@@ -10,8 +10,7 @@ using namespace match;
 
 namespace {
 
-constexpr int kMostSteps = 12;  // from a use of an index to NonZero
-constexpr int64_t kMostExperts = 1024;
+constexpr int kMostSteps = 12;      // from a use of an index to NonZero
 constexpr size_t kMostColumns = 4;  // of a concatenated index: two are of use
 
 // An index for each row that an expert is sent: token * t + choice * c.
@@ -29,11 +28,6 @@ struct Mask {
   int64_t expert = 0;
   Columns coordinates;
 };
-
-ValueId through_casts(const Graph& g, ValueId v) {
-  while (g.op(g.def(v)) == OpKind::Cast) v = g.operand(g.def(v), 0);
-  return v;
-}
 
 // The one slice of an axis that `v` is: of what, along which axis, and where.
 struct Pick {
@@ -65,6 +59,7 @@ ValueId counted(const Graph& g, ValueId v) {
     const bool negated = g.op(n) == OpKind::Not && g.op(g.def(g.operand(n, 0))) == OpKind::Eq;
     const NodeId compares = negated ? g.def(g.operand(n, 0)) : n;
     if (g.op(n) == OpKind::Cast) v = g.operand(n, 0);
+    else if (g.op(n) == OpKind::Gt && is_scalar(g, g.operand(n, 1), 0)) v = g.operand(n, 0);
     else if ((negated || g.op(n) == OpKind::Ne) && is_scalar(g, g.operand(compares, 1), 0)) v = g.operand(compares, 0);
     else break;
   }
@@ -77,23 +72,26 @@ std::optional<Mask> mask_of(const Graph& g, ValueId v) {
   std::vector<int64_t> axes{0, 1};  // of [tokens, k], in the order of the mask's
   if (const NodeId t = made_by(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2)
     axes = {1, 0}, v = counted(g, g.operand(t, 0));
-  if (const NodeId eq = made_by(g, v, OpKind::Eq); eq.valid()) {
-    const auto e = scalar(g, g.operand(eq, 1));
-    const auto experts = chosen_of(g, g.operand(eq, 0));
-    if (!e || !experts) return std::nullopt;
-    m.expert = static_cast<int64_t>(*e);
-    m.routing = {g.operand(eq, 0), *experts};
+  bool any = false;  // of the choices of a token
+  if (const NodeId r = made_by(g, v, OpKind::Reduce); r.valid() && axes[0] == 0) {
+    const auto& a = g.attrs<ReduceAttrs>(r);
+    any = (a.op == ReduceOp::Sum || a.op == ReduceOp::Max) && a.axes == std::vector<int64_t>{1};
+    if (any) v = counted(g, g.operand(r, 0)), axes.pop_back();
+  }
+  if (const auto one = is_expert(g, v)) {
+    m.expert = one->expert;
+    m.routing = one->routing;
   } else {
-    const auto one = pick(g, v);
-    if (!one) return std::nullopt;
+    const auto slice = pick(g, v);
+    if (!slice) return std::nullopt;
     std::vector<int64_t> order{0, 1, 2};
-    ValueId all = one->from;
+    ValueId all = slice->from;
     if (const NodeId t = made_by(g, all, OpKind::Transpose); t.valid()) order = g.attrs<PermAttrs>(t).perm, all = g.operand(t, 0);
     const auto hot = one_hot_of(g, all);
-    if (!hot || order.size() != 3 || order[one->axis] != 2 || axes[0] != 0) return std::nullopt;
-    order.erase(order.begin() + static_cast<int64_t>(one->axis));
+    if (any || !hot || order.size() != 3 || order[slice->axis] != 2 || axes[0] != 0) return std::nullopt;
+    order.erase(order.begin() + static_cast<int64_t>(slice->axis));
     axes = order;
-    m.expert = one->at;
+    m.expert = slice->at;
     m.routing = *hot;
   }
   for (int64_t axis : axes) m.coordinates.push_back(axis == 0 ? kToken : kChoice);
@@ -205,6 +203,29 @@ std::optional<Link> link_of(const Graph& g, NodeId n) {
   return onto_zeros(n) ? std::optional(Link{n, {}}) : std::nullopt;
 }
 
+// What each expert reads of a number that it has for each token, a column of its own: for all rows, [rows, 1].
+ValueId read_own_columns(const Graph& g, ExpertRows& rows, const Family& f, const std::vector<Sent>& sent) {
+  std::optional<Shares> shares;
+  for (size_t e = 0; e < f.size(); ++e) {
+    const ValueId data = g.operand(g.def(f[e]), 0);
+    const auto c = column_of(g, data);
+    if (!c || c->expert != static_cast<int64_t>(e) || (shares && c->of != *shares) ||
+        num_elements(g.type(data)) != g.module().dims.constant_value(rows.tokens()))
+      return {};
+    shares = c->of;
+  }
+  const Routing& routing = sent[0].mask.routing;
+  const ValueId m = shares->matrix;
+  if (m.valid() ? g.dims(m)[0] != rows.tokens() || g.dims(m)[1] != Dim(routing.experts) : shares->routing.who != routing.who)
+    return {};
+  std::string why;
+  const auto written = m.valid() ? shares_of(g, m, &why) : std::nullopt;
+  if (written && written->routing.who == routing.who) shares = written;
+  shares->routing = routing;
+  Builder& b = rows.builder();
+  return b.reshape(b.cast(shares->value(b), g.dtype(f[0])), {rows.rows(), Dim(1)});
+}
+
 // What all experts read at the rows that they are sent, for all rows: [rows, width].
 ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const std::vector<Sent>& sent) {
   const NodeId n = g.def(f[0]);
@@ -212,10 +233,12 @@ ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const st
   const auto width = rows.width(f);
   if ((op != OpKind::Gather && op != OpKind::GatherNd) || !width) return {};
   const ValueId data = g.operand(n, 0);
+  bool one_table = true;  // of all experts
   Columns index;
   for (size_t e = 0; e < f.size(); ++e) {
     const NodeId o = g.def(f[e]);
-    if (g.op(o) != op || g.attr_id(o) != g.attr_id(n) || g.operand(o, 0) != data) return {};
+    if (g.op(o) != op || g.attr_id(o) != g.attr_id(n)) return {};
+    one_table = one_table && g.operand(o, 0) == data;
     const auto c = columns_of(g, g.operand(o, 1), sent[e].found, sent[e].mask.coordinates);
     if (!c || (e > 0 && *c != index)) return {};
     index = *c;
@@ -229,6 +252,7 @@ ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const st
     return leading && d[axis] == size && d.size() <= axis + axes + 1 && (d.size() == axis + axes ? Dim(1) : d.back()) == *width;
   };
   Builder& b = rows.builder();
+  if (!one_table) return index == Columns{kToken} && is_table(rows.tokens(), 1) ? read_own_columns(g, rows, f, sent) : ValueId();
   if (index == Columns{kToken} && is_table(rows.tokens(), 1)) return rows.repeated(b.reshape(data, {rows.tokens(), *width}));
   const bool by_number = rows.chosen().is_static() && index == Columns{{rows.chosen().size(), 1}} && is_table(rows.rows(), 1);
   const bool by_pair =
@@ -237,43 +261,6 @@ ValueId read_at_rows(const Graph& g, ExpertRows& rows, const Family& f, const st
 }
 
 }  // namespace
-
-std::optional<int64_t> chosen_of(const Graph& g, ValueId v) {
-  const ValueId who = through_casts(g, v);
-  const NodeId best = g.def(who);
-  if (g.rank(v) != 2) return std::nullopt;
-  if (g.op(best) == OpKind::TopK) {
-    const auto& a = g.attrs<TopKAttrs>(best);
-    const bool indices = who == g.result(best, 1) && a.axis == 1 && a.k == g.dims(v)[1];
-    return indices ? size_at(g, g.operand(best, 0), 1) : std::nullopt;
-  }
-  const NodeId one = g.op(best) == OpKind::Reshape ? g.def(g.operand(best, 0)) : best;
-  if (g.op(one) != OpKind::ArgReduce || g.rank(g.operand(one, 0)) != 2 || g.attrs<ArgAttrs>(one).axis != 1) return std::nullopt;
-  const bool column = g.dims(v)[1] == Dim(1) && g.dims(v)[0] == g.dims(g.result(one))[0];
-  return column ? size_at(g, g.operand(one, 0), 1) : std::nullopt;
-}
-
-std::optional<Routing> one_hot_of(const Graph& g, ValueId v) {
-  const NodeId n = g.def(through_casts(g, v));
-  if ((g.op(n) != OpKind::OneHot && g.op(n) != OpKind::Eq) || g.rank(g.result(n)) != 3) return std::nullopt;
-  const auto experts = size_at(g, g.result(n), 2);
-  if (!experts) return std::nullopt;
-  if (g.op(n) == OpKind::OneHot) {
-    const bool is_mask = g.attrs<OneHotAttrs>(n).axis == 2 && elements(g, g.operand(n, 1), 2) == std::vector<double>{0, 1};
-    return is_mask ? std::optional(Routing{g.operand(n, 0), *experts}) : std::nullopt;
-  }
-  for (size_t i = 0; i < 2; ++i) {
-    const NodeId column = made_by(g, through_casts(g, g.operand(n, i)), OpKind::Reshape);
-    const std::vector<double> numbers = elements(g, g.operand(n, 1 - i), kMostExperts);
-    if (!column.valid() || g.rank(g.operand(column, 0)) != 2 || g.dims(g.result(column)).back() != Dim(1) ||
-        static_cast<int64_t>(numbers.size()) != *experts)
-      continue;
-    bool counts = true;
-    for (size_t e = 0; e < numbers.size(); ++e) counts = counts && numbers[e] == static_cast<double>(e);
-    if (counts) return Routing{g.operand(column, 0), *experts};
-  }
-  return std::nullopt;
-}
 
 std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
   std::optional<Link> link = link_of(g, root);
@@ -286,7 +273,7 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
   if (!from(OpKind::TopK) && !from(OpKind::ArgReduce)) return std::nullopt;
   Mixture m;
   const auto unlike = [&](std::string why) {
-    m.why = std::move(why);
+    m.reason = "unlike", m.why = std::move(why);
     return m;
   };
   std::vector<Sent> sent;

@@ -10,7 +10,8 @@ using namespace rlxc::testing;
 
 namespace {
 
-enum class Form { FlatIndex, Pairs, Compared, OntoZeros };  // how masks are made, shares read and rows sent back
+// How masks are made, shares read and rows sent back.
+enum class Form { FlatIndex, Pairs, Compared, OntoZeros, AnyChoice, ColumnOfAll };
 
 struct Case {
   Form form = Form::FlatIndex;
@@ -25,7 +26,10 @@ struct Case {
                                       TopKAttrs{Dim(k), 1, true, true});
     const ValueId who = b.graph().result(best, 1);
     ValueId share = b.graph().result(best, 0);
-    if (form != Form::Pairs) share = b.reshape(share, {b.dims().mul(tokens, Dim(k)), Dim(1)});
+    if (form == Form::ColumnOfAll)
+      share = b.create(OpKind::ScatterElements, {b.expand(num(b, 0), {tokens, Dim(experts)}), who, share},
+                       ScatterAttrs{1, Reduction::None});
+    else if (form != Form::Pairs && form != Form::AnyChoice) share = b.reshape(share, {b.dims().mul(tokens, Dim(k)), Dim(1)});
     ValueId sum = onto_input ? x : b.expand(num(b, 0), {tokens, Dim(hidden)});
     for (int64_t e = 0; e < experts - missing; ++e) sum = expert(b, x, share, who, sum, e);
     return {sum};
@@ -51,7 +55,27 @@ struct Case {
   static ValueId vector(Builder& b, ValueId v) { return b.reshape(v, {b.dims().product(b.graph().dims(v))}); }
   static ValueId column(Builder& b, ValueId v) { return b.reshape(v, {b.graph().dims(v)[0], Dim(1)}); }
 
+  // The tokens that have an expert among their choices, and a share for each of them.
+  ValueId by_token(Builder& b, ValueId x, ValueId share, ValueId who, ValueId sum, int64_t e) const {
+    const ValueId chosen = b.create(OpKind::Eq, {who, b.scalar(DType::I64, static_cast<double>(e))});
+    const ValueId any = b.reduce(ReduceOp::Max, b.cast(chosen, DType::I32), {1}, false);
+    const ValueId token = vector(b, b.create(OpKind::NonZero, {b.cast(any, DType::Bool)}));
+    const Dim n = b.graph().dims(token)[0];
+    const ValueId own =
+        form == Form::AnyChoice
+            ? b.reduce(ReduceOp::Sum, b.mul(share, b.cast(chosen, DType::F32)), {1}, false)
+            : b.create(OpKind::Gather, {share, b.scalar(DType::I64, other_share ? 0 : static_cast<double>(e))}, AxisAttrs{1});
+    const std::string name(static_cast<size_t>(e + 1), 'e');
+    const ValueId rows = b.create(OpKind::Gather, {x, token}, AxisAttrs{0});
+    const ValueId h = b.unary(OpKind::Silu, b.matmul(rows, f32_param(b, "up" + name, {hidden, inner})));
+    const ValueId factor = column(b, b.create(OpKind::Gather, {own, token}, AxisAttrs{0}));
+    const ValueId part = b.mul(b.matmul(h, f32_param(b, "down" + name, {inner, hidden})), factor);
+    return b.create(OpKind::ScatterElements, {sum, b.expand(column(b, token), {n, Dim(hidden)}), part},
+                    ScatterAttrs{0, Reduction::Add});
+  }
+
   ValueId expert(Builder& b, ValueId x, ValueId share, ValueId who, ValueId sum, int64_t e) const {
+    if (form == Form::AnyChoice || form == Form::ColumnOfAll) return by_token(b, x, share, who, sum, e);
     const auto [choice, token] = rows_of(b, who, e);
     const Dim n = b.graph().dims(token)[0];
     const std::string name(static_cast<size_t>(e + 1), 'e');
@@ -86,7 +110,7 @@ int64_t grouped(const Rewrite& r) {
 }  // namespace
 
 TEST_CASE("experts that are sent their tokens become rows that choose theirs, and nothing is looked for in the data") {
-  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared, Form::OntoZeros})
+  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared, Form::OntoZeros, Form::AnyChoice, Form::ColumnOfAll})
     for (const bool onto_input : {false, true}) {
       const Rewrite r("recognise_moe", Case{.form = form, .onto_input = onto_input});
       CHECK_MESSAGE(grouped(r) == 2, r.first_decline());
@@ -98,7 +122,7 @@ TEST_CASE("experts that are sent their tokens become rows that choose theirs, an
 }
 
 TEST_CASE("experts that are sent tokens of a symbolic number of tokens") {
-  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared, Form::OntoZeros}) {
+  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::Compared, Form::OntoZeros, Form::AnyChoice, Form::ColumnOfAll}) {
     Module m;
     Diagnostics d;
     Builder b(m.main(), &d);
@@ -118,7 +142,7 @@ TEST_CASE("rows that go to other tokens, shares of others and experts that are m
     CHECK(grouped(r) == 0);
     CHECK(r.first_decline() == "unlike");
   }
-  for (const Form form : {Form::FlatIndex, Form::Pairs}) {
+  for (const Form form : {Form::FlatIndex, Form::Pairs, Form::ColumnOfAll}) {
     const Rewrite r("recognise_moe", Case{.form = form, .other_share = true});
     CHECK(grouped(r) == 0);
     CHECK(r.first_decline() == "unlike");

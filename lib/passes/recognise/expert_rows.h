@@ -4,7 +4,6 @@
 #pragma once
 #include <functional>
 #include <map>
-#include <string>
 
 #include "passes/pass.h"
 
@@ -14,6 +13,7 @@ namespace rlxc {
 struct Routing {
   ValueId who;
   int64_t experts = 0;
+  bool operator==(const Routing&) const = default;
 };
 
 // The values that correspond to each other in all experts, by number; one value where they have a leading axis of experts.
@@ -59,18 +59,6 @@ class ExpertRows {
   Dim tokens_, k_, rows_;
   ValueId expert_;  // of each row
   std::map<Family, ValueId> made_;
-};
-
-// Experts whose rows are added up for each token, found in some form.
-struct Mixture {
-  Routing routing;
-  Family experts;                                           // the last value of each
-  std::vector<Dim> rows_of;                                 // see ExpertRows
-  std::function<ValueId(ExpertRows&, const Family&)> leaf;  // see ExpertRows
-  ValueId share;                                            // [tokens, k] to multiply the rows by, if valid
-  ValueId start;                                            // what they are added to, if valid
-  std::vector<NodeId> sums;                                 // the nodes that add, the last one first
-  std::string why;                                          // if not empty: it looks like one, and is none, since ...
 };
 
 }  // namespace rlxc

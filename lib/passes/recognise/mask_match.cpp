@@ -114,6 +114,16 @@ std::optional<Index> index_of(const Graph& g, ValueId v) {
   return at;
 }
 
+// A Reshape that only adds or drops leading axes of size 1: what it reads broadcasts in the same way.
+bool leading_only(const Graph& g, NodeId n) {
+  const auto a = g.dims(g.operand(n, 0)), b = g.dims(g.result(n));
+  const auto &wide = a.size() > b.size() ? a : b, &narrow = a.size() > b.size() ? b : a;
+  const size_t extra = wide.size() - narrow.size();
+  for (size_t i = 0; i < wide.size(); ++i)
+    if (i < extra ? wide[i] != Dim(1) : wide[i] != narrow[i - extra]) return false;
+  return true;
+}
+
 class Matcher {
  public:
   Matcher(const Graph& g, const MaskShape& s) : g_(g), t_(g.module().dims), shape_(s) {}
@@ -137,7 +147,7 @@ class Matcher {
         if (g_.dtype(g_.operand(n, 0)) == DType::Bool) return part(g_.operand(n, 0), negated, depth + 1, out);
         break;
       case OpKind::Reshape:
-        if (leading_only(n)) return part(g_.operand(n, 0), negated, depth + 1, out);
+        if (leading_only(g_, n)) return part(g_.operand(n, 0), negated, depth + 1, out);
         break;
       case OpKind::Lt:
       case OpKind::Le:
@@ -152,6 +162,9 @@ class Matcher {
       case OpKind::Trilu:
         if (triangle(n, negated, out)) return;
         break;
+      case OpKind::Narrow:
+        if (part_of_triangle(v, negated, out)) return;
+        break;
       default: break;
     }
     if (const auto c = scalar(g_, v); c && (*c != 0) != negated) return;  // always visible
@@ -160,16 +173,6 @@ class Matcher {
 
  private:
   void keep(ValueId v, bool negated, Visible& out) { out.rest.emplace_back(v, negated); }
-
-  // A Reshape that only adds or drops leading axes of size 1: what it reads broadcasts in the same way.
-  bool leading_only(NodeId n) const {
-    const auto a = g_.dims(g_.operand(n, 0)), b = g_.dims(g_.result(n));
-    const auto &wide = a.size() > b.size() ? a : b, &narrow = a.size() > b.size() ? b : a;
-    const size_t extra = wide.size() - narrow.size();
-    for (size_t i = 0; i < wide.size(); ++i)
-      if (i < extra ? wide[i] != Dim(1) : wide[i] != narrow[i - extra]) return false;
-    return true;
-  }
 
   Dim shift() const { return t_.sub(shape_.keys, shape_.queries); }
 
@@ -270,6 +273,27 @@ class Matcher {
     if (a.upper && negated) return square(n) && upper(t_.sub(diagonal, Dim(1)), out);  // key < query + diagonal
     return false;
   }
+  // Rows and columns of a constant triangle, from where each begins: how buffers for the longest sequence are cut.
+  bool part_of_triangle(ValueId v, bool negated, Visible& out) {
+    Dim start[2];  // of rows, of keys
+    const auto d = g_.dims(v);
+    if (d.size() < 2 || !t_.equal(d.back(), shape_.keys) || !t_.equal(d[d.size() - 2], shape_.queries)) return false;
+    for (int steps = 0; steps < 4; ++steps) {
+      const NodeId n = made_by(g_, v, OpKind::Narrow);
+      if (!n.valid()) break;
+      const auto& a = g_.attrs<NarrowAttrs>(n);
+      const int64_t axis = a.axis - (g_.rank(v) - 2);
+      if (axis < 0) return false;
+      start[axis] = t_.add(start[axis], a.start);
+      v = g_.operand(n, 0);
+    }
+    const auto size = size_at(g_, v, -1);
+    Visible whole;
+    if (!size || size_at(g_, v, -2) != size || (g_.op(g_.def(v)) != OpKind::Constant && g_.op(g_.def(v)) != OpKind::Param))
+      return false;
+    Matcher square(g_, {Dim(*size), Dim(*size)});
+    return square.constant(v, negated, whole) && whole.causal && !whole.window && upper(t_.sub(start[0], start[1]), out);
+  }
   bool square(NodeId n) const {
     const auto d = g_.dims(g_.result(n));
     return d.size() >= 2 && t_.equal(d[d.size() - 1], shape_.keys) && t_.equal(d[d.size() - 2], shape_.queries);
@@ -301,8 +325,14 @@ bool hides(DType t, double c) {
 std::optional<AdditiveMask> match_additive(const Graph& g, ValueId mask) {
   for (int i = 0; i < 4; ++i) {
     const NodeId n = g.def(mask);
-    if (g.op(n) != OpKind::Expand) break;
+    if (g.op(n) != OpKind::Expand && !(g.op(n) == OpKind::Reshape && leading_only(g, n))) break;
     mask = g.operand(n, 0);
+  }
+  // Truth values as numbers, times one that hides.
+  if (const auto s = with_scalar(g, mask, OpKind::Mul); s && std::isfinite(s->c) && hides(g.dtype(mask), s->c)) {
+    const NodeId cast = made_by(g, s->x, OpKind::Cast);
+    if (!cast.valid() || g.dtype(g.operand(cast, 0)) != DType::Bool) return std::nullopt;
+    return AdditiveMask{g.operand(cast, 0), true, s->c};
   }
   const NodeId n = made_by(g, mask, OpKind::Where);
   if (!n.valid()) return std::nullopt;

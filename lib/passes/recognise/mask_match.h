@@ -20,7 +20,8 @@ struct Visible {
 // are read, once each. O(size of the expression).
 Visible match_visible(const Graph&, ValueId mask, const MaskShape&, bool negated = false);
 
-// An additive mask Where(visible, 0, hidden) in any spelling: the bool value, whether true means hidden, and the hidden number.
+// An additive mask Where(visible, 0, hidden) in any spelling, or a bool value as a number times `hidden`: the bool value, whether
+// true means hidden, and the hidden number.
 struct AdditiveMask {
   ValueId condition;
   bool negated = false;

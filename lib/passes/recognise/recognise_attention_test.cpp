@@ -17,6 +17,8 @@ enum class MaskForm {
   CausalConstant,
   CausalRange,
   CausalTrilu,
+  CausalProduct,
+  CausalCut,
   CausalAndPadding,
   Window,
   FullRowHidden
@@ -75,6 +77,18 @@ ValueId masked(Builder& b, ValueId s, MaskForm m) {
     case MaskForm::CausalRange: {
       const ValueId i = b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{kRows}, false});
       return b.add(s, additive(b, b.create(OpKind::Le, {b.reshape(i, {1, kRows}), b.reshape(i, {kRows, 1})})));
+    }
+    case MaskForm::CausalProduct: {
+      const ValueId i = b.create(OpKind::Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, 1)}, DimsAttrs{{kRows}, false});
+      const ValueId late = b.create(OpKind::Gt, {i, b.reshape(i, {kRows, 1})});
+      const ValueId hidden = b.mul(b.cast(late, DType::F32), num(b, -std::numeric_limits<float>::max()));
+      return b.add(s, b.reshape(hidden, {1, 1, kRows, kRows}));
+    }
+    case MaskForm::CausalCut: {  // from where rows and keys begin in a buffer for more of them
+      constexpr int64_t kLongest = 4 * kRows;
+      const ValueId all = bools(b, {1, 1, kLongest, kLongest}, [](int64_t k) { return k % kLongest <= k / kLongest; });
+      const ValueId cut = b.narrow(b.narrow(all, 2, Dim(3), Dim(kRows)), 3, Dim(3), Dim(kRows));
+      return b.create(OpKind::Where, {cut, s, num(b, -1e30)});
     }
     case MaskForm::FullRowHidden:
       return b.add(s, additive(b, bools(b, {1, 1, kRows, kRows}, [](int64_t i) { return i >= kRows; })));
@@ -137,6 +151,7 @@ TEST_CASE("recognise_attention: masks become kinds, with an operand only where o
   for (const Case& c :
        {Case{MaskForm::Additive, MaskKind::Bias, true}, Case{MaskForm::Padding, MaskKind::Custom, true},
         Case{MaskForm::CausalConstant, MaskKind::Causal, false}, Case{MaskForm::CausalRange, MaskKind::Causal, false},
+        Case{MaskForm::CausalProduct, MaskKind::Causal, false}, Case{MaskForm::CausalCut, MaskKind::Causal, false},
         Case{MaskForm::CausalTrilu, MaskKind::Causal, false}, Case{MaskForm::CausalAndPadding, MaskKind::Causal, true},
         Case{MaskForm::Window, MaskKind::SlidingWindow, false}, Case{MaskForm::FullRowHidden, MaskKind::Custom, true}})
     for (const bool guard : {false, true}) {
@@ -367,4 +382,24 @@ TEST_CASE("recognise_attention: over channels, whose queries and values are colu
   REQUIRE(found(r));
   CHECK(found(r)->layout == AttentionLayout::BHSD);
   CHECK(r.left() == "transpose transpose attention");
+}
+
+TEST_CASE("recognise_attention: scores of an open number of rows, masked by a part of a buffer for the most there may be") {
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  const Dim seq = m.dims.symbol("seq"), part = m.dims.min(seq, Dim(16));
+  const auto heads = [&](std::string_view name) { return b.input(name, tensor_type(DType::F32, {2, kHeads, seq, kWidth})); };
+  const ValueId scores = b.matmul(heads("q"), heads("k"), false, true);
+  const ValueId all = bools(b, {1, 1, 16, 16}, [](int64_t i) { return i % 16 <= i / 16; });
+  const ValueId masked =
+      b.create(OpKind::Where, {b.narrow(b.narrow(all, 2, Dim(0), part), 3, Dim(0), part), scores, num(b, -1e30)});
+  CHECK(m.main().dims(masked)[2] == seq);
+  m.main().add_output(b.matmul(b.create(OpKind::Softmax, {masked}, AxisAttrs{3}), heads("v")), m.symbol("y"));
+  REQUIRE_MESSAGE(verify(m, d), d.text());
+  PassRun run;
+  CHECK(run(m, kPass).changed);
+  const NodeId n = m.main().def(m.main().outputs()[0]);
+  REQUIRE(m.main().op(n) == OpKind::Attention);
+  CHECK(m.main().attrs<AttentionAttrs>(n).mask == MaskKind::Causal);
 }

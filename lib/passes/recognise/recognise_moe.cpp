@@ -6,7 +6,6 @@
 #include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
 #include "passes/recognise/expert_dispatch.h"
-#include "passes/recognise/expert_rows.h"
 
 namespace rlxc {
 namespace {
@@ -15,75 +14,6 @@ using namespace match;
 
 constexpr double kRowsSlower = 4;  // than a product of matrices, for as many operations
 constexpr std::string_view kPattern = "mixture_of_experts";
-
-// Who is chosen, and with which share: [tokens, k] both.
-struct Shares {
-  Routing routing;
-  ValueId share;
-};
-
-// v without Cast between floats.
-ValueId uncast(const Graph& g, ValueId v) {
-  while (g.op(g.def(v)) == OpKind::Cast && is_float(g, g.operand(g.def(v), 0))) v = g.operand(g.def(v), 0);
-  return v;
-}
-
-std::optional<Shares> scattered(const Graph& g, NodeId n) {
-  const auto& a = g.attrs<ScatterAttrs>(n);
-  const auto experts = size_at(g, g.result(n), 1);
-  if (a.axis != 1 || a.reduction != Reduction::None || scalar(g, g.operand(n, 0)) != 0 || !experts) return std::nullopt;
-  if (chosen_of(g, g.operand(n, 1)) != experts) return std::nullopt;
-  return Shares{{g.operand(n, 1), *experts}, g.operand(n, 2)};
-}
-
-// One-hot rows [tokens, k, experts] times shares [tokens, k, 1], or one or the other by Where, added up over k.
-std::optional<Shares> by_one_hot(const Graph& g, NodeId n) {
-  const auto& a = g.attrs<ReduceAttrs>(n);
-  const NodeId mul = g.def(uncast(g, g.operand(n, 0)));
-  const bool picks = g.op(mul) == OpKind::Where && scalar(g, g.operand(mul, 2)) == 0;
-  if (a.op != ReduceOp::Sum || a.axes != std::vector<int64_t>{1} || a.keep_dim || !(picks || g.op(mul) == OpKind::Mul))
-    return std::nullopt;
-  for (size_t i = 0; i < (picks ? 1U : 2U); ++i) {
-    const auto hot = one_hot_of(g, g.operand(mul, i));
-    const NodeId share = made_by(g, g.operand(mul, 1 - i), OpKind::Reshape);
-    if (!hot || !share.valid()) continue;
-    const ValueId by = g.operand(share, 0);
-    const auto d = g.dims(g.result(share));
-    if (same_dims(g, hot->who, by) && d.size() == 3 && d[2] == Dim(1) && chosen_of(g, hot->who) == hot->experts)
-      return Shares{*hot, by};
-  }
-  return std::nullopt;
-}
-
-std::optional<Shares> shares_of(const Graph& g, ValueId v) {
-  const NodeId n = g.def(uncast(g, v));
-  if (g.rank(g.result(n)) != 2) return std::nullopt;
-  if (g.op(n) == OpKind::ScatterElements) return scattered(g, n);
-  return g.op(n) == OpKind::Reduce ? by_one_hot(g, n) : std::nullopt;
-}
-
-// The column of a matrix [tokens, experts] that v [tokens, 1] is: the matrix and the number.
-std::optional<std::pair<ValueId, int64_t>> column_of(const Graph& g, ValueId v) {
-  for (int steps = 0; steps < 4; ++steps) {
-    const NodeId n = g.def(v);
-    if (g.op(n) == OpKind::Reshape || g.op(n) == OpKind::Cast) {
-      v = g.operand(n, 0);
-    } else if (g.op(n) == OpKind::Narrow && g.rank(v) == 2) {
-      const auto& a = g.attrs<NarrowAttrs>(n);
-      if (a.len != Dim(1) || !a.start.is_static()) return std::nullopt;
-      const ValueId from = g.operand(n, 0);
-      if (a.axis == 1) return std::pair{from, a.start.size()};
-      const NodeId t = made_by(g, from, OpKind::Transpose);
-      return t.valid() ? std::optional(std::pair{g.operand(t, 0), a.start.size()}) : std::nullopt;
-    } else if (g.op(n) == OpKind::Gather && g.attrs<AxisAttrs>(n).axis == 1) {
-      const auto index = scalar(g, g.operand(n, 1));
-      return index ? std::optional(std::pair{g.operand(n, 0), static_cast<int64_t>(*index)}) : std::nullopt;
-    } else {
-      return std::nullopt;
-    }
-  }
-  return std::nullopt;
-}
 
 // A value [tokens, n] that all experts read; invalid when they read different ones.
 ValueId same_tokens(const Graph& g, ExpertRows& rows, const Family& f) {
@@ -148,47 +78,82 @@ class Mixtures {
       if (terms.size() > 1024) return std::nullopt;
     }
     Family experts(terms.size());
-    ValueId shares;
+    std::optional<Shares> shares;
     for (ValueId t : terms) {
       const NodeId mul = made_by(g_, t, OpKind::Mul);
       if (!mul.valid()) return std::nullopt;
       bool found = false;
       for (size_t i = 0; i < 2 && !found; ++i) {
         const auto column = column_of(g_, g_.operand(mul, i));
-        if (!column || column->second < 0 || column->second >= static_cast<int64_t>(terms.size())) continue;
-        ValueId& expert = experts[static_cast<size_t>(column->second)];
-        if (expert.valid() || (shares.valid() && shares != column->first)) return std::nullopt;
-        expert = g_.operand(mul, 1 - i), shares = column->first, found = true;
+        if (!column || column->expert < 0 || column->expert >= static_cast<int64_t>(terms.size())) continue;
+        ValueId& expert = experts[static_cast<size_t>(column->expert)];
+        if (expert.valid() || (shares && *shares != column->of)) return std::nullopt;
+        expert = g_.operand(mul, 1 - i), shares = column->of, found = true;
       }
       if (!found) return std::nullopt;
       sums.push_back(mul);
     }
-    const auto s = shares.valid() ? shares_of(g_, shares) : std::nullopt;
-    if (!s || s->routing.experts != static_cast<int64_t>(terms.size())) return std::nullopt;
-    const Dim tokens = g_.dims(s->share)[0];
-    return dense(*s, experts, std::vector<Dim>(experts.size(), tokens), std::move(sums));
+    if (!shares) return std::nullopt;
+    if (shares->matrix.valid()) {
+      std::string why;
+      shares = shares_of(g_, shares->matrix, &why);
+      if (!why.empty()) return ties(std::move(sums), std::move(why));
+    }
+    if (!shares || shares->routing.experts != static_cast<int64_t>(terms.size())) return std::nullopt;
+    const Dim tokens = g_.dims(shares->routing.who)[0];
+    return dense(*shares, experts, std::vector<Dim>(experts.size(), tokens), std::move(sums));
   }
 
-  // Sum over the leading axis of experts * shares, transposed.
+  // Sum over the axis of experts, which is the first one ([experts, tokens, width]) or, of results that are stacked, the second.
   std::optional<Mixture> with_axis(NodeId root) const {
     const auto& a = g_.attrs<ReduceAttrs>(root);
     const NodeId mul = made_by(g_, g_.operand(root, 0), OpKind::Mul);
-    if (a.op != ReduceOp::Sum || a.axes != std::vector<int64_t>{0} || a.keep_dim || !mul.valid()) return std::nullopt;
+    if (a.op != ReduceOp::Sum || a.axes.size() != 1 || a.axes[0] > 1 || a.keep_dim || !mul.valid()) return std::nullopt;
+    const auto axis = static_cast<size_t>(a.axes[0]);
     for (size_t i = 0; i < 2; ++i) {
       NodeId n = g_.def(g_.operand(mul, i));
       while (g_.op(n) == OpKind::Reshape || g_.op(n) == OpKind::Cast) n = g_.def(g_.operand(n, 0));
-      if (g_.op(n) != OpKind::Transpose || g_.rank(g_.result(n)) != 2) continue;
-      const auto s = shares_of(g_, g_.operand(n, 0));
+      if (axis == 0 && g_.op(n) != OpKind::Transpose) continue;
+      const ValueId matrix = axis == 0 ? g_.operand(n, 0) : g_.result(n);
       const auto d = g_.dims(g_.operand(mul, i));
-      if (!s || d.size() != 3 || d[0] != Dim(s->routing.experts) || d[2] != Dim(1)) continue;
-      return dense(*s, {g_.operand(mul, 1 - i)}, {}, {root, mul});
+      if (g_.rank(matrix) != 2 || d.size() != 3 || d[2] != Dim(1) || d[axis] != g_.dims(matrix)[1] ||
+          (axis == 1 && d[0] != g_.dims(matrix)[0]))
+        continue;
+      std::string why;
+      const auto s = shares_of(g_, matrix, &why);
+      if (!why.empty()) return ties({root, mul}, std::move(why));
+      if (!s || d[axis] != Dim(s->routing.experts)) continue;
+      if (axis == 0) return dense(*s, {g_.operand(mul, 1 - i)}, {}, {root, mul});
+      return stacked(*s, root, mul, g_.operand(mul, 1 - i));
     }
     return std::nullopt;
   }
 
+  // The results of all experts beside each other: [tokens, experts, width].
+  std::optional<Mixture> stacked(const Shares& s, NodeId root, NodeId mul, ValueId all) const {
+    const NodeId concat = made_by(g_, all, OpKind::Concat);
+    if (!concat.valid() || g_.attrs<AxisAttrs>(concat).axis != 1) return std::nullopt;
+    const Dim tokens = g_.dims(s.routing.who)[0];
+    Family experts;
+    for (ValueId v : g_.operands(concat)) {
+      const auto d = g_.dims(v);
+      if (d.size() != 3 || d[0] != tokens || d[1] != Dim(1)) return std::nullopt;
+      experts.push_back(v);
+    }
+    if (static_cast<int64_t>(experts.size()) != s.routing.experts) return std::nullopt;
+    const std::vector<Dim> rows(experts.size(), tokens);
+    return dense(s, std::move(experts), rows, {root, mul, concat});
+  }
+
+  Mixture ties(std::vector<NodeId> sums, std::string why) const {
+    Mixture m;
+    m.sums = std::move(sums), m.reason = "ties", m.why = std::move(why);
+    return m;
+  }
+
   Mixture dense(const Shares& s, Family experts, std::vector<Dim> rows_of, std::vector<NodeId> sums) const {
     const auto leaf = [&g = g_](ExpertRows& rows, const Family& f) { return same_tokens(g, rows, f); };
-    return {s.routing, std::move(experts), std::move(rows_of), leaf, s.share, {}, std::move(sums), {}};
+    return {s.routing, std::move(experts), std::move(rows_of), leaf, s, {}, std::move(sums), {}, {}};
   }
 
   double time_of(NodeId n, double slower = 1) const {
@@ -203,7 +168,7 @@ class Mixtures {
       context_.decisions.push_back(declined(g_, kPattern, root, reason, std::move(detail)));
       return false;
     };
-    if (!m.why.empty()) return decline("unlike", m.why);
+    if (!m.reason.empty()) return decline(m.reason, m.why);
     const size_t before = g_.node_capacity();
     ExpertRows rows(g_, root, m.routing, m.rows_of);
     rows.leaf = [&](const Family& f) { return m.leaf(rows, f); };
@@ -215,12 +180,12 @@ class Mixtures {
     };
     if (!y.valid() || rows.made.empty()) return give_up("unlike", "the experts are not one graph over different weights");
     Builder& b = rows.builder();
-    if (m.share.valid()) y = b.mul(y, b.reshape(b.cast(m.share, g_.dtype(y)), {rows.rows(), Dim(1)}));
+    if (m.shares) y = b.mul(y, b.reshape(b.cast(m.shares->value(b), g_.dtype(y)), {rows.rows(), Dim(1)}));
     ValueId whole = rows.summed(y, g_.result(root));
     if (m.start.valid()) whole = b.add(m.start, whole);
     fuse::CostDecision time;
     // What experts do with rows that they are sent takes the time of as many rows with one matrix, in as many launches.
-    const bool sent = !m.share.valid();
+    const bool sent = !m.shares;
     if (sent) {  // how many rows there are, the host waits for
       for (NodeId n : rows.made) time.apart_ns += time_of(n);
       time.apart_ns += static_cast<double>(m.routing.experts) * context_.target.machine.wait_ns;

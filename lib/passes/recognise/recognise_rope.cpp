@@ -194,6 +194,40 @@ std::optional<Tables> tables(const Graph& g, const Match& m, int64_t rotated) {
   return std::nullopt;
 }
 
+// One half of a table whose halves are one value: made of concat(a, a), element by element. Else the table.
+ValueId one_half(Builder& b, ValueId table) {
+  const Graph& g = b.graph();
+  std::vector<NodeId> steps;  // from the table upward
+  NodeId n = g.def(table);
+  for (int i = 0; i < 6 && g.op(n) != OpKind::Concat; ++i, n = g.def(g.operand(n, 0))) {
+    const auto ins = g.operands(n);
+    const bool moves = g.op(n) == OpKind::Reshape && g.rank(ins[0]) > 0 && g.rank(g.result(n)) > 0 &&
+                       g.dims(ins[0]).back() == g.dims(g.result(n)).back();
+    const bool scales = g.op(n) == OpKind::Mul && scalar(g, ins[1]) && g.rank(ins[1]) == 0;
+    if (!moves && !scales && !(has_trait(g.op(n), kElementwise) && ins.size() == 1)) return table;
+    steps.push_back(n);
+  }
+  if (g.op(n) != OpKind::Concat || g.operands(n).size() != 2 || g.operand(n, 0) != g.operand(n, 1) ||
+      g.attrs<AxisAttrs>(n).axis != g.rank(g.result(n)) - 1)
+    return table;
+  ValueId half = g.operand(n, 0);
+  const Dim width = g.dims(half).back();
+  for (size_t i = steps.size(); i-- > 0;) {
+    const NodeId step = steps[i];
+    if (g.op(step) == OpKind::Reshape) {
+      std::vector<Dim> to(g.dims(g.result(step)).begin(), g.dims(g.result(step)).end());
+      to.back() = width;
+      half = b.reshape(half, to);
+    } else if (g.op(step) == OpKind::Mul) {
+      half = b.mul(half, g.operand(step, 1));
+    } else {
+      half = b.create(g.op(step), {half}, g.module().attrs[g.attr_id(step)]);
+    }
+    merge_origins(b.graph(), g.def(half), std::span(&step, 1));
+  }
+  return half;
+}
+
 // Leading sizes of x and y are one product of sizes: the tables did not broadcast x.
 bool same_elements(const Graph& g, const Match& m) {
   DimTable& t = g.module().dims;
@@ -236,7 +270,11 @@ bool rewrite(Graph& g, Match m, PassContext& ctx) {
                                   : AttentionLayout::BSHD};
 
   Decision d = fused(g, "rope", m.nodes.back(), m.nodes, 8 * bytes(g, y));
-  const ValueId cos = b.reshape(m.cos, t->dims), sin = b.reshape(m.sin, t->dims);
+  const auto table = [&](ValueId v) {
+    if (m.style == RopeStyle::NeoX && g.dims(v).back() == Dim(rotated)) v = one_half(b, v);
+    return b.reshape(v, {t->dims[0], t->dims[1], g.dims(v).back()});
+  };
+  const ValueId cos = table(m.cos), sin = table(m.sin);
   ValueId r = b.create(OpKind::Rope, {packed ? as_layout(b, *packed, sizes, a.layout) : whole, cos, sin}, a);
   if (r.valid()) merge_origins(g, g.def(r), m.nodes);
   if (packed) r = b.reshape(r, {sizes.batch, sizes.rows, sizes.heads, sizes.width});

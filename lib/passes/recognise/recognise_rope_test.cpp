@@ -105,6 +105,17 @@ TEST_CASE("recognise_rope: every spelling, with tables of full and of half width
       }
 }
 
+TEST_CASE("recognise_rope: of tables whose halves are computed from one value, one half is computed") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId angles = f32_input(b, "angles", {1, 5, 4}), parts[] = {angles, angles};
+    const ValueId both = b.concat(parts, 2);
+    const auto of = [&](OpKind f) { return b.reshape(b.mul(b.unary(f, both), num(b, 0.5)), {1, 1, 5, 8}); };
+    return std::vector{rotate(b, f32_input(b, "x", {2, 3, 5, 8}), of(OpKind::Cos), of(OpKind::Sin), {})};
+  });
+  REQUIRE(found(r));
+  CHECK(r.left().find("concat") == std::string::npos);
+}
+
 TEST_CASE("recognise_rope: tables without leading axes and one a batch") {
   CHECK(found(Rewrite(kPass, rope({.table = {5, 8}}))));
   CHECK(found(Rewrite(kPass, rope({.table = {2, 1, 5, 8}}))));

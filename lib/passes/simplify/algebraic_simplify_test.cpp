@@ -144,6 +144,17 @@ TEST_CASE("a transposed operand becomes a flag of the product") {
   CHECK(f.g.attrs<MatMulAttrs>(f.g.def(f.g.outputs()[0])).trans_b);
 }
 
+TEST_CASE("a product of one term with a weight is a multiplication, whose axes move with its operands") {
+  Fixture f;
+  const Dim seq = f.m.dims.symbol("seq");
+  const ValueId w = f.b.param("w", tensor_type(DType::F32, {1, 4, 1}));
+  const ValueId at = f.b.input("at", tensor_type(DType::F32, {1, 1, seq}));
+  CHECK(f.simplified(f.b.transpose(f.b.matmul(w, at), {0, 2, 1})) == "param input reshape reshape mul");
+  Fixture h;
+  const ValueId q = h.b.input("q", tensor_type(DType::F32, {3, 1})), k = h.b.input("k", tensor_type(DType::F32, {1, 3}));
+  CHECK(h.simplified(h.b.matmul(q, k)) == "input input matmul");
+}
+
 TEST_CASE("rows that were flattened for a product meet the reshape behind it") {
   Fixture f;
   const ValueId x = f.b.input("x3", tensor_type(DType::F32, {2, f.m.dims.symbol("s"), 4}));

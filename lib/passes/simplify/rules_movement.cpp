@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "passes/match.h"
 #include "passes/simplify/rules.h"
 
 namespace rlxc::simplify {
@@ -342,6 +343,33 @@ bool matmul_flattened(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).reshape(s.at(n).matmul(x, arg(s, n, 1), false, a.trans_b), sizes(s, g.result(n))));
 }
 
+// A sum of one term, of which one factor is a weight: the angles of rotary positions are such products. Attention over heads of
+// one element has no weights.
+bool matmul_of_one_term(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const auto& a = g.attrs<MatMulAttrs>(n);
+  const ValueId x = arg(s, n), w = arg(s, n, 1);
+  if (a.trans_a || a.trans_b || g.dims(x).back() != Dim(1) || (!match::is_weight(g, x) && !match::is_weight(g, w))) return false;
+  return s.replace(n, s.at(n).mul(x, w));
+}
+
+// The axes of a binary result whose operands vary along one axis each: the operands are reshaped.
+bool transpose_of_outer(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId outer = g.def(arg(s, n));
+  const auto& perm = g.attrs<PermAttrs>(n).perm;
+  if (!has_trait(g.op(outer), kBinary) || !g.has_one_use(arg(s, n))) return false;
+  std::vector<ValueId> moved;
+  for (ValueId v : g.operands(outer)) {
+    std::vector<Dim> from(static_cast<size_t>(g.rank(arg(s, n))) - g.dims(v).size(), Dim(1)), to;
+    from.insert(from.end(), g.dims(v).begin(), g.dims(v).end());
+    if (std::ranges::count_if(from, [](Dim d) { return d != Dim(1); }) > 1) return false;
+    for (int64_t axis : perm) to.push_back(from[static_cast<size_t>(axis)]);
+    moved.push_back(s.at(n).reshape(v, to));
+  }
+  return s.replace(n, s.at(n).create(g.op(outer), moved, g.module().attrs[g.attr_id(outer)]));
+}
+
 // A row added to flattened rows: the sum comes first.
 bool row_of_flattened(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
@@ -432,6 +460,8 @@ constexpr Rule kRules[] = {
     {GatherElements, "gather_uniform", false, gather_uniform},
     {MatMul, "matmul_transposed", false, matmul_flags<MatMulAttrs>},
     {MatMul, "matmul_flattened", false, matmul_flattened},
+    {MatMul, "matmul_of_one_term", false, matmul_of_one_term},
+    {Transpose, "transpose_of_outer", false, transpose_of_outer},
     {Add, "row_of_flattened", false, row_of_flattened},
     {FusedMatMulBiasAct, "matmul_transposed", false, matmul_flags<FusedMatMulAttrs>},
 };

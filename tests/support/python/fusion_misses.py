@@ -196,7 +196,7 @@ def shared_inputs(g):
     """Several products of one value with weights."""
     for x, users in g.users.items():
         readers = [u for u in users if u.op in ("MatMul", "FusedMatMulBiasAct", "DequantMatMul") and u.operands[0] == x and
-                   len(g.dims[u.operands[1]]) == 2 and not u.attrs.get("trans_a") and not u.attrs.get("gated") and
+                   not g.is_weight(u.results[0]) and len(g.dims[u.operands[1]]) == 2 and not u.attrs.get("trans_a") and not u.attrs.get("gated") and
                    g.dtype[u.results[0]] in FLOATS]
 
         def kept_as(u):
@@ -232,6 +232,8 @@ def gates(g):
                     break
         if n.op == "FusedSwiGLU":
             product = g.maker[n.operands[0]]
+            while product.op == "Reshape" and g.dims[product.operands[0]][-1:] == g.dims[product.results[0]][-1:]:
+                product = g.maker[product.operands[0]]
             if product.op in ("MatMul", "FusedMatMulBiasAct") or (product.op == "DequantMatMul" and not product.attrs.get("gated")):
                 yield "matmul_swiglu", names(n, product)
 
@@ -319,6 +321,12 @@ def mixtures(g):
         return (n.op in ("Reduce", "ReduceRegion") and n.attrs.get("axes") == [1] and
                 any(len(g.dims[v]) == 3 and chosen(v) for v in n.operands))
 
+    def picked_by_least(n):
+        """What is at least as much as one of the best, of each row."""
+        steps = {n.op.lower(), *(s.split("(")[0] for s in n.attrs.get("steps", []))}
+        return len(g.dims[n.results[0]]) == 2 and steps & {"ge", "gt", "le", "lt"} and any(
+            v is not None and source(v, "TopK") for v in n.operands)
+
     def chosen(value):
         return source(value, "TopK") or source(value, "ArgReduce")
 
@@ -328,7 +336,8 @@ def mixtures(g):
     def sums_of(value):
         """Where products with these shares are added up."""
         for n in g.users_of(value):
-            if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather"):
+            same = n.results and len(g.dims[value]) == 2 and g.dims[n.results[0]] == g.dims[value]
+            if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather") or (same and n.op in ("Softmax", "NormRegion")):
                 yield from sums_of(n.results[0])
             elif n.op == "ReduceRegion" or (n.op == "ElementwiseRegion" and sums(n)):  # the products and their sum
                 yield n
@@ -346,7 +355,7 @@ def mixtures(g):
         last = not (after and added(after)[1] == n.results[0])
         if last and found and chosen(found.operands[0]):
             yield "mixture_of_experts", names(n)
-        if puts_rows_of_shares(n):
+        if n.results and (puts_rows_of_shares(n) or picked_by_least(n)):
             for s in sums_of(n.results[0]):
                 yield "mixture_of_experts", names(s, *(u for u in g.users_of(s.results[0]) if u.op == "Reshape"))
 
