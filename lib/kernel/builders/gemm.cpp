@@ -1,5 +1,7 @@
 #include "kernel/builders/gemm.h"
 
+#include <algorithm>
+
 #include "kernel/builders/gemm_operands.h"
 
 namespace rlxc::kernel {
@@ -18,39 +20,55 @@ class RowByRow {
     while (known_ && lanes_ > 1 && lanes_ > length_) lanes_ /= 2;
     // Lanes along k share a scale.
     while (along_k_ && o.spec.codes && o.spec.codes->block % lanes_ != 0) lanes_ /= 2;
+    if (along_n_ && known_) across_ = static_cast<int>(std::clamp<int64_t>(length_ / lanes_ / kPieces, 1, kMostAcross));
   }
 
   void run() {
-    const Expr groups = along_n_ ? ceil_div(o_.n, int64_t{lanes_}) : o_.n;
+    const int64_t width = int64_t{lanes_} * across_;
+    const Expr groups = along_n_ ? ceil_div(o_.n, width) : o_.n;
     int64_t k = 64;
     constant(o_.k, &k);
-    for_each(b_, m_, "work", o_.batches() * o_.m * groups, k * lanes_, [&](Expr work) {
+    for_each(b_, m_, "work", o_.batches() * o_.m * groups, k * width, [&](Expr work) {
       // Rows that choose their matrix follow each other, so that those with the same one find it in the cache.
       const bool by_rows = o_.spec.b_row.has_value();
       const Expr batch = by_rows ? work % o_.batches() : work / (groups * o_.m);
       const Expr group = by_rows ? work / o_.batches() % groups : work % groups;
       const Expr row = b_.let("row", by_rows ? work / (o_.batches() * groups) : work / groups % o_.m);
-      const Expr column = b_.let("column", along_n_ ? group * lanes_ : group);
+      const Expr column = b_.let("column", along_n_ ? group * width : group);
       o_.batch = split_index(b_.let("batch", batch), o_.spec.batch);
       if (along_k_ && lanes_ > 1) return dot(row, column);
-      if (!along_n_ || lanes_ == 1) return element(row, column, 1);
-      if (is_constant(o_.n % lanes_, 0)) return element(row, column, lanes_);
+      if (!along_n_ || lanes_ == 1) return elements(row, column, 1, 1);
+      if (is_constant(o_.n % width, 0)) return elements(row, column, lanes_, across_);
       b_.when(
-          column + lanes_ <= o_.n, [&] { element(row, column, lanes_); },
-          [&] { b_.loop("t", o_.n - column, [&](Expr t) { element(row, column + t, 1); }); });
+          column + width <= o_.n, [&] { elements(row, column, lanes_, across_); },
+          [&] {
+            const Expr vectors = (o_.n - column) / lanes_;
+            if (across_ > 1) b_.loop("t", vectors, [&](Expr t) { elements(row, column + t * lanes_, lanes_, 1); });
+            const Expr first = across_ > 1 ? b_.let("first", column + vectors * lanes_) : column;
+            b_.loop("t", o_.n - first, [&](Expr t) { elements(row, first + t, 1, 1); });
+          });
     });
   }
 
  private:
-  void element(Expr row, Expr column, int width) {
-    Buf sum = b_.variable("sum", o_.zero(width)), second;
-    if (o_.spec.pair) second = b_.variable("second", o_.zero(width));
+  static constexpr int64_t kPieces = 8, kMostAcross = 8;  // to share out at least; vectors that are read together at most
+
+  // `count` vectors of a row of the result. What they read of a row of b lies together.
+  void elements(Expr row, Expr column, int lanes, int count) {
+    const int halves = o_.spec.pair ? 2 : 1;
+    std::vector<Buf> sums;
+    for (int i = 0; i < count * halves; ++i) sums.push_back(b_.variable("sum", o_.zero(lanes)));
     b_.loop("p", o_.k, [&](Expr p) {
-      const Expr a = broadcast(o_.load_a(row, p), width);
-      sum.set(o_.multiply_add(a, o_.load_b(p, column, width), sum.get()));
-      if (o_.spec.pair) second.set(o_.multiply_add(a, o_.load_b(p, column + o_.n, width), second.get()));
+      const Expr a = b_.let("a", broadcast(o_.load_a(row, p), lanes));
+      for (int i = 0; i < count * halves; ++i) {
+        const Expr from = column + int64_t{i % count} * lanes;
+        Buf& sum = sums[static_cast<size_t>(i)];
+        sum.set(o_.multiply_add(a, o_.load_b(p, i < count ? from : from + o_.n, lanes), sum.get()));
+      }
     });
-    o_.write(row, column, sum.get(), o_.spec.pair ? std::optional(second.get()) : std::nullopt);
+    for (int i = 0; i < count; ++i)
+      o_.write(row, column + int64_t{i} * lanes, sums[static_cast<size_t>(i)].get(),
+               o_.spec.pair ? std::optional(sums[static_cast<size_t>(count + i)].get()) : std::nullopt);
   }
 
   // Several sums hide the latency of an addition.
@@ -78,7 +96,7 @@ class RowByRow {
   GemmOperands& o_;
   Builder& b_;
   const Mapping& m_;
-  int lanes_;
+  int lanes_, across_ = 1;                                  // elements of a vector; vectors of a row that are computed together
   bool along_n_ = false, along_k_ = false, known_ = false;  // which way vectors lie; whether its length is known
   int64_t length_ = 0;
 };
