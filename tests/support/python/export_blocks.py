@@ -93,6 +93,10 @@ class Form(Model):
         y = self("Transpose", y, perm=[0, 2, 1, 3])
         return self.reshape(y, (y, 0), (y, 1), c)
 
+    def projected(self, n):
+        """Heads of queries, keys and values, each by a layer of its own."""
+        return tuple(self.heads(self.linear(n)) for _ in range(3))
+
     def scores(self, q, k, scale="div", d=D):
         kt = self("Transpose", k, perm=[0, 1, 3, 2])
         if scale == "sdpa":  # each side takes the root of the scale, which comes from the size of a head

@@ -84,7 +84,7 @@ def phi(m):
     tables = m.tables(x, 4)
     for _ in range(2):
         n = m.layer_norm(x)
-        q, k, v = (m.heads(m.linear(n)) for _ in range(3))
+        q, k, v = m.projected(n)
         y = m.attend(m.rotate_part(q, tables, 4), m.rotate_part(k, tables, 4), v, m.causal(x), "mul")
         x = m.add(m.linear(m.merge(y)), m.mlp(n, m.gelu_new), x)
     return m.layer_norm(x)
@@ -442,8 +442,7 @@ def dinov2_giant(m):
     x = m.tokens()
     for _ in range(2):
         n = m.layer_norm(x)
-        q, k, v = (m.heads(m.linear(n)) for _ in range(3))
-        x = m.add(m("Mul", m.linear(m.merge(m.attend(q, k, v))), m.w(C)), x)
+        x = m.add(m("Mul", m.linear(m.merge(m.attend(*m.projected(n)))), m.w(C)), x)
         a, b = m.split(m.linear(m.layer_norm(x), C, 96), [48, 48])
         x = m.add(m("Mul", m.linear(m("Mul", m.silu(a), b), 48, C), m.w(C)), x)
     return m.layer_norm(x)
@@ -455,8 +454,7 @@ def geglu_of_two(m):
     x = m.tokens()
     for _ in range(2):
         n = m.layer_norm(x)
-        q, k, v = (m.heads(m.linear(n)) for _ in range(3))
-        x = m.add(m.linear(m.merge(m.attend(q, k, v))), x)
+        x = m.add(m.linear(m.merge(m.attend(*m.projected(n)))), x)
         x = m.add(m.swiglu(m.layer_norm(x), m.gelu, bias=True), x)
     return m.layer_norm(x)
 
@@ -467,7 +465,7 @@ def linear_attention(m):
     x = m.tokens()
     for _ in range(2):
         n = m.layer_norm(x)
-        q, k, v = (m.heads(m.linear(n)) for _ in range(3))
+        q, k, v = m.projected(n)
         q, k = (m("Add", m("Elu", t), 1.0) for t in (q, k))
         z = m("MatMul", q, m.axes("Unsqueeze", m.axes("ReduceSum", k, 2, keepdims=0), -1))
         y = m("MatMul", q, m("MatMul", m("Transpose", k, perm=[0, 1, 3, 2]), v))
