@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "target/kernel_check.h"
+#include "support/kernel_check.h"
 
 namespace rlxc::target {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "target/kernel_check.h"
+#include "support/kernel_check.h"
 
 namespace rlxc::target {
 namespace {

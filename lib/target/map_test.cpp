@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "target/kernel_check.h"
+#include "support/kernel_check.h"
 
 using namespace rlxc;
 using namespace rlxc::kernel;

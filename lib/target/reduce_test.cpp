@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "kernel/builders/map.h"
-#include "target/kernel_check.h"
+#include "support/kernel_check.h"
 
 using namespace rlxc;
 using namespace rlxc::kernel;

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/source_dir.h"
+
 namespace rlxc::test {
 
 inline std::vector<std::string_view> lines_of(std::string_view text) {
@@ -53,7 +55,7 @@ inline std::string small_diff(std::string_view expected, std::string_view actual
 // Fails the test unless `text` is byte for byte the content of tests/golden/`path`. With RLXC_BLESS=1 in the environment the file
 // is rewritten instead.
 inline void check_golden(const std::string& path, std::string_view text) {
-  const std::filesystem::path file = std::filesystem::path(RLXC_SOURCE_DIR) / "tests/golden" / path;
+  const std::filesystem::path file = std::filesystem::path(source_dir()) / "tests/golden" / path;
   const char* bless = std::getenv("RLXC_BLESS");
   const bool rewrite = bless && std::string_view(bless) == "1";
   std::ifstream in(file, std::ios::binary);

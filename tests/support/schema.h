@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "support/source_dir.h"
 #include "support/temp_dir.h"
 
 namespace rlxc::test {
@@ -19,7 +20,7 @@ inline void check_schema(const std::string& kind, std::string_view json) {
     return;
   }
   const TempDir folder;
-  const std::string file = folder / "content.json", root = RLXC_SOURCE_DIR;
+  const std::string file = folder / "content.json", root = source_dir();
   std::ofstream(file, std::ios::binary) << json;
   const std::string command =
       "'" + root + "/scripts/validate-json' '" + root + "/schemas/" + kind + ".schema.json' '" + file + "'";

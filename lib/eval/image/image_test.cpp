@@ -8,6 +8,7 @@
 #include <random>
 
 #include "support/onnx_model.h"
+#include "support/source_dir.h"
 
 using namespace rlxc;
 using namespace rlxc::test;
@@ -17,7 +18,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 Bytes file(const std::string& name) {
-  std::ifstream in(std::string(RLXC_SOURCE_DIR) + "/tests/images/" + name, std::ios::binary);
+  std::ifstream in(test::source_dir() + "/tests/images/" + name, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

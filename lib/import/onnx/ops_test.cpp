@@ -6,6 +6,7 @@
 
 #include "import/onnx/import.h"
 #include "support/onnx_model.h"
+#include "support/source_dir.h"
 
 using namespace rlxc;
 using namespace rlxc::test;
@@ -15,7 +16,7 @@ TEST_CASE("every operator of ONNX is imported") {
   for (const auto& o : onnx_import::imported_operators())
     CHECK_MESSAGE(known.insert(std::string(o.domain.empty() ? "ai.onnx" : o.domain) + " " + std::string(o.name)).second,
                   std::string(o.name));
-  std::ifstream list(std::string(RLXC_SOURCE_DIR) + "/tests/onnx/operators.txt");
+  std::ifstream list(test::source_dir() + "/tests/onnx/operators.txt");
   size_t count = 0;
   for (std::string line; std::getline(list, line);) {
     if (line.starts_with('#')) continue;

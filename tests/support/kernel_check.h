@@ -30,10 +30,7 @@ struct KernelCase {
 // matrix units of a target), verifies and simplifies it, interprets it before and after, and where it is for threads also runs it
 // as C; where it is for a grid, as CUDA, HIP and MSL on fibers, and as WGSL where RLXC_WEBGPU is set (one call of each compiler
 // for all cases). Returns what went wrong, empty when nothing did.
-#ifndef RLXC_SOURCE_DIR
-#define RLXC_SOURCE_DIR "."
-#endif
-std::vector<std::string> check_kernels(const std::vector<KernelCase>&, const char* source_dir = RLXC_SOURCE_DIR);
+std::vector<std::string> check_kernels(const std::vector<KernelCase>&);
 
 // Uniform in [low, high) (integers: inclusive), the same on every machine for the same seed; rounded to the dtype.
 std::vector<double> random_values(size_t n, DType, double low, double high, uint64_t seed);

@@ -1,4 +1,4 @@
-#include "target/kernel_check.h"
+#include "support/kernel_check.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -10,6 +10,7 @@
 #include "kernel/simplify.h"
 #include "kernel/value.h"
 #include "kernel/verify.h"
+#include "support/source_dir.h"
 #include "target/native.h"
 #include "target/process.h"
 #include "target/render.h"
@@ -134,7 +135,7 @@ bool fits_wgsl(const Built& b) {
 }
 
 // On Dawn, where RLXC_WEBGPU names a folder with the npm package `webgpu`.
-void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std::string>* problems) {
+void run_wgsl(std::vector<Built> built, std::vector<std::string>* problems) {
   if (!std::getenv("RLXC_WEBGPU")) return;
   WorkFolder folder;
   std::string data, jobs;
@@ -163,8 +164,7 @@ void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std:
   folder.write("jobs", jobs);
   folder.write("data", data);
   std::string output;
-  bool ran =
-      run_command({"node", std::string(source_dir) + "/scripts/run-wgsl.mjs", folder.path()}, folder.path() + "/log", &output);
+  bool ran = run_command({"node", test::source_dir() + "/scripts/run-wgsl.mjs", folder.path()}, folder.path() + "/log", &output);
   if (!ran || !output.empty()) problems->push_back("WGSL: " + output.substr(0, 4000));
   data = folder.read("data");
   for (size_t i = 0; i < built.size(); ++i) {
@@ -178,7 +178,7 @@ void run_wgsl(std::vector<Built> built, const char* source_dir, std::vector<std:
 
 }  // namespace
 
-std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases, const char* source_dir) {
+std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
   std::vector<std::string> problems;
   std::vector<Built> threads, wgsl;
   std::map<Dialect, std::vector<Built>> grids;
@@ -214,7 +214,7 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases, con
   run_native(threads, {Dialect::C, "clang", {"-O1", "-Wall", "-Wextra"}}, &problems);
   for (const auto& [dialect, built] : grids)
     run_native(built, {dialect, dialect == Dialect::Metal ? "clang++" : "g++", {"-O1", "-w"}}, &problems);
-  run_wgsl(std::move(wgsl), source_dir, &problems);
+  run_wgsl(std::move(wgsl), &problems);
   return problems;
 }
 
