@@ -5,6 +5,7 @@
 
 #include "driver/run.h"
 #include "support/onnx_model.h"
+#include "support/temp_dir.h"
 
 using namespace rlxc;
 using namespace rlxc::test;

@@ -1,6 +1,12 @@
 // What is wrong with a model is told, whatever it is.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
 #include "ir/dim_postfix.h"
+#include "ir/verify.h"
 #include "support/onnx_model.h"
+#include "support/temp_dir.h"
 
 namespace rlxc {
 namespace {
