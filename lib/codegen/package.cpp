@@ -238,8 +238,9 @@ class Packager {
       }
     }
     load_scratch_ = larger(load_scratch_, load_bytes), scratch_ = larger(scratch_, run_bytes);
+    const bool made_before = !prologue && kept > 0 && packs_of_[n.raw][0]->shared;
     for (const Launch& l : lowered.launches) {
-      if (copies_to_itself(g, n, l)) continue;
+      if (copies_to_itself(g, n, l) || (made_before && l.on_load)) continue;
       Step s;
       s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
       for (const Binding& b : l.buffers) {

@@ -41,13 +41,13 @@ class Loads {
   std::vector<double> most_, all_;  // of a stretch, and what all its steps have got at once
 };
 
-// A node that keeps something.
+// Nodes that keep the same of the same weights. The first one makes it.
 struct Keeper {
   size_t graph = 0;
-  NodeId node;
-  uint32_t step = 0;
+  std::vector<NodeId> nodes;
+  uint32_t step = 0;  // of the first
   std::vector<Pack> packs;
-  double bytes = 0, saved_ns = 0;  // of all packs
+  double bytes = 0, saved_ns = 0;  // of all packs; saved for all nodes
   bool chosen = true;
 };
 
@@ -99,12 +99,24 @@ class PackedRegions {
     const Graph& g = m_.graph(GraphId(index));
     const GraphPlan& plan = plans_[index];
     const codegen::IsWeight is_weight = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
+    std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // what is kept, of which values: the keeper
     for (NodeId n : plan.schedule) {
       if (plan.phase[n.raw] == Phase::Prologue || !codegen::may_keep(g.op(n))) continue;
       const auto [found, is_new] = kept_.try_emplace(codegen::lowering_key(g, n, is_weight));
       if (is_new) found->second = codegen::kept_scratch(g, n, *options_.kernels, is_weight);
       if (found->second.empty()) continue;
-      Keeper k{index, n, plan.step[n.raw], {}, 0, 0, true};
+      std::vector<uint32_t> of;
+      for (const codegen::Scratch& s : found->second)
+        for (uint32_t i : s.operands) of.push_back(g.operand(n, i).raw);
+      const auto [shared, is_first] = same.try_emplace({&found->second, std::move(of)}, keepers_.size());
+      if (!is_first) {
+        if (shared->second == kUnsized) continue;
+        Keeper& k = keepers_[shared->second];
+        k.nodes.push_back(n);
+        for (const codegen::Scratch& s : found->second) k.saved_ns += s.saved_ns;
+        continue;
+      }
+      Keeper k{index, {n}, plan.step[n.raw], {}, 0, 0, true};
       bool sized = true;
       for (const codegen::Scratch& s : found->second) {
         k.packs.push_back({n, s.operands, {}, largest(m_.dims, codegen::scratch_bytes(m_.dims, s), extents_)});
@@ -112,6 +124,7 @@ class PackedRegions {
         k.bytes += rounded(k.packs.back().bytes), k.saved_ns += s.saved_ns;
       }
       if (sized) keepers_.push_back(std::move(k));
+      else shared->second = kUnsized;
     }
   }
 
@@ -142,10 +155,11 @@ class PackedRegions {
   // Calls f(made value) for each operand that a run need not read where the node keeps what it makes of it.
   template <class F>
   void each_replaced(const Keeper& k, F f) {
-    for (const Pack& p : k.packs)
-      for (uint32_t i : p.operands)
-        if (const uint32_t at = made_at_[k.graph][m_.graph(GraphId(k.graph)).operand(k.node, i).raw]; at != kNone)
-          f(lives_[k.graph][at]);
+    for (NodeId n : k.nodes)
+      for (const Pack& p : k.packs)
+        for (uint32_t i : p.operands)
+          if (const uint32_t at = made_at_[k.graph][m_.graph(GraphId(k.graph)).operand(n, i).raw]; at != kNone)
+            f(lives_[k.graph][at]);
   }
 
   // Loads are those of the main graph, whose prologue makes values that come and go; packs of bodies are there at all its steps.
@@ -232,15 +246,19 @@ class PackedRegions {
       for (; next < keepers_.size() && keepers_[next].graph == g; ++next) {
         Keeper& k = keepers_[next];
         for (Pack& p : k.packs) {
-          if (k.chosen) p.offset = offsets[at++], plan.packs.push_back(std::move(p));
+          if (k.chosen) p.offset = offsets[at++];
           else plan.unpacked_bytes = m_.dims.add(plan.unpacked_bytes, p.bytes);
         }
-        plan.unpacked_nodes += !k.chosen;
+        if (!k.chosen) plan.unpacked_nodes += static_cast<uint32_t>(k.nodes.size());
+        for (NodeId n : k.chosen ? k.nodes : std::vector<NodeId>())
+          for (Pack p : k.packs) p.node = n, p.shared = n != k.nodes[0], plan.packs.push_back(std::move(p));
       }
+      std::ranges::stable_sort(plan.packs, {}, [&](const Pack& p) { return plan.step[p.node.raw]; });
     }
   }
 
   static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr size_t kUnsized = ~size_t{0};
 
   Module& m_;
   std::vector<GraphPlan>& plans_;

@@ -137,6 +137,29 @@ TEST_CASE("nodes keep packed weights within a limit: those that save most for a 
   CHECK(packed_bytes(none) == 0);
 }
 
+TEST_CASE("layers of the same weights share what is packed of them") {
+  constexpr uint64_t kMatrix = kWidth * kWidth * 4;
+  const auto layers = [](bool turned) {
+    Model p;
+    const ValueId x = p.b.input("x", p.f32({16, kWidth})), w = p.weight({kWidth, kWidth});
+    const ValueId both = turned ? p.b.concat(std::vector{p.b.narrow(w, 0, 8, kWidth - 8), p.b.narrow(w, 0, 0, 8)}, 0) : w;
+    ValueId y = x;
+    for (int i = 0; i < 3; ++i) y = p.named(p.b.unary(OpKind::Tanh, p.b.matmul(y, both)), "layer");
+    p.output(p.b.matmul(p.b.narrow(y, 0, 0, 2), both));  // of other sizes: packs for itself
+    return p;
+  };
+  for (bool turned : {false, true}) {
+    const LirModule all = checked(layers(turned), {});
+    CHECK(all.plans[0].packs.size() == 4);
+    CHECK(std::ranges::count_if(all.plans[0].packs, &Pack::shared) == 2);
+    CHECK(packed_bytes(all) == (turned ? 3 : 2) * kMatrix);
+  }
+  const LirModule one = checked(layers(false), kMatrix);  // a product of two rows saves more than three layers
+  CHECK(one.plans[0].packs.size() == 1);
+  CHECK(one.plans[0].unpacked_nodes == 3);
+  CHECK(packed_nodes(checked(layers(false), 0)).empty());
+}
+
 TEST_CASE("what packing reads gives its room to what is made after it") {
   constexpr uint64_t kBoth = 2 * kWidth * kWidth * 4;
   const LirModule lir = checked(side_by_side(), {});

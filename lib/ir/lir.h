@@ -46,6 +46,7 @@ struct Pack {
   NodeId node;
   std::vector<uint32_t> operands;  // that it is made of; runs do not read them
   Dim offset, bytes;               // in the packed region
+  bool shared = false;             // an earlier node makes it
 };
 
 struct GraphPlan {

@@ -69,7 +69,7 @@ class PlanWriter {
     uint64_t nodes = 0, unpacked_nodes = 0;
     for (const GraphPlan& plan : lir_.plans) {
       for (size_t i = 0; i < plan.packs.size(); ++i) {
-        bytes = dims.add(bytes, plan.packs[i].bytes);
+        if (!plan.packs[i].shared) bytes = dims.add(bytes, plan.packs[i].bytes);
         nodes += i == 0 || plan.packs[i].node != plan.packs[i - 1].node;
       }
       unpacked = dims.add(unpacked, plan.unpacked_bytes), unpacked_nodes += plan.unpacked_nodes;
@@ -158,6 +158,7 @@ class PlanWriter {
       out_.end_array();
       out_.key("offset"), terms_.size(p.offset);
       out_.key("bytes"), terms_.size(p.bytes);
+      if (p.shared) out_.key("shared").boolean(true);
       out_.end_object();
     }
     out_.end_array();
