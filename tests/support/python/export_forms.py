@@ -126,7 +126,7 @@ def falcon_alibi(m):
     return m.layer_norm(x)
 
 
-@form(opset=14, attention=2, layer_norm=6, gelu=2, launches=16)
+@form(opset=14, attention=2, layer_norm=6, gelu=2, launches=15)
 def bloom(m):
     """baddbmm of folded heads; its GELU has the cube written as products."""
     x = m.layer_norm(m.tokens())
@@ -192,7 +192,7 @@ def clip_text(m):
     return m.layer_norm(x)
 
 
-@form(opset=18, attention=2, rms_norm=9, swiglu=2, rope=2, launches=21)
+@form(opset=18, attention=2, rms_norm=9, swiglu=2, rope=2, launches=17)
 def gemma2(m):
     """Scores with a soft limit, norms before and after, a window in every other layer."""
     x = m("Mul", m.tokens(), math.sqrt(C))
@@ -378,7 +378,7 @@ def beit(m):
     return m.layer_norm(x)
 
 
-@form(opset=17, attention=2, layer_norm=10, silu=6, launches=48)
+@form(opset=17, attention=2, layer_norm=10, silu=6, launches=47)
 def conformer(m):
     """Half steps, attention with shifted scores of distances, a gated convolution with a norm of batches."""
     x = m.tokens()
@@ -544,7 +544,7 @@ def whisper_decoder(m):
     return m.layer_norm(x)
 
 
-@form(opset=20, attention=2, layer_norm=5, swiglu=2, rope=2, launches=17)
+@form(opset=20, attention=2, layer_norm=5, swiglu=2, rope=2, launches=16)
 def modernbert(m):
     """Norms without bias, all three of one projection, GeGLU of one projection, near tokens only in every other layer."""
     x = m.layer_norm(m.tokens(), bias=False)

@@ -157,6 +157,39 @@ def norm_regions(g):
                 yield pattern, names(n)
 
 
+def rows_of_norms(g):
+    """A norm of rows that another norm makes, which could be part of its kernel."""
+    def rows(n):
+        """The first axis of the rows that it normalises."""
+        steps = {s.split("(")[0] for s in n.attrs.get("steps", [])}
+        along = n.op in ("LayerNorm", "RmsNorm", "FusedResidualLN", "FusedResidualRmsNorm") or (
+            n.op == "NormRegion" and steps & {"layer_norm", "rms_norm"})
+        return n.attrs.get("axis", 0) if along else None
+
+    def normalised(n):
+        """The operands from which what it normalises last is made."""
+        if n.op != "NormRegion":
+            return n.operands[:2 if n.op.startswith("Fused") else 1]
+        steps = [re.findall(r"\b([is])(\d+)\b", s.split("(", 1)[1]) for s in n.attrs["steps"]]
+        last = max(i for i, s in enumerate(n.attrs["steps"]) if s.startswith(("layer_norm", "rms_norm")))
+        found, todo = [], list(steps[last])
+        while todo:
+            kind, i = todo.pop()
+            if kind == "i":
+                found.append(n.operands[int(i)])
+            else:
+                todo += steps[int(i)]
+        return found
+
+    for n in g.nodes:
+        axis = rows(n)
+        for value in normalised(n) if axis is not None else []:
+            before, y = g.maker[value], n.results[0]
+            same = g.dims[value] == g.dims[y] and g.dtype[value] == g.dtype[y] and value == before.results[0]
+            if same and rows(before) == axis and (not n.op.startswith("Fused") or g.only_user(value)):
+                yield "norm_region", names(n)
+
+
 def reductions(g):
     """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or the only reader of the result,
     which has its sizes or those of the rows."""
@@ -378,7 +411,7 @@ def neighbours(g):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 
