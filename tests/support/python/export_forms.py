@@ -63,7 +63,7 @@ def gpt_j(m):
     return m.layer_norm(x)
 
 
-@form(opset=14, open_sizes=True, attention=2, layer_norm=3, gelu=2, rope=4, launches=25)
+@form(opset=14, open_sizes=True, attention=2, layer_norm=3, gelu=2, rope=4, launches=21)
 def gpt_neox(m):
     """Queries, keys and values of one projection, head by head; a quarter of each head is turned."""
     x = m.tokens()
@@ -75,6 +75,18 @@ def gpt_neox(m):
         q, k, v = m.split(qkv, [D] * 3)
         y = m.attend(m.rotate_part(q, tables, 4), m.rotate_part(k, tables, 4), v, mask, "mul")
         x = m.add(m.mlp(m.layer_norm(x), m.gelu), m.linear(m.merge(y)), x)
+    return m.layer_norm(x)
+
+
+@form(opset=17, attention=2, layer_norm=3, gelu=2, rope=2, launches=15)
+def falcon_40b(m):
+    """Whole norms, one for the attention and one for the MLP beside it."""
+    x = m.tokens()
+    tables = m.tables(x)
+    for _ in range(2):
+        q, k, v = m.projected(m.layer_norm(x))
+        y = m.attend(m.rotate(q, tables), m.rotate(k, tables), v, m.causal(x))
+        x = m.add(m.linear(m.merge(y), bias=False), m.mlp(m.layer_norm(x), m.gelu), x)
     return m.layer_norm(x)
 
 
