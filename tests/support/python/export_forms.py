@@ -221,10 +221,10 @@ def gemma2(m):
     return m.rms_norm(x, one=True)
 
 
-def llama_layers(m, bias=False, scale="mul", window=None):
+def llama_layers(m, bias=False, scale="mul", window=None, mask=None):
     x = m.tokens()
     tables = m.tables(x)
-    mask = m.causal(x, window)
+    mask = mask(x) if mask else m.causal(x, window)
     for _ in range(2):
         n = m.rms_norm(x)
         q, k, v = m.heads(m.linear(n, bias=bias)), *(m.heads(m.linear(n, C, C // 2, bias), H // 2) for _ in range(2))
@@ -237,6 +237,17 @@ def llama_layers(m, bias=False, scale="mul", window=None):
 @form(opset=14, open_sizes=True, attention=2, rms_norm=5, swiglu=2, rope=2, launches=21)
 def qwen2(m):
     return llama_layers(m, bias=True, scale="sdpa")
+
+
+@form(opset=14, open_sizes=True, attention=2, causal=2, rms_norm=5, swiglu=2, rope=2, launches=21)
+def llama_positions(m):
+    return llama_layers(m, mask=m.causal_by_positions)
+
+
+@form(opset=17, open_sizes=True, attention=2, causal=2, rms_norm=5, swiglu=2, rope=2, launches=22)
+def llama_padded(m):
+    seen = m.input(["batch", "seq"], "int64")
+    return llama_layers(m, mask=lambda x: m.causal_by_positions(x, seen=seen))
 
 
 @form(opset=18, attention=2, rms_norm=5, swiglu=2, rope=2, launches=17)
@@ -271,6 +282,15 @@ def llama_cache(m):
         x = m.add(x, m.linear(m.merge(y), bias=False))
         x = m.add(x, m.swiglu(m.rms_norm(x)))
     return m.rms_norm(x), *outputs
+
+
+@form(opset=17, open_sizes=True, attention=1, causal=1, launches=7)
+def cached_positions(m):
+    """Keys and values of earlier tokens come in."""
+    x, past, values = m.tokens(), m.input(["batch", H, "past", D]), m.input(["batch", H, "past", D])
+    q, k, v = m.projected(x)
+    k, v = m("Concat", past, k, axis=-2), m("Concat", values, v, axis=-2)
+    return m.linear(m.merge(m.attend(q, k, v, m.causal_by_positions(x, past), "mul"))), k, v
 
 
 @form(opset=14, attention=2, layer_norm=4, gelu=2, launches=34)
@@ -678,6 +698,7 @@ def found(folder):
     count["mixtures"] = groups.get("mixture_of_experts", 0)
     count["ties"] = sum(miss["reason"] == "ties" for miss in report["misses"])
     count["group_norm"] = sum(n.op == "GroupNorm" or "group_norm" in str(n.attrs.get("steps")) for g in graphs for n in g.nodes)
+    count["causal"] = sum(n.op == "Attention" and n.attrs.get("mask") == "causal" for g in graphs for n in g.nodes)
     count["launches"] = report["summary"]["launches"]["after"]
     return count
 
