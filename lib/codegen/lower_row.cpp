@@ -1,5 +1,6 @@
 // Softmax and the norms.
 #include "codegen/region_steps.h"
+#include "ir/region.h"
 #include "kernel/builders/generate.h"
 #include "kernel/builders/row.h"
 
@@ -18,20 +19,32 @@ bool lower_softmax(const Node& node) {
 namespace {
 
 using kernel::LoadInput;
+using Normalised = kernel::NormSpec::Normalised;
 
 // before: the sum of the operands 0 to `addends`; after: times `gamma`, plus `beta`, where there are these operands.
 void plain_norm(const Node& node, const std::vector<size_t>& slot, size_t addends, kernel::NormSpec* spec) {
-  spec->before = [&node, slot, addends](const LoadInput& load) {
+  spec->norms[0].before = [&node, slot, addends](const Normalised&, const LoadInput& load) {
     Expr v = load(0);
     for (size_t i = 1; i < addends; ++i)
       if (node.has(i)) v = v + load(slot[i]);
     return v;
   };
-  spec->after = [&node, slot, addends, t = spec->compute](Expr v, const LoadInput& load) {
+  spec->after = [&node, slot, addends, t = spec->compute](const Normalised& n, const LoadInput& load) {
+    Expr v = n[0];
     if (node.has(addends)) v = v * cast_to(load(slot[addends]), t);
     if (node.has(addends + 1)) v = v + cast_to(load(slot[addends + 1]), t);
     return v;
   };
+}
+
+kernel::RowNorm row_norm(OpKind op) {
+  switch (op) {
+    case OpKind::RmsNorm:
+    case OpKind::FusedResidualRmsNorm: return kernel::RowNorm::RootMeanSquare;
+    case OpKind::Softmax: return kernel::RowNorm::Softmax;
+    case OpKind::LogSoftmax: return kernel::RowNorm::LogSoftmax;
+    default: return kernel::RowNorm::Centred;
+  }
 }
 
 // Channels as groups of channels: [N,C,..] as [N,groups,C/groups,..].
@@ -43,37 +56,56 @@ void split_channels(kernel::Kernel* k, Index per_group, int64_t groups, kernel::
   spec->axis = 2;
 }
 
+// The norms among the steps of a region, each with the steps that come before it, and what follows the last.
+void norms_of_region(const NormRegionAttrs& a, kernel::NormSpec* spec) {
+  std::vector<size_t> cores;
+  const auto known = [list = std::span(a.steps)](const std::vector<size_t>& at, const Normalised& n) {
+    RegionSteps::Known values(list.size());
+    for (size_t i = 0; i < n.size(); ++i) values[at[i]] = n[i];
+    return values;
+  };
+  const RegionSteps steps(a.steps);
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const RegionStep& s = a.steps[i];
+    if (!is_core(s)) continue;
+    spec->norms.push_back({row_norm(s.op), s.alpha, [=, from = s.args[0]](const Normalised& n, const LoadInput& load) {
+                             return steps.value(from, known(cores, n), load);
+                           }});
+    cores.push_back(i);
+  }
+  if (cores.back() + 1 == a.steps.size()) return;
+  const auto last = static_cast<uint16_t>(RegionStep::kStep | (a.steps.size() - 1));
+  spec->after = [=](const Normalised& n, const LoadInput& load) { return steps.value(last, known(cores, n), load); };
+}
+
 }  // namespace
 
 bool lower_norm(const Node& node) {
   const OpKind op = node.op();
-  OpKind kind = op;
+  const bool region = op == OpKind::NormRegion, grouped = op == OpKind::GroupNorm;
   int64_t axis = 1, groups = 0;
   DType type = node.dtype(0);
   Scope s(node);
   kernel::NormSpec spec;
-  if (op == OpKind::NormRegion) {
+  if (region) {
     const auto& a = node.attrs<NormRegionAttrs>();
-    const RegionStep& norm = a.steps[norm_step(a.steps)];
+    const RegionStep& norm = a.steps[last_norm_step(a.steps)];
     const uint16_t from = norm.args[0];
-    kind = norm.op, axis = a.axis, spec.eps = norm.alpha, groups = static_cast<int64_t>(norm.beta);
+    axis = a.axis, groups = norm.op == OpKind::GroupNorm ? static_cast<int64_t>(norm.beta) : 0;
     type = from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : node.dtype(from);
-  } else if (op == OpKind::GroupNorm) {
-    spec.eps = node.attrs<GroupNormAttrs>().eps, groups = node.attrs<GroupNormAttrs>().groups;
+  } else if (grouped) {
+    groups = node.attrs<GroupNormAttrs>().groups;
   } else {
-    spec.eps = node.attrs<NormAttrs>().eps, axis = node.attrs<NormAttrs>().axis;
+    axis = node.attrs<NormAttrs>().axis;
   }
   const auto dims = node.result_dims();
   spec.shape = s.shape(dims), spec.axis = static_cast<size_t>(axis);
-  if (kind == OpKind::RmsNorm || kind == OpKind::FusedResidualRmsNorm) spec.kind = kernel::RowNorm::RootMeanSquare;
-  if (kind == OpKind::Softmax) spec.kind = kernel::RowNorm::Softmax;
-  if (kind == OpKind::LogSoftmax) spec.kind = kernel::RowNorm::LogSoftmax;
   spec.compute = kernel::compute_dtype(type);
   std::vector<size_t> slot(node.graph.operands(node.id).size());
   for (size_t i = 0; i < slot.size(); ++i) {
     slot[i] = spec.inputs.size();
     if (!node.has(i)) continue;
-    if (op == OpKind::GroupNorm && i > 0) {
+    if (grouped && i > 0) {
       spec.inputs.push_back(s.in(i));
       spec.inputs.back().strides.assign(spec.shape.size(), 0);
       spec.inputs.back().strides[1] = 1;
@@ -82,14 +114,14 @@ bool lower_norm(const Node& node) {
     }
   }
   for (size_t r = 0; r < node.graph.result_count(node.id); ++r) spec.outputs.push_back(s.out(r));
-  if (op == OpKind::NormRegion) {
-    const auto& list = node.attrs<NormRegionAttrs>().steps;
-    const RegionSteps steps(list);
-    const size_t core = norm_step(list);
-    spec.before = [steps, from = list[core].args[0]](const LoadInput& load) { return steps.value(from, {}, load); };
-    if (core + 1 < list.size()) spec.after = [=](Expr v, const LoadInput& load) { return steps.last(core, v, load); };
-  } else plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
+  if (region) {
+    norms_of_region(node.attrs<NormRegionAttrs>(), &spec);
+  } else {
+    spec.norms.push_back({row_norm(op), grouped ? node.attrs<GroupNormAttrs>().eps : node.attrs<NormAttrs>().eps, {}});
+    plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
+  }
   if (groups > 0) split_channels(s.kernel(), s.size(node.table().floor_div(dims[1], Dim(groups))), groups, &spec);
+  spec.gathers = (op == OpKind::LayerNorm || op == OpKind::RmsNorm) && node.dtype(0) == node.result_dtype();
   kernel::build_norm(s.builder(), spec, node.mapping());
   return s.finish(), true;
 }

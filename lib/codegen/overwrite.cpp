@@ -24,13 +24,14 @@ bool sums_channels(const Graph& g, NodeId n, size_t) {
 // What is normalised is stored before the steps that follow read their operands, and read back if it was not rounded.
 bool serves_no_later_step(const Graph& g, NodeId n, size_t operand) {
   const auto& steps = g.attrs<NormRegionAttrs>(n).steps;
-  const size_t norm = norm_step(steps);
+  const size_t norm = last_norm_step(steps);
   const uint16_t from = steps[norm].args[0];
   if (!(from & RegionStep::kStep) || g.dtype(g.result(n, 1)) != kernel::compute_dtype(steps[from & ~RegionStep::kStep].dtype))
     return false;
   const std::vector<bool> needed = needed_steps(steps, steps.size() - 1);
   for (size_t i = 0; i < steps.size(); ++i)
-    if (needed[i] && i != norm && std::ranges::find(steps[i].args, operand) != steps[i].args.end()) return false;
+    if (needed[i] && i != norm && (is_core(steps[i]) || std::ranges::find(steps[i].args, operand) != steps[i].args.end()))
+      return false;
   return true;
 }
 

@@ -117,8 +117,14 @@ TEST_CASE("regions around a norm take the place of what they read") {
   const Attrs sum = test::norm_region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "mul(s1,i2):f32"}, 1, true);
   const Attrs both = test::norm_region({"add(i0,i1):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,i1):f32"}, 1, true);
   const Attrs again = test::norm_region({"mul(i0,i0):f32", "rms_norm(s0;1e-06,0):f32", "add(s1,s0):f32"}, 1, true);
+  const Attrs chain =
+      test::norm_region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i2):f32", "add(s1,i1):f32", "rms_norm(s2;1e-06,0):f32"}, 1, true);
+  const Attrs chain_again = test::norm_region(
+      {"layer_norm(i0;1e-05,0):f32", "add(s0,i1):f32", "layer_norm(s1;1e-05,0):f32", "add(s2,s0):f32"}, 1, true);
   for (const int64_t width : {1, 7, 37, 64}) {
     const Type x = f32({5, Dim(width)}), row = f32({Dim(width)});
+    c.add(OpKind::NormRegion, chain, {x, x, row}, 2);
+    c.add(OpKind::NormRegion, chain_again, {x, x}, 1);  // what the first norm reads is read again for the result
     c.add(OpKind::NormRegion, modulated, {x, row, row});
     c.add(OpKind::NormRegion, sum, {x, x, row}, 2);
     c.add(OpKind::NormRegion, both, {x, x}, 2);  // the sum takes the first, the result the second

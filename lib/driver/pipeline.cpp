@@ -27,6 +27,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
                     "recognise_group_norm", "recognise_rope", "recognise_attention", "recognise_moe"});
   // What is constant around a product goes into its weights.
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
+  add("fold", {"share_norms"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Quantisation and precision see whole operations, before they are fused.
   std::vector<std::string_view> quantise{"keep_weight_codes", "quantise_contractions", "constant_folding"};

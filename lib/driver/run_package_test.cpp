@@ -265,6 +265,19 @@ TEST_CASE("kernels of reductions and norms compute what the evaluator does") {
                           false),
         {f32({2, 4, 3, 3}), f32({4, 1, 1}), f32({2, 4, 1, 3})});
   c.add(NormRegion, test::norm_region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32"}, 1, false), {f32({3, 4, 9}), f32({4, 1})});
+  for (const bool keep : {false, true})
+    for (const int64_t width : {1, 9, 64}) {
+      c.add(NormRegion,
+            test::norm_region({"rms_norm(i0;1e-06,0):f32", "mul(s0,i1):f32", "add(s1,i2):f32", "layer_norm(s2;1e-05,0):f32",
+                               "mul(s3,i3):f32", "rms_norm(s4;0.001,0):f32", "add(s5,s2):f32"},
+                              1, keep),
+            {f32({5, width}), f32({width}), f32({5, width}), f32({width})});
+      c.add(NormRegion,
+            test::norm_region(
+                {"layer_norm(i0;1e-05,0):f32", "rms_norm(i1;1e-06,0):f32", "add(s0,s1):f32", "layer_norm(s2;1e-05,0):f32"}, 1,
+                keep),
+            {f32({3, 2, width}), f32({3, 2, width})});
+    }
   for (const auto& [axes, kept] : {std::pair<std::vector<int64_t>, std::vector<int64_t>>{{2}, {2, 5, 1}},
                                    {{1}, {2, 1, 37}},
                                    {{0}, {5, 37}},

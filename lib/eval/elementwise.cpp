@@ -361,24 +361,26 @@ bool eval_reduce_region(Context& c) {
 bool eval_norm_region(Context& c) {
   const auto& a = c.a<NormRegionAttrs>();
   const std::span<const RegionStep> steps = a.steps;
-  const size_t at = norm_step(steps);
-  const RegionStep& norm = steps[at];
   const std::vector<int64_t> dims = c.result_dims();
-  TensorData before, result;
+  TensorData before, result;  // before: what is normalised last
   std::vector<TensorData> cores(steps.size());
-  if (!run_argument(c, steps, norm.args[0], {}, dims, &before)) return false;
-  auto x = load_all<double>(before);
-  if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(norm.dtype, dims, &cores[at])) return false;
-  if (norm.op == OpKind::GroupNorm) {
-    const auto groups = static_cast<int64_t>(norm.beta);
-    const int64_t grouped[] = {dims[0] * groups, product(std::span(dims).subspan(1)) / groups};
-    normalise(x, grouped, 1, norm.alpha, false, {});
-  } else if (norm.op == OpKind::Softmax || norm.op == OpKind::LogSoftmax) {
-    softmax(x, dims, a.axis, norm.op == OpKind::LogSoftmax);
-  } else {
-    normalise(x, dims, a.axis, norm.alpha, norm.op == OpKind::RmsNorm, {});
+  for (size_t at = 0; at < steps.size(); ++at) {
+    const RegionStep& norm = steps[at];
+    if (!is_core(norm)) continue;
+    if (!run_argument(c, steps, norm.args[0], cores, dims, &before)) return false;
+    auto x = load_all<double>(before);
+    if (!c.charge(6.0 * static_cast<double>(x.size())) || !c.make(norm.dtype, dims, &cores[at])) return false;
+    if (norm.op == OpKind::GroupNorm) {
+      const auto groups = static_cast<int64_t>(norm.beta);
+      const int64_t grouped[] = {dims[0] * groups, product(std::span(dims).subspan(1)) / groups};
+      normalise(x, grouped, 1, norm.alpha, false, {});
+    } else if (norm.op == OpKind::Softmax || norm.op == OpKind::LogSoftmax) {
+      softmax(x, dims, a.axis, norm.op == OpKind::LogSoftmax);
+    } else {
+      normalise(x, dims, a.axis, norm.alpha, norm.op == OpKind::RmsNorm, {});
+    }
+    store(cores[at], 0, cores[at].elements(), x.data());
   }
-  store(cores[at], 0, cores[at].elements(), x.data());
   return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1)), cores, dims, &result) &&
          c.put(std::move(result)) && (!a.keep || c.put(std::move(before)));
 }

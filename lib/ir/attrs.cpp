@@ -293,14 +293,14 @@ Attrs& Attrs::operator=(const Attrs&) = default;
 Attrs& Attrs::operator=(Attrs&&) noexcept = default;
 Attrs::~Attrs() = default;
 
-size_t norm_step(std::span<const RegionStep> steps) {
-  const auto is_norm = [](const RegionStep& s) {
-    return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm || s.op == OpKind::Softmax ||
-           s.op == OpKind::LogSoftmax;
-  };
-  const auto at = std::ranges::find_if(steps, is_norm);
-  const bool one = std::ranges::count_if(steps, is_norm) == 1;
-  return one ? static_cast<size_t>(at - steps.begin()) : steps.size();
+bool is_norm(const RegionStep& s) {
+  return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm || s.op == OpKind::GroupNorm || s.op == OpKind::Softmax ||
+         s.op == OpKind::LogSoftmax;
+}
+size_t last_norm_step(std::span<const RegionStep> steps) {
+  for (size_t i = steps.size(); i-- > 0;)
+    if (is_norm(steps[i])) return i;
+  return steps.size();
 }
 
 AttrId AttrTable::intern(Attrs a) {

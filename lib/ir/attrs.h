@@ -419,16 +419,17 @@ struct RegionAttrs {
   RLXC_REFLECT(f("steps", self.steps);)
 };
 // Elementwise steps around one step of kind LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm, whose
-// alpha is eps and whose beta is the number of groups. The steps before it make what is normalised; with `keep` that is a second
-// result.
+// alpha is eps and whose beta is the number of groups; or around several of kind LayerNorm and RmsNorm over the same axes. The
+// steps before one make what is normalised; with `keep` that of the last is a second result.
 struct NormRegionAttrs {
   std::vector<RegionStep> steps;
   int64_t axis = 0;
   bool keep = false;
   RLXC_REFLECT(f("steps", self.steps); f("axis", self.axis); f("keep", self.keep);)
 };
-// The position of the step that normalises; the number of steps if there is not exactly one.
-size_t norm_step(std::span<const RegionStep>);
+bool is_norm(const RegionStep&);
+// The position of the last step that normalises; the number of steps if there is none.
+size_t last_norm_step(std::span<const RegionStep>);
 // Elementwise steps and reductions (steps of kind Reduce) over `axes`, which stay with size 1. What is reduced has the sizes that
 // all operands broadcast to; the value of the last step too, or what is left of them where it does not vary along the axes.
 struct ReduceRegionAttrs {

@@ -98,20 +98,17 @@ DType argument_type(const InferContext& c, std::span<const RegionStep> steps, ui
   return arg & RegionStep::kStep ? steps[arg & ~RegionStep::kStep].dtype : c.t(arg).dtype;
 }
 
-// Which operands the core depends on.
+// Which operands the core depends on, through the cores before it.
 std::vector<bool> operands_before(std::span<const RegionStep> steps, size_t core, size_t count) {
-  std::vector<bool> read(count);
-  const auto read_by = [&](const RegionStep& s) {
-    for (uint16_t arg : s.args)
-      if (arg != RegionStep::kNone && !(arg & RegionStep::kStep)) read[arg] = true;
-  };
-  read_by(steps[core]);
-  if (!(steps[core].args[0] & RegionStep::kStep)) return read;
-  const std::vector<bool> needed = needed_steps(steps, steps[core].args[0] & ~RegionStep::kStep);
-  for (size_t i = 0; i < core; ++i)
-    if (needed[i]) read_by(steps[i]);
+  std::vector<bool> read(count), needed(core + 1);
+  needed[core] = true;
+  for (size_t i = core + 1; i-- > 0;)
+    for (uint16_t arg : steps[i].args)
+      if (needed[i] && arg != RegionStep::kNone) (arg & RegionStep::kStep ? needed : read)[arg & ~RegionStep::kStep] = true;
   return read;
 }
+
+bool goes_along_rows(const RegionStep& s) { return s.op == OpKind::LayerNorm || s.op == OpKind::RmsNorm; }
 
 }  // namespace
 
@@ -148,21 +145,26 @@ bool infer_reduce_region(InferContext& c) {
 
 bool infer_norm_region(InferContext& c) {
   const auto& a = c.a<NormRegionAttrs>();
-  if (!steps_fit(c, a.steps)) return false;
-  const size_t at = norm_step(a.steps);
-  if (at == a.steps.size()) return c.fail("needs one step that normalises");
-  const RegionStep& norm = a.steps[at];
-  for (size_t i = 0; i < a.steps.size(); ++i)
-    if (i != at && !has_trait(a.steps[i].op, kElementwise)) return c.fail("step " + std::to_string(i) + " is not elementwise");
-  if (norm.args[0] == RegionStep::kNone || norm.args[1] != RegionStep::kNone || !is_float(norm.dtype))
-    return c.fail("the core takes one float value");
-  const std::vector<bool> read = operands_before(a.steps, at, c.in.size());
-  std::vector<Dim> before, dims;
-  if (!broadcast_operands(
-          c, [&](size_t i) { return read[i]; }, &before))
-    return false;
-  if (!broadcast_operands(c, kAll, &dims)) return false;
-  if (before != dims) return c.fail("what is normalised must have the result's shape");
+  std::vector<Dim> dims;
+  if (!steps_fit(c, a.steps) || !broadcast_operands(c, kAll, &dims)) return false;
+  const size_t last = last_norm_step(a.steps);
+  if (last == a.steps.size()) return c.fail("needs a step that normalises");
+  const RegionStep& norm = a.steps[last];
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const RegionStep& s = a.steps[i];
+    if (has_trait(s.op, kElementwise)) continue;
+    if (!is_norm(s)) return c.fail("step " + std::to_string(i) + " neither is elementwise nor normalises");
+    if (s.args[0] == RegionStep::kNone || s.args[1] != RegionStep::kNone || !is_float(s.dtype))
+      return c.fail("the core takes one float value");
+    if (i != last && !(goes_along_rows(s) && goes_along_rows(norm) && s.dtype == norm.dtype))
+      return c.fail("several norms need to be layer_norm or rms_norm, of one type");
+    const std::vector<bool> read = operands_before(a.steps, i, c.in.size());
+    std::vector<Dim> before;
+    if (!broadcast_operands(
+            c, [&](size_t k) { return read[k]; }, &before))
+      return false;
+    if (before != dims) return c.fail("what is normalised must have the result's shape");
+  }
   const int rank = static_cast<int>(dims.size());
   if (norm.op != OpKind::GroupNorm) {
     if (!check_axis(c, a.axis, rank)) return false;

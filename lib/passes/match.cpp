@@ -198,7 +198,7 @@ Order::Order(const Graph& g) : position_(g.node_capacity()) {
 
 void Order::hoist(Graph& g, ValueId v, NodeId before) {
   const NodeId n = g.def(v);
-  if (at(n) < at(before)) return;
+  if (at(n) <= at(before)) return;  // earlier, or moved there already
   for (ValueId o : g.operands(n))
     if (o.valid()) hoist(g, o, before);
   g.move_before(n, before);

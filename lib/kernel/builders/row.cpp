@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "kernel/builders/generate.h"
 #include "kernel/builders/reduce.h"
@@ -94,20 +95,61 @@ namespace {
 
 class NormBuilder : RowBuilder {
  public:
-  NormBuilder(Builder& b, const NormSpec& spec, const Mapping& m) : RowBuilder(b, spec, m), norm_(spec) {}
+  NormBuilder(Builder& b, const NormSpec& spec, const Mapping& m)
+      : RowBuilder(b, spec, m), norm_(spec), last_(spec.norms.size() - 1) {}
 
   void run() {
     each_row([&](Lane lane) {
-      norm_.kind == RowNorm::Softmax || norm_.kind == RowNorm::LogSoftmax ? softmax(lane) : normalise(lane);
+      if (gathers_) gather(lane);
+      statistics_.clear();
+      for (const NormSpec::Norm& n : norm_.norms)
+        n.kind == RowNorm::Softmax || n.kind == RowNorm::LogSoftmax ? softmax(lane) : gather_statistics(n, lane);
+      if (!statistics_.empty())
+        write(lane, [&](const Place& p, const LoadInput& load) { return normalised(last_, p, value_again(last_, p, load)); });
     });
   }
 
  private:
-  Expr value(const Place& p) { return b_.let("v", broadcast(norm_.before(loader(p)), p.lanes)); }
-  Expr value_again(const Place& p) {
-    const bool kept = s_.outputs.size() > 1 && s_.outputs[1].dtype == s_.compute;
+  struct Statistics {
+    Expr mean, scale;  // the mean of what is centred
+  };
+
+  // Each element by the lane that reads it back.
+  void gather(Lane lane) {
+    const int lanes = std::exchange(lanes_, 1);
+    walk(lane, 1, [&](const Place& p, int) { store(0, p, loader(p)(0)); });
+    lanes_ = lanes;
+  }
+  LoadInput loads(const Place& p) {
+    if (!gathers_) return loader(p);
+    const size_t result = s_.inputs.size();
+    return [this, &p, result, load = loader(p)](size_t i) {
+      return i > 0 ? load(i) : cast_to(bufs_[result].load(address(result, p), p.lanes), compute_dtype(s_.inputs[0].dtype));
+    };
+  }
+
+  Expr normalised(size_t norm, const Place& p, Expr v) const {
+    const Statistics& s = statistics_[norm];
+    return (s.mean.kernel ? v - broadcast(s.mean, p.lanes) : v) * broadcast(s.scale, p.lanes);
+  }
+  NormSpec::Normalised normalised_before(size_t norm, const Place& p, const LoadInput& load) {
+    NormSpec::Normalised all;
+    for (size_t i = 0; i < norm; ++i)
+      all.push_back(b_.let("n", normalised(i, p, broadcast(norm_.norms[i].before(all, load), p.lanes))));
+    return all;
+  }
+  Expr value(size_t norm, const Place& p, const LoadInput& load) {
+    return b_.let("v", broadcast(norm_.norms[norm].before(normalised_before(norm, p, load), load), p.lanes));
+  }
+  Expr value_again(size_t norm, const Place& p, const LoadInput& load) {
+    const bool kept = norm == last_ && s_.outputs.size() > 1 && s_.outputs[1].dtype == s_.compute;
     const size_t i = s_.inputs.size() + 1;
-    return kept ? bufs_[i].load(address(i, p), p.lanes) : value(p);
+    return kept ? bufs_[i].load(address(i, p), p.lanes) : value(norm, p, load);
+  }
+  Expr first_value(size_t norm, const Place& p) {
+    const Expr v = value(norm, p, loads(p));
+    if (norm == last_ && s_.outputs.size() > 1) store(1, p, v);
+    return v;
   }
 
   // The statistic that `term` of each element adds up to.
@@ -116,63 +158,66 @@ class NormBuilder : RowBuilder {
     walk(lane, all.slots(), [&](const Place& p, int slot) { all.add(term(p), slot); });
     return all.result(m_, lane, m_.group_lanes);
   }
-  Expr first_value(const Place& p) {
-    const Expr v = value(p);
-    if (s_.outputs.size() > 1) store(1, p, v);
-    return v;
-  }
-  void write(Lane lane, const std::function<Expr(const Place&)>& normalised) {
+  void write(Lane lane, const std::function<Expr(const Place&, const LoadInput&)>& of_last) {
     walk(lane, 1, [&](const Place& p, int) {
-      const Expr n = b_.let("n", normalised(p));
-      store(0, p, norm_.after ? norm_.after(n, loader(p)) : n);
+      const LoadInput load = loads(p);
+      const Expr n = b_.let("n", of_last(p, load));
+      if (!norm_.after) return store(0, p, n);
+      NormSpec::Normalised all = normalised_before(last_, p, load);
+      all.push_back(n);
+      store(0, p, norm_.after(all, load));
     });
   }
 
-  void normalise(Lane lane) {
-    const bool centred = norm_.kind == RowNorm::Centred;
+  void gather_statistics(const NormSpec::Norm& norm, Lane lane) {
+    const size_t at = statistics_.size();
+    const bool centred = norm.kind == RowNorm::Centred;
     const Expr count = cast_to(size(), s_.compute);
-    Expr mean, square = gathered(ExprOp::Add, lane,
-                                 [&](const Place&p) {
-                                   const Expr v = first_value(p);
-                                   return centred ? v : v * v;
-                                 }) /
-                        count;
+    Statistics s;
+    Expr square = gathered(ExprOp::Add, lane,
+                           [&](const Place& p) {
+                             const Expr v = first_value(at, p);
+                             return centred ? v : v * v;
+                           }) /
+                  count;
     if (centred) {
-      mean = b_.let("mean", square);
+      s.mean = b_.let("mean", square);
       square = gathered(ExprOp::Add, lane,
                         [&](const Place& p) {
-                          const Expr d = b_.let("d", value_again(p) - broadcast(mean, p.lanes));
+                          const Expr d = b_.let("d", value_again(at, p, loads(p)) - broadcast(s.mean, p.lanes));
                           return d * d;
                         }) /
                count;
     }
-    const Expr scale = b_.let("scale", 1.0 / sqrt(square + norm_.eps));
-    write(lane, [&](const Place& p) {
-      const Expr v = value_again(p);
-      return (centred ? v - broadcast(mean, p.lanes) : v) * broadcast(scale, p.lanes);
-    });
+    s.scale = b_.let("scale", 1.0 / sqrt(square + norm.eps));
+    statistics_.push_back(s);
   }
 
   void softmax(Lane lane) {
-    const bool log_of = norm_.kind == RowNorm::LogSoftmax;
+    const bool log_of = norm_.norms[0].kind == RowNorm::LogSoftmax;
     const bool waits = !log_of && !norm_.after && s_.outputs[0].dtype == s_.compute;  // exponentials, in the result
-    const Expr most = b_.let("most", finite_or_zero(gathered(ExprOp::Max, lane, [&](const Place& p) { return first_value(p); })));
-    const auto exponential = [&](const Place& p) { return exp(value_again(p) - broadcast(most, p.lanes)); };
+    const Expr most =
+        b_.let("most", finite_or_zero(gathered(ExprOp::Max, lane, [&](const Place& p) { return first_value(0, p); })));
+    const auto exponential = [&](const Place& p, const LoadInput& load) {
+      return exp(value_again(0, p, load) - broadcast(most, p.lanes));
+    };
     const Expr sum = gathered(ExprOp::Add, lane, [&](const Place& p) {
-      const Expr e = b_.let("e", exponential(p));
+      const Expr e = b_.let("e", exponential(p, loads(p)));
       if (waits) store(0, p, e);
       return e;
     });
     const Expr last = log_of ? b_.let("shift", most + log(sum)) : b_.let("scale", select(sum == 0.0, sum, 1.0 / sum));
     const size_t result = s_.inputs.size();
-    write(lane, [&](const Place& p) {
+    write(lane, [&](const Place& p, const LoadInput& load) {
       const Expr wide = broadcast(last, p.lanes);
-      if (log_of) return value_again(p) - wide;
-      return (waits ? bufs_[result].load(address(result, p), p.lanes) : exponential(p)) * wide;
+      if (log_of) return value_again(0, p, load) - wide;
+      return (waits ? bufs_[result].load(address(result, p), p.lanes) : exponential(p, load)) * wide;
     });
   }
 
   const NormSpec& norm_;
+  const size_t last_;
+  std::vector<Statistics> statistics_;  // of the row at hand, by norm: none of a softmax
 };
 
 }  // namespace

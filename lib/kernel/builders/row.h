@@ -17,13 +17,18 @@ struct SoftmaxSpec {
 void build_softmax(Builder&, const SoftmaxSpec&, const Mapping&);  // adds x, y
 
 // (v - mean) / sqrt(variance + eps), v / sqrt(mean(v^2) + eps), or the softmax of v or its logarithm, over the last axes of
-// v = before(inputs); the result is `after` of that. Where v is a second output, it is computed once and read back.
+// v = before(inputs). Several follow each other over one row: what is before one may read those before it, none of them a
+// softmax. The result is `after` of all. Where the last v is a second output, it is computed once and read back.
 enum class RowNorm : uint8_t { Centred, RootMeanSquare, Softmax, LogSoftmax };
 struct NormSpec : RowSpec {
-  RowNorm kind = RowNorm::Centred;
-  double eps = 1e-5;
-  std::function<Expr(const LoadInput&)> before;
-  std::function<Expr(Expr, const LoadInput&)> after;  // null: nothing follows
+  using Normalised = std::vector<Expr>;  // by norm, at one element
+  struct Norm {
+    RowNorm kind = RowNorm::Centred;
+    double eps = 1e-5;
+    std::function<Expr(const Normalised&, const LoadInput&)> before;
+  };
+  std::vector<Norm> norms;
+  std::function<Expr(const Normalised&, const LoadInput&)> after;  // null: nothing follows
 };
 void build_norm(Builder&, const NormSpec&, const Mapping&);  // adds inputs, outputs
 

@@ -1,6 +1,7 @@
 #include "passes/fuse/fuse_norm_region.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_program.h"
@@ -38,11 +39,24 @@ class NormRegions {
     return match::decline(ctx_, g_, pattern(n), n, reason, std::move(detail));
   }
 
-  // What makes v, if that can be steps: elementwise at run time, and as large as the result.
-  NodeId producer(ValueId v, ValueId y) const {
-    if (!v.valid() || !same_dims(g_, v, y) || is_weight(g_, v)) return {};
-    const NodeId n = g_.def(v);
-    return is_steps(g_, n) ? n : NodeId();
+  // The first axis of the rows that are normalised, where rows of several norms can be the same ones.
+  std::optional<int64_t> rows_from(NodeId n) const {
+    if (g_.op(n) == OpKind::NormRegion) {
+      const auto& a = g_.attrs<NormRegionAttrs>(n);
+      const OpKind norm = a.steps[last_norm_step(a.steps)].op;
+      return norm == OpKind::LayerNorm || norm == OpKind::RmsNorm ? std::optional(a.axis) : std::nullopt;
+    }
+    const bool whole = g_.op(n) == OpKind::LayerNorm || g_.op(n) == OpKind::RmsNorm || is_summed(n);
+    return whole ? std::optional(g_.attrs<NormAttrs>(n).axis) : std::nullopt;
+  }
+
+  // What makes v, if that can be steps of n: at run time, as large as the result, and elementwise or a norm of the same rows.
+  NodeId producer(NodeId n, ValueId v) const {
+    if (!v.valid() || !same_dims(g_, v, g_.result(n)) || is_weight(g_, v)) return {};
+    const NodeId p = g_.def(v);
+    if (is_steps(g_, p)) return p;
+    const auto own = rows_from(n);
+    return own && own == rows_from(p) && same_type(g_, v, g_.result(n)) && v == g_.result(p) ? p : NodeId();
   }
   NodeId follower(ValueId y) const {
     const NodeId n = g_.only_user(y);
@@ -66,12 +80,26 @@ class NormRegions {
   }
 
   bool visit(NodeId n) {
-    const ValueId y = g_.result(n), sum = is_summed(n) ? g_.result(n, 1) : g_.operand(n, 0);
     std::vector<NodeId> before;
     for (size_t i = 0; i < (is_summed(n) ? 2U : 1U); ++i) {
-      const NodeId p = producer(g_.operand(n, i), y);
+      const NodeId p = producer(n, g_.operand(n, i));
       if (p.valid() && (!is_summed(n) || g_.has_one_use(g_.result(p)))) before.push_back(p);
     }
+    const size_t first = ctx_.decisions.size();
+    const auto gives_more = [&](NodeId p) { return rows_from(p) && g_.result_count(p) > 1 && g_.use_count(g_.result(p, 1)) > 0; };
+    if (std::ranges::any_of(before, gives_more)) {
+      decline(n, "results", "what the norm before it normalises is read elsewhere");
+      std::erase_if(before, gives_more);
+    }
+    if (join(n, before, first)) return true;
+    const size_t all = before.size();
+    std::erase_if(before, [&](NodeId p) { return rows_from(p).has_value(); });
+    return before.size() < all && join(n, before, first);
+  }
+
+  // first: of the decisions about n.
+  bool join(NodeId n, std::vector<NodeId> before, size_t first) {
+    const ValueId y = g_.result(n), sum = is_summed(n) ? g_.result(n, 1) : g_.operand(n, 0);
     NodeId after = follower(y);
     const bool shared = !is_summed(n) && !before.empty() && !g_.has_one_use(sum);  // the producer has other readers
     std::vector<NodeId> members = before;
@@ -87,7 +115,7 @@ class NormRegions {
         members.erase(members.begin()), before.clear();
       }
     }
-    return members.size() > 1 && emit(n, before, after, members, sum);
+    return members.size() > 1 && emit(n, before, after, members, sum, first);
   }
 
   // Scale or shift of the norm as a value that broadcasts to y.
@@ -99,38 +127,59 @@ class NormRegions {
     return b.reshape(v, sizes);
   }
 
-  bool emit(NodeId n, const std::vector<NodeId>& before, NodeId after, const std::vector<NodeId>& members, ValueId sum) {
+  bool has_one_type(NodeId n) const {
+    if (g_.op(n) == OpKind::NormRegion) return true;
+    return std::ranges::all_of(g_.operands(n), [&](ValueId v) { return !v.valid() || g_.dtype(v) == g_.dtype(g_.result(n)); });
+  }
+
+  RegionStep core(NodeId n, uint16_t of) const {
+    RegionStep s{OpKind::LayerNorm, g_.dtype(g_.result(n)), {of, RegionStep::kNone, RegionStep::kNone}, 0, 0};
+    if (g_.op(n) == OpKind::GroupNorm) {
+      const auto& a = g_.attrs<GroupNormAttrs>(n);
+      s.op = OpKind::GroupNorm, s.alpha = a.eps, s.beta = static_cast<double>(a.groups);
+    } else if (is_softmax(n)) {
+      s.op = g_.op(n);
+    } else {
+      s.alpha = g_.attrs<NormAttrs>(n).eps;
+      if (g_.op(n) == OpKind::RmsNorm || g_.op(n) == OpKind::FusedResidualRmsNorm) s.op = OpKind::RmsNorm;
+    }
+    return s;
+  }
+
+  // Appends the steps of a norm; answers the position of the one that normalises.
+  size_t copy_norm(NodeId n, RegionProgram& p, ValueId gamma, ValueId beta) const {
     const ValueId y = g_.result(n);
     const DType t = g_.dtype(y);
-    for (size_t i = is_summed(n) ? 2 : 1; i < g_.operands(n).size(); ++i)
-      if (const ValueId v = g_.operand(n, i); v.valid() && g_.dtype(v) != t)
-        return decline(n, "mixed_types", "scale and shift have another type");
-    const NodeId root = members.back();
-    Builder b(g_, nullptr, root);
-    RegionProgram p(g_);
-    for (NodeId k : before) p.copy(k);
     if (is_summed(n)) {
       const bool biased = g_.operand(n, 2).valid();
+      const ValueId sum = g_.result(n, 1);
       const uint16_t s = p.add(OpKind::Add, t, p.code(g_.operand(n, 0)), p.code(g_.operand(n, 1)), biased ? ValueId() : sum);
       if (biased) p.add(OpKind::Add, t, s, p.code(g_.operand(n, 2)), sum);
     }
+    const uint16_t of = p.code(is_summed(n) ? g_.result(n, 1) : g_.operand(n, 0));
     const size_t at = p.steps.size();
-    RegionStep norm{OpKind::LayerNorm, t, {p.code(sum), RegionStep::kNone, RegionStep::kNone}, 0, 0};
-    NormRegionAttrs attrs;
-    if (g_.op(n) == OpKind::GroupNorm) {
-      const auto& a = g_.attrs<GroupNormAttrs>(n);
-      norm.op = OpKind::GroupNorm, norm.alpha = a.eps, norm.beta = static_cast<double>(a.groups);
-    } else if (is_softmax(n)) {
-      norm.op = g_.op(n), attrs.axis = g_.attrs<AxisAttrs>(n).axis;
-    } else {
-      const auto& a = g_.attrs<NormAttrs>(n);
-      if (g_.op(n) == OpKind::RmsNorm || g_.op(n) == OpKind::FusedResidualRmsNorm) norm.op = OpKind::RmsNorm;
-      norm.alpha = a.eps, attrs.axis = a.axis;
-    }
-    const ValueId gamma = affine(n, 1, b), beta = affine(n, 2, b);
-    uint16_t last = p.add(norm, gamma.valid() || beta.valid() ? ValueId() : y);
+    uint16_t last = p.add(core(n, of), gamma.valid() || beta.valid() ? ValueId() : y);
     if (gamma.valid()) last = p.add(OpKind::Mul, t, last, p.code(gamma), beta.valid() ? ValueId() : y);
     if (beta.valid()) p.add(OpKind::Add, t, last, p.code(beta), y);
+    return at;
+  }
+
+  bool emit(NodeId n, const std::vector<NodeId>& before, NodeId after, const std::vector<NodeId>& members, ValueId sum,
+            size_t first) {
+    const ValueId y = g_.result(n);
+    const NodeId root = members.back();
+    if (!std::ranges::all_of(members, [&](NodeId k) { return k == n || rows_from(k) ? has_one_type(k) : true; }))
+      return decline(n, "mixed_types", "scale and shift have another type");
+    Builder b(g_, nullptr, root);
+    RegionProgram p(g_);
+    for (NodeId k : before) {
+      if (is_steps(g_, k) || g_.op(k) == OpKind::NormRegion) p.copy(k);
+      else copy_norm(k, p, affine(k, 1, b), affine(k, 2, b));
+    }
+    NormRegionAttrs attrs;
+    attrs.axis = rows_from(n).value_or(is_softmax(n) ? g_.attrs<AxisAttrs>(n).axis : 0);
+    const ValueId gamma = affine(n, 1, b), beta = affine(n, 2, b);
+    const size_t at = copy_norm(n, p, gamma, beta);
     if (after.valid()) p.copy(after);
 
     const bool shared = (is_summed(n) || !before.empty()) && is_read_outside(sum, members);
@@ -143,16 +192,17 @@ class NormRegions {
     if (p.steps.size() > ctx_.target.region_max_steps) return give_up("step_limit", std::to_string(p.steps.size()) + " steps");
     if (p.operands.size() + attrs.keep > ctx_.target.region_max_inputs)
       return give_up("operand_limit", std::to_string(p.operands.size() + attrs.keep) + " operands and results");
-    const double rows = independent_rows(n, norm, attrs.axis);
+    const double rows = independent_rows(n, p.steps[at], attrs.axis);
     fuse::CostDecision time;
-    for (NodeId k : members) time.apart_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n ? rows : elements(y));
+    for (NodeId k : members)
+      time.apart_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n || rows_from(k) ? rows : elements(y));
     time.together_ns = launch_time_ns(cost(p, at, g_.result(root), attrs.keep, sum), ctx_.target.machine, rows);
     if (!time.pays()) return give_up("cost", time.detail());
 
     attrs.steps = std::move(p.steps);
     const NodeId region = b.create_node(OpKind::NormRegion, p.operands, std::move(attrs));
     if (!region.valid()) return give_up("types", "the steps do not fit together");
-    ctx_.decisions.push_back(fused(g_, pattern(n), n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
+    record_before(ctx_, first, fused(g_, pattern(n), n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, y)));
     replace_group(g_, members, g_.result(root), g_.result(region, 0));
     if (shared) replace(g_, sum, g_.result(region, 1));
     return true;

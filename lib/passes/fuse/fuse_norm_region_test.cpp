@@ -138,3 +138,65 @@ TEST_CASE("fuse_norm_region: scale and mask before a softmax, and what follows i
     CHECK(r.run.decisions.at(0).members.size() == 3);
   }
 }
+
+TEST_CASE("fuse_norm_region: a norm, the residual that it is added to, and the norm of the sum") {
+  for (const bool symbolic : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const Dim rows = symbolic ? b.dims().symbol("rows") : Dim(5);
+      const ValueId n = norm(b, OpKind::RmsNorm, f32_input(b, "x", {2, rows, 8}), f32_param(b, "inner", {8}));
+      const NodeId next =
+          b.create_node(OpKind::FusedResidualRmsNorm,
+                        std::vector<ValueId>{f32_input(b, "residual", {2, rows, 8}), n, ValueId(), f32_param(b, "outer", {8})},
+                        NormAttrs{2, 1e-5});
+      return std::vector{b.matmul(b.graph().result(next, 0), f32_param(b, "w", {8, 8})), b.graph().result(next, 1)};
+    });
+    CHECK(r.left() == "norm_region matmul");
+    CHECK(attrs(r).keep);
+    CHECK(attrs(r).steps.size() == 5);
+    CHECK(r.run.decisions.at(0).members.size() == 2);
+  }
+}
+
+TEST_CASE("fuse_norm_region: norms of norms, of which others read one") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId first =
+        norm(b, OpKind::LayerNorm, f32_input(b, "x", {2, 5, 8}), f32_param(b, "g", {8}), f32_param(b, "h", {8}));
+    const ValueId second = norm(b, OpKind::RmsNorm, b.mul(first, f32_input(b, "gate", {2, 1, 8})));
+    const ValueId third = norm(b, OpKind::LayerNorm, second, f32_param(b, "k", {8}));
+    return std::vector{b.matmul(third, f32_param(b, "w", {8, 8})), b.matmul(second, f32_param(b, "v", {8, 8}))};
+  });
+  CHECK(r.left() == "norm_region matmul matmul");
+  CHECK(attrs(r).keep);
+  CHECK(r.run.decisions.size() == 3);
+}
+
+TEST_CASE("fuse_norm_region: norms of other rows, of what others read, and more than fit stay") {
+  const auto chain = [](int64_t axis) {
+    return [=](Builder& b) {
+      const ValueId first = norm(b, OpKind::LayerNorm, f32_input(b, "x", {2, 5, 8}), f32_param(b, "g", {8}));
+      return std::vector{b.create(OpKind::LayerNorm, {first}, NormAttrs{axis, 1e-5})};
+    };
+  };
+  CHECK(Rewrite(kPass, chain(2)).left() == "norm_region");
+  CHECK_FALSE(Rewrite(kPass, chain(1)).result.changed);
+  CHECK(Rewrite(kPass, chain(2), [](PassRun& r) { r.target.region_max_steps = 2; }).first_decline() == "step_limit");
+  const Rewrite kept(kPass, [](Builder& b) {
+    const NodeId first =
+        b.create_node(OpKind::FusedResidualLN, std::vector<ValueId>{f32_input(b, "x", {2, 5, 8}), f32_input(b, "y", {2, 5, 8})},
+                      NormAttrs{2, 1e-5});
+    return std::vector{norm(b, OpKind::LayerNorm, b.graph().result(first, 0)), b.graph().result(first, 1)};
+  });
+  CHECK(kept.left() == "fused_residual_ln layer_norm");
+  CHECK(kept.first_decline() == "results");
+  // The norm that does not fit in leaves room for the elementwise step that does.
+  const Rewrite less(
+      kPass,
+      [](Builder& b) {
+        const ValueId first =
+            norm(b, OpKind::LayerNorm, f32_input(b, "x", {2, 5, 8}), f32_param(b, "g", {8}), f32_param(b, "h", {8}));
+        return std::vector{b.unary(OpKind::Relu, norm(b, OpKind::LayerNorm, first))};
+      },
+      [](PassRun& r) { r.target.region_max_steps = 4; });
+  CHECK(less.left() == "layer_norm norm_region");
+  CHECK(less.first_decline() == "step_limit");
+}

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "analysis/phases.h"
 #include "analysis/views.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/weight_product.h"
+#include "passes/packed_weights.h"
 #include "passes/provenance.h"
 #include "support/checked.h"
 
@@ -24,9 +24,7 @@ struct Member {
 
 class SharedInput {
  public:
-  SharedInput(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), order_(g), known_(g.node_capacity()) {
-    if (ctx.options.max_packed) room_ = static_cast<int64_t>(std::min<uint64_t>(*ctx.options.max_packed, INT64_MAX)) - kept(g);
-  }
+  SharedInput(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), order_(g), known_(g.node_capacity()), room_(packed_room(g, ctx)) {}
 
   int64_t run() {
     for (NodeId n : g_.nodes())
@@ -133,19 +131,6 @@ class SharedInput {
     return members.size() > 1;
   }
 
-  // Bytes of what is made of weights once and read by every run.
-  static int64_t kept(const Graph& g) {
-    const auto phase = derive_phases(g);
-    int64_t sum = 0;
-    for (NodeId n : g.nodes()) {
-      if (phase[n.raw] != Phase::Prologue || has_trait(g.op(n), kLeaf) || view_of(g, n)) continue;
-      for (size_t r = 0; r < g.result_count(n); ++r)
-        if (std::ranges::any_of(g.uses(g.result(n, r)), [&](auto use) { return phase[use.user.raw] != Phase::Prologue; }))
-          sum = checked_add(sum, bytes(g, g.result(n, r))).value_or(INT64_MAX);
-    }
-    return sum;
-  }
-
   bool fits(const std::vector<Member>& members) {
     int64_t needed = 0;
     for (const Member& m : members) {
@@ -202,7 +187,7 @@ class SharedInput {
   size_t known_;            // nodes made later have larger ids
   std::vector<bool> seen_;  // by value: its readers are done
   int64_t merged_ = 0;
-  int64_t room_ = INT64_MAX;  // bytes that may still be made of weights
+  int64_t room_;  // bytes that may still be made of weights
 };
 
 }  // namespace

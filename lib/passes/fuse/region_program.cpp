@@ -30,6 +30,8 @@ void RegionProgram::copy(NodeId n) {
   std::vector<RegionStep> body;
   if (g_.op(n) == OpKind::ElementwiseRegion) {
     body = g_.attrs<RegionAttrs>(n).steps;
+  } else if (g_.op(n) == OpKind::NormRegion) {
+    body = g_.attrs<NormRegionAttrs>(n).steps;
   } else {
     body.push_back(make_step(g_, n));
     for (size_t i = 0; i < g_.operands(n).size(); ++i) body[0].args[i] = static_cast<uint16_t>(i);

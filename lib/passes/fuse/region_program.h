@@ -16,7 +16,7 @@ class RegionProgram {
   uint16_t add(RegionStep, ValueId given = {});  // appends a step, which gives a value
   uint16_t add(OpKind, DType, uint16_t a, uint16_t b = RegionStep::kNone, ValueId given = {});
   void give(ValueId v, uint16_t code) { known_.emplace_back(v, code); }  // another value that is the same
-  void copy(NodeId);                                                     // appends the steps of an elementwise node
+  void copy(NodeId);  // appends the steps of an elementwise node, or of a NormRegion
 
   std::vector<RegionStep> steps;
   std::vector<ValueId> operands;

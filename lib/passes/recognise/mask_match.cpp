@@ -178,6 +178,7 @@ class Matcher {
 
   // key <= query + c
   bool upper(Dim c, Visible& out) {
+    if (bounds_) return bounds_->push_back(c), true;
     if (!t_.equal(c, shift())) return false;
     return out.causal = true;
   }
@@ -264,7 +265,117 @@ class Matcher {
     return true;
   }
 
+  // Conditions that masks which are added consist of, all of them.
+  const std::vector<std::pair<ValueId, bool>>& conditions() const { return conditions_; }
+  // Of a mask that is added.
+  bool additive(ValueId v, int depth, Visible& out, double* hidden) {
+    v = without_leading(v);
+    const NodeId n = g_.def(v);
+    if (depth > kDepth || ++visited_ > kParts) return false;
+    switch (g_.op(n)) {
+      case OpKind::Constant:
+      case OpKind::Param: return numbers(v, out, hidden);
+      case OpKind::Where: return chosen(n, depth, out, hidden);
+      case OpKind::Mul: return product(n, depth, out, hidden);
+      case OpKind::Trilu: {
+        const auto& a = g_.attrs<TriluAttrs>(n);
+        const auto c = scalar(g_, g_.operand(n, 0));
+        return c && is_hidden(v, *c, hidden) && a.upper && !g_.operand(n, 1).valid() && square(n) &&
+               upper(t_.constant(a.diagonal - 1), out);
+      }
+      default: return false;
+    }
+  }
+
  private:
+  ValueId without_leading(ValueId v) const {
+    for (int i = 0; i < 4; ++i) {
+      const NodeId n = g_.def(v);
+      if (g_.op(n) != OpKind::Expand && !(g_.op(n) == OpKind::Reshape && leading_only(g_, n))) break;
+      v = g_.operand(n, 0);
+    }
+    return v;
+  }
+  bool is_hidden(ValueId mask, double c, double* hidden) const {
+    if (!hides(g_.dtype(mask), c)) return false;
+    *hidden = *hidden == 0 ? c : std::max(*hidden, c);
+    return true;
+  }
+
+  bool numbers(ValueId v, Visible& out, double* hidden) {
+    const DataId id = g_.attrs<DataAttrs>(g_.def(v)).data;
+    if (!id.valid()) return false;
+    const TensorData& d = g_.module().data[id];
+    if (d.elements() > kConstantLimit || d.bytes.empty()) return false;
+    for (int64_t i = 0; i < (d.splat ? 1 : d.elements()); ++i)
+      if (const double e = element_as_double(d, i); e != 0 && !is_hidden(v, e, hidden)) return false;
+    return pattern(
+        g_, v, [&](int64_t i) { return element_as_double(d, d.splat ? 0 : i) == 0; }, out);
+  }
+
+  // Where one of both is a number that hides, and the other 0 or a mask.
+  bool chosen(NodeId n, int depth, Visible& out, double* hidden) {
+    const ValueId condition = g_.operand(n, 0);
+    for (const bool negated : {false, true}) {
+      const ValueId mask = g_.operand(n, negated ? 2 : 1);
+      const auto low = scalar(g_, g_.operand(n, negated ? 1 : 2));
+      double number = *hidden;
+      if (!low || !is_hidden(g_.result(n), *low, &number)) continue;
+      if (!is_scalar(g_, mask, 0) && !additive(mask, depth + 1, out, &number)) continue;
+      *hidden = number;
+      hidden_besides(condition, negated, mask, depth, out);
+      return true;
+    }
+    return false;
+  }
+  // What else a condition hides of a mask: where mask + v == 0, what the mask lets through and v is 0 for.
+  void hidden_besides(ValueId condition, bool negated, ValueId mask, int depth, Visible& out) {
+    const NodeId equal = made_by(g_, condition, OpKind::Eq);
+    const NodeId sum = negated && equal.valid() && is_scalar(g_, g_.operand(equal, 1), 0)
+                           ? made_by(g_, g_.operand(equal, 0), OpKind::Add)
+                           : NodeId();
+    for (size_t i = 0; i < 2 && sum.valid(); ++i)
+      if (without_leading(g_.operand(sum, i)) == without_leading(mask))
+        return conditions_.emplace_back(g_.operand(sum, 1 - i), false), keep(g_.operand(sum, 1 - i), false, out);
+    conditions_.emplace_back(condition, negated);
+    part(condition, negated, depth + 1, out);
+  }
+
+  // Truth values as numbers times one that hides, or times a mask: what both hide.
+  bool product(NodeId n, int depth, Visible& out, double* hidden) {
+    for (size_t i = 0; i < 2; ++i) {
+      const NodeId cast = made_by(g_, without_leading(g_.operand(n, i)), OpKind::Cast);
+      const ValueId mask = g_.operand(n, 1 - i);
+      if (!cast.valid() || g_.dtype(g_.operand(cast, 0)) != DType::Bool) continue;
+      if (const auto c = scalar(g_, mask)) {
+        if (!std::isfinite(*c) || !is_hidden(mask, *c, hidden)) continue;
+        conditions_.emplace_back(g_.operand(cast, 0), true);
+        part(g_.operand(cast, 0), true, depth + 1, out);
+        return true;
+      }
+      double number = *hidden;
+      const auto a = bound([&](Matcher& m, Visible& v) { return m.additive(mask, depth + 1, v, &number); });
+      const auto b = bound([&](Matcher& m, Visible& v) { return m.part(g_.operand(cast, 0), true, depth + 1, v), true; });
+      if (!a || !b || !std::isfinite(number)) continue;
+      const bool first = t_.at_least(t_.sub(*a, *b), 0);
+      if (!first && !t_.at_least(t_.sub(*b, *a), 0)) continue;
+      *hidden = number;
+      return upper(first ? *a : *b, out);
+    }
+    return false;
+  }
+  // The c of what is nothing but key <= query + c.
+  template <class F>
+  std::optional<Dim> bound(F match) {
+    std::vector<Dim> bounds;
+    Matcher m(g_, shape_);
+    m.visited_ = visited_, m.bounds_ = &bounds;
+    Visible v;
+    const bool matched = match(m, v);
+    visited_ = m.visited_;
+    return matched && bounds.size() == 1 && !v.causal && !v.window && v.rest.empty() ? std::optional(bounds[0]) : std::nullopt;
+  }
+
   bool triangle(NodeId n, bool negated, Visible& out) {
     const auto& a = g_.attrs<TriluAttrs>(n);
     if (g_.operand(n, 1).valid() || scalar(g_, g_.operand(n, 0)) != 1) return false;
@@ -303,6 +414,8 @@ class Matcher {
   DimTable& t_;
   MaskShape shape_;
   int visited_ = 0;
+  std::vector<std::pair<ValueId, bool>> conditions_;
+  std::vector<Dim>* bounds_ = nullptr;  // takes every c of key <= query + c, whether it is causal or not
 };
 
 }  // namespace
@@ -322,45 +435,12 @@ bool hides(DType t, double c) {
   return c <= -1e30;
 }
 
-std::optional<AdditiveMask> match_additive(const Graph& g, ValueId mask) {
-  for (int i = 0; i < 4; ++i) {
-    const NodeId n = g.def(mask);
-    if (g.op(n) != OpKind::Expand && !(g.op(n) == OpKind::Reshape && leading_only(g, n))) break;
-    mask = g.operand(n, 0);
-  }
-  // Truth values as numbers, times one that hides.
-  if (const auto s = with_scalar(g, mask, OpKind::Mul); s && std::isfinite(s->c) && hides(g.dtype(mask), s->c)) {
-    const NodeId cast = made_by(g, s->x, OpKind::Cast);
-    if (!cast.valid() || g.dtype(g.operand(cast, 0)) != DType::Bool) return std::nullopt;
-    return AdditiveMask{g.operand(cast, 0), true, s->c};
-  }
-  const NodeId n = made_by(g, mask, OpKind::Where);
-  if (!n.valid()) return std::nullopt;
-  const auto a = scalar(g, g.operand(n, 1)), b = scalar(g, g.operand(n, 2));
-  if (!a || !b) return std::nullopt;
-  if (*a == 0 && hides(g.dtype(mask), *b)) return AdditiveMask{g.operand(n, 0), false, *b};
-  if (*b == 0 && hides(g.dtype(mask), *a)) return AdditiveMask{g.operand(n, 0), true, *a};
-  return std::nullopt;
-}
-
-std::optional<Visible> match_additive_constant(const Graph& g, ValueId mask, const MaskShape& s, double* hidden) {
-  const NodeId n = g.def(mask);
-  if (g.op(n) != OpKind::Constant && g.op(n) != OpKind::Param) return std::nullopt;
-  const DataId id = g.attrs<DataAttrs>(n).data;
-  if (!id.valid()) return std::nullopt;
-  const TensorData& d = g.module().data[id];
-  if (d.elements() > kConstantLimit || d.bytes.empty()) return std::nullopt;
-  for (int64_t i = 0; i < (d.splat ? 1 : d.elements()); ++i) {
-    const double e = element_as_double(d, i);
-    if (e == 0) continue;
-    if (!hides(d.dtype, e)) return std::nullopt;
-    *hidden = e;
-  }
+std::optional<Visible> match_additive(const Graph& g, ValueId mask, const MaskShape& s, double* hidden) {
   Visible out;
+  *hidden = 0;
   Matcher matcher(g, s);
-  if (!matcher.pattern(
-          g, mask, [&](int64_t i) { return element_as_double(d, d.splat ? 0 : i) == 0; }, out))
-    return std::nullopt;
+  if (!matcher.additive(mask, 0, out, hidden)) return std::nullopt;
+  if (out.window && !out.causal) out.window.reset(), out.rest = matcher.conditions();  // no kind has only a window
   return out;
 }
 

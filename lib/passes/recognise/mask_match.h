@@ -13,24 +13,24 @@ struct MaskShape {
 struct Visible {
   bool causal = false;                         // key <= query (queries stand at the end of the keys)
   std::optional<int64_t> window;               // key >= query - window
-  std::vector<std::pair<ValueId, bool>> rest;  // bool values that must be true (or, if the flag is set, false) as well
+  std::vector<std::pair<ValueId, bool>> rest;  // values that must be true, or not 0 (if the flag is set, the opposite), as well
 };
 
 // The conjunction that a bool value (or, if `negated`, its opposite) is. Constants and Params with data of up to 2^24 elements
 // are read, once each. O(size of the expression).
 Visible match_visible(const Graph&, ValueId mask, const MaskShape&, bool negated = false);
 
-// An additive mask Where(visible, 0, hidden) in any spelling, or a bool value as a number times `hidden`: the bool value, whether
-// true means hidden, and the hidden number.
+// Scores that a condition replaces by a number that hides.
 struct AdditiveMask {
   ValueId condition;
-  bool negated = false;
+  bool negated = false;  // true means hidden
   double hidden = 0;
 };
-std::optional<AdditiveMask> match_additive(const Graph&, ValueId mask);
 
-// A constant additive mask of only 0 and numbers that hide, in the causal (or window) shape.
-std::optional<Visible> match_additive_constant(const Graph&, ValueId mask, const MaskShape&, double* hidden);
+// What a mask that is added lets through: a constant of 0 and numbers that hide, Where(visible, 0, hidden) in any spelling, truth
+// values times such a number, a triangle of it, a mask times truth values, and a mask with more hidden. `hidden`: the number that
+// hides, the least hiding one of several. Bounds as of match_visible.
+std::optional<Visible> match_additive(const Graph&, ValueId mask, const MaskShape&, double* hidden);
 
 // Does adding this number to a score of the type always hide it (the sum is the number itself, or -inf)?
 bool hides(DType, double c);

@@ -256,11 +256,7 @@ class AttentionPass {
     if (const auto [m, scores, factor] = c.added[0];
         c.added.size() == 1 && factor > 0 && !c.filled && broadcasts(m, scores, shape)) {
       double hidden = 0;
-      std::optional<Visible> visible = match_additive_constant(g_, m, shape, &hidden);
-      if (const auto a = match_additive(g_, m)) {
-        hidden = a->hidden;
-        visible = match_visible(g_, a->condition, shape, a->negated);
-      }
+      const std::optional<Visible> visible = match_additive(g_, m, shape, &hidden);
       hidden *= factor;
       if (c.least.valid()) hidden = std::max(hidden, -std::numeric_limits<double>::max());
       if (visible && keep_mask(*visible, hidden, scores, shape, mask)) return true;
@@ -312,7 +308,7 @@ class AttentionPass {
     if (!made.valid()) {
       Builder b(g_, nullptr, g_.def(scores));
       for (const auto& [value, negated] : v.rest) {
-        const ValueId part = negated ? b.unary(OpKind::Not, value) : value;
+        const ValueId truth = b.cast(value, DType::Bool), part = negated ? b.unary(OpKind::Not, truth) : truth;
         made = made.valid() ? b.create(OpKind::And, {made, part}) : part;
       }
     }

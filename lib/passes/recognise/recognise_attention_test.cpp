@@ -403,3 +403,51 @@ TEST_CASE("recognise_attention: scores of an open number of rows, masked by a pa
   REQUIRE(m.main().op(n) == OpKind::Attention);
   CHECK(m.main().attrs<AttentionAttrs>(n).mask == MaskKind::Causal);
 }
+
+// A triangle of numbers that hide times what lies behind positions from `first` on, expanded for the batch; where `keep` is 0,
+// more is hidden.
+ValueId by_positions(Builder& b, Dim batch, Dim rows, Dim first, int64_t diagonal, bool padded) {
+  DimTable& t = b.dims();
+  const Dim keys = t.add(first, rows);
+  const auto count = [&](Dim from, Dim n) {
+    const ValueId start = b.create(OpKind::DimValue, {}, DimsAttrs{{from}, true});
+    return b.create(OpKind::Range, {start, b.scalar(DType::I64, 1)}, DimsAttrs{{n}, false});
+  };
+  const ValueId low = num(b, -std::numeric_limits<float>::max());
+  const ValueId triangle = b.create(OpKind::Trilu, {b.expand(low, {rows, keys})}, TriluAttrs{true, diagonal});
+  const ValueId late = b.create(OpKind::Gt, {count(Dim(0), keys), b.reshape(count(first, rows), {rows, Dim(1)})});
+  const ValueId both = b.mul(triangle, b.cast(late, DType::F32));
+  const ValueId mask = b.expand(b.reshape(both, {Dim(1), Dim(1), rows, keys}), {batch, Dim(1), rows, keys});
+  if (!padded) return mask;
+  const ValueId keep = b.cast(b.input("keep", tensor_type(DType::I64, {batch, keys})), DType::F32);
+  const ValueId sum = b.add(mask, b.reshape(keep, {batch, Dim(1), Dim(1), keys}));
+  return b.create(OpKind::Where, {b.create(OpKind::Eq, {sum, num(b, 0)}), low, mask});
+}
+
+TEST_CASE("recognise_attention: triangles times positions, with earlier keys and with padding") {
+  for (const bool open : {false, true})
+    for (const bool cached : {false, true})
+      for (const bool padded : {false, true})
+        for (const int64_t diagonal : {1, 2}) {
+          const Rewrite r(kPass, [&](Builder& b) {
+            DimTable& t = b.dims();
+            const Dim rows = open ? t.symbol("rows") : Dim(kRows);
+            const Dim first = !cached ? Dim(0) : open ? t.symbol("past") : Dim(3);
+            const auto heads = [&](std::string_view name, Dim n) {
+              return b.input(name, tensor_type(DType::F32, {kBatch, kHeads, n, kWidth}));
+            };
+            const auto earlier = [&](std::string_view name, std::string_view past) {
+              const ValueId now = heads(name, rows);
+              return cached ? b.concat(std::vector{heads(past, first), now}, 2) : now;
+            };
+            const ValueId s = b.mul(b.matmul(heads("q", rows), earlier("k", "past_k"), false, true), num(b, 0.5));
+            const ValueId masked = b.add(s, by_positions(b, kBatch, rows, first, diagonal, padded));
+            return std::vector{b.matmul(b.create(OpKind::Softmax, {masked}, AxisAttrs{3}), earlier("v", "past_v"))};
+          });
+          REQUIRE(found(r));
+          const bool causal = diagonal == 1 || cached;  // where nothing came before, a triangle that begins later hides less
+          CHECK(found(r)->mask == (causal ? MaskKind::Causal : MaskKind::Bias));
+          CHECK((r.left().find("trilu") == std::string::npos) == causal);
+          CHECK(found(r)->finite_mask == (causal && padded));
+        }
+}

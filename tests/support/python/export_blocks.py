@@ -152,6 +152,24 @@ class Form(Model):
             hidden = self("Or", hidden, self("LessOrEqual", keys, self("Sub", rows, window)))
         return self.axes("Unsqueeze", self("Where", hidden, -3.4028234663852886e38, 0.0), 0, 1)
 
+    def causal_by_positions(self, x, past=None, seen=None):
+        """The same, as a triangle times what lies behind positions that are counted, expanded for the batch; where `seen` is 0, tokens
+        that only fill a row up are hidden as well."""
+        least = -3.4028234663852886e38
+        rows = self.size(x, 1) if self.open else self.constant(np.array([16]))
+        total = self("Add", rows, self.size(past, 2)) if past is not None else rows
+        keys = self("Range", 0, self.axes("Squeeze", total, 0), 1)
+        at = self("Range", self.axes("Squeeze", self("Sub", total, rows), 0), self.axes("Squeeze", total, 0), 1)
+        late = self("Greater", keys, self("Reshape", at, [-1, 1]))
+        triangle = self("Trilu", self("Expand", least, self("Concat", rows, total, axis=0)), 1, upper=1)
+        mask = self.axes("Unsqueeze", self("Mul", triangle, self("Cast", late, to=1)), 0, 1)
+        batch = self.size(x, 0) if self.open else [2]
+        mask = self("Expand", mask, self("Concat", batch, [1], rows, total, axis=0))
+        if seen is None:
+            return mask
+        both = self("Add", mask, self("Cast", self.axes("Unsqueeze", seen, 1, 2), to=1))
+        return self("Where", self("Equal", both, 0.0), least, mask)
+
     def swiglu(self, x, act=None, inner=48, bias=False):
         gate = (act or self.silu)(self.linear(x, C, inner, bias))
         return self.linear(self("Mul", gate, self.linear(x, C, inner, bias)), inner, C, bias)

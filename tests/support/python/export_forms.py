@@ -63,7 +63,7 @@ def gpt_j(m):
     return m.layer_norm(x)
 
 
-@form(opset=14, open_sizes=True, attention=2, layer_norm=3, gelu=2, rope=4, launches=25)
+@form(opset=14, open_sizes=True, attention=2, layer_norm=3, gelu=2, rope=4, launches=21)
 def gpt_neox(m):
     """Queries, keys and values of one projection, head by head; a quarter of each head is turned."""
     x = m.tokens()
@@ -75,6 +75,18 @@ def gpt_neox(m):
         q, k, v = m.split(qkv, [D] * 3)
         y = m.attend(m.rotate_part(q, tables, 4), m.rotate_part(k, tables, 4), v, mask, "mul")
         x = m.add(m.mlp(m.layer_norm(x), m.gelu), m.linear(m.merge(y)), x)
+    return m.layer_norm(x)
+
+
+@form(opset=17, attention=2, layer_norm=3, gelu=2, rope=2, launches=15)
+def falcon_40b(m):
+    """Whole norms, one for the attention and one for the MLP beside it."""
+    x = m.tokens()
+    tables = m.tables(x)
+    for _ in range(2):
+        q, k, v = m.projected(m.layer_norm(x))
+        y = m.attend(m.rotate(q, tables), m.rotate(k, tables), v, m.causal(x))
+        x = m.add(m.linear(m.merge(y), bias=False), m.mlp(m.layer_norm(x), m.gelu), x)
     return m.layer_norm(x)
 
 
@@ -126,7 +138,7 @@ def falcon_alibi(m):
     return m.layer_norm(x)
 
 
-@form(opset=14, attention=2, layer_norm=6, gelu=2, launches=16)
+@form(opset=14, attention=2, layer_norm=6, gelu=2, launches=15)
 def bloom(m):
     """baddbmm of folded heads; its GELU has the cube written as products."""
     x = m.layer_norm(m.tokens())
@@ -192,7 +204,7 @@ def clip_text(m):
     return m.layer_norm(x)
 
 
-@form(opset=18, attention=2, rms_norm=9, swiglu=2, rope=2, launches=21)
+@form(opset=18, attention=2, rms_norm=9, swiglu=2, rope=2, launches=17)
 def gemma2(m):
     """Scores with a soft limit, norms before and after, a window in every other layer."""
     x = m("Mul", m.tokens(), math.sqrt(C))
@@ -209,10 +221,10 @@ def gemma2(m):
     return m.rms_norm(x, one=True)
 
 
-def llama_layers(m, bias=False, scale="mul", window=None):
+def llama_layers(m, bias=False, scale="mul", window=None, mask=None):
     x = m.tokens()
     tables = m.tables(x)
-    mask = m.causal(x, window)
+    mask = mask(x) if mask else m.causal(x, window)
     for _ in range(2):
         n = m.rms_norm(x)
         q, k, v = m.heads(m.linear(n, bias=bias)), *(m.heads(m.linear(n, C, C // 2, bias), H // 2) for _ in range(2))
@@ -225,6 +237,17 @@ def llama_layers(m, bias=False, scale="mul", window=None):
 @form(opset=14, open_sizes=True, attention=2, rms_norm=5, swiglu=2, rope=2, launches=21)
 def qwen2(m):
     return llama_layers(m, bias=True, scale="sdpa")
+
+
+@form(opset=14, open_sizes=True, attention=2, causal=2, rms_norm=5, swiglu=2, rope=2, launches=21)
+def llama_positions(m):
+    return llama_layers(m, mask=m.causal_by_positions)
+
+
+@form(opset=17, open_sizes=True, attention=2, causal=2, rms_norm=5, swiglu=2, rope=2, launches=22)
+def llama_padded(m):
+    seen = m.input(["batch", "seq"], "int64")
+    return llama_layers(m, mask=lambda x: m.causal_by_positions(x, seen=seen))
 
 
 @form(opset=18, attention=2, rms_norm=5, swiglu=2, rope=2, launches=17)
@@ -259,6 +282,15 @@ def llama_cache(m):
         x = m.add(x, m.linear(m.merge(y), bias=False))
         x = m.add(x, m.swiglu(m.rms_norm(x)))
     return m.rms_norm(x), *outputs
+
+
+@form(opset=17, open_sizes=True, attention=1, causal=1, launches=7)
+def cached_positions(m):
+    """Keys and values of earlier tokens come in."""
+    x, past, values = m.tokens(), m.input(["batch", H, "past", D]), m.input(["batch", H, "past", D])
+    q, k, v = m.projected(x)
+    k, v = m("Concat", past, k, axis=-2), m("Concat", values, v, axis=-2)
+    return m.linear(m.merge(m.attend(q, k, v, m.causal_by_positions(x, past), "mul"))), k, v
 
 
 @form(opset=14, attention=2, layer_norm=4, gelu=2, launches=34)
@@ -378,7 +410,7 @@ def beit(m):
     return m.layer_norm(x)
 
 
-@form(opset=17, attention=2, layer_norm=10, silu=6, launches=48)
+@form(opset=17, attention=2, layer_norm=10, silu=6, launches=47)
 def conformer(m):
     """Half steps, attention with shifted scores of distances, a gated convolution with a norm of batches."""
     x = m.tokens()
@@ -473,7 +505,7 @@ def linear_attention(m):
     return x
 
 
-@form(opset=17, layer_norm=2, gelu=2, launches=20)
+@form(opset=17, layer_norm=2, gelu=2, launches=16)
 def convnext_v2(m):
     """Responses of channels, relative to their mean."""
     x = m.input([2, C, 8, 8])
@@ -544,7 +576,7 @@ def whisper_decoder(m):
     return m.layer_norm(x)
 
 
-@form(opset=20, attention=2, layer_norm=5, swiglu=2, rope=2, launches=17)
+@form(opset=20, attention=2, layer_norm=5, swiglu=2, rope=2, launches=16)
 def modernbert(m):
     """Norms without bias, all three of one projection, GeGLU of one projection, near tokens only in every other layer."""
     x = m.layer_norm(m.tokens(), bias=False)
@@ -666,6 +698,7 @@ def found(folder):
     count["mixtures"] = groups.get("mixture_of_experts", 0)
     count["ties"] = sum(miss["reason"] == "ties" for miss in report["misses"])
     count["group_norm"] = sum(n.op == "GroupNorm" or "group_norm" in str(n.attrs.get("steps")) for g in graphs for n in g.nodes)
+    count["causal"] = sum(n.op == "Attention" and n.attrs.get("mask") == "causal" for g in graphs for n in g.nodes)
     count["launches"] = report["summary"]["launches"]["after"]
     return count
 

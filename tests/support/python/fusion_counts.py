@@ -75,8 +75,8 @@ def recognised(graphs):
             steps = [s.split("(")[0] for s in n.attrs.get("steps", [])]
             acts = [act] + steps
             gated = n.op in ("FusedSwiGLU", "FusedMatMulSwiGLU")
-            count["layer_norm"] += n.op in ("LayerNorm", "FusedResidualLN") or "layer_norm" in steps
-            count["rms_norm"] += n.op in ("RmsNorm", "FusedResidualRmsNorm") or "rms_norm" in steps
+            count["layer_norm"] += (n.op in ("LayerNorm", "FusedResidualLN")) + steps.count("layer_norm")
+            count["rms_norm"] += (n.op in ("RmsNorm", "FusedResidualRmsNorm")) + steps.count("rms_norm")
             count["gelu"] += (n.op in ("Gelu", "GeluApprox")) + sum(a in ("gelu", "gelu_approx") for a in acts)
             count["silu"] += (n.op == "Silu") + sum(a == "silu" for a in acts) + (gated and act in ("", "none"))
             count["attention"] += n.op == "Attention"

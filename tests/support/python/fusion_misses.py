@@ -157,6 +157,76 @@ def norm_regions(g):
                 yield pattern, names(n)
 
 
+def rows_of_norms(g):
+    """A norm of rows that another norm makes, which could be part of its kernel."""
+    def rows(n):
+        """The first axis of the rows that it normalises."""
+        steps = {s.split("(")[0] for s in n.attrs.get("steps", [])}
+        along = n.op in ("LayerNorm", "RmsNorm", "FusedResidualLN", "FusedResidualRmsNorm") or (
+            n.op == "NormRegion" and steps & {"layer_norm", "rms_norm"})
+        return n.attrs.get("axis", 0) if along else None
+
+    def normalised(n):
+        """The operands from which what it normalises last is made."""
+        if n.op != "NormRegion":
+            return n.operands[:2 if n.op.startswith("Fused") else 1]
+        steps = [re.findall(r"\b([is])(\d+)\b", s.split("(", 1)[1]) for s in n.attrs["steps"]]
+        last = max(i for i, s in enumerate(n.attrs["steps"]) if s.startswith(("layer_norm", "rms_norm")))
+        found, todo = [], list(steps[last])
+        while todo:
+            kind, i = todo.pop()
+            if kind == "i":
+                found.append(n.operands[int(i)])
+            else:
+                todo += steps[int(i)]
+        return found
+
+    for n in g.nodes:
+        axis = rows(n)
+        for value in normalised(n) if axis is not None else []:
+            before, y = g.maker[value], n.results[0]
+            same = g.dims[value] == g.dims[y] and g.dtype[value] == g.dtype[y] and value == before.results[0]
+            if same and rows(before) == axis and (not n.op.startswith("Fused") or g.only_user(value)):
+                yield "norm_region", names(n)
+
+
+def shared_norms(g):
+    """Norms of one value that differ in scale and shift only, or one whose value is scaled in several ways."""
+    def scales(n, value):
+        """Multiplied by a row that is known before the first run."""
+        step = (n.attrs.get("steps") or [n.op.lower() + "(i0,i1)"])[0]
+        of = [n.operands[int(i)] for i in re.findall(r"i(\d+)", step)]
+        return (n.op in ("Mul", "ElementwiseRegion") and step.startswith("mul(") and value in of and
+                any(v != value and g.is_weight(v) and is_row(g, v, value) for v in of))
+
+    def norm(n):
+        """Its kind and what it normalises, of a region the last one."""
+        if n.op in ("LayerNorm", "RmsNorm"):
+            return n.op, n.attrs.get("eps"), n.operands[0]
+        if n.op in ("FusedResidualLN", "FusedResidualRmsNorm"):
+            return "LayerNorm" if n.op.endswith("LN") else "RmsNorm", n.attrs.get("eps"), n.results[1]
+        found = [re.match(r"(layer_norm|rms_norm)\(([is])(\d+);([^,]*)", s) for s in n.attrs["steps"]] if n.op == "NormRegion" else []
+        found = [m for m in found if m]
+        if not found:
+            return None
+        kind, source, at, eps = found[-1].groups()
+        value = n.results[1] if n.attrs.get("keep") else n.operands[int(at)] if source == "i" else None
+        return {"layer_norm": "LayerNorm", "rms_norm": "RmsNorm"}[kind], float(eps), value
+
+    alike = {}
+    for n in g.nodes:
+        if n.results and norm(n) and not g.is_weight(n.results[0]):
+            alike.setdefault((*norm(n), n.attrs.get("axis", 0), g.dtype[n.results[0]]), []).append(n)
+    for norms in alike.values():
+        parts = [n for n in norms if n.op == "NormRegion" or any(v is not None for v in n.operands[3 if n.op.startswith("Fused") else 1:])]
+        for n in norms:
+            users = g.users_of(n.results[0])
+            if n not in parts and len(users) > 1:
+                parts += [u for u in users if scales(u, n.results[0])]
+        if len(parts) > 1 or (parts and any(n not in parts for n in norms)):
+            yield "shared_norm", names(*parts)
+
+
 def reductions(g):
     """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or the only reader of the result,
     which has its sizes or those of the rows."""
@@ -378,7 +448,7 @@ def neighbours(g):
             yield "elementwise_region", names(n)
 
 
-FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 
