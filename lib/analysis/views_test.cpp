@@ -53,7 +53,8 @@ TEST_CASE("a slice stays where it is through reorderings and reshapes, as far as
   CHECK(in_place(part));
   CHECK(in_place(heads));
   CHECK(strides_in_larger(p.g, heads) == std::vector<Dim>{120, 6, 24, 1});
-  p.g.add_output(p.b.unary(OpKind::Abs, p.b.reshape(heads, {2, 4, 18})), {});  // of axes that do not lie together
+  p.g.add_output(p.b.create(OpKind::Softmax, {p.b.reshape(heads, {2, 4, 18})}, AxisAttrs{2}),
+                 {});  // of axes that do not lie together
   CHECK_FALSE(in_place(heads));
   CHECK_FALSE(in_place(part));
 }
@@ -63,4 +64,63 @@ TEST_CASE("a slice that is the first output is copied") {
   const ValueId part = p.part(0);
   p.g.add_output(part, {});
   CHECK_FALSE(view_of(p.g, p.g.def(part)));
+}
+
+namespace {
+
+// Is an image that is enlarged so, and read by an elementwise node, the image itself?
+bool repeats_in_place(std::vector<Dim> sizes, std::vector<double> scales, CoordMode coord, NearestMode nearest,
+                      ResizeMode mode = ResizeMode::Nearest) {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {1, 2, 4, 4}));
+  const ValueId large = b.create(OpKind::Resize, {x}, ResizeAttrs{std::move(sizes), std::move(scales), {}, mode, coord, nearest});
+  m.main().add_output(b.unary(OpKind::Relu, large), {});
+  return view_of(m.main(), m.main().def(large)).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("pixels that an enlarged image repeats are read where they lie") {
+  Packed p;
+  const ValueId image = p.b.reshape(p.x, {2, 5, 4, 6}),
+                large = p.b.create(OpKind::Resize, {image}, ResizeAttrs{{2, 5, 8, 18}, {}, {}});
+  const ValueId other = p.b.input("other", tensor_type(DType::F32, {2, 5, 8, 18}));
+  p.g.add_output(p.b.add(other, large), {});
+  REQUIRE(view_of(p.g, p.g.def(large)));
+  const auto layout = layout_in_larger(p.g, large);
+  REQUIRE(layout);
+  CHECK(layout->axes[2] == std::vector<Piece>{{Dim(4), Dim(6)}, {Dim(2), Dim(0)}});
+  CHECK(layout->axes[3] == std::vector<Piece>{{Dim(6), Dim(1)}, {Dim(3), Dim(0)}});
+  CHECK(layout->split());
+  CHECK_FALSE(strides_in_larger(p.g, large));
+  p.g.add_output(p.b.reduce(ReduceOp::Sum, large, {1}, false), {});  // reads rows
+  CHECK_FALSE(view_of(p.g, p.g.def(large)));
+}
+
+TEST_CASE("an image is enlarged in place by whole factors alone, where the nearest pixel is that which is repeated") {
+  using enum NearestMode;
+  CHECK(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::Asymmetric, Floor));
+  CHECK(repeats_in_place({1, 2, 4, 12}, {}, CoordMode::HalfPixel, RoundPreferFloor));
+  CHECK(repeats_in_place({1, 2, 4, 12}, {}, CoordMode::PytorchHalfPixel, RoundPreferCeil));
+  CHECK(repeats_in_place({1, 2, 4, 12}, {}, CoordMode::TfHalfPixelForNn, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 6}, {1, 1, 2, 1.5}, CoordMode::Asymmetric, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 2, 2}, {1, 1, 0.5, 0.5}, CoordMode::Asymmetric, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 9, 8}, {1, 1, 2.4, 2}, CoordMode::Asymmetric, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::Asymmetric, Ceil));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::HalfPixel, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::AlignCorners, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::Asymmetric, Floor, ResizeMode::Linear));
+}
+
+TEST_CASE("axes that are split and reordered stay where they are as pieces of merged axes") {
+  Packed p;
+  const ValueId windows = p.b.transpose(p.b.reshape(p.x, {2, 5, 3, 2, 4}), {0, 2, 1, 3, 4}),
+                rows = p.b.reshape(windows, {2, 15, 8});
+  p.g.add_output(p.b.unary(OpKind::Exp, p.b.narrow(rows, 1, Dim(5), Dim(10))), {});
+  REQUIRE(view_of(p.g, p.g.def(windows)));
+  CHECK(layout_in_larger(p.g, rows)->axes[1] == std::vector<Piece>{{Dim(3), Dim(8)}, {Dim(5), Dim(24)}});
+  const ValueId part = p.g.operand(p.g.def(p.g.outputs()[0]), 0);
+  CHECK(view_of(p.g, p.g.def(part))->byte_offset == Dim(32));
+  CHECK(layout_in_larger(p.g, part)->axes[1] == std::vector<Piece>{{Dim(2), Dim(8)}, {Dim(5), Dim(24)}});
 }

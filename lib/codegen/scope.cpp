@@ -80,17 +80,19 @@ Operand Scope::in(size_t i, std::span<const Dim> to) {
   return o;
 }
 
-// The strides of an operand that lies in a larger value; axes that are repeated keep 0.
+// How an operand lies in a larger value; axes that are repeated keep 0.
 void Scope::step_over(size_t i, Operand* o) {
-  const auto strides = strides_in_larger(node_.graph, node_.in(i));
-  if (!strides) return;
-  const auto d = node_.dims(i);
-  const size_t leading = o->strides.size() - d.size();
+  const auto layout = layout_in_larger(node_.graph, node_.in(i));
+  if (!layout) return;
+  const size_t leading = o->strides.size() - layout->axes.size();
   Expr last = kernel::constant_int(kernel(), DType::I64, 0);
-  for (size_t axis = 0; axis < d.size(); ++axis) {
-    if (d[axis] == Dim(1)) continue;
-    o->strides[leading + axis] = size((*strides)[axis]);
-    last = last + (size(d[axis]).in(kernel()) - 1) * o->strides[leading + axis].in(kernel());
+  for (size_t axis = 0; axis < layout->axes.size(); ++axis) {
+    const auto& pieces = layout->axes[axis];
+    for (const Piece& p : pieces) last = last + (size(p.size).in(kernel()) - 1) * size(p.stride).in(kernel());
+    if (pieces.size() == 1) o->strides[leading + axis] = size(pieces[0].stride);
+    if (pieces.size() < 2) continue;
+    o->pieces.resize(o->strides.size());
+    for (const Piece& p : pieces) o->pieces[leading + axis].push_back({size(p.size), size(p.stride)});
   }
   o->extent = last + 1;
 }

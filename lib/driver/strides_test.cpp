@@ -1,5 +1,5 @@
-// Slices, reordered axes and reshapes of them that stay where they are: kernels that read them through strides compute what the
-// reference evaluator does, and the interpreter sees no access out of bounds.
+// Slices, reordered and repeated axes and reshapes of them that stay where they are: kernels that read them through strides
+// compute what the reference evaluator does, and the interpreter sees no access out of bounds.
 #include <doctest/doctest.h>
 
 #include "analysis/views.h"
@@ -79,7 +79,8 @@ class Paths {
   ValueId move(ValueId v) {
     std::vector<Dim> d = dims(v);
     const size_t axis = random_.below(d.size());
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
+      case 4: return enlarge(v, d);
       case 0: {
         if (!d[axis].is_static() || d[axis].size() < 2) return v;
         const int64_t start = static_cast<int64_t>(random_.below(static_cast<uint64_t>(d[axis].size())));
@@ -110,6 +111,19 @@ class Paths {
         return b_.reshape(v, d);
       }
     }
+  }
+
+  ValueId enlarge(ValueId v, const std::vector<Dim>& d) {
+    ResizeAttrs a;
+    const bool by_scale = random_.below(2);
+    a.coord = by_scale ? CoordMode::Asymmetric : CoordMode::HalfPixel;
+    a.nearest = by_scale ? NearestMode::Floor : NearestMode::RoundPreferCeil;
+    for (Dim size : d) {
+      const auto times = static_cast<int64_t>(1 + (random_.below(3) == 0 ? random_.below(4) : 0));
+      a.sizes.push_back(m_->dims.mul(size, Dim(times)));
+      if (by_scale) a.scales.push_back(static_cast<double>(times));
+    }
+    return b_.create(OpKind::Resize, {v}, a);
   }
 
   void read(ValueId v) {

@@ -54,15 +54,36 @@ size_t merge_dims(Kernel* k, Dims* shape, const std::vector<Operand*>& operands,
     const bool unit = constant((*shape)[d], &n) && n == 1;
     bool mergeable = d + 1 < end;
     for (Operand* o : operands)
-      if (mergeable && !unit) mergeable = same(o->strides[d], o->strides[d + 1].in(k) * (*shape)[d + 1].in(k));
+      if (mergeable && !unit)
+        mergeable = !o->split(d) && !o->split(d + 1) && same(o->strides[d], o->strides[d + 1].in(k) * (*shape)[d + 1].in(k));
     if (!unit && !mergeable) continue;
     const auto at = static_cast<std::ptrdiff_t>(d);
     if (!unit) (*shape)[d + 1] = (*shape)[d].in(k) * (*shape)[d + 1].in(k);
     shape->erase(shape->begin() + at);
-    for (Operand* o : operands) o->strides.erase(o->strides.begin() + at);
+    for (Operand* o : operands) {
+      o->strides.erase(o->strides.begin() + at);
+      if (!o->pieces.empty()) o->pieces.erase(o->pieces.begin() + at);
+    }
     --end;
   }
   return end;
+}
+
+Expr element_at(Kernel* k, const Operand& o, const std::vector<Expr>& index) {
+  Expr at = o.offset.in(k);
+  for (size_t d = 0; d < index.size(); ++d) {
+    if (!o.split(d)) {
+      at = at + index[d] * o.strides[d].in(k);
+      continue;
+    }
+    Expr rest = index[d];
+    for (size_t i = o.pieces[d].size(); i-- > 0;) {
+      const Expr size = o.pieces[d][i].size.in(k), stride = o.pieces[d][i].stride.in(k);
+      at = at + (i == 0 ? rest : rest % size) * stride;
+      if (i > 0) rest = rest / size;
+    }
+  }
+  return at;
 }
 
 std::vector<Expr> split_index(Expr linear, const Dims& dims) {
