@@ -182,6 +182,23 @@ std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
   return l;
 }
 
+// Of a node that normalises rows of its operands, how many of the last axes these rows go along.
+std::optional<size_t> axes_of_rows(const Graph& g, NodeId n) {
+  const auto from = [&](int64_t axis) { return static_cast<size_t>(g.rank(g.result(n)) - axis); };
+  switch (g.op(n)) {
+    case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
+    case OpKind::FusedResidualLN:
+    case OpKind::FusedResidualRmsNorm: return from(g.attrs<NormAttrs>(n).axis);
+    case OpKind::NormRegion: {
+      const auto& a = g.attrs<NormRegionAttrs>(n);
+      if (a.steps[norm_step(a.steps)].op == OpKind::GroupNorm) return std::nullopt;  // whose channels are split in groups
+      return from(a.axis);
+    }
+    default: return std::nullopt;
+  }
+}
+
 bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, size_t* readers) {
   if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
   *readers -= g.use_count(v);
@@ -208,12 +225,14 @@ bool Layout::rows() const {
   return axes.empty() || axes.back().empty() || (axes.back().size() == 1 && axes.back()[0].stride == Dim(1));
 }
 
-bool Layout::split() const {
-  return std::ranges::any_of(axes, [](const auto& axis) { return axis.size() > 1; });
+bool Layout::split(size_t last) const {
+  return std::any_of(axes.end() - static_cast<std::ptrdiff_t>(std::min(last, axes.size())), axes.end(),
+                     [](const auto& axis) { return axis.size() > 1; });
 }
 
 bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
   const OpKind op = g.op(use.user);
+  if (const auto row = axes_of_rows(g, use.user)) return l.rows() && !l.split(*row);
   const bool rows = l.rows() && !l.split();
   if (op == OpKind::Attention) return rows && use.index < 3;
   if (op == OpKind::Rope) return rows && use.index == 0;

@@ -22,8 +22,8 @@ struct Piece {
 struct Layout {
   std::vector<std::vector<Piece>> axes;
 
-  bool rows() const;   // elements of the last axis lie together
-  bool split() const;  // some axis has several pieces
+  bool rows() const;                         // elements of the last axis lie together
+  bool split(size_t last = SIZE_MAX) const;  // one of so many last axes has several pieces
 };
 
 // Can this reader take its operand as it lies in a larger value, or with its axes in another order?

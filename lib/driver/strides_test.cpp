@@ -128,7 +128,8 @@ class Paths {
 
   void read(ValueId v) {
     const std::vector<Dim> d = dims(v);
-    switch (random_.below(7)) {
+    switch (random_.below(8)) {
+      case 7: return normalise(v, d);
       case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
       case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
       case 2: return output(b_.concat(std::array{v, b_.unary(OpKind::Abs, v)}, static_cast<int64_t>(random_.below(d.size()))));
@@ -137,6 +138,15 @@ class Paths {
       case 5: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply_by(v, d);
       default: return output(b_.unary(OpKind::Exp, v));
     }
+  }
+  // Rows of one or two axes, with a value of their own added or not.
+  void normalise(ValueId v, const std::vector<Dim>& d) {
+    const auto axis = static_cast<int64_t>(d.size() - 1 - (d.size() > 2 ? random_.below(2) : 0));
+    const std::vector<Dim> row(d.begin() + axis, d.end());
+    const ValueId gamma = b_.unary(OpKind::Neg, input(row)), beta = b_.unary(OpKind::Neg, input(row));
+    if (random_.below(2)) return output(b_.create(OpKind::LayerNorm, {v, gamma, beta}, NormAttrs{axis, 1e-3}));
+    const ValueId residual = b_.unary(OpKind::Neg, input(d));
+    output(b_.create(OpKind::FusedResidualLN, {residual, v, {}, gamma, beta}, NormAttrs{axis, 1e-3}));
   }
   // By a matrix, or by one for each of the leading axes; as it is, or transposed.
   void multiply(ValueId v, std::vector<Dim> d) {
