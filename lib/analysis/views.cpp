@@ -8,7 +8,7 @@ namespace rlxc {
 namespace {
 
 constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
-constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader
+constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader, or to where it is row-major
 constexpr size_t kMostPieces = 8;   // of all axes that are no 1
 
 Layout row_major(DimTable& dims, std::span<const Dim> shape) {
@@ -159,10 +159,8 @@ std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
   if (std::ranges::find(to, Dim(0)) != to.end()) return std::nullopt;
   if (g.op(n) == OpKind::Reshape) return reshaped(dims, l, to);
   if (g.op(n) == OpKind::Transpose) {
-    const auto& perm = g.attrs<PermAttrs>(n).perm;
-    if (perm.empty() || perm.back() + 1 != static_cast<int64_t>(perm.size())) return std::nullopt;
     Layout out;
-    for (int64_t axis : perm) out.axes.push_back(std::move(l.axes[static_cast<size_t>(axis)]));
+    for (int64_t axis : g.attrs<PermAttrs>(n).perm) out.axes.push_back(std::move(l.axes[static_cast<size_t>(axis)]));
     return out;
   }
   if (g.op(n) == OpKind::Resize) {
@@ -199,6 +197,19 @@ std::optional<size_t> axes_of_rows(const Graph& g, NodeId n) {
   }
 }
 
+// Do the pixels of each channel of [N, C, ...] follow each other in steps of one size?
+bool has_planes(DimTable& dims, const Layout& l) {
+  if (l.split() || l.axes.size() < 3) return false;
+  const Piece* inner = nullptr;
+  for (size_t i = l.axes.size(); i-- > 2;) {
+    if (l.axes[i].empty()) continue;
+    const Piece& p = l.axes[i][0];
+    if (inner && p.stride != dims.mul(inner->size, inner->stride)) return false;
+    inner = &p;
+  }
+  return true;
+}
+
 bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, size_t* readers) {
   if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
   *readers -= g.use_count(v);
@@ -210,19 +221,73 @@ bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, siz
   return true;
 }
 
-// How the node's result lies, not row-major, with how its operand does.
-std::optional<Layout> follow(const Graph& g, NodeId n, const std::optional<Layout>& operand) {
-  if (operand) return moved(g, n, *operand);
+std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   if (keeps_row_major(g, n)) return std::nullopt;
   auto l = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
   size_t readers = kFewReaders;
   return l && all_take(g, g.result(n), *l, kMostMoves, &readers) ? l : std::nullopt;
 }
 
+bool sums_all_channels(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::Conv) return g.attrs<ConvAttrs>(n).groups == 1;
+  return g.op(n) == OpKind::FusedConvBiasAct && g.attrs<FusedConvAttrs>(n).conv.groups == 1;
+}
+
+// Can the node make a result so?
+bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
+  const auto row = axes_of_rows(g, n);
+  return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
+}
+
+// A value that is made in the order in which it is read: the only reader of it, and of what it becomes, moves it, to `row_major`.
+struct Made {
+  Layout layout;
+  ValueId row_major;
+};
+std::optional<Made> made_as_read(const Graph& g, ValueId v) {
+  if (!has_whole_bytes(g, v) || (!axes_of_rows(g, g.def(v)) && !sums_all_channels(g, g.def(v)))) return std::nullopt;
+  NodeId path[kMostMoves];
+  size_t moves = 0, last = 0;  // up to the last one that reorders
+  for (ValueId u = v; moves < kMostMoves; u = g.result(path[moves - 1])) {
+    const NodeId n = g.only_user(u);
+    if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
+    path[moves++] = n;
+    if (keeps_row_major(g, n)) continue;
+    if (last == 0 && read_in_place(g, n)) return std::nullopt;
+    last = moves;
+  }
+  if (last == 0) return std::nullopt;
+  DimTable& dims = g.module().dims;
+  Made made{{}, g.result(path[last - 1])};
+  made.layout = row_major(dims, g.dims(made.row_major));
+  for (size_t i = last; i-- > 0;) {
+    const auto from = g.dims(g.operand(path[i], 0));
+    if (std::ranges::find(from, Dim(0)) != from.end()) return std::nullopt;
+    if (g.op(path[i]) == OpKind::Reshape) {
+      auto l = reshaped(dims, made.layout, from);
+      if (!l) return std::nullopt;
+      made.layout = std::move(*l);
+    } else {
+      const auto& perm = g.attrs<PermAttrs>(path[i]).perm;
+      Layout l{std::vector<std::vector<Piece>>(perm.size())};
+      for (size_t axis = 0; axis < perm.size(); ++axis)
+        l.axes[static_cast<size_t>(perm[axis])] = std::move(made.layout.axes[axis]);
+      made.layout = std::move(l);
+    }
+  }
+  return makes_layout(g, g.def(v), made.layout) ? std::optional(std::move(made)) : std::nullopt;
+}
+
 }  // namespace
 
 bool Layout::rows() const {
   return axes.empty() || axes.back().empty() || (axes.back().size() == 1 && axes.back()[0].stride == Dim(1));
+}
+
+bool Layout::vectors() const {
+  if (axes.empty() || axes.back().empty()) return true;
+  const Dim stride = axes.back().back().stride;
+  return stride == Dim(1) || stride == Dim(0);
 }
 
 bool Layout::split(size_t last) const {
@@ -238,18 +303,26 @@ bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
   if (op == OpKind::Rope) return rows && use.index == 0;
   if (op == OpKind::MatMul || op == OpKind::FusedMatMulBiasAct) return rows && use.index < 2;
   if (op == OpKind::Concat) return g.operands(use.user).size() > 1;
+  if (op == OpKind::Conv || op == OpKind::FusedConvBiasAct) return use.index == 0 && has_planes(g.module().dims, l);
   if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
-  return has_trait(op, kElementwise) && !view_of(g, use.user);
+  return l.vectors() && has_trait(op, kElementwise) && !view_of(g, use.user);
 }
 
 bool takes_strides(const Graph& g, Graph::Use use) { return takes_layout(g, use, {}); }
 
 std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
-  NodeId path[kMostMoves];
+  NodeId path[2 * kMostMoves];  // as far as what v is made of may have been made in its order
   size_t moves = 0;
-  for (NodeId n = g.def(v); moves < kMostMoves && moves_elements(g.op(n)); n = g.def(g.operand(n, 0))) path[moves++] = n;
+  for (NodeId n = g.def(v); moves < std::size(path) && moves_elements(g.op(n)); v = g.operand(n, 0), n = g.def(v))
+    path[moves++] = n;
+  const auto made = made_as_read(g, v);
   std::optional<Layout> l;
-  while (moves > 0) l = follow(g, path[--moves], l);
+  if (made) l = made->layout;
+  while (moves > 0) {
+    const NodeId n = path[--moves];
+    if (made && g.result(n) == made->row_major) l.reset();
+    else l = l ? moved(g, n, std::move(*l)) : read_in_place(g, n);
+  }
   return l;
 }
 
@@ -267,7 +340,8 @@ std::optional<View> view_of(const Graph& g, NodeId n) {
   switch (g.op(n)) {
     case OpKind::Reshape: return whole(true);
     case OpKind::Cast: return whole(g.dtype(g.operand(n, 0)) == g.attrs<CastAttrs>(n).to);
-    case OpKind::Transpose: return whole(keeps_order(g, n) || layout_in_larger(g, g.result(n)));
+    case OpKind::Transpose:
+      return whole(keeps_order(g, n) || layout_in_larger(g, g.result(n)) || layout_in_larger(g, g.operand(n, 0)));
     case OpKind::Resize: return whole(layout_in_larger(g, g.result(n)).has_value());
     case OpKind::Expand: return whole(dims.equal(dims.product(g.dims(g.operand(n, 0))), dims.product(g.dims(g.result(n)))));
     case OpKind::Concat: return whole(g.operands(n).size() == 1);

@@ -23,6 +23,7 @@ struct Layout {
   std::vector<std::vector<Piece>> axes;
 
   bool rows() const;                         // elements of the last axis lie together
+  bool vectors() const;                      // or are some of them repeated
   bool split(size_t last = SIZE_MAX) const;  // one of so many last axes has several pieces
 };
 

@@ -124,3 +124,47 @@ TEST_CASE("axes that are split and reordered stay where they are as pieces of me
   CHECK(view_of(p.g, p.g.def(part))->byte_offset == Dim(32));
   CHECK(layout_in_larger(p.g, part)->axes[1] == std::vector<Piece>{{Dim(2), Dim(8)}, {Dim(5), Dim(24)}});
 }
+
+TEST_CASE("rows and channels are made in the order in which they are read, if they are read in that order alone") {
+  for (const bool shared : {false, true}) {
+    Module m;
+    Builder b(m.main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {1, 6, 6, 8}));
+    const ValueId y = b.create(OpKind::RmsNorm, {x}, NormAttrs{3, 1e-5});
+    const ValueId split = b.reshape(y, {1, 2, 3, 2, 3, 8}), windows = b.transpose(split, {0, 1, 3, 2, 4, 5});
+    m.main().add_output(b.reshape(windows, {4, 9, 8}), {});
+    if (shared) m.main().add_output(b.unary(OpKind::Exp, y), {});
+    CHECK(view_of(m.main(), m.main().def(windows)).has_value() == !shared);
+    CHECK_FALSE(layout_in_larger(m.main(), windows));
+    const auto layout = layout_in_larger(m.main(), y);
+    REQUIRE(layout.has_value() == !shared);
+    if (shared) continue;
+    CHECK(layout->axes[1] == std::vector<Piece>{{Dim(2), Dim(144)}, {Dim(3), Dim(24)}});
+    CHECK(layout->axes[2] == std::vector<Piece>{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}});
+    CHECK(layout->axes[3] == std::vector<Piece>{{Dim(8), Dim(1)}});
+  }
+  for (const int64_t groups : {1, 8}) {
+    Module m;
+    Builder b(m.main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {2, 8, 5, 5})),
+                  w = b.input("w", tensor_type(DType::F32, {8, 8 / groups, 1, 1}));
+    const ValueId y = b.create(OpKind::Conv, {x, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, groups});
+    const ValueId rows = b.transpose(b.reshape(y, {2, 8, 25}), {0, 2, 1});
+    m.main().add_output(rows, {});
+    CHECK(view_of(m.main(), m.main().def(rows)).has_value() == (groups == 1));
+    if (groups == 1) CHECK(strides_in_larger(m.main(), y) == std::vector<Dim>{200, 1, 40, 8});
+  }
+}
+
+TEST_CASE("convolutions read images of any order whose pixels follow each other in one step") {
+  for (const bool cut : {false, true}) {
+    Module m;
+    Builder b(m.main());
+    ValueId rows = b.input("x", tensor_type(DType::F32, {2, 25, 8}));
+    ValueId image = b.reshape(b.transpose(rows, {0, 2, 1}), {2, 8, 5, 5});
+    if (cut) image = b.narrow(image, 3, Dim(0), Dim(4));
+    const ValueId w = b.input("w", tensor_type(DType::F32, {4, 8, 3, 3}));
+    m.main().add_output(b.create(OpKind::Conv, {image, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1}), {});
+    CHECK(layout_in_larger(m.main(), image).has_value() == !cut);
+  }
+}

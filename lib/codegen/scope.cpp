@@ -68,7 +68,7 @@ Operand Scope::dense(std::string name, ValueId v) {
 Operand Scope::in(size_t i) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
   Operand o = dense("x" + std::to_string(i), node_.in(i));
-  step_over(i, &o);
+  step_over(node_.in(i), &o);
   return o;
 }
 
@@ -76,13 +76,13 @@ Operand Scope::in(size_t i, std::span<const Dim> to) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
   const Dims own = shape(node_.dims(i)), wide = shape(to);
   Operand o = kernel::broadcast_operand(kernel(), "x" + std::to_string(i), node_.dtype(i), own, wide);
-  step_over(i, &o);
+  step_over(node_.in(i), &o);
   return o;
 }
 
-// How an operand lies in a larger value; axes that are repeated keep 0.
-void Scope::step_over(size_t i, Operand* o) {
-  const auto layout = layout_in_larger(node_.graph, node_.in(i));
+// How an operand or a result lies in a larger value; axes that are repeated keep 0.
+void Scope::step_over(ValueId v, Operand* o) {
+  const auto layout = layout_in_larger(node_.graph, v);
   if (!layout) return;
   const size_t leading = o->strides.size() - layout->axes.size();
   Expr last = kernel::constant_int(kernel(), DType::I64, 0);
@@ -99,7 +99,9 @@ void Scope::step_over(size_t i, Operand* o) {
 
 Operand Scope::out(size_t i) {
   bind({Binding::Kind::Result, static_cast<uint32_t>(i)});
-  return dense("y" + std::to_string(i), node_.result(i));
+  Operand o = dense("y" + std::to_string(i), node_.result(i));
+  step_over(node_.result(i), &o);
+  return o;
 }
 
 Operand Scope::scratch(uint32_t i) {

@@ -2,6 +2,8 @@
 // compute what the reference evaluator does, and the interpreter sees no access out of bounds.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
 #include "analysis/views.h"
 #include "driver/interpret_package.h"
 #include "driver/plan_lir.h"
@@ -23,7 +25,7 @@ class Paths {
     std::vector<Dim> dims;
     for (size_t rank = 2 + random_.below(3); dims.size() < rank;) dims.push_back(Dim(1 + static_cast<int64_t>(random_.below(6))));
     if (symbolic_) dims[0] = m_->dims.symbol("n");
-    ValueId v = b_.unary(OpKind::Neg, input(dims));
+    ValueId v = make(dims);
     for (size_t moves = 1 + random_.below(5); moves > 0; --moves) {
       v = move(v);
       if (random_.below(6) == 0) output(b_.unary(OpKind::Abs, v));
@@ -75,6 +77,17 @@ class Paths {
   }
   void output(ValueId v) { m_->main().add_output(v, m_->symbol("y" + std::to_string(m_->main().outputs().size()))); }
   std::vector<Dim> dims(ValueId v) { return {m_->main().dims(v).begin(), m_->main().dims(v).end()}; }
+
+  // A value that is made in one order alone, or in that in which it is read.
+  ValueId make(const std::vector<Dim>& d) {
+    const ValueId x = b_.unary(OpKind::Neg, input(d));
+    const auto axis = static_cast<int64_t>(d.size()) - 1;
+    switch (random_.below(4)) {
+      case 0: return b_.create(OpKind::RmsNorm, {x, b_.unary(OpKind::Neg, input({d.back()}))}, NormAttrs{axis, 1e-3});
+      case 1: return d.size() < 3 ? x : convolved(x, d, false, random_.below(2));
+      default: return x;
+    }
+  }
 
   ValueId move(ValueId v) {
     std::vector<Dim> d = dims(v);
@@ -128,7 +141,10 @@ class Paths {
 
   void read(ValueId v) {
     const std::vector<Dim> d = dims(v);
-    switch (random_.below(8)) {
+    switch (random_.below(9)) {
+      case 8:
+        return d.size() < 3 || !d[1].is_static() ? output(b_.unary(OpKind::Exp, v))
+                                                 : output(convolved(v, d, random_.below(3) == 0, random_.below(2)));
       case 7: return normalise(v, d);
       case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
       case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
@@ -138,6 +154,18 @@ class Paths {
       case 5: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply_by(v, d);
       default: return output(b_.unary(OpKind::Exp, v));
     }
+  }
+  // Pixels alone or windows of them, by channels together or each alone.
+  ValueId convolved(ValueId v, const std::vector<Dim>& d, bool alone, bool windows) {
+    const int64_t reach = windows ? 1 : 0;
+    std::vector<Dim> kernel{alone ? d[1] : Dim(3), alone ? Dim(1) : d[1]};
+    kernel.resize(d.size(), Dim(2 * reach + 1));
+    ConvAttrs a;
+    a.groups = alone ? d[1].size() : 1;
+    for (auto* list : {&a.pads_begin, &a.pads_end}) list->assign(d.size() - 2, reach);
+    for (auto* list : {&a.strides, &a.dilations}) list->assign(d.size() - 2, 1);
+    if (windows) a.strides[random_.below(a.strides.size())] = 2;
+    return b_.create(OpKind::Conv, {v, b_.unary(OpKind::Neg, input(kernel))}, a);
   }
   // Rows of one or two axes, with a value of their own added or not.
   void normalise(ValueId v, const std::vector<Dim>& d) {
@@ -173,9 +201,10 @@ class Paths {
 }  // namespace
 
 TEST_CASE("values that are moved on paper only are read through strides") {
-  for (const bool symbolic : {false, true}) {
-    Paths p(symbolic ? 5 : 3, symbolic);
-    for (int i = 0; i < 120; ++i) p.add();
+  const char* tries = std::getenv("RLXC_PATHS");
+  for (uint64_t seed = 0; seed < (tries ? std::strtoull(tries, nullptr, 10) : 2); ++seed) {
+    Paths p(seed, seed % 2 != 0);
+    for (int i = 0; i < 150; ++i) p.add();
     p.join_many();
     p.check();
   }
