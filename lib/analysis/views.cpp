@@ -98,6 +98,7 @@ bool keeps_row_major(const Graph& g, NodeId n) {
 
 // The layout of a reshaped value, if there is one: its axes are made of whole pieces, or of parts of them.
 std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<const Dim> to) {
+  if (!from.starts.empty()) return std::nullopt;
   std::vector<Piece> old;  // merged where they lie together
   for (const auto& axis : from.axes)
     for (const Piece& p : axis) {
@@ -134,20 +135,37 @@ Dim inner_size(DimTable& dims, const std::vector<Piece>& axis) {
   return size;
 }
 
-// How a part of the axis lies, of whole outermost pieces if there are several.
-std::optional<std::vector<Piece>> taken(DimTable& dims, const Part& p, Dim len, std::vector<Piece> axis) {
-  if (len == Dim(1) && axis.size() <= 1) return std::vector<Piece>();
-  if (axis.size() <= 1) return std::vector<Piece>{{len, dims.mul(axis.at(0).stride, Dim(p.step))}};
+// Does the part begin and end where an outermost piece does, if there are several?
+bool is_whole(DimTable& dims, const Part& p, Dim len, const std::vector<Piece>& axis) {
+  if (axis.size() <= 1) return true;
   const Dim inner = inner_size(dims, axis);
-  if (p.step != 1 || !dims.divides(inner, p.start) || !dims.divides(inner, len)) return std::nullopt;
-  axis[0].size = dims.floor_div(len, inner);
-  if (axis[0].size == Dim(1)) axis.erase(axis.begin());
-  return axis;
+  return dims.divides(inner, p.start) && dims.divides(inner, len);
+}
+
+// How a part of an axis of the layout lies.
+bool take_part(DimTable& dims, const Part& p, Dim len, Layout* l) {
+  std::vector<Piece>& axis = l->axes[p.axis];
+  const bool whole = is_whole(dims, p, len, axis) && l->start(p.axis) == Dim(0);
+  if ((axis.size() > 1 && p.step != 1) || (!whole && len == Dim(1))) return false;
+  if (!whole) {
+    l->starts.resize(l->axes.size());
+    l->starts[p.axis] = dims.add(l->starts[p.axis], p.start);
+  } else if (axis.size() > 1) {
+    axis[0].size = dims.floor_div(len, inner_size(dims, axis));
+    if (axis[0].size == Dim(1)) axis.erase(axis.begin());
+  } else if (len == Dim(1)) {
+    axis.clear();
+  } else {
+    axis = {{len, dims.mul(axis.at(0).stride, Dim(p.step))}};
+  }
+  return true;
 }
 
 // Elements before it.
-Dim offset_of(DimTable& dims, const Part& p, const std::vector<Piece>& axis) {
-  return axis.empty() ? Dim(0) : dims.mul(dims.floor_div(p.start, inner_size(dims, axis)), axis[0].stride);
+Dim offset_of(DimTable& dims, const Part& p, Dim len, const Layout& l) {
+  const std::vector<Piece>& axis = l.axes[p.axis];
+  if (axis.empty() || !is_whole(dims, p, len, axis) || l.start(p.axis) != Dim(0)) return Dim(0);
+  return dims.mul(dims.floor_div(p.start, inner_size(dims, axis)), axis[0].stride);
 }
 
 // How the result of a node that moves elements lies, of an operand that lies so. Nothing where elements have to be moved, or
@@ -160,11 +178,14 @@ std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
   if (g.op(n) == OpKind::Reshape) return reshaped(dims, l, to);
   if (g.op(n) == OpKind::Transpose) {
     Layout out;
-    for (int64_t axis : g.attrs<PermAttrs>(n).perm) out.axes.push_back(std::move(l.axes[static_cast<size_t>(axis)]));
+    for (int64_t axis : g.attrs<PermAttrs>(n).perm) {
+      if (!l.starts.empty()) out.starts.push_back(l.starts[static_cast<size_t>(axis)]);
+      out.axes.push_back(std::move(l.axes[static_cast<size_t>(axis)]));
+    }
     return out;
   }
   if (g.op(n) == OpKind::Resize) {
-    if (!nearest_is_floor(g.attrs<ResizeAttrs>(n))) return std::nullopt;
+    if (!l.starts.empty() || !nearest_is_floor(g.attrs<ResizeAttrs>(n))) return std::nullopt;
     for (size_t i = 0; i < to.size(); ++i) {
       const auto times = repeats(g, n, i);
       if (!times) return std::nullopt;
@@ -174,10 +195,7 @@ std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
   }
   const auto p = part_of(g, n);
   if (!p || (p->step != 1 && p->axis + 1 == l.axes.size())) return std::nullopt;
-  auto axis = taken(dims, *p, to[p->axis], std::move(l.axes[p->axis]));
-  if (!axis) return std::nullopt;
-  l.axes[p->axis] = std::move(*axis);
-  return l;
+  return take_part(dims, *p, to[p->axis], &l) ? std::optional(std::move(l)) : std::nullopt;
 }
 
 // Of a node that normalises rows of its operands, how many of the last axes these rows go along.
@@ -228,6 +246,8 @@ std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   return l && all_take(g, g.result(n), *l, kMostMoves, &readers) ? l : std::nullopt;
 }
 
+bool joins(const Graph& g, NodeId n) { return g.op(n) == OpKind::Concat && g.operands(n).size() > 1; }
+
 bool sums_all_channels(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Conv) return g.attrs<ConvAttrs>(n).groups == 1;
   return g.op(n) == OpKind::FusedConvBiasAct && g.attrs<FusedConvAttrs>(n).conv.groups == 1;
@@ -236,6 +256,7 @@ bool sums_all_channels(const Graph& g, NodeId n) {
 // Can the node make a result so?
 bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
   const auto row = axes_of_rows(g, n);
+  if (joins(g, n)) return l.rows();
   return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
 }
 
@@ -245,7 +266,8 @@ struct Made {
   ValueId row_major;
 };
 std::optional<Made> made_as_read(const Graph& g, ValueId v) {
-  if (!has_whole_bytes(g, v) || (!axes_of_rows(g, g.def(v)) && !sums_all_channels(g, g.def(v)))) return std::nullopt;
+  if (!has_whole_bytes(g, v) || (!axes_of_rows(g, g.def(v)) && !sums_all_channels(g, g.def(v)) && !joins(g, g.def(v))))
+    return std::nullopt;
   NodeId path[kMostMoves];
   size_t moves = 0, last = 0;  // up to the last one that reorders
   for (ValueId u = v; moves < kMostMoves; u = g.result(path[moves - 1])) {
@@ -351,7 +373,7 @@ std::optional<View> view_of(const Graph& g, NodeId n) {
       const ValueId x = g.operand(n, 0);
       if (!p || !has_whole_bytes(g, x) || !(keeps_row_major(g, n) || layout_in_larger(g, g.result(n)))) return std::nullopt;
       const Layout l = layout_in_larger(g, x).value_or(row_major(dims, g.dims(x)));
-      return View{x, dims.mul(offset_of(dims, *p, l.axes[p->axis]), Dim(bits(g.dtype(x)) / 8))};
+      return View{x, dims.mul(offset_of(dims, *p, g.dims(g.result(n))[p->axis], l), Dim(bits(g.dtype(x)) / 8))};
     }
     default: return std::nullopt;
   }

@@ -21,9 +21,11 @@ struct Piece {
 };
 struct Layout {
   std::vector<std::vector<Piece>> axes;
+  std::vector<Dim> starts = {};  // by axis, which position of its pieces is the first one; none: 0
 
-  bool rows() const;                         // elements of the last axis lie together
-  bool vectors() const;                      // or are some of them repeated
+  bool rows() const;     // elements of the last axis lie together
+  bool vectors() const;  // or are some of them repeated
+  Dim start(size_t axis) const { return axis < starts.size() ? starts[axis] : Dim(0); }
   bool split(size_t last = SIZE_MAX) const;  // one of so many last axes has several pieces
 };
 

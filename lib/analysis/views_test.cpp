@@ -168,3 +168,25 @@ TEST_CASE("convolutions read images of any order whose pixels follow each other 
     CHECK(layout_in_larger(m.main(), image).has_value() == !cut);
   }
 }
+
+TEST_CASE("windows of a rolled image are made and read where they lie") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.unary(OpKind::Neg, b.input("x", tensor_type(DType::F32, {6, 6, 8})));
+  const auto rolled = [&](ValueId v, int64_t by) {
+    return b.concat(std::array{b.narrow(v, 1, Dim(by), Dim(6 - by)), b.narrow(v, 1, Dim(0), Dim(by))}, 1);
+  };
+  const ValueId y = rolled(x, 2), split = b.transpose(b.reshape(y, {2, 3, 2, 3, 8}), {0, 2, 1, 3, 4});
+  const ValueId windows = b.create(OpKind::Softmax, {b.reshape(split, {4, 9, 8})}, AxisAttrs{1});
+  const ValueId merged = b.transpose(b.reshape(windows, {2, 2, 3, 3, 8}), {0, 2, 1, 3, 4});
+  const ValueId image = b.reshape(merged, {6, 6, 8});
+  m.main().add_output(rolled(image, 4), {});
+  CHECK(view_of(m.main(), m.main().def(split)));
+  CHECK(view_of(m.main(), m.main().def(merged)));
+  const std::vector<Piece> pieces{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}};
+  CHECK(layout_in_larger(m.main(), y)->axes[1] == pieces);
+  const ValueId part = m.main().operand(m.main().def(m.main().outputs()[0]), 0);
+  CHECK(layout_in_larger(m.main(), part)->axes[1] == pieces);
+  CHECK(layout_in_larger(m.main(), part)->start(1) == Dim(4));
+  CHECK(view_of(m.main(), m.main().def(part))->byte_offset == Dim(0));
+}

@@ -160,7 +160,8 @@ std::vector<uint32_t> lowering_key(const Graph& g, NodeId n, const IsWeight& is_
   const auto add_layout = [&](size_t i, ValueId v) {
     const auto layout = v.valid() ? layout_in_larger(g, v) : std::nullopt;
     if (!layout) return;
-    key.push_back(static_cast<uint32_t>(i));
+    key.insert(key.end(), {static_cast<uint32_t>(i), static_cast<uint32_t>(layout->starts.size())});
+    for (Dim d : layout->starts) key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
     for (const auto& axis : layout->axes) {
       key.push_back(static_cast<uint32_t>(axis.size()));
       for (const Piece& p : axis)

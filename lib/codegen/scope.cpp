@@ -93,6 +93,9 @@ void Scope::step_over(ValueId v, Operand* o) {
     if (pieces.size() < 2) continue;
     o->pieces.resize(o->strides.size());
     for (const Piece& p : pieces) o->pieces[leading + axis].push_back({size(p.size), size(p.stride)});
+    if (layout->starts.empty()) continue;
+    o->starts.resize(o->strides.size(), 0);
+    o->starts[leading + axis] = size(layout->starts[axis]);
   }
   o->extent = last + 1;
 }

@@ -53,6 +53,7 @@ bool can_be_part(const Graph& g, const GraphPlan& plan, const Lives& lives, Valu
 bool joins_whole_blocks(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Concat || g.operands(n).size() < 2) return false;
   const ValueId v = g.result(n);
+  if (layout_in_larger(g, v)) return false;
   const auto axis = static_cast<size_t>(g.attrs<AxisAttrs>(n).axis);
   const auto leading = g.dims(v).first(axis);
   return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });

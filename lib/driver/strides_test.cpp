@@ -82,7 +82,8 @@ class Paths {
   ValueId make(const std::vector<Dim>& d) {
     const ValueId x = b_.unary(OpKind::Neg, input(d));
     const auto axis = static_cast<int64_t>(d.size()) - 1;
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
+      case 2: return b_.concat(std::array{x, b_.unary(OpKind::Neg, input(d))}, axis - static_cast<int64_t>(random_.below(2)));
       case 0: return b_.create(OpKind::RmsNorm, {x, b_.unary(OpKind::Neg, input({d.back()}))}, NormAttrs{axis, 1e-3});
       case 1: return d.size() < 3 ? x : convolved(x, d, false, random_.below(2));
       default: return x;

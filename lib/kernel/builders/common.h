@@ -24,6 +24,7 @@ struct Operand {
     Index size, stride;
   };
   std::vector<std::vector<Piece>> pieces = {};
+  Dims starts = {};  // by dimension, or none at all: which position of the pieces is the first one
 
   bool split(size_t d) const { return d < pieces.size() && !pieces[d].empty(); }
 };

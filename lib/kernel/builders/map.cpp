@@ -87,7 +87,7 @@ class MapBuilder {
       if (m_.lanes && stride == 1 && !aligned(o, lanes)) return 1;
       if (!o.split(o.strides.size() - 1)) continue;
       // A vector lies within the innermost piece.
-      if (m_.lanes) return 1;
+      if (m_.lanes || !o.starts.empty()) return 1;
       while (lanes > 1 && !is_multiple(o.pieces.back().back().size, lanes)) lanes /= 2;
     }
     if (m_.lanes) return known && n % lanes == 0 ? lanes : 1;
