@@ -9,14 +9,15 @@ namespace rlxc {
 namespace {
 
 constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
-constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader
+constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader, or to where it is row-major
+constexpr size_t kMostPieces = 8;   // of all axes that are no 1
 
-using Strides = std::vector<Dim>;
-
-Strides row_major(DimTable& dims, std::span<const Dim> shape) {
-  Strides s(shape.size(), Dim(1));
-  for (size_t i = shape.size(); i-- > 1;) s[i - 1] = dims.mul(s[i], shape[i]);
-  return s;
+Layout row_major(DimTable& dims, std::span<const Dim> shape) {
+  Layout l{std::vector<std::vector<Piece>>(shape.size())};
+  Dim stride(1);
+  for (size_t i = shape.size(); i-- > 0; stride = dims.mul(stride, shape[i]))
+    if (shape[i] != Dim(1)) l.axes[i] = {{shape[i], stride}};
+  return l;
 }
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
@@ -25,7 +26,7 @@ bool has_whole_bytes(const Graph& g, ValueId v) {
 }
 
 bool moves_elements(OpKind op) {
-  return op == OpKind::Reshape || op == OpKind::Transpose || op == OpKind::Narrow || op == OpKind::Slice;
+  return op == OpKind::Reshape || op == OpKind::Transpose || op == OpKind::Narrow || op == OpKind::Slice || op == OpKind::Resize;
 }
 
 // The slice of one axis that a Narrow or Slice is.
@@ -56,111 +57,315 @@ bool keeps_order(const Graph& g, NodeId n) {
   return true;
 }
 
+// How often each position of the axis follows itself in the result of a Resize, if that is all that becomes of it.
+std::optional<int64_t> repeats(const Graph& g, NodeId n, size_t axis) {
+  const auto& a = g.attrs<ResizeAttrs>(n);
+  DimTable& dims = g.module().dims;
+  const Dim in = g.dims(g.operand(n, 0))[axis], out = g.dims(g.result(n))[axis];
+  int64_t times = 1;
+  if (!a.scales.empty()) {
+    if (!(a.scales[axis] >= 1 && a.scales[axis] <= 1 << 20)) return std::nullopt;
+    times = static_cast<int64_t>(a.scales[axis]);
+    if (static_cast<double>(times) != a.scales[axis]) return std::nullopt;
+  } else if (in.is_static() && out.is_static()) {
+    times = in.size() > 0 ? out.size() / in.size() : 0;
+  }
+  return times > 0 && dims.equal(dims.mul(in, Dim(times)), out) ? std::optional(times) : std::nullopt;
+}
+
+// Is the pixel that is nearest to pixel x of an image that is k times as large that of number x / k, for all k?
+bool nearest_is_floor(const ResizeAttrs& a) {
+  if (a.mode != ResizeMode::Nearest) return false;
+  switch (a.coord) {
+    case CoordMode::Asymmetric:
+    case CoordMode::TfHalfPixelForNn: return a.nearest == NearestMode::Floor;
+    case CoordMode::HalfPixel:
+    case CoordMode::HalfPixelSymmetric:
+    case CoordMode::PytorchHalfPixel:
+      return a.nearest == NearestMode::RoundPreferFloor || a.nearest == NearestMode::RoundPreferCeil;
+    default: return false;
+  }
+}
+
 // Does the result of a node that moves elements lie row-major, if its operand does?
 bool keeps_row_major(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Reshape) return true;
+  if (g.op(n) == OpKind::Resize) return false;
   if (g.op(n) == OpKind::Transpose) return keeps_order(g, n);
   const auto p = part_of(g, n);
   const auto d = g.dims(g.operand(n, 0));
   return p && p->step == 1 && std::ranges::all_of(d.first(p->axis), [](Dim size) { return size == Dim(1); });
 }
 
-// The strides of a reshaped value, if there are any: axes that are merged must lie together.
-std::optional<Strides> reshaped(DimTable& dims, std::span<const Dim> from, const Strides& strides, std::span<const Dim> to) {
-  struct Axis {
-    Dim size, stride;
-  };
-  std::vector<Axis> old;  // without those of size 1, merged where they lie together
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i] == Dim(1)) continue;
-    const bool together = !old.empty() && old.back().stride == dims.mul(from[i], strides[i]);
-    if (together) old.back() = {dims.mul(old.back().size, from[i]), strides[i]};
-    else old.push_back({from[i], strides[i]});
-  }
-  Strides out(to.size(), Dim(1));
-  Dim taken(1);  // of the last of the old axes
-  for (size_t i = to.size(); i-- > 0;) {
-    if (to[i] == Dim(1)) continue;
-    if (old.empty()) return std::nullopt;
-    out[i] = dims.mul(old.back().stride, taken);
-    taken = dims.mul(taken, to[i]);
-    if (dims.equal(taken, old.back().size)) old.pop_back(), taken = Dim(1);
-    else if (!dims.divides(taken, old.back().size)) return std::nullopt;
-  }
-  return old.empty() ? std::optional(out) : std::nullopt;
+// The layout of a reshaped value, if there is one: its axes are made of whole pieces, or of parts of them.
+std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<const Dim> to) {
+  if (!from.starts.empty()) return std::nullopt;
+  std::vector<Piece> old;  // merged where they lie together
+  for (const auto& axis : from.axes)
+    for (const Piece& p : axis) {
+      const bool together = !old.empty() && old.back().stride == dims.mul(p.size, p.stride);
+      if (together) old.back() = {dims.mul(old.back().size, p.size), p.stride};
+      else old.push_back(p);
+    }
+  Layout out{std::vector<std::vector<Piece>>(to.size())};
+  for (size_t i = to.size(); i-- > 0;)
+    for (Dim left = to[i]; left != Dim(1);) {
+      if (old.empty()) return std::nullopt;
+      Piece& p = old.back();
+      std::vector<Piece>& axis = out.axes[i];
+      if (dims.equal(left, p.size)) {
+        axis.insert(axis.begin(), p), old.pop_back();
+        break;
+      }
+      if (dims.divides(left, p.size)) {
+        axis.insert(axis.begin(), {left, p.stride});
+        p = {dims.floor_div(p.size, left), dims.mul(p.stride, left)};
+        break;
+      }
+      if (!dims.divides(p.size, left)) return std::nullopt;
+      left = dims.floor_div(left, p.size);
+      axis.insert(axis.begin(), p), old.pop_back();
+    }
+  return old.empty() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Is v, whose rows are columns of what it is moved from, read once, by a kernel that spends no more on that than a copy would?
-bool is_read_turned(const Graph& g, ValueId v) {
-  const NodeId n = g.only_user(v);
-  if (!n.valid() || n == g.terminator()) return false;
-  const OpKind op = g.op(n);
-  if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return true;
-  if (op != OpKind::ElementwiseRegion) return has_trait(op, kElementwise) && is_cheap(op);
-  return std::ranges::all_of(g.attrs<RegionAttrs>(n).steps, [](const RegionStep& s) { return is_cheap(s.op); });
+// Positions of the axis in each of its outermost pieces.
+Dim inner_size(DimTable& dims, const std::vector<Piece>& axis) {
+  Dim size(1);
+  for (size_t i = 1; i < axis.size(); ++i) size = dims.mul(size, axis[i].size);
+  return size;
 }
 
-// The strides of the result of a node that moves elements, of an operand with these. Nothing where elements have to be moved, or
-// where those of a row would no longer follow each other for readers that need that.
-std::optional<Strides> moved(const Graph& g, NodeId n, Strides s) {
-  if (!has_whole_bytes(g, g.result(n))) return std::nullopt;
-  if (g.op(n) == OpKind::Reshape) return reshaped(g.module().dims, g.dims(g.operand(n, 0)), s, g.dims(g.result(n)));
-  if (g.op(n) == OpKind::Transpose) {
-    const auto& perm = g.attrs<PermAttrs>(n).perm;
-    const bool turned = !perm.empty() && perm.back() + 1 != static_cast<int64_t>(perm.size());
-    if (turned && !is_read_turned(g, g.result(n))) return std::nullopt;
-    Strides out;
-    for (int64_t axis : perm) out.push_back(s[static_cast<size_t>(axis)]);
-    return out;
-  }
-  const auto p = part_of(g, n);
-  if (!p || (p->step != 1 && p->axis + 1 == s.size())) return std::nullopt;
-  s[p->axis] = g.module().dims.mul(s[p->axis], Dim(p->step));
-  return s;
+// Does the part begin and end where an outermost piece does, if there are several?
+bool is_whole(DimTable& dims, const Part& p, Dim len, const std::vector<Piece>& axis) {
+  if (axis.size() <= 1) return true;
+  const Dim inner = inner_size(dims, axis);
+  return dims.divides(inner, p.start) && dims.divides(inner, len);
 }
 
-bool all_take(const Graph& g, ValueId v, const Strides& strides, size_t moves, size_t* readers) {
-  if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
-  *readers -= g.use_count(v);
-  const auto d = g.dims(v);
-  const bool rows = d.empty() || d.back() == Dim(1) || strides.back() == Dim(1);
-  for (const auto use : g.uses(v)) {
-    if (takes_strides(g, use, rows)) continue;
-    const auto s = moves_elements(g.op(use.user)) ? moved(g, use.user, strides) : std::nullopt;
-    if (!s || !all_take(g, g.result(use.user), *s, moves - 1, readers)) return false;
+// How a part of an axis of the layout lies.
+bool take_part(DimTable& dims, const Part& p, Dim len, Layout* l) {
+  std::vector<Piece>& axis = l->axes[p.axis];
+  const bool whole = is_whole(dims, p, len, axis) && l->start(p.axis) == Dim(0);
+  if ((axis.size() > 1 && p.step != 1) || (!whole && len == Dim(1))) return false;
+  if (!whole) {
+    l->starts.resize(l->axes.size());
+    l->starts[p.axis] = dims.add(l->starts[p.axis], p.start);
+  } else if (axis.size() > 1) {
+    axis[0].size = dims.floor_div(len, inner_size(dims, axis));
+    if (axis[0].size == Dim(1)) axis.erase(axis.begin());
+  } else if (len == Dim(1)) {
+    axis.clear();
+  } else {
+    axis = {{len, dims.mul(axis.at(0).stride, Dim(p.step))}};
   }
   return true;
 }
 
-// The strides of the node's result, not row-major, with those of its operand.
-std::optional<Strides> follow(const Graph& g, NodeId n, const std::optional<Strides>& operand) {
-  if (operand) return moved(g, n, *operand);
+// Elements before it.
+Dim offset_of(DimTable& dims, const Part& p, Dim len, const Layout& l) {
+  const std::vector<Piece>& axis = l.axes[p.axis];
+  if (axis.empty() || !is_whole(dims, p, len, axis) || l.start(p.axis) != Dim(0)) return Dim(0);
+  return dims.mul(dims.floor_div(p.start, inner_size(dims, axis)), axis[0].stride);
+}
+
+// How the result of a node that moves elements lies, of an operand that lies so. Nothing where elements have to be moved, or
+// where those of a row would no longer follow each other.
+std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
+  if (!has_whole_bytes(g, g.result(n))) return std::nullopt;
+  DimTable& dims = g.module().dims;
+  const auto to = g.dims(g.result(n));
+  if (std::ranges::find(to, Dim(0)) != to.end()) return std::nullopt;
+  if (g.op(n) == OpKind::Reshape) return reshaped(dims, l, to);
+  if (g.op(n) == OpKind::Transpose) {
+    Layout out;
+    for (int64_t axis : g.attrs<PermAttrs>(n).perm) {
+      if (!l.starts.empty()) out.starts.push_back(l.starts[static_cast<size_t>(axis)]);
+      out.axes.push_back(std::move(l.axes[static_cast<size_t>(axis)]));
+    }
+    return out;
+  }
+  if (g.op(n) == OpKind::Resize) {
+    if (!l.starts.empty() || !nearest_is_floor(g.attrs<ResizeAttrs>(n))) return std::nullopt;
+    for (size_t i = 0; i < to.size(); ++i) {
+      const auto times = repeats(g, n, i);
+      if (!times) return std::nullopt;
+      if (*times > 1) l.axes[i].push_back({Dim(*times), Dim(0)});
+    }
+    return l;
+  }
+  const auto p = part_of(g, n);
+  if (!p || (p->step != 1 && p->axis + 1 == l.axes.size())) return std::nullopt;
+  return take_part(dims, *p, to[p->axis], &l) ? std::optional(std::move(l)) : std::nullopt;
+}
+
+// Of a node that normalises rows of its operands, how many of the last axes these rows go along.
+std::optional<size_t> axes_of_rows(const Graph& g, NodeId n) {
+  const auto from = [&](int64_t axis) { return static_cast<size_t>(g.rank(g.result(n)) - axis); };
+  switch (g.op(n)) {
+    case OpKind::LayerNorm:
+    case OpKind::RmsNorm:
+    case OpKind::FusedResidualLN:
+    case OpKind::FusedResidualRmsNorm: return from(g.attrs<NormAttrs>(n).axis);
+    case OpKind::NormRegion: {
+      const auto& a = g.attrs<NormRegionAttrs>(n);
+      if (a.steps[last_norm_step(a.steps)].op == OpKind::GroupNorm) return std::nullopt;  // whose channels are split in groups
+      return from(a.axis);
+    }
+    default: return std::nullopt;
+  }
+}
+
+// Do the pixels of each channel of [N, C, ...] follow each other in steps of one size?
+bool has_planes(DimTable& dims, const Layout& l) {
+  if (l.split() || l.axes.size() < 3) return false;
+  const Piece* inner = nullptr;
+  for (size_t i = l.axes.size(); i-- > 2;) {
+    if (l.axes[i].empty()) continue;
+    const Piece& p = l.axes[i][0];
+    if (inner && p.stride != dims.mul(inner->size, inner->stride)) return false;
+    inner = &p;
+  }
+  return true;
+}
+
+// Is a value whose rows are columns of what it is moved from read by this node only, which spends no more on that than a copy
+// would?
+bool reads_columns(const Graph& g, Graph::Use use) {
+  const NodeId n = g.only_user(g.operand(use.user, use.index));
+  if (!n.valid() || n == g.terminator()) return false;
+  const OpKind op = g.op(n);
+  if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return use.index == 0;
+  if (op != OpKind::ElementwiseRegion) return has_trait(op, kElementwise) && is_cheap(op);
+  return std::ranges::all_of(g.attrs<RegionAttrs>(n).steps, [](const RegionStep& s) { return is_cheap(s.op); });
+}
+
+bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, size_t* readers) {
+  if (g.use_count(v) == 0 || g.use_count(v) > *readers || moves == 0) return false;
+  *readers -= g.use_count(v);
+  for (const auto use : g.uses(v)) {
+    if (takes_layout(g, use, layout)) continue;
+    const auto l = moves_elements(g.op(use.user)) ? moved(g, use.user, layout) : std::nullopt;
+    if (!l || !all_take(g, g.result(use.user), *l, moves - 1, readers)) return false;
+  }
+  return true;
+}
+
+std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   if (keeps_row_major(g, n)) return std::nullopt;
-  auto s = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
+  auto l = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
   size_t readers = kFewReaders;
-  return s && all_take(g, g.result(n), *s, kMostMoves, &readers) ? s : std::nullopt;
+  return l && all_take(g, g.result(n), *l, kMostMoves, &readers) ? l : std::nullopt;
+}
+
+bool joins(const Graph& g, NodeId n) { return g.op(n) == OpKind::Concat && g.operands(n).size() > 1; }
+
+bool sums_all_channels(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::Conv) return g.attrs<ConvAttrs>(n).groups == 1;
+  return g.op(n) == OpKind::FusedConvBiasAct && g.attrs<FusedConvAttrs>(n).conv.groups == 1;
+}
+
+// Can the node make a result so?
+bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
+  const auto row = axes_of_rows(g, n);
+  if (joins(g, n)) return l.rows();
+  return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
+}
+
+// A value that is made in the order in which it is read: the only reader of it, and of what it becomes, moves it, to `row_major`.
+struct Made {
+  Layout layout;
+  ValueId row_major;
+};
+std::optional<Made> made_as_read(const Graph& g, ValueId v) {
+  if (!has_whole_bytes(g, v) || (!axes_of_rows(g, g.def(v)) && !sums_all_channels(g, g.def(v)) && !joins(g, g.def(v))))
+    return std::nullopt;
+  NodeId path[kMostMoves];
+  size_t moves = 0, last = 0;  // up to the last one that reorders
+  for (ValueId u = v; moves < kMostMoves; u = g.result(path[moves - 1])) {
+    const NodeId n = g.only_user(u);
+    if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
+    path[moves++] = n;
+    if (keeps_row_major(g, n)) continue;
+    if (last == 0 && read_in_place(g, n)) return std::nullopt;
+    last = moves;
+  }
+  if (last == 0) return std::nullopt;
+  DimTable& dims = g.module().dims;
+  Made made{{}, g.result(path[last - 1])};
+  made.layout = row_major(dims, g.dims(made.row_major));
+  for (size_t i = last; i-- > 0;) {
+    const auto from = g.dims(g.operand(path[i], 0));
+    if (std::ranges::find(from, Dim(0)) != from.end()) return std::nullopt;
+    if (g.op(path[i]) == OpKind::Reshape) {
+      auto l = reshaped(dims, made.layout, from);
+      if (!l) return std::nullopt;
+      made.layout = std::move(*l);
+    } else {
+      const auto& perm = g.attrs<PermAttrs>(path[i]).perm;
+      Layout l{std::vector<std::vector<Piece>>(perm.size())};
+      for (size_t axis = 0; axis < perm.size(); ++axis)
+        l.axes[static_cast<size_t>(perm[axis])] = std::move(made.layout.axes[axis]);
+      made.layout = std::move(l);
+    }
+  }
+  return makes_layout(g, g.def(v), made.layout) ? std::optional(std::move(made)) : std::nullopt;
 }
 
 }  // namespace
 
-bool takes_strides(const Graph& g, Graph::Use use, bool rows) {
+bool Layout::rows() const {
+  return axes.empty() || axes.back().empty() || (axes.back().size() == 1 && axes.back()[0].stride == Dim(1));
+}
+
+bool Layout::vectors() const {
+  if (axes.empty() || axes.back().empty()) return true;
+  const Dim stride = axes.back().back().stride;
+  return stride == Dim(1) || stride == Dim(0);
+}
+
+bool Layout::split(size_t last) const {
+  return std::any_of(axes.end() - static_cast<std::ptrdiff_t>(std::min(last, axes.size())), axes.end(),
+                     [](const auto& axis) { return axis.size() > 1; });
+}
+
+bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
   const OpKind op = g.op(use.user);
+  if (const auto row = axes_of_rows(g, use.user)) return !l.split(*row) && (l.rows() || reads_columns(g, use));
+  const bool rows = l.rows() && !l.split();
   if (op == OpKind::Attention) return rows && use.index < 3;
   if (op == OpKind::Rope) return rows && use.index == 0;
-  if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return use.index == 0;
   if (op == OpKind::MatMul || op == OpKind::FusedMatMulBiasAct) return rows && use.index < 2;
   if (op == OpKind::Concat) return g.operands(use.user).size() > 1;
+  if (op == OpKind::Conv || op == OpKind::FusedConvBiasAct) return use.index == 0 && has_planes(g.module().dims, l);
   if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
-  return has_trait(op, kElementwise) && !view_of(g, use.user);
+  return has_trait(op, kElementwise) && (l.vectors() || (!l.split() && reads_columns(g, use))) && !view_of(g, use.user);
+}
+
+bool takes_strides(const Graph& g, Graph::Use use) { return takes_layout(g, use, {}); }
+
+std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
+  NodeId path[2 * kMostMoves];  // as far as what v is made of may have been made in its order
+  size_t moves = 0;
+  for (NodeId n = g.def(v); moves < std::size(path) && moves_elements(g.op(n)); v = g.operand(n, 0), n = g.def(v))
+    path[moves++] = n;
+  const auto made = made_as_read(g, v);
+  std::optional<Layout> l;
+  if (made) l = made->layout;
+  while (moves > 0) {
+    const NodeId n = path[--moves];
+    if (made && g.result(n) == made->row_major) l.reset();
+    else l = l ? moved(g, n, std::move(*l)) : read_in_place(g, n);
+  }
+  return l;
 }
 
 std::optional<std::vector<Dim>> strides_in_larger(const Graph& g, ValueId v) {
-  NodeId path[kMostMoves];
-  size_t moves = 0;
-  for (NodeId n = g.def(v); moves < kMostMoves && moves_elements(g.op(n)); n = g.def(g.operand(n, 0))) path[moves++] = n;
-  std::optional<Strides> s;
-  while (moves > 0) s = follow(g, path[--moves], s);
-  return s;
+  const auto l = layout_in_larger(g, v);
+  if (!l || l->split()) return std::nullopt;
+  std::vector<Dim> strides;
+  for (const auto& axis : l->axes) strides.push_back(axis.empty() ? Dim(1) : axis[0].stride);
+  return strides;
 }
 
 std::optional<View> view_of(const Graph& g, NodeId n) {
@@ -169,16 +374,18 @@ std::optional<View> view_of(const Graph& g, NodeId n) {
   switch (g.op(n)) {
     case OpKind::Reshape: return whole(true);
     case OpKind::Cast: return whole(g.dtype(g.operand(n, 0)) == g.attrs<CastAttrs>(n).to);
-    case OpKind::Transpose: return whole(keeps_order(g, n) || strides_in_larger(g, g.result(n)));
+    case OpKind::Transpose:
+      return whole(keeps_order(g, n) || layout_in_larger(g, g.result(n)) || layout_in_larger(g, g.operand(n, 0)));
+    case OpKind::Resize: return whole(layout_in_larger(g, g.result(n)).has_value());
     case OpKind::Expand: return whole(dims.equal(dims.product(g.dims(g.operand(n, 0))), dims.product(g.dims(g.result(n)))));
     case OpKind::Concat: return whole(g.operands(n).size() == 1);
     case OpKind::Narrow:
     case OpKind::Slice: {
       const auto p = part_of(g, n);
       const ValueId x = g.operand(n, 0);
-      if (!p || !has_whole_bytes(g, x) || !(keeps_row_major(g, n) || strides_in_larger(g, g.result(n)))) return std::nullopt;
-      const Strides s = strides_in_larger(g, x).value_or(row_major(dims, g.dims(x)));
-      return View{x, dims.mul(dims.mul(p->start, s[p->axis]), Dim(bits(g.dtype(x)) / 8))};
+      if (!p || !has_whole_bytes(g, x) || !(keeps_row_major(g, n) || layout_in_larger(g, g.result(n)))) return std::nullopt;
+      const Layout l = layout_in_larger(g, x).value_or(row_major(dims, g.dims(x)));
+      return View{x, dims.mul(offset_of(dims, *p, g.dims(g.result(n))[p->axis], l), Dim(bits(g.dtype(x)) / 8))};
     }
     default: return std::nullopt;
   }

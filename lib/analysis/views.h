@@ -1,5 +1,5 @@
-// Which results are other names for bytes that already exist: reshapes, slices, transposes. What is not row-major there is one
-// where all its readers can step over what lies between.
+// Which results are other names for bytes that already exist: reshapes, slices, transposes, and images that are enlarged by
+// repeating pixels. What is not row-major there is one where all its readers can step over what lies between.
 #pragma once
 #include <optional>
 #include <vector>
@@ -13,11 +13,29 @@ struct View {
   Dim byte_offset;
 };
 
-// Can this reader take its operand as it lies in a larger value, or with its axes in another order? `rows`: elements of the last
-// axis lie together.
-bool takes_strides(const Graph&, Graph::Use, bool rows = true);
-// Elements from one position of each axis of v to the next, where v is sliced, reordered or reshaped from a value that it lies in
-// and is not row-major. Nothing for all others. O(rank + uses) for a bounded number of uses.
+// How an axis lies in memory: split into pieces, outermost first, each with so many elements from one position to the next (0
+// where it is repeated). An axis of size 1 may have none.
+struct Piece {
+  Dim size, stride;
+  bool operator==(const Piece&) const = default;
+};
+struct Layout {
+  std::vector<std::vector<Piece>> axes;
+  std::vector<Dim> starts = {};  // by axis, which position of its pieces is the first one; none: 0
+
+  bool rows() const;     // elements of the last axis lie together
+  bool vectors() const;  // or are some of them repeated
+  Dim start(size_t axis) const { return axis < starts.size() ? starts[axis] : Dim(0); }
+  bool split(size_t last = SIZE_MAX) const;  // one of so many last axes has several pieces
+};
+
+// Can this reader take its operand as it lies in a larger value, or with its axes in another order?
+bool takes_layout(const Graph&, Graph::Use, const Layout&);
+bool takes_strides(const Graph&, Graph::Use);  // whatever the strides between rows are
+// How v lies, where it is sliced, reordered, reshaped or repeated from a value that it lies in and is not row-major. Nothing for
+// all others. O(rank + uses) for a bounded number of uses.
+std::optional<Layout> layout_in_larger(const Graph&, ValueId v);
+// The elements from one position of each axis to the next, where none is split.
 std::optional<std::vector<Dim>> strides_in_larger(const Graph&, ValueId v);
 
 // The view that the node's first result is, or nullopt if it moves or computes bytes. O(rank + uses).

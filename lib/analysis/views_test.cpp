@@ -53,7 +53,8 @@ TEST_CASE("a slice stays where it is through reorderings and reshapes, as far as
   CHECK(in_place(part));
   CHECK(in_place(heads));
   CHECK(strides_in_larger(p.g, heads) == std::vector<Dim>{120, 6, 24, 1});
-  p.g.add_output(p.b.unary(OpKind::Abs, p.b.reshape(heads, {2, 4, 18})), {});  // of axes that do not lie together
+  p.g.add_output(p.b.create(OpKind::Softmax, {p.b.reshape(heads, {2, 4, 18})}, AxisAttrs{2}),
+                 {});  // of axes that do not lie together
   CHECK_FALSE(in_place(heads));
   CHECK_FALSE(in_place(part));
 }
@@ -83,4 +84,129 @@ TEST_CASE("a slice that is the first output is copied") {
   const ValueId part = p.part(0);
   p.g.add_output(part, {});
   CHECK_FALSE(view_of(p.g, p.g.def(part)));
+}
+
+namespace {
+
+// Is an image that is enlarged so, and read by an elementwise node, the image itself?
+bool repeats_in_place(std::vector<Dim> sizes, std::vector<double> scales, CoordMode coord, NearestMode nearest,
+                      ResizeMode mode = ResizeMode::Nearest) {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {1, 2, 4, 4}));
+  const ValueId large = b.create(OpKind::Resize, {x}, ResizeAttrs{std::move(sizes), std::move(scales), {}, mode, coord, nearest});
+  m.main().add_output(b.unary(OpKind::Relu, large), {});
+  return view_of(m.main(), m.main().def(large)).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("pixels that an enlarged image repeats are read where they lie") {
+  Packed p;
+  const ValueId image = p.b.reshape(p.x, {2, 5, 4, 6}),
+                large = p.b.create(OpKind::Resize, {image}, ResizeAttrs{{2, 5, 8, 18}, {}, {}});
+  const ValueId other = p.b.input("other", tensor_type(DType::F32, {2, 5, 8, 18}));
+  p.g.add_output(p.b.add(other, large), {});
+  REQUIRE(view_of(p.g, p.g.def(large)));
+  const auto layout = layout_in_larger(p.g, large);
+  REQUIRE(layout);
+  CHECK(layout->axes[2] == std::vector<Piece>{{Dim(4), Dim(6)}, {Dim(2), Dim(0)}});
+  CHECK(layout->axes[3] == std::vector<Piece>{{Dim(6), Dim(1)}, {Dim(3), Dim(0)}});
+  CHECK(layout->split());
+  CHECK_FALSE(strides_in_larger(p.g, large));
+  p.g.add_output(p.b.reduce(ReduceOp::Sum, large, {1}, false), {});  // reads rows
+  CHECK_FALSE(view_of(p.g, p.g.def(large)));
+}
+
+TEST_CASE("an image is enlarged in place by whole factors alone, where the nearest pixel is that which is repeated") {
+  using enum NearestMode;
+  CHECK(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::Asymmetric, Floor));
+  CHECK(repeats_in_place({1, 2, 4, 12}, {}, CoordMode::HalfPixel, RoundPreferFloor));
+  CHECK(repeats_in_place({1, 2, 4, 12}, {}, CoordMode::PytorchHalfPixel, RoundPreferCeil));
+  CHECK(repeats_in_place({1, 2, 4, 12}, {}, CoordMode::TfHalfPixelForNn, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 6}, {1, 1, 2, 1.5}, CoordMode::Asymmetric, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 2, 2}, {1, 1, 0.5, 0.5}, CoordMode::Asymmetric, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 9, 8}, {1, 1, 2.4, 2}, CoordMode::Asymmetric, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::Asymmetric, Ceil));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::HalfPixel, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::AlignCorners, Floor));
+  CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::Asymmetric, Floor, ResizeMode::Linear));
+}
+
+TEST_CASE("axes that are split and reordered stay where they are as pieces of merged axes") {
+  Packed p;
+  const ValueId windows = p.b.transpose(p.b.reshape(p.x, {2, 5, 3, 2, 4}), {0, 2, 1, 3, 4}),
+                rows = p.b.reshape(windows, {2, 15, 8});
+  p.g.add_output(p.b.unary(OpKind::Exp, p.b.narrow(rows, 1, Dim(5), Dim(10))), {});
+  REQUIRE(view_of(p.g, p.g.def(windows)));
+  CHECK(layout_in_larger(p.g, rows)->axes[1] == std::vector<Piece>{{Dim(3), Dim(8)}, {Dim(5), Dim(24)}});
+  const ValueId part = p.g.operand(p.g.def(p.g.outputs()[0]), 0);
+  CHECK(view_of(p.g, p.g.def(part))->byte_offset == Dim(32));
+  CHECK(layout_in_larger(p.g, part)->axes[1] == std::vector<Piece>{{Dim(2), Dim(8)}, {Dim(5), Dim(24)}});
+}
+
+TEST_CASE("rows and channels are made in the order in which they are read, if they are read in that order alone") {
+  for (const bool shared : {false, true}) {
+    Module m;
+    Builder b(m.main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {1, 6, 6, 8}));
+    const ValueId y = b.create(OpKind::RmsNorm, {x}, NormAttrs{3, 1e-5});
+    const ValueId split = b.reshape(y, {1, 2, 3, 2, 3, 8}), windows = b.transpose(split, {0, 1, 3, 2, 4, 5});
+    m.main().add_output(b.reshape(windows, {4, 9, 8}), {});
+    if (shared) m.main().add_output(b.unary(OpKind::Exp, y), {});
+    CHECK(view_of(m.main(), m.main().def(windows)).has_value() == !shared);
+    CHECK_FALSE(layout_in_larger(m.main(), windows));
+    const auto layout = layout_in_larger(m.main(), y);
+    REQUIRE(layout.has_value() == !shared);
+    if (shared) continue;
+    CHECK(layout->axes[1] == std::vector<Piece>{{Dim(2), Dim(144)}, {Dim(3), Dim(24)}});
+    CHECK(layout->axes[2] == std::vector<Piece>{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}});
+    CHECK(layout->axes[3] == std::vector<Piece>{{Dim(8), Dim(1)}});
+  }
+  for (const int64_t groups : {1, 8}) {
+    Module m;
+    Builder b(m.main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {2, 8, 5, 5})),
+                  w = b.input("w", tensor_type(DType::F32, {8, 8 / groups, 1, 1}));
+    const ValueId y = b.create(OpKind::Conv, {x, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, groups});
+    const ValueId rows = b.transpose(b.reshape(y, {2, 8, 25}), {0, 2, 1});
+    m.main().add_output(rows, {});
+    CHECK(view_of(m.main(), m.main().def(rows)).has_value() == (groups == 1));
+    if (groups == 1) CHECK(strides_in_larger(m.main(), y) == std::vector<Dim>{200, 1, 40, 8});
+  }
+}
+
+TEST_CASE("convolutions read images of any order whose pixels follow each other in one step") {
+  for (const bool cut : {false, true}) {
+    Module m;
+    Builder b(m.main());
+    ValueId rows = b.input("x", tensor_type(DType::F32, {2, 25, 8}));
+    ValueId image = b.reshape(b.transpose(rows, {0, 2, 1}), {2, 8, 5, 5});
+    if (cut) image = b.narrow(image, 3, Dim(0), Dim(4));
+    const ValueId w = b.input("w", tensor_type(DType::F32, {4, 8, 3, 3}));
+    m.main().add_output(b.create(OpKind::Conv, {image, w}, ConvAttrs{{1, 1}, {0, 0}, {0, 0}, {1, 1}, {}, 1}), {});
+    CHECK(layout_in_larger(m.main(), image).has_value() == !cut);
+  }
+}
+
+TEST_CASE("windows of a rolled image are made and read where they lie") {
+  Module m;
+  Builder b(m.main());
+  const ValueId x = b.unary(OpKind::Neg, b.input("x", tensor_type(DType::F32, {6, 6, 8})));
+  const auto rolled = [&](ValueId v, int64_t by) {
+    return b.concat(std::array{b.narrow(v, 1, Dim(by), Dim(6 - by)), b.narrow(v, 1, Dim(0), Dim(by))}, 1);
+  };
+  const ValueId y = rolled(x, 2), split = b.transpose(b.reshape(y, {2, 3, 2, 3, 8}), {0, 2, 1, 3, 4});
+  const ValueId windows = b.create(OpKind::Softmax, {b.reshape(split, {4, 9, 8})}, AxisAttrs{1});
+  const ValueId merged = b.transpose(b.reshape(windows, {2, 2, 3, 3, 8}), {0, 2, 1, 3, 4});
+  const ValueId image = b.reshape(merged, {6, 6, 8});
+  m.main().add_output(rolled(image, 4), {});
+  CHECK(view_of(m.main(), m.main().def(split)));
+  CHECK(view_of(m.main(), m.main().def(merged)));
+  const std::vector<Piece> pieces{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}};
+  CHECK(layout_in_larger(m.main(), y)->axes[1] == pieces);
+  const ValueId part = m.main().operand(m.main().def(m.main().outputs()[0]), 0);
+  CHECK(layout_in_larger(m.main(), part)->axes[1] == pieces);
+  CHECK(layout_in_larger(m.main(), part)->start(1) == Dim(4));
+  CHECK(view_of(m.main(), m.main().def(part))->byte_offset == Dim(0));
 }

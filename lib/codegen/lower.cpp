@@ -157,12 +157,21 @@ std::vector<uint32_t> lowering_key(const Graph& g, NodeId n, const IsWeight& is_
   for (ValueId v : g.operands(n))
     key.insert(key.end(), {v.valid() ? g.type_id(v).raw : ~uint32_t{0}, uint32_t{v.valid() && is_weight && is_weight(v)}});
   for (size_t i = 0; i < g.result_count(n); ++i) key.push_back(g.type_id(g.result(n, i)).raw);
-  for (size_t i = 0; i < g.operands(n).size(); ++i) {
-    const auto strides = g.operand(n, i).valid() ? strides_in_larger(g, g.operand(n, i)) : std::nullopt;
-    if (!strides) continue;
-    key.push_back(static_cast<uint32_t>(i));
-    for (Dim d : *strides) key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
-  }
+  const auto add_layout = [&](size_t i, ValueId v) {
+    const auto layout = v.valid() ? layout_in_larger(g, v) : std::nullopt;
+    if (!layout) return;
+    key.insert(key.end(), {static_cast<uint32_t>(i), static_cast<uint32_t>(layout->starts.size())});
+    for (Dim d : layout->starts) key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
+    for (const auto& axis : layout->axes) {
+      key.push_back(static_cast<uint32_t>(axis.size()));
+      for (const Piece& p : axis)
+        for (Dim d : {p.size, p.stride})
+          key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
+    }
+  };
+  const size_t operands = g.operands(n).size();
+  for (size_t i = 0; i < operands; ++i) add_layout(i, g.operand(n, i));
+  for (size_t i = 0; i < g.result_count(n); ++i) add_layout(operands + i, g.result(n, i));
   return key;
 }
 

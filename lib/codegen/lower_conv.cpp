@@ -2,8 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/conv.h"
+#include "kernel/builders/map.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -71,6 +73,43 @@ void bind_zero(const Node& node, Scope& s, size_t i, std::optional<Operand>* zer
   (*zero)->strides = {num_elements(node.graph.type(node.in(i))) == 1 ? Index(0) : Index(1)};
 }
 
+bool lies_apart(const Node& node, ValueId v) { return layout_in_larger(node.graph, v).has_value(); }
+
+// An image with the distance of its pixels as the last stride.
+Operand as_planes(Operand x, const Dims& size) {
+  int64_t n = 0;
+  for (size_t d = size.size(); d-- > 1 && kernel::constant(size[d], &n) && n == 1;) x.strides.back() = x.strides[d + 1];
+  return x;
+}
+
+void bind_image(const Node& node, Scope& s, WindowSpec* w) {
+  Operand x = s.in(0);
+  if (lies_apart(node, node.in(0))) w->image = as_planes(std::move(x), w->in_size);
+}
+
+void bind_result(const Node& node, Scope& s, WindowSpec* w) {
+  Operand y = s.out();
+  if (lies_apart(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
+}
+
+// Room for a row-major image beside one that lies in a larger value or has its axes in another order.
+std::optional<uint32_t> row_major(const Node& node, ValueId v) {
+  if (!lies_apart(node, v)) return std::nullopt;
+  return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
+}
+
+// Copies the operand there, or the result from there.
+void copy_image(const Node& node, uint32_t image, bool result) {
+  Scope s(node, "image");
+  const Dims shape = s.shape(result ? node.result_dims() : node.dims(0));
+  Operand from = result ? s.scratch(image) : s.in(0), to = result ? s.out() : s.scratch(image);
+  Operand& dense = result ? from : to;
+  dense.strides = kernel::dense(s.kernel(), dense.name, dense.dtype, shape).strides;
+  kernel::build_map(s.builder(), {shape, {std::move(from)}, {std::move(to)}, [](const std::vector<Expr>& v) { return v; }},
+                    node.mapping());
+  s.finish();
+}
+
 // Whether to compute from a spread image, and the scratch buffer that it takes (none where the image is as good). `taps` are the
 // elements of a window.
 struct Spread {
@@ -85,7 +124,8 @@ Spread spread_of(const Node& node, const WindowSpec& w) {
   for (int64_t k : w.kernel) taps = std::min(taps * k, kMostTaps + 1);
   s.used = taps > 0 && taps <= kMostTaps;
   for (Dim d : node.result_dims()) s.used = s.used && t.constant_value(d) != 0;
-  s.copied = s.used && !kernel::is_spread(w);
+  // Single channels are read by rows.
+  s.copied = s.used && (!kernel::is_spread(w) || (w.groups > 1 && lies_apart(node, node.in(0))));
   if (!s.copied) return s;
   Dim elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
   const auto axes = kernel::spread_axes(w);
@@ -139,7 +179,7 @@ bool emit_spread(const Node& node, const Conv& c) {
   if (spread.copied && !node.only_kept) {
     Scope s(node, "spread");
     WindowSpec w = spec_of(node, s, c);
-    s.in(0);
+    bind_image(node, s, &w);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
     s.bind({Binding::Kind::Scratch, spread.image});
     kernel::build_spread(s.builder(), w, nullptr, node.mapping());
@@ -152,25 +192,32 @@ bool emit_spread(const Node& node, const Conv& c) {
   if (packed) s.bind({Binding::Kind::Scratch, *packed}), w.weights_packed = true;
   else s.in(1);
   if (spread.copied) s.bind({Binding::Kind::Scratch, spread.image});
-  else s.in(0);
+  else bind_image(node, s, &w);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
   if (c.zero_points && !packed) bind_zero(node, s, 3, &w.w_zero);
   bind_extras(node, s, &w, c);
-  s.out();
+  bind_result(node, s, &w);
   kernel::build_conv(s.builder(), w, *channels, node.mapping());
   return s.finish(), true;
 }
 
 bool emit_conv(const Node& node, const Conv& c, bool transposed = false) {
   if ((!transposed && emit_spread(node, c)) || node.only_kept) return true;
+  const auto image = row_major(node, node.in(0)), result = row_major(node, node.result());
+  if (image) copy_image(node, *image, false);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
-  s.in(0), s.in(1);
+  if (image) s.bind({Binding::Kind::Scratch, *image});
+  else s.in(0);
+  s.in(1);
   if (c.zero_points) bind_zero(node, s, 2, &w.x_zero), bind_zero(node, s, 3, &w.w_zero);
   bind_extras(node, s, &w, c);
-  s.out();
+  if (result) s.bind({Binding::Kind::Scratch, *result});
+  else s.out();
   (transposed ? kernel::build_window_conv_transpose : kernel::build_window_conv)(s.builder(), w, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  if (result) copy_image(node, *result, true);
+  return true;
 }
 
 }  // namespace

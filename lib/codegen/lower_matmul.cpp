@@ -37,7 +37,7 @@ struct Product {
 };
 
 // A part of a larger value, or one whose axes were moved without its elements.
-bool lies_apart(const Node& node, size_t operand) { return strides_in_larger(node.graph, node.in(operand)).has_value(); }
+bool lies_apart(const Node& node, size_t operand) { return layout_in_larger(node.graph, node.in(operand)).has_value(); }
 
 Product product_of(const Node& node, bool trans_a, bool trans_b) {
   Product p;

@@ -106,7 +106,12 @@ bool lower_concat(const Node& node) {
       const Dims shape = s.shape(node.dims(i));
       const Index offset = shared ? s.parameter("start", start) : s.size(start);
       Operand x = s.in(i), y = s.out();
-      y.offset = times(s, offset, y.strides[axis]);
+      if (y.split(axis)) {
+        y.starts.resize(shape.size(), 0);
+        y.starts[axis] = offset;
+      } else {
+        y.offset = times(s, offset, y.strides[axis]);
+      }
       kernel::build_map(s.builder(), {shape, {x}, {y}, identity}, node.mapping());
       s.finish();
     }

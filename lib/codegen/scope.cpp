@@ -68,7 +68,7 @@ Operand Scope::dense(std::string name, ValueId v) {
 Operand Scope::in(size_t i) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
   Operand o = dense("x" + std::to_string(i), node_.in(i));
-  step_over(i, &o);
+  step_over(node_.in(i), &o);
   return o;
 }
 
@@ -76,28 +76,35 @@ Operand Scope::in(size_t i, std::span<const Dim> to) {
   bind({Binding::Kind::Operand, static_cast<uint32_t>(i)});
   const Dims own = shape(node_.dims(i)), wide = shape(to);
   Operand o = kernel::broadcast_operand(kernel(), "x" + std::to_string(i), node_.dtype(i), own, wide);
-  step_over(i, &o);
+  step_over(node_.in(i), &o);
   return o;
 }
 
-// The strides of an operand that lies in a larger value; axes that are repeated keep 0.
-void Scope::step_over(size_t i, Operand* o) {
-  const auto strides = strides_in_larger(node_.graph, node_.in(i));
-  if (!strides) return;
-  const auto d = node_.dims(i);
-  const size_t leading = o->strides.size() - d.size();
+// How an operand or a result lies in a larger value; axes that are repeated keep 0.
+void Scope::step_over(ValueId v, Operand* o) {
+  const auto layout = layout_in_larger(node_.graph, v);
+  if (!layout) return;
+  const size_t leading = o->strides.size() - layout->axes.size();
   Expr last = kernel::constant_int(kernel(), DType::I64, 0);
-  for (size_t axis = 0; axis < d.size(); ++axis) {
-    if (d[axis] == Dim(1)) continue;
-    o->strides[leading + axis] = size((*strides)[axis]);
-    last = last + (size(d[axis]).in(kernel()) - 1) * o->strides[leading + axis].in(kernel());
+  for (size_t axis = 0; axis < layout->axes.size(); ++axis) {
+    const auto& pieces = layout->axes[axis];
+    for (const Piece& p : pieces) last = last + (size(p.size).in(kernel()) - 1) * size(p.stride).in(kernel());
+    if (pieces.size() == 1) o->strides[leading + axis] = size(pieces[0].stride);
+    if (pieces.size() < 2) continue;
+    o->pieces.resize(o->strides.size());
+    for (const Piece& p : pieces) o->pieces[leading + axis].push_back({size(p.size), size(p.stride)});
+    if (layout->starts.empty()) continue;
+    o->starts.resize(o->strides.size(), 0);
+    o->starts[leading + axis] = size(layout->starts[axis]);
   }
   o->extent = last + 1;
 }
 
 Operand Scope::out(size_t i) {
   bind({Binding::Kind::Result, static_cast<uint32_t>(i)});
-  return dense("y" + std::to_string(i), node_.result(i));
+  Operand o = dense("y" + std::to_string(i), node_.result(i));
+  step_over(node_.result(i), &o);
+  return o;
 }
 
 Operand Scope::scratch(uint32_t i) {

@@ -86,7 +86,7 @@ class Scope {
 
  private:
   Operand dense(std::string name, ValueId);
-  void step_over(size_t i, Operand*);
+  void step_over(ValueId, Operand*);
 
   const Node& node_;
   std::unique_ptr<kernel::Builder> builder_;

@@ -24,7 +24,8 @@ bool gives_way(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId
   if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
   const ValueId root = lives.views.root[v.raw];
   if (!is_free(g, plan, root) || lives.sharing[root.raw] == Sharing::Part) return false;
-  if (lives.last_use[root.raw] != plan.step[n.raw] || lives.views.offset[v.raw] != Dim(0) || strides_in_larger(g, v))
+  if (lives.last_use[root.raw] != plan.step[n.raw] || lives.views.offset[v.raw] != Dim(0) || layout_in_larger(g, v) ||
+      layout_in_larger(g, result))
     return false;
   if (bits(g.dtype(v)) != bits(g.dtype(result)) || !std::ranges::equal(g.dims(v), g.dims(result)) ||
       plan.slot[root.raw].size != plan.slot[v.raw].size)
@@ -52,6 +53,7 @@ bool can_be_part(const Graph& g, const GraphPlan& plan, const Lives& lives, Valu
 bool joins_whole_blocks(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Concat || g.operands(n).size() < 2) return false;
   const ValueId v = g.result(n);
+  if (layout_in_larger(g, v)) return false;
   const auto axis = static_cast<size_t>(g.attrs<AxisAttrs>(n).axis);
   const auto leading = g.dims(v).first(axis);
   return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });

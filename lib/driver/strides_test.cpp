@@ -1,6 +1,8 @@
-// Slices, reordered axes and reshapes of them that stay where they are: kernels that read them through strides compute what the
-// reference evaluator does, and the interpreter sees no access out of bounds.
+// Slices, reordered and repeated axes and reshapes of them that stay where they are: kernels that read them through strides
+// compute what the reference evaluator does, and the interpreter sees no access out of bounds.
 #include <doctest/doctest.h>
+
+#include <cstdlib>
 
 #include "analysis/views.h"
 #include "driver/interpret_package.h"
@@ -24,7 +26,7 @@ class Paths {
     for (size_t rank = 2 + random_.below(3); dims.size() < rank;)
       dims.push_back(Dim(static_cast<int64_t>(random_.below(8) == 0 ? 17 + random_.below(5) : 1 + random_.below(6))));
     if (symbolic_) dims[0] = m_->dims.symbol("n");
-    ValueId v = b_.unary(OpKind::Neg, input(dims));
+    ValueId v = make(dims);
     for (size_t moves = 1 + random_.below(5); moves > 0; --moves) {
       v = move(v);
       if (random_.below(6) == 0) output(b_.unary(OpKind::Abs, v));
@@ -77,10 +79,23 @@ class Paths {
   void output(ValueId v) { m_->main().add_output(v, m_->symbol("y" + std::to_string(m_->main().outputs().size()))); }
   std::vector<Dim> dims(ValueId v) { return {m_->main().dims(v).begin(), m_->main().dims(v).end()}; }
 
+  // A value that is made in one order alone, or in that in which it is read.
+  ValueId make(const std::vector<Dim>& d) {
+    const ValueId x = b_.unary(OpKind::Neg, input(d));
+    const auto axis = static_cast<int64_t>(d.size()) - 1;
+    switch (random_.below(5)) {
+      case 2: return b_.concat(std::array{x, b_.unary(OpKind::Neg, input(d))}, axis - static_cast<int64_t>(random_.below(2)));
+      case 0: return b_.create(OpKind::RmsNorm, {x, b_.unary(OpKind::Neg, input({d.back()}))}, NormAttrs{axis, 1e-3});
+      case 1: return d.size() < 3 ? x : convolved(x, d, false, random_.below(2));
+      default: return x;
+    }
+  }
+
   ValueId move(ValueId v) {
     std::vector<Dim> d = dims(v);
     const size_t axis = random_.below(d.size());
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
+      case 4: return enlarge(v, d);
       case 0: {
         if (!d[axis].is_static() || d[axis].size() < 2) return v;
         const int64_t start = static_cast<int64_t>(random_.below(static_cast<uint64_t>(d[axis].size())));
@@ -113,6 +128,19 @@ class Paths {
     }
   }
 
+  ValueId enlarge(ValueId v, const std::vector<Dim>& d) {
+    ResizeAttrs a;
+    const bool by_scale = random_.below(2);
+    a.coord = by_scale ? CoordMode::Asymmetric : CoordMode::HalfPixel;
+    a.nearest = by_scale ? NearestMode::Floor : NearestMode::RoundPreferCeil;
+    for (Dim size : d) {
+      const auto times = static_cast<int64_t>(1 + (random_.below(3) == 0 ? random_.below(4) : 0));
+      a.sizes.push_back(m_->dims.mul(size, Dim(times)));
+      if (by_scale) a.scales.push_back(static_cast<double>(times));
+    }
+    return b_.create(OpKind::Resize, {v}, a);
+  }
+
   void read(ValueId v) {
     const std::vector<Dim> d = dims(v);
     switch (random_.below(9)) {
@@ -122,14 +150,35 @@ class Paths {
       case 3: return output(b_.reduce(ReduceOp::Max, v, {0}, false));  // has to be moved
       case 4: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply(v, d);
       case 5: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply_by(v, d);
-      case 6: return output(b_.unary(OpKind::Exp, v));
-      default: return normalise(v, static_cast<int64_t>(d.size() - 1 - (d.size() > 1 && random_.below(4) == 0)));
+      case 6:
+        return d.size() < 3 || !d[1].is_static() ? output(b_.unary(OpKind::Exp, v))
+                                                 : output(convolved(v, d, random_.below(3) == 0, random_.below(2)));
+      case 7: return output(b_.unary(OpKind::Exp, v));
+      default: return normalise(v, d);
     }
   }
-  void normalise(ValueId v, int64_t axis) {
-    const std::vector<Dim> d = dims(v), row(d.begin() + axis, d.end());
-    if (random_.below(2)) return output(b_.create(OpKind::RmsNorm, {v, input(row)}, NormAttrs{axis, 0.1}));
-    output(b_.create(OpKind::LayerNorm, {v, input(row), input(row)}, NormAttrs{axis, 0.1}));
+  // Pixels alone or windows of them, by channels together or each alone.
+  ValueId convolved(ValueId v, const std::vector<Dim>& d, bool alone, bool windows) {
+    const int64_t reach = windows ? 1 : 0;
+    std::vector<Dim> kernel{alone ? d[1] : Dim(3), alone ? Dim(1) : d[1]};
+    kernel.resize(d.size(), Dim(2 * reach + 1));
+    ConvAttrs a;
+    a.groups = alone ? d[1].size() : 1;
+    for (auto* list : {&a.pads_begin, &a.pads_end}) list->assign(d.size() - 2, reach);
+    for (auto* list : {&a.strides, &a.dilations}) list->assign(d.size() - 2, 1);
+    if (windows) a.strides[random_.below(a.strides.size())] = 2;
+    return b_.create(OpKind::Conv, {v, b_.unary(OpKind::Neg, input(kernel))}, a);
+  }
+  // Rows of one or two axes, with a value of their own added or not.
+  void normalise(ValueId v, const std::vector<Dim>& d) {
+    const auto axis = static_cast<int64_t>(d.size() - 1 - (d.size() > 2 ? random_.below(2) : 0));
+    const std::vector<Dim> row(d.begin() + axis, d.end());
+    const ValueId gamma = b_.unary(OpKind::Neg, input(row));
+    const NormAttrs a{axis, 0.1};
+    if (random_.below(3) == 0) return output(b_.create(OpKind::RmsNorm, {v, gamma}, a));
+    const ValueId beta = b_.unary(OpKind::Neg, input(row));
+    if (random_.below(2)) return output(b_.create(OpKind::LayerNorm, {v, gamma, beta}, a));
+    output(b_.create(OpKind::FusedResidualLN, {b_.unary(OpKind::Neg, input(d)), v, {}, gamma, beta}, a));
   }
   // By a matrix, or by one for each of the leading axes; as it is, or transposed.
   void multiply(ValueId v, std::vector<Dim> d) {
@@ -156,9 +205,10 @@ class Paths {
 }  // namespace
 
 TEST_CASE("values that are moved on paper only are read through strides") {
-  for (const bool symbolic : {false, true}) {
-    Paths p(symbolic ? 5 : 3, symbolic);
-    for (int i = 0; i < 120; ++i) p.add();
+  const char* tries = std::getenv("RLXC_PATHS");
+  for (uint64_t seed = 0; seed < (tries ? std::strtoull(tries, nullptr, 10) : 2); ++seed) {
+    Paths p(seed, seed % 2 != 0);
+    for (int i = 0; i < 150; ++i) p.add();
     p.join_many();
     p.check();
   }

@@ -25,8 +25,32 @@ graph @main {
   echo '}
 }'
 } > "$TMPDIR/resize.ir"
+# Pixels that are repeated are read where they lie by the region that sums them, of sizes that are known and of others.
+{
+  echo 'module "repeat" mir {
+graph @main {
+  %0 = input "a" : f32[2,5,8,16]
+  %1 = input "b" : f32[2,5,4,8]
+  %2 = input "c" : f32[2,5,1,2]
+  %3 = resize(%1) {sizes = [2, 5, 8, 16], scales = [1, 1, 2, 2], coord = "asymmetric", nearest = "floor"} : f32[2,5,8,16]
+  %4 = resize(%2) {sizes = [2, 5, 8, 16], coord = "half_pixel"} : f32[2,5,8,16]
+  %5 = add(%0, %3) : f32[2,5,8,16]
+  %6 = add(%5, %4) : f32[2,5,8,16]
+  %7 = relu(%6) "known" : f32[2,5,8,16]
+  %8 = input "x" : f32[2,h,w]
+  %9 = input "y" : f32[2,1,1]
+  %10 = resize(%8) {sizes = ["2", "2*h", "3*w"], scales = [1, 2, 3], coord = "half_pixel"} : f32[2,2*h,3*w]
+  %11 = mul(%10, %9) : f32[2,2*h,3*w]
+  %12 = tanh(%11) "open" : f32[2,2*h,3*w]
+  return %7 "known", %12 "open"
+}
+}'
+} > "$TMPDIR/repeat.ir"
 fails=0
+"$RLXC" compile "$TMPDIR/repeat.ir" --emit fusion -o - -q | grep -q '"launches": {"before": 5, "after": 2' || { echo "FAIL: repeated pixels are copied"; fails=1; }
 for target in cpu metal mlx ${RLXC_WEBGPU:+wgpu}; do
+  "$RLXC" run "$TMPDIR/repeat.ir" --random --size h=5,w=7 --size h=16,w=12 --target $target --rtol 1e-5 --atol 1e-5 > "$TMPDIR/log" 2>&1 ||
+    { echo "FAIL $target, repeated pixels"; grep -E 'FAIL|error' "$TMPDIR/log" | head -12; fails=1; }
   "$RLXC" run "$TMPDIR/resize.ir" --random --size h=5,w=7 --size h=9,w=12 --size h=100,w=57 --target $target --rtol 1e-3 --atol 1e-4 \
     > "$TMPDIR/log" 2>&1 || { echo "FAIL $target"; grep -E 'FAIL|error' "$TMPDIR/log" | head -12; fails=1; }
 done

@@ -48,18 +48,46 @@ Operand broadcast_operand(Kernel* k, std::string name, DType t, const Dims& own,
   return o;
 }
 
+namespace {
+
+// Elements from the first position of a dimension to this one.
+Expr distance(Kernel* k, const Operand& o, size_t d, Expr position) {
+  if (!o.split(d)) return position * o.strides[d].in(k);
+  Expr rest = o.starts.empty() ? position : position + o.starts[d].in(k), sum = constant_int(k, DType::I64, 0);
+  for (size_t i = o.pieces[d].size(); i-- > 0;) {
+    const Expr size = o.pieces[d][i].size.in(k), stride = o.pieces[d][i].stride.in(k);
+    sum = sum + (i == 0 ? rest : rest % size) * stride;
+    if (i > 0) rest = rest / size;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Expr element_at(Kernel* k, const Operand& o, const std::vector<Expr>& index) {
+  Expr at = o.offset.in(k);
+  for (size_t d = 0; d < index.size(); ++d) at = at + distance(k, o, d, index[d]);
+  return at;
+}
+
 size_t merge_dims(Kernel* k, Dims* shape, const std::vector<Operand*>& operands, size_t begin, size_t end) {
   for (size_t d = end; d-- > begin;) {
     int64_t n = 0;
     const bool unit = constant((*shape)[d], &n) && n == 1;
     bool mergeable = d + 1 < end;
     for (Operand* o : operands)
-      if (mergeable && !unit) mergeable = same(o->strides[d], o->strides[d + 1].in(k) * (*shape)[d + 1].in(k));
+      if (mergeable && !unit)
+        mergeable = !o->split(d) && !o->split(d + 1) && same(o->strides[d], o->strides[d + 1].in(k) * (*shape)[d + 1].in(k));
     if (!unit && !mergeable) continue;
     const auto at = static_cast<std::ptrdiff_t>(d);
     if (!unit) (*shape)[d + 1] = (*shape)[d].in(k) * (*shape)[d + 1].in(k);
     shape->erase(shape->begin() + at);
-    for (Operand* o : operands) o->strides.erase(o->strides.begin() + at);
+    for (Operand* o : operands) {
+      if (o->split(d)) o->offset = o->offset.in(k) + distance(k, *o, d, constant_int(k, DType::I64, 0));
+      o->strides.erase(o->strides.begin() + at);
+      if (!o->pieces.empty()) o->pieces.erase(o->pieces.begin() + at);
+      if (!o->starts.empty()) o->starts.erase(o->starts.begin() + at);
+    }
     --end;
   }
   return end;

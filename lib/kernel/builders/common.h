@@ -19,6 +19,14 @@ struct Operand {
   Dims strides;
   Index extent = 0;  // elements of the buffer
   Index offset = 0;  // of the first element
+  // A dimension that no single stride walks along: positions split into pieces, outermost first. By dimension, or none at all.
+  struct Piece {
+    Index size, stride;
+  };
+  std::vector<std::vector<Piece>> pieces = {};
+  Dims starts = {};  // by dimension, or none at all: which position of the pieces is the first one
+
+  bool split(size_t d) const { return d < pieces.size() && !pieces[d].empty(); }
 };
 
 using LoadInput = std::function<Expr(size_t i)>;  // input i at an element, as its compute type
@@ -35,6 +43,9 @@ bool is_multiple(const Index&, int64_t of);   // certainly
 // Merges each of the dimensions begin..end into the next one where every operand steps through the pair as through one, and drops
 // those of size 1. Returns the end of those that are left.
 size_t merge_dims(Kernel*, Dims* shape, const std::vector<Operand*>&, size_t begin, size_t end);
+
+// The element of the operand at this point.
+Expr element_at(Kernel*, const Operand&, const std::vector<Expr>& index);
 
 // Splits a row-major linear index into one index per dim (dims from the second on must be positive).
 std::vector<Expr> split_index(Expr linear, const Dims& dims);

@@ -104,6 +104,10 @@ void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const M
   g.n = plane;
   g.b = image.operand("image");
   g.b.strides = {s.in_channels.in(k)*image.plane(), group_channels * image.plane(), image.plane(), 1};
+  if (s.image && is_spread(s)) {
+    const Dims& x = s.image->strides;
+    g.b.strides = {x[0], group_channels * x[1].in(k), x[1], x.back()}, g.b.extent = s.image->extent;
+  }
   if (taps > 1) {
     g.b_at = [&](const std::vector<Expr>& batch, Expr at, Expr column) {
       Expr tap = at % taps, offset = (batch[0] * s.in_channels.in(k) + batch[1] * group_channels + at / taps) * image.plane();
@@ -115,7 +119,9 @@ void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const M
     g.k_step = taps;
   }
   for (const Operand& o : s.extras) g.extras.push_back(grouped(k, o, rows));
-  g.c = grouped(k, {"y", s.output, {channels * plane, plane, 1}, s.batch.in(k)*channels * plane, 0}, rows);
+  Operand y = s.result ? *s.result : Operand{"y", s.output, {channels * plane, plane, 1}, s.batch.in(k)*channels * plane, 0};
+  y.strides = {y.strides[0], y.strides[1], y.strides.back()};
+  g.c = grouped(k, y, rows);
   g.epilogue = s.epilogue;
   build_gemm(b, g, m);
 }

@@ -61,7 +61,8 @@ class MapBuilder {
     const size_t last = spec_.shape.size() - 1;
     for (const Operand& o : spec_.inputs)
       for (size_t d = 0; d < last; ++d)
-        if (same(o.strides[d], 1) && !same(o.strides[last], 0) && !same(o.strides[last], 1)) return d;
+        if (!o.split(d) && !o.split(last) && same(o.strides[d], 1) && !same(o.strides[last], 0) && !same(o.strides[last], 1))
+          return d;
     return last;
   }
   // A few neighbours along this axis for each element of the last, so that each line of the cache is read once.
@@ -90,8 +91,18 @@ class MapBuilder {
   // Whether all rows begin at multiples of a vector: lanes of a grid fault on other vector accesses.
   static bool aligned(const Operand& o, int lanes) {
     bool all = is_multiple(o.offset, lanes);
-    for (size_t d = 0; d + 1 < o.strides.size(); ++d) all = all && is_multiple(o.strides[d], lanes);
+    for (size_t d = 0; d + 1 < o.strides.size(); ++d) {
+      if (!o.split(d)) all = all && is_multiple(o.strides[d], lanes);
+      else
+        for (const Operand::Piece& p : o.pieces[d]) all = all && is_multiple(p.stride, lanes);
+    }
     return all;
+  }
+
+  // From one element of a vector to the next.
+  static const Index& last_stride(const Operand& o) {
+    const size_t last = o.strides.size() - 1;
+    return o.split(last) ? o.pieces[last].back().stride : o.strides.back();
   }
 
   // Lanes of a vector along the last dimension: 1 unless every operand is contiguous or constant there.
@@ -102,8 +113,12 @@ class MapBuilder {
     for (size_t i = 0; i < operands_.size(); ++i) {
       const Operand& o = *operands_[i];
       bool output = i >= spec_.inputs.size();
-      if (!constant(o.strides.back(), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
+      if (!constant(last_stride(o), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
       if (m_.lanes && stride == 1 && !aligned(o, lanes)) return 1;
+      if (!o.split(o.strides.size() - 1)) continue;
+      // A vector lies within the innermost piece.
+      if (m_.lanes || !o.starts.empty()) return 1;
+      while (lanes > 1 && !is_multiple(o.pieces.back().back().size, lanes)) lanes /= 2;
     }
     if (m_.lanes) return known && n % lanes == 0 ? lanes : 1;
     while (known && lanes > 1 && lanes > n) lanes /= 2;
@@ -118,26 +133,20 @@ class MapBuilder {
     b_.loop("t", rest, [&](Expr t) { point(with(index, done + t), 1); });
   }
 
-  Expr address(const Operand& o, const std::vector<Expr>& index) const {
-    Expr a = o.offset.in(b_.kernel());
-    for (size_t d = 0; d < index.size(); ++d) a = a + index[d] * o.strides[d].in(b_.kernel());
-    return a;
-  }
-
   void point(const std::vector<Expr>& index, int lanes) {
     std::vector<Expr> in;
     size_t inputs = spec_.inputs.size();
     for (size_t i = 0; i < inputs; ++i) {
       const Operand& o = spec_.inputs[i];
       int64_t stride = 0;
-      bool repeated = constant(o.strides.back(), &stride) && stride == 0;
-      Expr v = bufs_[i].load(address(o, index), repeated ? 1 : lanes);
+      bool repeated = constant(last_stride(o), &stride) && stride == 0;
+      Expr v = bufs_[i].load(element_at(b_.kernel(), o, index), repeated ? 1 : lanes);
       in.push_back(b_.let(o.name + "_v", cast_to(v, compute_dtype(o.dtype))));
     }
     std::vector<Expr> out = spec_.body(in);
     for (size_t i = 0; i < out.size(); ++i) {
       const Operand& o = spec_.outputs[i];
-      bufs_[inputs + i].store(address(o, index), broadcast(cast_to(out[i], o.dtype), lanes));
+      bufs_[inputs + i].store(element_at(b_.kernel(), o, index), broadcast(cast_to(out[i], o.dtype), lanes));
     }
   }
 

@@ -87,11 +87,7 @@ void RowBuilder::each_row(const std::function<void(Lane)>& body) {
     std::vector<Expr> at = split_index(row, outer);
     for (Expr& e : at) e = b_.let("i", e);
     bases_.clear();
-    for (const Operand* o : operands_) {
-      Expr base = o->offset.in(k_);
-      for (size_t d = 0; d < at.size(); ++d) base = base + at[d] * o->strides[d].in(k_);
-      bases_.push_back(b_.let("base", base));
-    }
+    for (const Operand* o : operands_) bases_.push_back(b_.let("base", element_at(k_, *o, at)));
     body(lane);
   });
 }

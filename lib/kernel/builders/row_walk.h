@@ -42,7 +42,7 @@ struct RowSpec {
   Dims shape;
   size_t axis = 0;                       // the first of those that rows go along
   DType compute = DType::F32;            // the widest type of what is computed
-  std::vector<Operand> inputs, outputs;  // strides over `shape`
+  std::vector<Operand> inputs, outputs;  // strides over `shape`; axes that rows do not go along may be split
   bool gathers = false;                  // the first input is copied to the first output where its rows do not lie together
 };
 

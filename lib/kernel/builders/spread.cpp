@@ -60,7 +60,10 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
   Kernel* k = b.kernel();
   const SpreadImage image(k, s);
   const Operand spread = image.operand("image");
-  Buf x = b.input("x", s.input, s.batch.in(k)*s.in_channels.in(k)*product(k, s.in_size)), x_zero;
+  Dims shape = {s.batch, s.in_channels};
+  shape.insert(shape.end(), s.in_size.begin(), s.in_size.end());
+  const Operand source = s.image ? *s.image : dense(k, "x", s.input, shape);
+  Buf x = b.input("x", s.input, source.extent), x_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
   Buf y = b.output(spread.name, spread.dtype, spread.extent);
   const size_t last = s.kernel.size() - 1;
@@ -70,13 +73,15 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
   const Expr size = s.in_size[last].in(k), length = image.length(last);
   for_each(b, m, "row", product(k, rows), 512, [&](Expr row) {
     const std::vector<Expr> at = split_index(row, rows);
-    Expr inside = constant_int(k, DType::Bool, 1), line = at[0] * s.in_channels.in(k) + at[1];
+    Expr inside = constant_int(k, DType::Bool, 1);
+    std::vector<Expr> place = {at[0], at[1]};
     for (size_t d = 0; d < last; ++d) {
       const Expr n = s.in_size[d].in(k), i = b.let("i", at[d + 2] * image.axes()[d].source_step - s.pads_begin[d]);
       inside = inside && i >= 0 && i < n;
-      line = line * n + i;
+      place.push_back(i);
     }
-    const Expr reads = b.let("reads", inside), from = b.let("from", line * size);
+    const Expr reads = b.let("reads", inside), from = b.let("from", element_at(k, source, place)),
+               step = source.strides.back().in(k);
     const Expr outside = padding ? cast_to(padding(k), spread.dtype) : constant_int(k, spread.dtype, 0);
     const auto phase = [&](Expr f) {
       const Expr to = row * (length * axis.phases) + f * length, shift = f - s.pads_begin[last];
@@ -86,7 +91,7 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
       b.loop("j", begin, [&](Expr j) { y.store(to + j, outside); });
       b.loop("j", end - begin, [&](Expr j) {
         const Expr i = begin + j;
-        Expr v = cast_to(x[from + i * axis.source_step + shift], spread.dtype);
+        Expr v = cast_to(x[from + (i * axis.source_step + shift) * step], spread.dtype);
         if (s.x_zero) v = v - cast_to(x_zero[0], spread.dtype);
         y.store(to + i, v);
       });

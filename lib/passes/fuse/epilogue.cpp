@@ -7,6 +7,7 @@ using namespace match;
 namespace {
 
 constexpr int kReaders = 8;
+constexpr int kMoves = 4;  // between a value and its activation
 
 std::optional<Epilogue> describe(const Graph& g, NodeId n, DType t) {
   if (n == g.terminator() || !has_trait(g.op(n), kActivation) || g.dtype(g.result(n)) != t) return std::nullopt;
@@ -18,6 +19,16 @@ std::optional<Epilogue> describe(const Graph& g, NodeId n, DType t) {
   return e;
 }
 
+// What v becomes by moves that are the only readers of what they move.
+ValueId behind_moves(const Graph& g, ValueId v) {
+  for (int moves = 0; moves < kMoves; ++moves) {
+    const NodeId n = g.only_user(v);
+    if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
+    v = g.result(n);
+  }
+  return v;
+}
+
 }  // namespace
 
 std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId root, std::string_view pattern, PassContext& ctx) {
@@ -25,6 +36,7 @@ std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId roo
     ctx.decisions.push_back(declined(g, pattern, root, reason, std::move(detail), std::move(hint)));
     return std::nullopt;
   };
+  v = behind_moves(g, v);
   int looked_at = 0;
   for (const auto use : g.uses(v)) {
     if (++looked_at > kReaders) break;
@@ -40,6 +52,8 @@ std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId roo
   }
   return std::nullopt;
 }
+
+void take_out(Graph& g, NodeId activation) { replace(g, g.result(activation), g.operand(activation, 0)); }
 
 std::optional<ResidualMatch> match_residual(const Graph& g, ValueId v) {
   const NodeId n = g.only_user(v);

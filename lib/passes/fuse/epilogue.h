@@ -9,9 +9,12 @@ struct EpilogueMatch {
   NodeId node;
   Epilogue act;
 };
-// The epilogue that `v`, computed by `root`, ends with on the target. Records why not: an activation that the target lacks, or
-// that is not the only reader of v. O(1): the first readers are looked at.
+// The epilogue that `v`, computed by `root`, ends with on the target. Reshapes and Transposes may lie between v and the
+// activation, if nothing else reads v and what they make. Records why not: an activation that the target lacks, or that is not
+// the only reader. O(1): the first readers are looked at.
 std::optional<EpilogueMatch> take_epilogue(const Graph&, ValueId v, NodeId root, std::string_view pattern, PassContext&);
+// Takes out an activation that has been applied before what moves its operand.
+void take_out(Graph&, NodeId activation);
 
 // The only reader of `v` if it adds a value of the same type to it: that node and the value.
 struct ResidualMatch {

@@ -14,6 +14,7 @@ bool visit(Graph& g, NodeId n, PassContext& ctx) {
   ValueId value = g.result(n), residual;
   std::vector<NodeId> members{n};
   Epilogue act;
+  NodeId moved;  // the activation, if it reads the value in another shape or order
   const size_t first = ctx.decisions.size();
   if (const auto r = match_residual(g, value)) {
     residual = r->residual;
@@ -22,8 +23,9 @@ bool visit(Graph& g, NodeId n, PassContext& ctx) {
   }
   if (const auto e = take_epilogue(g, value, n, "conv_bias_act", ctx)) {
     act = e->act;
-    value = g.result(e->node);
     members.push_back(e->node);
+    if (g.operand(e->node, 0) == value) value = g.result(e->node);
+    else moved = e->node;
   }
   if (members.size() == 1) return false;
   Builder b(g, nullptr, g.def(value));
@@ -34,6 +36,7 @@ bool visit(Graph& g, NodeId n, PassContext& ctx) {
   if (act.has) d.detail = name(act.op);
   record_before(ctx, first, std::move(d));
   replace_group(g, members, value, y);
+  if (moved.valid()) take_out(g, moved);
   return true;
 }
 

@@ -78,3 +78,26 @@ TEST_CASE("fuse_conv_bias_act: what is read elsewhere, broadcast or unsupported 
   CHECK(unsupported.left() == "conv mish");
   CHECK(unsupported.first_decline() == "epilogue_unsupported");
 }
+
+TEST_CASE("fuse_conv_bias_act: an activation behind moves comes before them, if nothing else reads what is moved") {
+  for (const bool shared : {false, true}) {
+    const Rewrite r(kPass, [&](Builder& b) {
+      const ValueId y = conv(b, f32_input(b, "x", {2, 4, 5, 5}), "w"), rows = b.reshape(y, {2, 4, 25}),
+                    moved = b.transpose(rows, {0, 2, 1});
+      std::vector<ValueId> out{b.unary(OpKind::Gelu, moved)};
+      if (shared) out.push_back(b.unary(OpKind::Neg, rows));
+      return out;
+    });
+    CHECK(r.left() == (shared ? "conv reshape transpose gelu neg" : "fused_conv_bias_act reshape transpose"));
+    if (!shared) CHECK(r.run.decisions.at(0).members.size() == 2);
+  }
+  const Rewrite lacking(
+      kPass,
+      [](Builder& b) {
+        const ValueId y = conv(b, f32_input(b, "x", {2, 4, 5, 5}), "w");
+        return std::vector{b.unary(OpKind::Gelu, b.transpose(y, {0, 2, 3, 1}))};
+      },
+      [](PassRun& run) { run.target.epilogues.reset(static_cast<size_t>(OpKind::Gelu)); });
+  CHECK(lacking.left() == "conv transpose gelu");
+  CHECK(lacking.run.decisions.at(0).reason == "epilogue_unsupported");
+}

@@ -17,6 +17,7 @@ struct Tail {
   ValueId biased;  // the value that the bias is added to
   Epilogue act;
   ValueId value;  // the last one taken
+  NodeId moved;   // the activation, if it reads the value in another shape or order
   std::vector<NodeId> nodes;
 };
 
@@ -102,12 +103,13 @@ class MatMulEpilogue {
     }
     if (const auto e = take_epilogue(g_, last.value, n, "matmul_bias_act", ctx_)) {
       last.act = e->act;
-      take(e->node, last);
+      if (g_.operand(e->node, 0) == last.value) take(e->node, last);
+      else last.moved = e->node;
       any = true;
     }
     const bool use_ahead = reshaped && (ahead.residual.valid() || ahead.act.has || (ahead.bias.valid() && !t.bias.valid()));
     const Tail& final = reshaped && !use_ahead ? t : last;
-    if (!any || final.nodes.size() == 1) return false;
+    if (!any || (final.nodes.size() == 1 && !final.moved.valid())) return false;
     return emit(n, final, first);
   }
 
@@ -122,12 +124,14 @@ class MatMulEpilogue {
     const ValueId y = with_end(b, n, bias, residual, t.act);
     if (!y.valid()) return false;
     std::vector<NodeId> members = t.nodes;
+    if (t.moved.valid()) members.push_back(t.moved);
     std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });
     Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, product));
     if (t.act.has) d.detail = name(t.act.op);
     record_before(ctx_, first_decision, std::move(d));
     merge_origins(g_, g_.def(y), members);
     replace(g_, t.value, b.reshape(y, outer));
+    if (t.moved.valid()) take_out(g_, t.moved);
     return true;
   }
 

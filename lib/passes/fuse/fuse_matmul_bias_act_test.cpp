@@ -58,6 +58,27 @@ TEST_CASE("fuse_matmul_bias_act: a reshape between the product and what follows 
   }
 }
 
+TEST_CASE("fuse_matmul_bias_act: an activation behind moves comes before them") {
+  const auto build = [](bool bias, bool shared) {
+    return [=](Builder& b) {
+      ValueId y = b.matmul(f32_input(b, "x", {2, 6, 8}), f32_param(b, "w", {8, 4}));
+      if (bias) y = b.add(y, f32_param(b, "bias", {4}));
+      const ValueId moved = b.transpose(b.reshape(y, {2, 3, 2, 4}), {0, 2, 1, 3});
+      std::vector out{b.unary(OpKind::Tanh, moved)};
+      if (shared) out.push_back(b.unary(OpKind::Neg, moved));
+      return out;
+    };
+  };
+  for (const bool bias : {false, true}) {
+    const Rewrite r(kPass, build(bias, false));
+    CHECK(r.left() == "fused_matmul_bias_act reshape transpose");
+    CHECK(r.run.decisions.at(0).members.size() == (bias ? 3 : 2));
+  }
+  const Rewrite shared(kPass, build(false, true));
+  CHECK(shared.left() == "matmul reshape transpose tanh neg");
+  CHECK(shared.first_decline() == "multi_consumer");
+}
+
 TEST_CASE("fuse_matmul_bias_act: a product or a sum that is an output keeps its value") {
   const Rewrite product(kPass, [](Builder& b) {
     const ValueId y = b.matmul(f32_input(b, "x", {3, 8}), f32_param(b, "w", {8, 4}));

@@ -1,6 +1,7 @@
 #include "passes/simplify/algebraic_simplify.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ir/builder.h"
 #include "support/pass_run.h"
@@ -223,6 +224,28 @@ TEST_CASE("all rows in their order are a view; rows at repeated indices are repe
   const ValueId zeros = u.b.constant(make_splat(DType::F32, {2, 5}, element_bytes(DType::F32, 3)));
   const ValueId at = u.b.input("at", tensor_type(DType::I64, {2, 3}));
   CHECK(u.simplified(u.b.create(OpKind::GatherElements, {zeros, at}, AxisAttrs{1})).find("gather") == std::string::npos);
+}
+
+TEST_CASE("a pool pads what it reads, where its windows make the same of that") {
+  const double nothing = -std::numeric_limits<double>::infinity();
+  const auto pooled = [](ReduceOp op, double value, std::vector<int64_t> own = {0, 0}, int64_t by = 1, bool ceil = false) {
+    Fixture f;
+    const ValueId x = f.b.input("image", tensor_type(DType::F32, {1, 2, 6, 6}));
+    const ValueId padded =
+        f.b.create(OpKind::Pad, {x, f.f(value)}, PadAttrs{{0, 0, 1, 0}, {0, 0, f.m.dims.sub(Dim(by + 2), Dim(2)), 1}});
+    const ValueId y = f.b.create(OpKind::Pool, {padded}, PoolAttrs{op, {3, 3}, {2, 2}, own, own, {1, 1}, ceil});
+    return f.simplified(y);
+  };
+  CHECK(pooled(ReduceOp::Max, nothing) == "input pool");
+  CHECK(pooled(ReduceOp::Max, nothing, {1, 1}) == "input pool");
+  CHECK(pooled(ReduceOp::Mean, 0) == "input pool");
+  CHECK(pooled(ReduceOp::Max, 0) == "input constant pad pool");
+  CHECK(pooled(ReduceOp::Max, nothing, {0, 0}, 3) == "input constant pad pool");
+  CHECK(pooled(ReduceOp::Max, nothing, {0, 0}, -1) == "input constant pad pool");
+  CHECK(pooled(ReduceOp::Max, nothing, {0, 0}, 1, true) == "input constant pad pool");
+  CHECK(pooled(ReduceOp::Mean, 1) == "input constant pad pool");
+  CHECK(pooled(ReduceOp::Mean, 0, {1, 1}) == "input constant pad pool");
+  CHECK(pooled(ReduceOp::Sum, 0) == "input constant pad pool");
 }
 
 TEST_CASE("names and provenance survive") {

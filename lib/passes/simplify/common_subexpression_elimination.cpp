@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_map>
 
+#include "ir/builder.h"
 #include "passes/graphs.h"
 #include "support/hash.h"
 
@@ -11,6 +13,7 @@ namespace rlxc {
 namespace {
 
 constexpr uint64_t kMaxCompared = 1 << 16;  // bytes of a constant that are read to find equal ones
+constexpr size_t kMostJoins = 4;            // concatenations that end with one value and are remembered
 
 bool same_content(const TensorData& a, const TensorData& b) {
   if (a.dtype != b.dtype || a.dims != b.dims || a.splat != b.splat || a.bytes.size() != b.bytes.size() || a.strings != b.strings)
@@ -29,15 +32,17 @@ class Merger {
   Merger(Graph& g, const PassContext& context)
       : graph_(g), module_(g.module()), context_(context), slots_(std::bit_ceil(2 * g.live_nodes() + 2)) {}
 
-  int64_t run() {
-    int64_t merged = 0;
+  void run() {
     for (NodeId n : graph_.nodes()) {
       const OpKind op = graph_.op(n);
       if (op == OpKind::Input || op == OpKind::Param || has_trait(op, kImpure | kBody)) continue;
-      merged += context_.rewrite([&] { return merge(n, find_or_insert(n)); });
+      const bool same = context_.rewrite([&] { return merge(n, find_or_insert(n)); });
+      merged += same;
+      if (op == OpKind::Concat && !same) joined += context_.rewrite([&] { return continue_join(n); });
     }
-    return merged;
   }
+
+  int64_t merged = 0, joined = 0;
 
  private:
   bool merge(NodeId n, NodeId same) {
@@ -45,6 +50,35 @@ class Merger {
     for (size_t r = 0; r < graph_.result_count(n); ++r) graph_.replace_all_uses(graph_.result(n, r), graph_.result(same, r));
     graph_.erase(n);
     return true;
+  }
+
+  // A concatenation of all that an earlier one joins, and more, begins with that one.
+  bool continue_join(NodeId n) {
+    const std::vector<ValueId> parts(graph_.operands(n).begin(), graph_.operands(n).end());
+    const AttrId axis = graph_.attr_id(n);
+    NodeId join = n;
+    for (size_t count = parts.size() - 1; count > 1 && join == n; --count) {
+      const auto known = joins_.find(parts[count - 1].raw);
+      if (known == joins_.end()) continue;
+      for (const Join& first : known->second)
+        if (graph_.attr_id(first.node) == axis && std::ranges::equal(first.parts, std::span(parts).first(count))) {
+          join = joined_to(first.node, n, std::span(parts).subspan(count));
+          break;
+        }
+    }
+    std::vector<Join>& ending = joins_[parts.back().raw];
+    if (ending.size() < kMostJoins) ending.push_back({join, parts});
+    return merge(n, join);
+  }
+
+  // n of `first` and the rest of its operands; n itself if that is not provably of its type.
+  NodeId joined_to(NodeId first, NodeId n, std::span<const ValueId> rest) {
+    std::vector<ValueId> parts = {graph_.result(first)};
+    parts.insert(parts.end(), rest.begin(), rest.end());
+    const ValueId y = Builder(graph_, nullptr, n).concat(parts, graph_.attrs<AxisAttrs>(n).axis);
+    if (!y.valid()) return n;
+    if (graph_.type_id(y) == graph_.type_id(graph_.result(n))) return graph_.def(y);
+    return graph_.erase(graph_.def(y)), n;
   }
 
   // Open addressing; the table holds all nodes of the graph at most half full, so it never grows.
@@ -103,15 +137,24 @@ class Merger {
     NodeId node;
   };
   std::vector<Slot> slots_;
+  struct Join {
+    NodeId node;
+    std::vector<ValueId> parts;
+  };
+  std::unordered_map<uint32_t, std::vector<Join>> joins_;  // by their last part
   std::vector<ValueId> left_, right_;
 };
 
 }  // namespace
 
 PassResult common_subexpression_elimination(Module& m, PassContext& context) {
-  int64_t merged = 0;
-  for (GraphId id : graphs_in_use(m)) merged += Merger(m.graph(id), context).run();
-  return {merged > 0, {{"nodes_merged", merged}}};
+  int64_t merged = 0, joined = 0;
+  for (GraphId id : graphs_in_use(m)) {
+    Merger merger(m.graph(id), context);
+    merger.run();
+    merged += merger.merged, joined += merger.joined;
+  }
+  return {merged + joined > 0, {{"nodes_merged", merged}, {"joins_continued", joined}}};
 }
 
 }  // namespace rlxc

@@ -63,3 +63,24 @@ TEST_CASE("all results of a node are merged, and the first name stays") {
   CHECK(f.g.outputs()[1] == f.g.result(a, 1));
   CHECK(f.g.label(a) == "first");
 }
+
+TEST_CASE("a concatenation that continues an earlier one reads it") {
+  Fixture f;
+  const ValueId z = f.b.input("z", tensor_type(DType::F32, {2, 2}));
+  const auto join = [&](std::initializer_list<ValueId> parts, int64_t axis = 0) {
+    f.out(f.b.concat(std::vector<ValueId>(parts), axis));
+    return f.g.outputs().size() - 1;
+  };
+  const size_t two = join({f.x, f.y}), three = join({f.x, f.y, z}), five = join({f.x, f.y, z, f.x, f.y});
+  const size_t swapped = join({f.y, f.x, z}), along = join({f.x, f.y, z}, 1);
+  CHECK(count(f.run(f.m, "common_subexpression_elimination"), "joins_continued") == 2);
+  const auto parts = [&](size_t i) {
+    const auto operands = f.g.operands(f.g.def(f.g.outputs()[i]));
+    return std::vector<ValueId>(operands.begin(), operands.end());
+  };
+  CHECK(parts(three) == std::vector{f.g.outputs()[two], z});
+  CHECK(parts(five) == std::vector{f.g.outputs()[three], f.x, f.y});
+  CHECK(parts(swapped).size() == 3);
+  CHECK(parts(along).size() == 3);
+  CHECK_FALSE(f.run(f.m, "common_subexpression_elimination").changed);
+}

@@ -182,6 +182,34 @@ bool pad_nothing(Simplifier& s, NodeId n) {
   return std::ranges::all_of(a.before, zero) && std::ranges::all_of(a.after, zero) && s.replace(n, arg(s, n));
 }
 
+// Padding that does not change what a pool makes of its windows is that of the pool: of nothing for the largest, of zeros that
+// count for the mean.
+bool pool_padded(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId pad = s.def(arg(s, n), Pad);
+  if (!pad.valid()) return false;
+  const auto& p = g.attrs<PadAttrs>(pad);
+  PoolAttrs a = g.attrs<PoolAttrs>(n);
+  const auto value = arg(s, pad, 1).valid() ? s.uniform(arg(s, pad, 1)) : std::optional(0.0);
+  const auto zero = [](int64_t size) { return size == 0; };
+  const bool mean = a.op == ReduceOp::Mean,
+             unpadded = std::ranges::all_of(a.pads_begin, zero) && std::ranges::all_of(a.pads_end, zero);
+  if (p.mode != PadMode::Constant || a.ceil_mode || (!mean && a.op != ReduceOp::Max)) return false;
+  if (value != (mean ? 0.0 : -std::numeric_limits<double>::infinity()) || (mean && !a.count_include_pad && !unpadded))
+    return false;
+  for (size_t i = 0; i < p.before.size(); ++i)
+    for (auto [by, pads] : {std::pair(p.before[i], &a.pads_begin), std::pair(p.after[i], &a.pads_end)}) {
+      if (!by.is_static() || by.size() < 0 || (i < 2 && by.size() > 0)) return false;
+      if (i < 2) continue;
+      const int64_t kernel = a.kernel[i - 2];
+      int64_t& sum = (*pads)[i - 2];
+      if (by.size() >= kernel || sum >= kernel - by.size()) return false;
+      sum += by.size();
+    }
+  a.count_include_pad |= mean;
+  return s.replace(n, s.at(n).create(Pool, {g.operand(pad, 0)}, std::move(a)));
+}
+
 bool tile_once(Simplifier& s, NodeId n) {
   return std::ranges::all_of(s.graph().attrs<DimsAttrs>(n).dims, [](Dim d) { return d == Dim(1); }) && s.replace(n, arg(s, n));
 }
@@ -451,6 +479,7 @@ constexpr Rule kRules[] = {
     {Concat, "concat_concat", false, concat_concat},
     {Reverse, "reverse_reverse", false, reverse_reverse},
     {Pad, "pad_nothing", false, pad_nothing},
+    {Pool, "pool_padded", false, pool_padded},
     {Tile, "tile_once", false, tile_once},
     {Reduce, "reduce_nothing", false, reduce_nothing},
     {Gather, "gather_one", false, gather_one},

@@ -37,6 +37,16 @@ def is_row(g, value, of):
     return len(d) <= len(full) and all(x == "1" for x in d[:-1]) and (not d or d[-1] in ("1", full[-1]))
 
 
+def behind_moves(g, value):
+    """What it becomes by moves that are the only readers of what they move."""
+    for _ in range(4):
+        n = g.only_user(value)
+        if n is None or n.op not in ("Reshape", "Transpose"):
+            break
+        value = n.results[0]
+    return value
+
+
 def products(g):
     """A product that another node could have ended: a bias, an activation or a residual that stays outside."""
     for n in g.nodes:
@@ -49,7 +59,7 @@ def products(g):
         if n.op == "DequantMatMul" and not bare(n):
             continue
         users = g.users_of(y)
-        if any(u.op in ACTIVATIONS for u in users):
+        if any(u.op in ACTIVATIONS for u in g.users_of(behind_moves(g, y))):
             yield pattern, names(n)
         if n.op in ("MatMul", "DequantMatMul"):
             for u in users:
