@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/cost.h"
 #include "analysis/narrow.h"
 
 namespace rlxc {
@@ -89,14 +90,25 @@ std::optional<Strides> reshaped(DimTable& dims, std::span<const Dim> from, const
   return old.empty() ? std::optional(out) : std::nullopt;
 }
 
+// Is v, whose rows are columns of what it is moved from, read once, by a kernel that spends no more on that than a copy would?
+bool is_read_turned(const Graph& g, ValueId v) {
+  const NodeId n = g.only_user(v);
+  if (!n.valid() || n == g.terminator()) return false;
+  const OpKind op = g.op(n);
+  if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return true;
+  if (op != OpKind::ElementwiseRegion) return has_trait(op, kElementwise) && is_cheap(op);
+  return std::ranges::all_of(g.attrs<RegionAttrs>(n).steps, [](const RegionStep& s) { return is_cheap(s.op); });
+}
+
 // The strides of the result of a node that moves elements, of an operand with these. Nothing where elements have to be moved, or
-// where those of a row would no longer follow each other.
+// where those of a row would no longer follow each other for readers that need that.
 std::optional<Strides> moved(const Graph& g, NodeId n, Strides s) {
   if (!has_whole_bytes(g, g.result(n))) return std::nullopt;
   if (g.op(n) == OpKind::Reshape) return reshaped(g.module().dims, g.dims(g.operand(n, 0)), s, g.dims(g.result(n)));
   if (g.op(n) == OpKind::Transpose) {
     const auto& perm = g.attrs<PermAttrs>(n).perm;
-    if (perm.empty() || perm.back() + 1 != static_cast<int64_t>(perm.size())) return std::nullopt;
+    const bool turned = !perm.empty() && perm.back() + 1 != static_cast<int64_t>(perm.size());
+    if (turned && !is_read_turned(g, g.result(n))) return std::nullopt;
     Strides out;
     for (int64_t axis : perm) out.push_back(s[static_cast<size_t>(axis)]);
     return out;
@@ -135,6 +147,7 @@ bool takes_strides(const Graph& g, Graph::Use use, bool rows) {
   const OpKind op = g.op(use.user);
   if (op == OpKind::Attention) return rows && use.index < 3;
   if (op == OpKind::Rope) return rows && use.index == 0;
+  if (op == OpKind::LayerNorm || op == OpKind::RmsNorm) return use.index == 0;
   if (op == OpKind::MatMul || op == OpKind::FusedMatMulBiasAct) return rows && use.index < 2;
   if (op == OpKind::Concat) return g.operands(use.user).size() > 1;
   if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;

@@ -58,6 +58,26 @@ TEST_CASE("a slice stays where it is through reorderings and reshapes, as far as
   CHECK_FALSE(in_place(part));
 }
 
+TEST_CASE("columns as rows stay where they are for one reader that spends no more on them than a copy would") {
+  Packed p;
+  const auto columns = [&] { return p.b.transpose(p.b.unary(OpKind::Abs, p.x), {0, 2, 1}); };
+  const auto in_place = [&](ValueId v) { return view_of(p.g, p.g.def(v)).has_value(); };
+  const ValueId added = columns(), normalised = columns(), raised = columns(), twice = columns(), kept = columns();
+  p.g.add_output(p.b.add(added, p.b.unary(OpKind::Exp, added)), {});
+  CHECK_FALSE(in_place(added));
+  const ValueId alone = columns();
+  p.g.add_output(p.b.add(alone, p.b.unary(OpKind::Exp, raised)), {});
+  p.g.add_output(p.b.create(OpKind::LayerNorm, {normalised}, NormAttrs{2, 1e-5}), {});
+  p.g.add_output(p.b.mul(twice, twice), {});
+  p.g.add_output(kept, {});
+  CHECK(in_place(alone));
+  CHECK(in_place(normalised));
+  CHECK(strides_in_larger(p.g, normalised) == std::vector<Dim>{120, 1, 24});
+  CHECK_FALSE(in_place(raised));
+  CHECK_FALSE(in_place(twice));
+  CHECK_FALSE(in_place(kept));
+}
+
 TEST_CASE("a slice that is the first output is copied") {
   Packed p;
   const ValueId part = p.part(0);

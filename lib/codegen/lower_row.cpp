@@ -121,6 +121,7 @@ bool lower_norm(const Node& node) {
     plain_norm(node, slot, op == OpKind::FusedResidualLN || op == OpKind::FusedResidualRmsNorm ? 3 : 1, &spec);
   }
   if (groups > 0) split_channels(s.kernel(), s.size(node.table().floor_div(dims[1], Dim(groups))), groups, &spec);
+  spec.gathers = (op == OpKind::LayerNorm || op == OpKind::RmsNorm) && node.dtype(0) == node.result_dtype();
   kernel::build_norm(s.builder(), spec, node.mapping());
   return s.finish(), true;
 }

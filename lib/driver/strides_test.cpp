@@ -21,7 +21,8 @@ class Paths {
 
   void add() {
     std::vector<Dim> dims;
-    for (size_t rank = 2 + random_.below(3); dims.size() < rank;) dims.push_back(Dim(1 + static_cast<int64_t>(random_.below(6))));
+    for (size_t rank = 2 + random_.below(3); dims.size() < rank;)
+      dims.push_back(Dim(static_cast<int64_t>(random_.below(8) == 0 ? 17 + random_.below(5) : 1 + random_.below(6))));
     if (symbolic_) dims[0] = m_->dims.symbol("n");
     ValueId v = b_.unary(OpKind::Neg, input(dims));
     for (size_t moves = 1 + random_.below(5); moves > 0; --moves) {
@@ -114,15 +115,21 @@ class Paths {
 
   void read(ValueId v) {
     const std::vector<Dim> d = dims(v);
-    switch (random_.below(7)) {
+    switch (random_.below(9)) {
       case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
       case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
       case 2: return output(b_.concat(std::array{v, b_.unary(OpKind::Abs, v)}, static_cast<int64_t>(random_.below(d.size()))));
       case 3: return output(b_.reduce(ReduceOp::Max, v, {0}, false));  // has to be moved
       case 4: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply(v, d);
       case 5: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply_by(v, d);
-      default: return output(b_.unary(OpKind::Exp, v));
+      case 6: return output(b_.unary(OpKind::Exp, v));
+      default: return normalise(v, static_cast<int64_t>(d.size() - 1 - (d.size() > 1 && random_.below(4) == 0)));
     }
+  }
+  void normalise(ValueId v, int64_t axis) {
+    const std::vector<Dim> d = dims(v), row(d.begin() + axis, d.end());
+    if (random_.below(2)) return output(b_.create(OpKind::RmsNorm, {v, input(row)}, NormAttrs{axis, 0.1}));
+    output(b_.create(OpKind::LayerNorm, {v, input(row), input(row)}, NormAttrs{axis, 0.1}));
   }
   // By a matrix, or by one for each of the leading axes; as it is, or transposed.
   void multiply(ValueId v, std::vector<Dim> d) {

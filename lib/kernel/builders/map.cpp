@@ -5,6 +5,8 @@
 namespace rlxc::kernel {
 namespace {
 
+constexpr int64_t kTile = 16;  // elements of a line of the cache
+
 int bytes(DType t) { return rlxc::bits(t) / 8; }
 
 class MapBuilder {
@@ -44,6 +46,7 @@ class MapBuilder {
     }
     int64_t n = 0;
     if (constant(inner, &n)) point_bytes *= std::max<int64_t>(n, 1);
+    if (const size_t column = turned_axis(); lanes == 1 && column + 1 < rank) return by_tiles(column, point_bytes);
     for_each(b_, m_, "row", product(k, outer), point_bytes, [&](Expr row) {
       std::vector<Expr> index = split_index(row, outer);
       for (Expr& e : index) e = b_.let("i", e);
@@ -53,6 +56,32 @@ class MapBuilder {
   }
 
  private:
+  // The axis along which an input lies together whose last axis does not; the last one if there is none.
+  size_t turned_axis() const {
+    const size_t last = spec_.shape.size() - 1;
+    for (const Operand& o : spec_.inputs)
+      for (size_t d = 0; d < last; ++d)
+        if (same(o.strides[d], 1) && !same(o.strides[last], 0) && !same(o.strides[last], 1)) return d;
+    return last;
+  }
+  // A few neighbours along this axis for each element of the last, so that each line of the cache is read once.
+  void by_tiles(size_t column, int64_t row_bytes) {
+    Dims outer(spec_.shape.begin(), spec_.shape.end() - 1);
+    const Expr columns = outer[column].in(b_.kernel());
+    outer[column] = ceil_div(columns, kTile);
+    for_each(b_, m_, "tile", product(b_.kernel(), outer), row_bytes * kTile, [&](Expr tile) {
+      std::vector<Expr> index = split_index(tile, outer);
+      for (Expr& e : index) e = b_.let("i", e);
+      const Expr first = b_.let("first", index[column] * kTile), count = b_.let("count", min(columns - first, kTile));
+      b_.loop("j", spec_.shape.back(), [&](Expr j) {
+        b_.loop("t", count, [&](Expr t) {
+          index[column] = first + t;
+          point(with(index, j), 1);
+        });
+      });
+    });
+  }
+
   static std::vector<Expr> with(std::vector<Expr> index, Expr last) {
     index.push_back(last);
     return index;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "kernel/builders/generate.h"
 #include "kernel/builders/reduce.h"
@@ -99,6 +100,7 @@ class NormBuilder : RowBuilder {
 
   void run() {
     each_row([&](Lane lane) {
+      if (gathers_) gather(lane);
       statistics_.clear();
       for (const NormSpec::Norm& n : norm_.norms)
         n.kind == RowNorm::Softmax || n.kind == RowNorm::LogSoftmax ? softmax(lane) : gather_statistics(n, lane);
@@ -111,6 +113,20 @@ class NormBuilder : RowBuilder {
   struct Statistics {
     Expr mean, scale;  // the mean of what is centred
   };
+
+  // Each element by the lane that reads it back.
+  void gather(Lane lane) {
+    const int lanes = std::exchange(lanes_, 1);
+    walk(lane, 1, [&](const Place& p, int) { store(0, p, loader(p)(0)); });
+    lanes_ = lanes;
+  }
+  LoadInput loads(const Place& p) {
+    if (!gathers_) return loader(p);
+    const size_t result = s_.inputs.size();
+    return [this, &p, result, load = loader(p)](size_t i) {
+      return i > 0 ? load(i) : cast_to(bufs_[result].load(address(result, p), p.lanes), compute_dtype(s_.inputs[0].dtype));
+    };
+  }
 
   Expr normalised(size_t norm, const Place& p, Expr v) const {
     const Statistics& s = statistics_[norm];
@@ -131,7 +147,7 @@ class NormBuilder : RowBuilder {
     return kept ? bufs_[i].load(address(i, p), p.lanes) : value(norm, p, load);
   }
   Expr first_value(size_t norm, const Place& p) {
-    const Expr v = value(norm, p, loader(p));
+    const Expr v = value(norm, p, loads(p));
     if (norm == last_ && s_.outputs.size() > 1) store(1, p, v);
     return v;
   }
@@ -144,7 +160,7 @@ class NormBuilder : RowBuilder {
   }
   void write(Lane lane, const std::function<Expr(const Place&, const LoadInput&)>& of_last) {
     walk(lane, 1, [&](const Place& p, int) {
-      const LoadInput load = loader(p);
+      const LoadInput load = loads(p);
       const Expr n = b_.let("n", of_last(p, load));
       if (!norm_.after) return store(0, p, n);
       NormSpec::Normalised all = normalised_before(last_, p, load);
@@ -168,7 +184,7 @@ class NormBuilder : RowBuilder {
       s.mean = b_.let("mean", square);
       square = gathered(ExprOp::Add, lane,
                         [&](const Place& p) {
-                          const Expr d = b_.let("d", value_again(at, p, loader(p)) - broadcast(s.mean, p.lanes));
+                          const Expr d = b_.let("d", value_again(at, p, loads(p)) - broadcast(s.mean, p.lanes));
                           return d * d;
                         }) /
                count;
@@ -186,7 +202,7 @@ class NormBuilder : RowBuilder {
       return exp(value_again(0, p, load) - broadcast(most, p.lanes));
     };
     const Expr sum = gathered(ExprOp::Add, lane, [&](const Place& p) {
-      const Expr e = b_.let("e", exponential(p, loader(p)));
+      const Expr e = b_.let("e", exponential(p, loads(p)));
       if (waits) store(0, p, e);
       return e;
     });

@@ -70,10 +70,12 @@ RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b
     for (Operand* o : operands_) o->strides.push_back(1);
   }
   s_.axis = merge_dims(k_, &s_.shape, operands_, 0, s_.axis);
+  const auto lies_together = [](const Operand& o) { return same(o.strides.back(), 1) || same(o.strides.back(), 0); };
   bool vectors = true;
   DType widest = s_.compute;
+  gathers_ = s_.gathers && !lies_together(s_.inputs[0]);
   for (const Operand* o : operands_) {
-    vectors = vectors && (same(o->strides.back(), 1) || same(o->strides.back(), 0));
+    vectors = vectors && (lies_together(*o) || (gathers_ && o == &s_.inputs[0]));
     if (const DType t = compute_dtype(o->dtype); rlxc::bits(t) > rlxc::bits(widest)) widest = t;
   }
   lanes_ = vectors ? vector_for(m_, s_.shape.back().in(k_), widest) : 1;

@@ -43,6 +43,7 @@ struct RowSpec {
   size_t axis = 0;                       // the first of those that rows go along
   DType compute = DType::F32;            // the widest type of what is computed
   std::vector<Operand> inputs, outputs;  // strides over `shape`
+  bool gathers = false;                  // the first input is copied to the first output where its rows do not lie together
 };
 
 class RowBuilder {
@@ -70,7 +71,8 @@ class RowBuilder {
   std::vector<Operand*> operands_;  // inputs, outputs
   std::vector<Buf> bufs_;
   std::vector<Expr> bases_;  // of the row at hand
-  int lanes_ = 1;
+  int lanes_ = 1;            // of those operands that are not gathered
+  bool gathers_ = false;     // rows of the first input are to be copied to the first output, one by one
 };
 
 }  // namespace rlxc::kernel

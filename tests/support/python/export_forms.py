@@ -505,7 +505,7 @@ def linear_attention(m):
     return x
 
 
-@form(opset=17, layer_norm=2, gelu=2, launches=20)
+@form(opset=17, layer_norm=2, gelu=2, launches=16)
 def convnext_v2(m):
     """Responses of channels, relative to their mean."""
     x = m.input([2, C, 8, 8])
