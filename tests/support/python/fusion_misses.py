@@ -177,9 +177,9 @@ def rows_of_norms(g):
         return n.attrs.get("axis", 0) if along else None
 
     def normalised(n):
-        """The operands from which what it normalises last is made."""
+        """The operands from which what it normalises last is made, and the type of the norm."""
         if n.op != "NormRegion":
-            return n.operands[:2 if n.op.startswith("Fused") else 1]
+            return n.operands[:2 if n.op.startswith("Fused") else 1], g.dtype[n.results[0]]
         steps = [re.findall(r"\b([is])(\d+)\b", s.split("(", 1)[1]) for s in n.attrs["steps"]]
         last = max(i for i, s in enumerate(n.attrs["steps"]) if s.startswith(("layer_norm", "rms_norm")))
         found, todo = [], list(steps[last])
@@ -189,14 +189,15 @@ def rows_of_norms(g):
                 found.append(n.operands[int(i)])
             else:
                 todo += steps[int(i)]
-        return found
+        return found, n.attrs["steps"][last].rsplit(":", 1)[1]
 
     for n in g.nodes:
         axis = rows(n)
-        for value in normalised(n) if axis is not None else []:
-            before, y = g.maker[value], n.results[0]
-            same = g.dims[value] == g.dims[y] and g.dtype[value] == g.dtype[y] and value == before.results[0]
-            if same and rows(before) == axis and (not n.op.startswith("Fused") or g.only_user(value)):
+        values, dtype = normalised(n) if axis is not None else ([], None)
+        for value in values:
+            before = g.maker[value]
+            same = g.dims[value] == g.dims[n.results[0]] and g.dtype[value] == dtype and value == before.results[0]
+            if same and rows(before) == axis and (n.op in ("LayerNorm", "RmsNorm") or g.only_user(value)):
                 yield "norm_region", names(n)
 
 
@@ -225,8 +226,9 @@ def shared_norms(g):
 
     alike = {}
     for n in g.nodes:
-        if n.results and norm(n) and not g.is_weight(n.results[0]):
-            alike.setdefault((*norm(n), n.attrs.get("axis", 0), g.dtype[n.results[0]]), []).append(n)
+        found = norm(n) if n.results and not g.is_weight(n.results[0]) else None
+        if found and found[2] is not None:
+            alike.setdefault((*found, n.attrs.get("axis", 0), g.dtype[n.results[0]]), []).append(n)
     for norms in alike.values():
         parts = [n for n in norms if n.op == "NormRegion" or any(v is not None for v in n.operands[3 if n.op.startswith("Fused") else 1:])]
         for n in norms:
