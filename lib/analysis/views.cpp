@@ -169,8 +169,7 @@ Dim offset_of(DimTable& dims, const Part& p, Dim len, const Layout& l) {
   return dims.mul(dims.floor_div(p.start, inner_size(dims, axis)), axis[0].stride);
 }
 
-// How the result of a node that moves elements lies, of an operand that lies so. Nothing where elements have to be moved, or
-// where those of a row would no longer follow each other.
+// How the result of a node that moves elements lies, of an operand that lies so. Nothing where elements have to be moved.
 std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
   if (!has_whole_bytes(g, g.result(n))) return std::nullopt;
   DimTable& dims = g.module().dims;
@@ -251,6 +250,7 @@ bool all_take(const Graph& g, ValueId v, const Layout& layout, size_t moves, siz
   return true;
 }
 
+// How the node's result lies in its operand, which is row-major, if all readers take it so and it is not row-major itself.
 std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   if (keeps_row_major(g, n)) return std::nullopt;
   auto l = moved(g, n, row_major(g.module().dims, g.dims(g.operand(n, 0))));
