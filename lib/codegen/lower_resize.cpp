@@ -1,6 +1,8 @@
 // ONNX Resize. Nearest: one copy with mapped coordinates. Else axis by axis: every result coordinate is a weighted sum of a few
 // source coordinates of its axis.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
@@ -45,7 +47,11 @@ class Resizer {
   Axis axis(Scope& s, size_t k) const {
     Axis x;
     x.in = s.size(node_.dims(0)[k]).in(s.kernel()), x.out = s.size(a_.sizes[k]).in(s.kernel());
-    if (a_.scales.empty()) x.p = x.out, x.q = x.in;
+    if (const Dim in = node_.dims(0)[k], out = a_.sizes[k]; a_.scales.empty() && in.is_static() && out.is_static()) {
+      // In lowest terms: dividing by a power of two is exact on every device.
+      const int64_t common = std::max<int64_t>(std::gcd(in.size(), out.size()), 1);
+      x.p = kernel::lit(x.in, out.size() / common), x.q = kernel::lit(x.in, in.size() / common);
+    } else if (a_.scales.empty()) x.p = x.out, x.q = x.in;
     else if (const auto ratio = small_quotient(a_.scales[k]))
       x.p = kernel::lit(x.in, ratio->first), x.q = kernel::lit(x.in, ratio->second);
     else x.p = kernel::constant(s.kernel(), real_, a_.scales[k]), x.q = kernel::lit(x.p, 1.0);
