@@ -1,6 +1,6 @@
 // The packed region of each graph: what the prologue makes of weights, and what nodes keep of theirs in the order in which their
-// kernels read them. Nodes that would keep the same of the same weights share it. What is read for the last time while weights are
-// loaded lives no longer than that.
+// kernels read them. Nodes that would keep the same of the same weights share it. What is read for the last time while weights
+// are loaded lives no longer than that.
 //
 // Under a limit, nodes keep as much as fits: those that save most time of a run for each byte first (codegen::Scratch::saved_ns),
 // and among equals the first ones. The others read weights where they lie.
