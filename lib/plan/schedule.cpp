@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kWords = 8'000'000;    // of task sets that may be copied
 constexpr uint64_t kEffects = 1'000'000;  // of tasks that may be looked at
+constexpr uint64_t kLast = kEffects / 8;  // of these, to take the best order so far to its end
 constexpr uint64_t kWidest = 4096;
 constexpr uint32_t kNone = ~uint32_t{0};
 
@@ -130,7 +131,8 @@ class Scheduler {
                        [](const Choice& a, const Choice& b) { return a.peak != b.peak ? a.peak < b.peak : a.live < b.live; });
       // What is left of the work is shared by the rounds that are left.
       const uint64_t rounds = n_ - states[0].count + 1;
-      const uint64_t share = std::max<uint64_t>(1, effects_ / rounds * states.size() / (choices.size() + 1));
+      const uint64_t rest = effects_ - std::min(effects_, kLast);
+      const uint64_t share = std::max<uint64_t>(1, rest / rounds * states.size() / (choices.size() + 1));
       std::vector<State> next;
       std::unordered_map<uint64_t, bool> seen;
       for (const Choice& c : choices) {

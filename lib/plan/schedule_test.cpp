@@ -83,3 +83,28 @@ TEST_CASE("large graphs are ordered in bounded work and never worse than given")
     CHECK(peak_bytes(g, found.tasks) == found.peak);
   }
 }
+
+TEST_CASE("a large gradient of weights waits until what later steps need is gone, in graphs too wide to be searched") {
+  constexpr uint32_t kLayers = 48;
+  Random random{7};
+  TaskGraph g;
+  const auto add = [&](std::vector<uint32_t> reads, uint64_t bytes, bool kept = false) {
+    const auto b = static_cast<uint32_t>(g.bytes.size());
+    g.tasks.push_back({std::move(reads), {b}, {}, 0});
+    g.bytes.push_back(bytes), g.kept.push_back(kept);
+    return b;
+  };
+  std::vector<uint32_t> made{add({}, 40)};
+  for (uint32_t i = 0; i < kLayers; ++i) made.push_back(add({made.back()}, 20 + random.below(20)));
+  uint32_t gradient = add({made.back()}, 1);
+  for (uint32_t i = kLayers; i > 0; --i) {
+    const uint32_t whole = add({made[i - 1], gradient}, i == kLayers ? 1000 : random.below(40));
+    add({whole}, 0, true);
+    gradient = add({made[i], gradient}, 1 + random.below(3));
+  }
+  std::vector<uint32_t> given(g.tasks.size());
+  std::iota(given.begin(), given.end(), 0u);
+  const Order found = schedule(g);
+  CHECK(keeps_order(g, found.tasks));
+  CHECK(found.peak < peak_bytes(g, given) * 3 / 5);
+}
