@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
 constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader, or to where it is row-major
-constexpr size_t kMostPieces = 8;   // of all axes that are no 1
 
 Layout row_major(DimTable& dims, std::span<const Dim> shape) {
   Layout l{std::vector<std::vector<Piece>>(shape.size())};
