@@ -1,6 +1,6 @@
 #!/bin/bash
-# Fusion reports of all models of RLXC_TEST_MODELS (without it: of the examples) name every fusion that is missed, and no other; and
-# every norm, activation and attention that is written in a model is recognised.
+# Fusion reports of all models of RLXC_TEST_MODELS (without it: of the examples), of the small ones in narrow types too, name every
+# fusion that is missed, and no other; and every norm, activation and attention that is written in a model is recognised.
 set -uo pipefail
 mkdir "$TMPDIR/models" "$TMPDIR/reports"
 if [ -n "${RLXC_TEST_MODELS:-}" ] && [ -x "$RLXC_TEST_MODELS/make-weights.sh" ]; then
@@ -13,7 +13,12 @@ count=0
 for model in "$TMPDIR"/models/*/model.onnx "$TMPDIR"/models/*/*/model.onnx; do
   [ -f "$model" ] || continue
   count=$((count + 1))
-  "$RLXC" compile "$model" --emit fusion,lir -q -o "$TMPDIR/reports/$count-$(basename "$(dirname "$model")")" || exit 1
+  out=$TMPDIR/reports/$count-$(basename "$(dirname "$model")")
+  "$RLXC" compile "$model" --emit fusion,lir -q -o "$out" || exit 1
+  case $model in */full/*) continue ;; esac
+  "$RLXC" compile "$model" --target cuda --precision automixed --emit fusion,lir -q -o "$out-automixed" || exit 1
+  "$RLXC" compile "$model" --target metal --precision f16 --emit fusion,lir -q -o "$out-f16" || exit 1
+  "$RLXC" compile "$model" --precision fp8-e4m3 --emit fusion,lir -q -o "$out-fp8" || exit 1
 done
 scripts/check-fusion "$TMPDIR"/reports/* || exit 1
 if [ -d "$TMPDIR/models/full" ]; then

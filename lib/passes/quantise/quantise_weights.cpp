@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "eval/weight_value.h"
 #include "passes/match.h"
 #include "support/half.h"
 
@@ -105,23 +106,23 @@ class WeightQuantiser {
     if (g_.rank(w) != 2 || !is_weight(g_, w)) return false;
     bool rows_of_k = m.trans_b;
     if (const NodeId t = made_by(g_, w, OpKind::Transpose); t.valid()) w = g_.operand(t, 0), rows_of_k = !rows_of_k;
-    const NodeId leaf = g_.def(w);
-    if (!has_trait(g_.op(leaf), kLeaf))
-      return decline(context_, g_, kPattern, n, "computed_weight", "the weight is made by " + g_.label(leaf));
-    const DataId data = g_.attrs<DataAttrs>(leaf).data;
-    if (!data.valid()) return decline(context_, g_, kPattern, n, "no_contents", "the contents of the weight are not known");
-    const TensorData& d = g_.module().data[data];
-    if (d.elements() < kFewest) return decline(context_, g_, kPattern, n, "small", std::to_string(d.elements()) + " elements");
+    const auto elements = num_elements(g_.type(w));
+    if (elements && *elements < kFewest)
+      return decline(context_, g_, kPattern, n, "small", std::to_string(*elements) + " elements");
     if (m.trans_a) return decline(context_, g_, kPattern, n, "layout", "the first operand is transposed");
-    if (!all_finite(d)) return decline(context_, g_, kPattern, n, "not_finite", "the weight holds infinities or NaN");
+    if (g_.op(g_.def(w)) == OpKind::Dequantize)
+      return decline(context_, g_, kPattern, n, "has_codes", "the model quantises this weight in another way");
     Builder b(g_, nullptr, n);
-    const auto [it, is_new] = made_.try_emplace({w.raw, rows_of_k});
-    if (is_new) {
-      Quantised q = quantise(d, rows_of_k, config_);
-      it->second = {std::move(q.codes), std::move(q.scales)};
+    auto it = made_.find({w.raw, rows_of_k});
+    if (it == made_.end()) {
+      const auto d = eval::weight_value(g_.module(), g_, w);
+      if (!d) return decline(context_, g_, kPattern, n, "no_contents", "the contents of the weight are not known");
+      if (!all_finite(*d)) return decline(context_, g_, kPattern, n, "not_finite", "the weight holds infinities or NaN");
+      Quantised q = quantise(*d, rows_of_k, config_);
+      it = made_.try_emplace({w.raw, rows_of_k}, std::move(q.codes), std::move(q.scales)).first;
       char error[32];
       std::snprintf(error, sizeof error, "%.2g", 100 * q.error);
-      context_.precision.push_back({g_.label(leaf), std::string(name(g_.dtype(w))), std::string(name(config_.to)),
+      context_.precision.push_back({g_.label(g_.def(w)), std::string(name(g_.dtype(w))), std::string(name(config_.to)),
                                     "weight, one scale " + scope() + ", error " + error + " %"});
     }
     const ValueId codes = b.constant(it->second.codes), scale = b.constant(it->second.scales);

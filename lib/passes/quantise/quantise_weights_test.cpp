@@ -72,3 +72,18 @@ TEST_CASE("small weights and those without contents stay") {
   CHECK(unknown.left() == "matmul");
   CHECK(unknown.first_decline() == "no_contents");
 }
+
+TEST_CASE("a weight that is computed from others becomes codes of its contents") {
+  const Rewrite r(
+      "quantise_weights",
+      [](Builder& b) {
+        const ValueId w = b.mul(f32_param(b, "w", {64, 32}), f32_param(b, "scale", {1, 32}));
+        return std::vector{b.matmul(f32_input(b, "x", {3, 64}), w)};
+      },
+      [](PassRun& run) {
+        run.options.weight_cast = CastConfig{DType::I8, 0};
+      },
+      100);
+  CHECK(r.left() == "dequant_matmul");
+  CHECK(least_cosine(*r.before, *r.after) >= 0.9999);
+}

@@ -1,6 +1,7 @@
 #include "passes/recognise/fold_scale.h"
 
 #include "passes/match.h"
+#include "passes/provenance.h"
 
 namespace rlxc {
 namespace {
@@ -61,12 +62,17 @@ bool rewrite(Graph& g, NodeId mul, const Scaled& m, PassContext& ctx) {
     const auto a = g.attrs<MatMulAttrs>(p);
     const ValueId s = as_row(b, m.scale, y);
     r = b.matmul(g.operand(p, 0), scale_along(b, w, s, a.trans_b ? 0 : 1), a.trans_a, a.trans_b);
-    if (m.bias.valid()) r = b.add(r, b.mul(as_row(b, m.bias, y), s));
+    if (!r.valid()) return false;
+    if (m.bias.valid()) {
+      merge_origins(g, g.def(r), {&p, 1});
+      r = b.add(r, b.mul(as_row(b, m.bias, y), s));
+    }
   }
   if (!r.valid()) return false;
   const NodeId members[] = {p, mul};
   ctx.decisions.push_back(fused(g, "scale", mul, members, 2 * bytes(g, y)));
-  replace(g, y, r);
+  const NodeId ends[] = {m.sum.valid() ? m.sum : p, mul};
+  replace_group(g, ends, y, r);
   return true;
 }
 

@@ -80,6 +80,26 @@ def per_channel(g, value, of):
     return len(d) >= len(full) - 1 and [x for x in d if x != "1"] == [full[1]] and d[1 - len(full)] == full[1]
 
 
+def step_of(step):
+    """Its operation and the operands: i0 the first of the region, s0 the result of the first step."""
+    op, rest = step.split("(", 1)
+    return op, re.findall(r"\b[is]\d+\b", rest.rsplit(")", 1)[0])
+
+
+def scales_channels(g, region, y):
+    """A factor for each channel of y, then a term."""
+    same, scaled = {f"i{i}" for i, v in enumerate(region.operands) if v == y}, set()
+    channel = {f"i{i}" for i, v in enumerate(region.operands) if v != y and g.is_weight(v) and per_channel(g, v, y)}
+    for i, (op, of) in enumerate(map(step_of, region.attrs["steps"])):
+        if op == "cast" and same & set(of):
+            same.add(f"s{i}")
+        if op == "mul" and same & set(of) and channel & set(of):
+            scaled.add(f"s{i}")
+        if op == "add" and scaled & set(of):
+            return True
+    return False
+
+
 def dequantized(g, value):
     """The node that decodes it, through what moves it and casts between floats."""
     for _ in range(4):
@@ -126,9 +146,8 @@ def batch_norms(g):
         for u in g.users_of(y):
             if u.op == "BatchNormInference" and u.operands[0] == y:
                 yield "batch_norm", names(n, u)
-            if u.op == "ElementwiseRegion" and {"mul", "add"} <= {s.split("(")[0] for s in u.attrs["steps"]}:
-                if any(v != y and g.is_weight(v) and per_channel(g, v, y) for v in u.operands):
-                    yield "batch_norm", names(n, u)
+            if u.op == "ElementwiseRegion" and scales_channels(g, u, y):
+                yield "batch_norm", names(n, u)
             if u.op != "Mul":
                 continue
             w = other(u, y)
@@ -274,12 +293,17 @@ def reductions(g):
                 yield "reduce_region", names(n)
 
 
+def products_of(g, x):
+    """Products of this value with matrices, which could be one with several."""
+    return [u for u in g.users[x] if u.op in ("MatMul", "FusedMatMulBiasAct", "DequantMatMul") and u.operands[0] == x and
+            not g.is_weight(u.results[0]) and len(g.dims[u.operands[1]]) == 2 and not u.attrs.get("trans_a") and not u.attrs.get("gated") and
+            g.dtype[u.results[0]] in FLOATS]
+
+
 def shared_inputs(g):
     """Several products of one value with weights."""
-    for x, users in g.users.items():
-        readers = [u for u in users if u.op in ("MatMul", "FusedMatMulBiasAct", "DequantMatMul") and u.operands[0] == x and
-                   not g.is_weight(u.results[0]) and len(g.dims[u.operands[1]]) == 2 and not u.attrs.get("trans_a") and not u.attrs.get("gated") and
-                   g.dtype[u.results[0]] in FLOATS]
+    for x in g.users:
+        readers = products_of(g, x)
 
         def kept_as(u):
             codes = u.op == "DequantMatMul"
@@ -413,7 +437,12 @@ def mixtures(g):
         return source(value, "TopK") or source(value, "ArgReduce")
 
     def sums(n):
-        return {"mul", "add"} == {s.split("(")[0] for s in n.attrs["steps"]}
+        return {"mul", "add"} == {s.split("(")[0] for s in n.attrs["steps"]} - {"cast"}
+
+    def last_of(n):
+        """Of sums that are added to one another."""
+        after = g.only_user(n.results[0])
+        return last_of(after) if after and after.op == "ElementwiseRegion" and sums(after) else n
 
     def sums_of(value):
         """Where products with these shares are added up."""
@@ -421,8 +450,10 @@ def mixtures(g):
             same = n.results and len(g.dims[value]) == 2 and g.dims[n.results[0]] == g.dims[value]
             if n.op in ("Transpose", "Reshape", "Cast", "Narrow", "Gather") or (same and n.op in ("Softmax", "NormRegion")):
                 yield from sums_of(n.results[0])
-            elif n.op == "ReduceRegion" or (n.op == "ElementwiseRegion" and sums(n)):  # the products and their sum
+            elif n.op == "ReduceRegion":  # the products and their sum
                 yield n
+            elif n.op == "ElementwiseRegion" and sums(n):
+                yield last_of(n)
             elif n.op == "Mul":
                 after = g.only_user(n.results[0])
                 while after and after.op == "Add" and (g.only_user(after.results[0]) or after).op == "Add" and g.only_user(after.results[0]):
@@ -460,12 +491,40 @@ def neighbours(g):
             yield "elementwise_region", names(n)
 
 
+def possible_shared_inputs(g):
+    """Products of one value that are kept in different ways, or that planning has put further apart than they were."""
+    for x in g.users:
+        readers = products_of(g, x)
+        if len(readers) > 1:
+            yield "shared_input_matmul", names(*readers)
+
+
+def possible_activations(g):
+    """An activation of a product that other nodes read too, now a step of a region."""
+    for n in g.nodes:
+        if n.op not in ("MatMul", "FusedMatMulBiasAct", "DequantMatMul") or n.attrs.get("act", "none") != "none":
+            continue
+        y = behind_moves(g, n.results[0])
+        for u in g.users_of(y):
+            read = {f"i{i}" for i, v in enumerate(u.operands) if v == y}
+            if any(activation(op) and read & set(of) for op, of in map(step_of, u.attrs.get("steps", []))):
+                yield "matmul_bias_act", names(n)
+
+
+def activation(step):
+    return step.replace("_", "") in {a.lower() for a in ACTIVATIONS}
+
+
 FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 
-def find(graphs):
+# What a report may name, but need not: from the result alone it cannot be told whether there was a choice.
+POSSIBLE = (possible_shared_inputs, possible_activations)
+
+
+def find(graphs, finders=FINDERS):
     for index, g in enumerate(graphs):
-        for finder in FINDERS:
+        for finder in finders:
             for pattern, where in finder(g):
                 yield index, pattern, where
