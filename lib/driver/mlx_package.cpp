@@ -281,10 +281,7 @@ constexpr std::string_view kTail = R"(
 
 def run(inputs, weights):
     """Outputs, a list of mx.array, for inputs in order; weights from ops.load_weights."""
-    n = {}
-    for x, dims in zip(inputs, INPUTS):
-        n.update({d: size for d, size in zip(dims["shape"], x.shape) if isinstance(d, str)})
-    return list(graph_0(n, weights, *inputs))
+    return list(graph_0(ops.sizes_of(inputs, INPUTS, FORMULAS), weights, *inputs))
 
 
 def main(arguments):
@@ -295,7 +292,7 @@ def main(arguments):
     inputs = []
     for path, port in zip(files, INPUTS):
         with open(path, "rb") as f:
-            inputs.append(ops.from_bytes(f.read(), port["dtype"], [sizes.get(d, d) for d in port["shape"]]))
+            inputs.append(ops.from_bytes(f.read(), port["dtype"], ops.shape_of(port, sizes, FORMULAS)))
     outputs = run(inputs, ops.load_weights(here, arguments[0]))
     for i, (y, port) in enumerate(zip(outputs, OUTPUTS)):
         with open(f"output_{i}.bin", "wb") as f:
@@ -320,6 +317,21 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
   return s + "]\n";
 }
 
+// Sizes of inputs that are neither numbers nor symbols.
+std::string formulas(const Module& m, const std::vector<codegen::Port>& inputs) {
+  std::map<std::string, std::string> lines;
+  for (const codegen::Port& port : inputs)
+    for (Dim d : m.graph(port.graph).dims(port.value)) {
+      if (d.is_static() || symbol_name(m.dims, d)) continue;
+      std::string symbols;
+      for (const std::string& s : m.dims.symbols_of(d)) symbols += python_string(s) + ", ";
+      lines[m.dims.text(d)] = "((" + symbols + "), lambda n: " + dim_python(m.dims, d, "n") + ")";
+    }
+  std::string s = "{";
+  for (const auto& [text, line] : lines) s += (s.size() > 1 ? ", " : "") + python_string(text) + ": " + line;
+  return s + "}\n";
+}
+
 }  // namespace
 
 bool has_mlx_function(OpKind op) { return has_trait(op, kBody) || functions().contains(function(op)); }
@@ -332,7 +344,8 @@ std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p
   std::string model = "\"\"\"" + p.name +
                       ": a model compiled by rlxc for MLX. Lines name the nodes that they compute.\"\"\"\nimport math\nimport "
                       "os\nimport sys\n\nimport rlxc_mlx as ops\n\n";
-  model += "INPUTS = " + ports(m, p.inputs) + "OUTPUTS = " + ports(m, p.outputs) + graphs + std::string(kTail);
+  model += "INPUTS = " + ports(m, p.inputs) + "FORMULAS = " + formulas(m, p.inputs) + "OUTPUTS = " + ports(m, p.outputs) +
+           graphs + std::string(kTail);
   std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, "mlx", options)}};
   for (const HostFile& h : host_files())
     if (is_part(h)) files.push_back({std::string(h.name), std::string(h.text)});

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "ir/bind_dims.h"
-#include "ir/dim_postfix.h"
 
 namespace rlxc {
 namespace {
@@ -18,10 +17,8 @@ bool is_read(const codegen::Package& p, const codegen::Port& input) {
   return p.lir->module->graph(input.graph).use_count(input.value) > 0;
 }
 
-// The symbols that are sizes of an input, from its actual sizes; those that are bound already stay.
-void add_sizes(const DimTable& dims, const Type& t, std::span<const int64_t> actual, DimBindings* bindings) {
-  for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k)
-    if (const auto symbol = symbol_name(dims, t.dims[k])) bindings->try_emplace(*symbol, actual[k]);
+void add_sizes(const Type& t, std::span<const int64_t> actual, std::vector<KnownSize>* sizes) {
+  for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k) sizes->push_back({t.dims[k], actual[k]});
 }
 
 }  // namespace
@@ -34,10 +31,12 @@ void Call::set_shape(size_t result, std::vector<int64_t> dims) {
 
 void bind_input_sizes(Module& m, std::span<const eval::HostValue> inputs) {
   const Graph& g = m.main();
-  DimBindings sizes;
+  std::vector<KnownSize> sizes;
   for (size_t i = 0; i < std::min(g.inputs().size(), inputs.size()); ++i)
-    add_sizes(m.dims, g.type(g.result(g.inputs()[i])), inputs[i].tensor.dims, &sizes);
-  bind_dims(m, sizes);
+    add_sizes(g.type(g.result(g.inputs()[i])), inputs[i].tensor.dims, &sizes);
+  DimBindings bindings;
+  solve_dims(m.dims, sizes, &bindings);
+  bind_dims(m, bindings);
 }
 
 std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,
@@ -48,7 +47,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
                       "expected " + std::to_string(package.inputs.size()) + " inputs, got " + std::to_string(inputs.size()));
     return std::nullopt;
   }
-  DimBindings bindings;
+  std::vector<KnownSize> sizes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Type& t = type_of(package, package.inputs[i]);
     const TensorData& d = inputs[i].tensor;
@@ -57,8 +56,10 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
       diagnostics.error(Code::BadType, "expected " + text(t, m.dims), "input \"" + package.inputs[i].name + "\"");
       return std::nullopt;
     }
-    add_sizes(m.dims, t, d.dims, &bindings);
+    add_sizes(t, d.dims, &sizes);
   }
+  DimBindings bindings;
+  solve_dims(m.dims, sizes, &bindings);
   Call call;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Type& t = type_of(package, package.inputs[i]);

@@ -3,6 +3,7 @@
 
 #include "eval/context.h"
 #include "eval/value.h"
+#include "ir/bind_dims.h"
 #include "ir/dim_postfix.h"
 #include "ir/infer.h"
 #include "ops/elementwise.h"
@@ -202,6 +203,27 @@ bool sizes_agree(Run& run, Dim a, Dim b) {
                                         std::to_string(*x) + " and " + std::to_string(*y));
 }
 
+// Symbols that are parts of sizes only; then every size of an input that is read must be right.
+bool solve_inputs(Run& run, const Graph& g, const std::vector<HostValue>& values) {
+  std::vector<KnownSize> sizes;
+  const auto each_read = [&](const auto& f) {
+    for (NodeId n : g.inputs())
+      if (const ValueId v = g.result(n); g.use_count(v) > 0 && !f(v, g.type(v))) return false;
+    return true;
+  };
+  each_read([&](ValueId v, const Type& t) {
+    for (size_t i = 0; i < t.dims.size(); ++i) sizes.push_back({t.dims[i], values[v.raw].tensor.dims[i]});
+    return true;
+  });
+  solve_dims(run.module.dims, sizes, &run.bindings);
+  for (const auto& [symbol, size] : run.bindings) run.fixed.insert(symbol);
+  return each_read([&](ValueId v, const Type& t) {
+    if (bind_type(run, t, values[v.raw], true)) return true;
+    run.where = "input \"" + std::string(run.module.text(g.value_name(v))) + "\"";
+    return false;
+  });
+}
+
 bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vector<HostValue>* outputs) {
   if (inputs.size() != g.inputs().size())
     return run.fail(Code::BadArity,
@@ -224,6 +246,7 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
     if (run.options.observe) run.options.observe(g, v, values[v.raw]);
   }
   if (run.depth == 1) {
+    if (!solve_inputs(run, g, values)) return false;
     for (const auto& [a, b] : run.module.dims.equalities())
       if (!sizes_agree(run, a, b)) return false;
   }

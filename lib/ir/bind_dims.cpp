@@ -3,8 +3,25 @@
 #include <functional>
 #include <unordered_map>
 
+#include "ir/dim_postfix.h"
+#include "support/checked.h"
+
 namespace rlxc {
 namespace {
+
+// The value of `symbol` for which the expression has this size, if it is linear in it.
+std::optional<int64_t> solution(const DimTable& dims, const KnownSize& known, const std::string& symbol, DimBindings bindings) {
+  const auto at = [&](int64_t v) {
+    bindings[symbol] = v;
+    return dims.evaluate(known.dim, bindings);
+  };
+  const auto zero = at(0), one = at(1);
+  if (!zero || !one) return std::nullopt;
+  const auto step = checked_sub(*one, *zero), rest = checked_sub(known.size, *zero);
+  if (!step || !rest || *step == 0 || *rest % *step != 0) return std::nullopt;
+  const int64_t value = *rest / *step;
+  return value >= 0 && at(value) == known.size ? std::optional(value) : std::nullopt;
+}
 
 using Replace = std::function<Dim(Dim)>;
 
@@ -64,6 +81,21 @@ void bind_dims(Module& m, const DimBindings& bindings) {
 
 void substitute_dims(Module& m, const SymbolValues& values) {
   replace_dims(m, [&](Dim d) { return substitute(m.dims, d, values); });
+}
+
+void solve_dims(const DimTable& dims, std::span<const KnownSize> sizes, DimBindings* bindings) {
+  for (const KnownSize& s : sizes)
+    if (const auto symbol = symbol_name(dims, s.dim)) bindings->try_emplace(*symbol, s.size);
+  for (bool found = true; found;) {
+    found = false;
+    for (const KnownSize& s : sizes) {
+      std::vector<std::string> open = dims.symbols_of(s.dim);
+      std::erase_if(open, [&](const std::string& symbol) { return bindings->contains(symbol); });
+      if (open.size() != 1) continue;
+      const auto value = solution(dims, s, open[0], *bindings);
+      if (value) found = bindings->emplace(open[0], *value).second;
+    }
+  }
 }
 
 }  // namespace rlxc

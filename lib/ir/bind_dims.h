@@ -9,4 +9,13 @@ namespace rlxc {
 void bind_dims(Module&, const DimBindings&);
 void substitute_dims(Module&, const SymbolValues&);
 
+struct KnownSize {
+  Dim dim;
+  int64_t size;
+};
+
+// Adds the symbols that follow from sizes: those that are one, then those that are the only unknown of a linear expression. What
+// is bound stays. O(sizes * symbols found).
+void solve_dims(const DimTable&, std::span<const KnownSize>, DimBindings*);
+
 }  // namespace rlxc

@@ -9,6 +9,24 @@
 
 using namespace rlxc;
 
+TEST_CASE("symbols follow from sizes that are linear in the only one that is not known") {
+  DimTable t;
+  const auto solved = [&](std::vector<std::pair<std::string, int64_t>> sizes) {
+    std::vector<KnownSize> known;
+    for (const auto& [text, size] : sizes) known.push_back({*t.parse(text), size});
+    DimBindings b;
+    solve_dims(t, known, &b);
+    return b;
+  };
+  CHECK(solved({{"2*h", 6}, {"past+seq", 9}, {"seq", 4}}) == DimBindings{{"h", 3}, {"past", 5}, {"seq", 4}});
+  CHECK(solved({{"a*b", 6}, {"b+1", 3}}) == DimBindings{{"a", 3}, {"b", 2}});
+  CHECK(solved({{"2*h", 5}}).empty());
+  CHECK(solved({{"h+3", 2}}).empty());
+  CHECK(solved({{"past+seq", 9}}).empty());
+  CHECK(solved({{"h*h", 9}}).empty());
+  CHECK(solved({{"h", 2}, {"h+1", 9}}) == DimBindings{{"h", 2}});
+}
+
 TEST_CASE("a bound module is the one that was static from the start") {
   auto m = test::example_module(true);
   bind_dims(*m, {{"batch", 2}});

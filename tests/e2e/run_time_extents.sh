@@ -130,7 +130,21 @@ graph @main {
 }
 }
 IR
+# Symbols that are parts of the sizes of inputs only.
+cat >parts.rlx <<'IR'
+module "parts" mir {
+graph @main {
+  %0 = input "x" : f32[2*h,past+seq]
+  %1 = input "y" : f32[seq]
+  %2 = reshape(%0) {dims = ["h", "2*past+2*seq"]} : f32[h,2*past+2*seq]
+  %3 = relu(%2) : f32[h,2*past+2*seq]
+  %4 = tanh(%1) : f32[seq]
+  return %3 "a", %4 "b"
+}
+}
+IR
 for target in cpu metal cuda rocm mlx ${RLXC_WEBGPU:+wgpu}; do
+  "$RLXC" run parts.rlx --random --size h=2,past=3,seq=4 --target $target >said || { echo "parts on $target"; cat said; exit 1; }
   "$RLXC" run select.rlx --random --target $target >said || { echo "select on $target"; cat said; exit 1; }
   for model in loop rows detect; do
     "$RLXC" run $model.rlx --random --size n=1 --size n=70 --target $target >said || { echo "$model on $target"; cat said; exit 1; }

@@ -80,6 +80,33 @@ def to_bytes(x, dtype):
     return np.array(x).astype(_NUMPY[dtype]).tobytes()
 
 
+def sizes_of(inputs, ports, formulas):
+    """Values of the symbols in the shapes of inputs; formulas are the shapes that are expressions: their symbols, and a function."""
+    actual = [(d, size) for x, port in zip(inputs, ports) for d, size in zip(port["shape"], x.shape) if isinstance(d, str)]
+    known = {d: size for d, size in actual if d not in formulas}
+    unsolved = [(*formulas[d], size) for d, size in actual if d in formulas]
+    while unsolved:
+        later = []
+        for symbols, formula, size in unsolved:
+            unknown = [s for s in symbols if s not in known]
+            if not unknown:
+                continue
+            zero, one = (formula({**known, unknown[0]: value}) for value in (0, 1)) if len(unknown) == 1 else (0, 0)
+            if one != zero and (size - zero) % (one - zero) == 0:
+                known[unknown[0]] = (size - zero) // (one - zero)
+            else:
+                later.append((symbols, formula, size))
+        if len(later) == len(unsolved):
+            raise ValueError("the sizes of the inputs do not tell all symbols")
+        unsolved = later
+    return known
+
+
+def shape_of(port, sizes, formulas):
+    """The shape of an input, with values of the symbols."""
+    return [formulas[d][1](sizes) if d in formulas else sizes.get(d, d) for d in port["shape"]]
+
+
 def load_weights(package, folder):
     """The weights that model.json lists, from files of the folder."""
     with open(os.path.join(package, "model.json")) as f:
