@@ -5,6 +5,7 @@
 #include "driver/commands.h"
 #include "driver/dispatch.h"
 #include "driver/kernel_folder.h"
+#include "driver/pipeline.h"
 #include "driver/target_traits.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
@@ -114,7 +115,15 @@ std::vector<report::DispatchNode> dispatch_of(const Compiled& c) {
   return nodes;
 }
 
-report::FusionReport fusion_of(const Compiled& c) { return {c.before, c.after, c.decisions, *c.lir.module}; }
+report::FusionReport fusion_of(const Compiled& c) {
+  const bool fuses = std::ranges::any_of(pipeline(c.target, {}), [](const PipelinePart& p) { return p.name == "fuse"; });
+  std::vector<OpKind> no_kernel;
+  for (size_t k = 0; k < kOpCount; ++k)
+    if (const auto op = static_cast<OpKind>(k);
+        has_trait(op, kFused) && op != OpKind::BatchNormInference && !(fuses && find_target(c.target)->native.test(k)))
+      no_kernel.push_back(op);
+  return {c.before, c.after, c.decisions, *c.lir.module, std::move(no_kernel)};
+}
 
 }  // namespace
 

@@ -334,7 +334,9 @@ std::string formulas(const Module& m, const std::vector<codegen::Port>& inputs) 
 
 }  // namespace
 
-bool has_mlx_function(OpKind op) { return has_trait(op, kBody) || functions().contains(function(op)); }
+bool has_mlx_function(OpKind op) {
+  return has_trait(op, kBody) || op == OpKind::ElementwiseRegion || functions().contains(function(op));
+}
 
 std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p, const CpuPackageOptions& options,
                                                        Diagnostics& d) {

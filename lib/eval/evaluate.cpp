@@ -212,7 +212,8 @@ bool solve_inputs(Run& run, const Graph& g, const std::vector<HostValue>& values
     return true;
   };
   each_read([&](ValueId v, const Type& t) {
-    for (size_t i = 0; i < t.dims.size(); ++i) sizes.push_back({t.dims[i], values[v.raw].tensor.dims[i]});
+    for (size_t i = 0; t.kind == TypeKind::Tensor && i < t.dims.size(); ++i)
+      sizes.push_back({t.dims[i], values[v.raw].tensor.dims[i]});
     return true;
   });
   solve_dims(run.module.dims, sizes, &run.bindings);

@@ -24,6 +24,9 @@ class FusionWriter {
         if (d.fused == fused) decision(d);
       out_.end_array();
     }
+    out_.key("no_kernel").begin_array(JsonLayout::Line);
+    for (OpKind op : report_.no_kernel) out_.string(kind_name(op));
+    out_.end_array();
     launches();
     handovers();
     out_.end_object().finish();

@@ -63,6 +63,13 @@ void write_misses(const DecisionSummary& summary, std::string* out) {
   }
 }
 
+void write_no_kernel(const FusionReport& report, std::string_view target, std::string* out) {
+  if (report.no_kernel.empty()) return;
+  *out += "\nNo kernel on " + std::string(target) + " for these, which are expanded or never formed: ";
+  for (size_t i = 0; i < report.no_kernel.size(); ++i) *out += (i ? ", " : "") + std::string(kind_name(report.no_kernel[i]));
+  *out += '\n';
+}
+
 void write_groups(std::span<const Decision> decisions, std::string* out) {
   size_t count = 0;
   for (const Decision& d : decisions) {
@@ -107,6 +114,7 @@ void write_fusion_text(const FusionReport& report, std::string* out, const Repor
   write_changes(report, out);
   write_patterns(summary, out);
   write_misses(summary, out);
+  write_no_kernel(report, context.target, out);
   write_groups(report.decisions, out);
   write_handovers(report, out);
 }

@@ -37,7 +37,9 @@ struct Fused {
     run(*module, "mark_elementwise_regions");
     for (size_t i = 0; i < module->graph_count(); ++i) module->graph(GraphId(i)).compact();
   }
-  report::FusionReport report() const { return {before, report::count_module(*module), run.decisions, *module}; }
+  report::FusionReport report() const {
+    return {before, report::count_module(*module), run.decisions, *module, {OpKind::NormRegion}};
+  }
 };
 
 Decision miss(std::string node, std::vector<std::string> members, std::string reason) {

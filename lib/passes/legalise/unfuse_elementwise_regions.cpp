@@ -60,7 +60,9 @@ PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
     Graph& g = m.graph(id);
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::ElementwiseRegion) continue;
-      if (native && g.attrs<RegionAttrs>(n).steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs)
+      const auto& steps = g.attrs<RegionAttrs>(n).steps;
+      const bool fits = steps.size() <= t.region_max_steps && g.operands(n).size() <= t.region_max_inputs;
+      if (native && fits && std::ranges::all_of(steps, [&](const RegionStep& s) { return t.native[static_cast<size_t>(s.op)]; }))
         continue;
       const std::vector<ValueId> v = unfuse_region(g, n);
       if (v.empty()) {

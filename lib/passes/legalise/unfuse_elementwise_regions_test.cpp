@@ -48,3 +48,10 @@ TEST_CASE("regions beyond the limits of the target are unfused") {
   f.run.target.region_max_steps = 2;
   CHECK(f.run(f.m, "unfuse_elementwise_regions").changed);
 }
+
+TEST_CASE("regions with a step that the target has no kernel for are unfused") {
+  Fixture f;
+  f.run(f.m, "mark_elementwise_regions");
+  f.run.target.native.reset(static_cast<size_t>(OpKind::LeakyRelu));
+  CHECK(f.run(f.m, "unfuse_elementwise_regions").changed);
+}

@@ -224,9 +224,11 @@ def shared_norms(g):
     """Norms of one value that differ in scale and shift only, or one whose value is scaled in several ways."""
     def scales(n, value):
         """Multiplied by a row that is known before the first run."""
-        step = (n.attrs.get("steps") or [n.op.lower() + "(i0,i1)"])[0]
+        if n.op not in ("Mul", "ElementwiseRegion"):
+            return False
+        step = (n.attrs.get("steps") or ["mul(i0,i1)"])[0]
         of = [n.operands[int(i)] for i in re.findall(r"i(\d+)", step)]
-        return (n.op in ("Mul", "ElementwiseRegion") and step.startswith("mul(") and value in of and
+        return (step.startswith("mul(") and value in of and
                 any(v != value and g.is_weight(v) and is_row(g, v, value) for v in of))
 
     def norm(n):
@@ -518,6 +520,14 @@ def activation(step):
 FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
+
+# Patterns that end in a kind of node: where a target has no kernel for it, the report says so once, and names no misses.
+KINDS = {
+    "ElementwiseRegion": ("elementwise_region",), "NormRegion": ("norm_region", "softmax_region"), "ReduceRegion": ("reduce_region",),
+    "FusedConvBiasAct": ("conv_bias_act",), "FusedConvTransposeBiasAct": ("conv_bias_act",), "FusedMatMulBiasAct": ("matmul_bias_act",),
+    "FusedResidualLN": ("residual_ln",), "FusedResidualRmsNorm": ("residual_rms_norm",), "FusedSwiGLU": ("swiglu",),
+    "FusedMatMulSwiGLU": ("matmul_swiglu",), "DequantMatMul": ("weight_codes",), "Attention": ("attention",),
+}
 
 # What a report may name, but need not: from the result alone it cannot be told whether there was a choice.
 POSSIBLE = (possible_shared_inputs, possible_activations)
