@@ -29,7 +29,7 @@ struct FusionReport {
   ModuleCounts before, after;
   std::span<const Decision> decisions;  // in the order in which they were taken
   const Module& result;                 // what `after` counts
-  std::vector<OpKind> no_kernel;       // fused kinds that the target lacks: expanded or never formed, and no misses are said of them
+  std::vector<OpKind> no_kernel;  // fused kinds that the target lacks: expanded or never formed, and no misses are said of them
 };
 
 // O(nodes + decisions log patterns). Sums that a reader can check: `traffic` and `launches` after are those of the list
