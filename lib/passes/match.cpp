@@ -10,15 +10,6 @@ namespace {
 
 constexpr int64_t kScalarElements = 64;
 
-const TensorData* data_of(const Graph& g, ValueId v) {
-  const NodeId n = g.def(v);
-  if (g.op(n) != OpKind::Constant && g.op(n) != OpKind::Param) return nullptr;
-  const DataId id = g.attrs<DataAttrs>(n).data;
-  if (!id.valid()) return nullptr;
-  const TensorData& d = g.module().data[id];
-  return d.bytes.empty() || !d.strings.empty() || is_complex(d.dtype) ? nullptr : &d;
-}
-
 // Relative distance that rounding to the type may cause.
 double tolerance(DType t) {
   switch (bits(t)) {
@@ -29,6 +20,15 @@ double tolerance(DType t) {
 }
 
 }  // namespace
+
+const TensorData* data_of(const Graph& g, ValueId v) {
+  const NodeId n = g.def(v);
+  if (g.op(n) != OpKind::Constant && g.op(n) != OpKind::Param) return nullptr;
+  const DataId id = g.attrs<DataAttrs>(n).data;
+  if (!id.valid()) return nullptr;
+  const TensorData& d = g.module().data[id];
+  return d.bytes.empty() || !d.strings.empty() || is_complex(d.dtype) ? nullptr : &d;
+}
 
 std::optional<double> scalar(const Graph& g, ValueId v) {
   for (int depth = 0; depth < 16 && v.valid(); ++depth) {

@@ -13,6 +13,8 @@ namespace rlxc::match {
 // The number that every element of `v` equals: a Constant, or a Param with data, of at most 64 elements or a splat, seen through
 // Cast (of numbers), Expand and Reshape. O(1).
 std::optional<double> scalar(const Graph&, ValueId v);
+// The numbers of a Constant or of a Param with data; null if none are known.
+const TensorData* data_of(const Graph&, ValueId v);
 // `v` is a scalar that rounds to `want` in the precision of its type (exact for small integers).
 bool is_scalar(const Graph&, ValueId v, double want);
 // All elements of a Constant or Param with data as numbers; empty when there are more than `limit` or none are known.

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "passes/counted.h"
+
 namespace rlxc::recognise {
 namespace {
 
@@ -9,110 +11,6 @@ using namespace match;
 
 constexpr int64_t kConstantLimit = int64_t{1} << 24;
 constexpr int kDepth = 24, kParts = 256;
-
-// A value that is the coordinate along one axis plus an offset, the same along all others.
-struct Index {
-  int axis = 0;  // counted from the end: 0 is the last
-  Dim offset;
-};
-
-std::optional<Dim> integer(const Graph& g, ValueId v) {
-  if (const auto c = scalar(g, v); c && *c == std::floor(*c) && std::abs(*c) < 1e15)
-    return g.module().dims.constant(static_cast<int64_t>(*c));
-  for (int i = 0; i < 4; ++i) {
-    const NodeId n = g.def(v);
-    if (g.op(n) == OpKind::DimValue && g.attrs<DimsAttrs>(n).dims.size() == 1) return g.attrs<DimsAttrs>(n).dims[0];
-    if (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Cast && g.op(n) != OpKind::Expand) break;
-    v = g.operand(n, 0);
-  }
-  return std::nullopt;
-}
-
-// The axis of `to` (from the end) that is axis `axis` of `from` after inserting and removing axes of size 1 only.
-std::optional<int> follow(std::span<const Dim> from, std::span<const Dim> to, int axis) {
-  const auto wide = [](std::span<const Dim> d) {
-    int n = 0;
-    for (Dim x : d) n += x != Dim(1);
-    return n;
-  };
-  if (wide(from) != 1 || wide(to) != 1 || from[from.size() - 1 - static_cast<size_t>(axis)] == Dim(1)) return std::nullopt;
-  for (size_t i = 0; i < to.size(); ++i)
-    if (to[to.size() - 1 - i] != Dim(1)) return static_cast<int>(i);
-  return std::nullopt;
-}
-
-std::optional<Index> constant_index(const Graph& g, ValueId v) {
-  const auto d = g.dims(v);
-  int axis = -1;
-  for (size_t i = 0; i < d.size(); ++i)
-    if (d[i] != Dim(1)) {
-      if (axis >= 0) return std::nullopt;
-      axis = static_cast<int>(d.size() - 1 - i);
-    }
-  const auto e = elements(g, v, 1 << 20);
-  if (axis < 0 || e.empty()) return std::nullopt;
-  for (size_t i = 1; i < e.size(); ++i)
-    if (e[i] != e[0] + static_cast<double>(i)) return std::nullopt;
-  if (e[0] != std::floor(e[0]) || std::abs(e[0]) > 1e15) return std::nullopt;
-  return Index{axis, g.module().dims.constant(static_cast<int64_t>(e[0]))};
-}
-
-std::optional<Index> index_of(const Graph& g, ValueId v) {
-  DimTable& t = g.module().dims;
-  std::vector<NodeId> path;  // from v up to the source
-  std::optional<Index> at;
-  for (int i = 0; i < kDepth; ++i) {
-    const NodeId n = g.def(v);
-    const OpKind op = g.op(n);
-    if (op == OpKind::Range) {
-      const auto start = integer(g, g.operand(n, 0));
-      if (!start || !is_scalar(g, g.operand(n, 1), 1)) return std::nullopt;
-      at = Index{0, *start};
-      break;
-    }
-    if (op == OpKind::Constant) {
-      at = constant_index(g, v);
-      break;
-    }
-    if (op == OpKind::Add || op == OpKind::Sub) {
-      path.push_back(n);
-      const bool second = integer(g, g.operand(n, 1)).has_value();
-      if (!second && (op == OpKind::Sub || !integer(g, g.operand(n, 0)))) return std::nullopt;
-      v = g.operand(n, second ? 0 : 1);
-    } else if (op == OpKind::Reshape || op == OpKind::Expand || op == OpKind::Cast) {
-      path.push_back(n);
-      v = g.operand(n, 0);
-    } else {
-      return std::nullopt;
-    }
-  }
-  if (!at) return std::nullopt;
-  for (size_t i = path.size(); i-- > 0;) {
-    const NodeId n = path[i];
-    switch (g.op(n)) {
-      case OpKind::Reshape: {
-        const auto axis = follow(g.dims(g.operand(n, 0)), g.dims(g.result(n)), at->axis);
-        if (!axis) return std::nullopt;
-        at->axis = *axis;
-        break;
-      }
-      case OpKind::Expand: {  // the axis itself must keep its size
-        const auto from = g.dims(g.operand(n, 0)), to = g.dims(g.result(n));
-        const auto k = static_cast<size_t>(at->axis);
-        if (k >= from.size() || from[from.size() - 1 - k] != to[to.size() - 1 - k]) return std::nullopt;
-        break;
-      }
-      case OpKind::Add: {
-        const bool second = integer(g, g.operand(n, 1)).has_value();
-        at->offset = t.add(at->offset, *integer(g, g.operand(n, second ? 1 : 0)));
-        break;
-      }
-      case OpKind::Sub: at->offset = t.sub(at->offset, *integer(g, g.operand(n, 1))); break;
-      default: break;  // a cast between numbers: indices are small integers
-    }
-  }
-  return at;
-}
 
 // A Reshape that only adds or drops leading axes of size 1: what it reads broadcasts in the same way.
 bool leading_only(const Graph& g, NodeId n) {
@@ -193,26 +91,26 @@ class Matcher {
   bool compare(NodeId n, bool negated, Visible& out) {
     OpKind op = g_.op(n);
     if (negated) op = op == OpKind::Lt ? OpKind::Ge : op == OpKind::Le ? OpKind::Gt : op == OpKind::Gt ? OpKind::Le : OpKind::Lt;
-    auto a = index_of(g_, g_.operand(n, 0)), b = index_of(g_, g_.operand(n, 1));
-    if (a && !b && a->axis < 2) return bounded(*a, op, integer(g_, g_.operand(n, 1)));
+    auto a = counted(g_, g_.operand(n, 0)), b = counted(g_, g_.operand(n, 1));
+    if (a && !b && a->axis < 2) return bounded(*a, op, uniform_integer(g_, g_.operand(n, 1)));
     if (!a || !b || a->axis + b->axis != 1) return difference(n, op, out);
     if (a->axis == 1) {  // query op key: turn around
       std::swap(a, b);
       op = op == OpKind::Lt ? OpKind::Gt : op == OpKind::Le ? OpKind::Ge : op == OpKind::Gt ? OpKind::Lt : OpKind::Le;
     }
-    const Dim d = t_.sub(b->offset, a->offset);  // key op query + d
+    const Dim d = t_.sub(b->start, a->start);  // key op query + d
     return bound(op, d, out);
   }
   // (key - query) op c or (query - key) op c
   bool difference(NodeId n, OpKind op, Visible& out) {
-    const auto c = integer(g_, g_.operand(n, 1));
+    const auto c = uniform_integer(g_, g_.operand(n, 1));
     const NodeId sub = made_by(g_, g_.operand(n, 0), OpKind::Sub);
     if (!c || !sub.valid()) return false;
-    const auto a = index_of(g_, g_.operand(sub, 0)), b = index_of(g_, g_.operand(sub, 1));
+    const auto a = counted(g_, g_.operand(sub, 0)), b = counted(g_, g_.operand(sub, 1));
     if (!a || !b || a->axis + b->axis != 1) return false;
-    if (a->axis == 0) return bound(op, t_.add(t_.sub(b->offset, a->offset), *c), out);
+    if (a->axis == 0) return bound(op, t_.add(t_.sub(b->start, a->start), *c), out);
     op = op == OpKind::Lt ? OpKind::Gt : op == OpKind::Le ? OpKind::Ge : op == OpKind::Gt ? OpKind::Lt : OpKind::Le;
-    return bound(op, t_.sub(t_.sub(a->offset, b->offset), *c), out);
+    return bound(op, t_.sub(t_.sub(a->start, b->start), *c), out);
   }
   // key op query + d
   bool bound(OpKind op, Dim d, Visible& out) {
@@ -224,9 +122,9 @@ class Matcher {
     }
   }
   // index op constant, where it always holds
-  bool bounded(const Index& a, OpKind op, std::optional<Dim> c) {
+  bool bounded(const Counted& a, OpKind op, std::optional<Dim> c) {
     if (!c) return false;
-    const auto least = t_.constant_value(t_.sub(a.offset, *c));
+    const auto least = t_.constant_value(t_.sub(a.start, *c));
     return least && ((op == OpKind::Ge && *least >= 0) || (op == OpKind::Gt && *least > 0));
   }
 
@@ -240,13 +138,14 @@ class Matcher {
   }
 
  public:
-  // All leading sizes 1; the visible part of each row is what causal order or a window lets through.
+  // The same for all leading axes; the visible part of each row is what causal order or a window lets through.
   template <class F>
   bool pattern(const Graph& g, ValueId v, F visible, Visible& out) {
     const auto d = g.dims(v);
-    for (size_t i = 0; i + 2 < d.size(); ++i)
-      if (d[i] != Dim(1)) return false;
     const int64_t rows = d.size() > 1 ? size_at(g, v, -2).value_or(0) : 1, keys = d.empty() ? 1 : size_at(g, v, -1).value_or(0);
+    const int64_t count = num_elements(g.type(v)).value_or(0);
+    for (int64_t i = rows * keys; i < count; ++i)
+      if (visible(i) != visible(i - rows * keys)) return false;
     bool all = true;
     for (int64_t i = 0; i < rows * keys && all; ++i) all = visible(i);
     if (all) return true;
@@ -328,15 +227,22 @@ class Matcher {
     }
     return false;
   }
-  // What else a condition hides of a mask: where mask + v == 0, what the mask lets through and v is 0 for.
+  // What else a condition hides of a mask: where mask + v == 0, what the mask lets through and v is 0 for; where mask == 0 and c,
+  // what is c.
   void hidden_besides(ValueId condition, bool negated, ValueId mask, int depth, Visible& out) {
-    const NodeId equal = made_by(g_, condition, OpKind::Eq);
-    const NodeId sum = negated && equal.valid() && is_scalar(g_, g_.operand(equal, 1), 0)
-                           ? made_by(g_, g_.operand(equal, 0), OpKind::Add)
-                           : NodeId();
-    for (size_t i = 0; i < 2 && sum.valid(); ++i)
-      if (without_leading(g_.operand(sum, i)) == without_leading(mask))
-        return conditions_.emplace_back(g_.operand(sum, 1 - i), false), keep(g_.operand(sum, 1 - i), false, out);
+    const auto is_mask = [&](ValueId v) { return without_leading(v) == without_leading(mask); };
+    const auto is_zero = [&](ValueId v) {
+      const NodeId n = made_by(g_, without_leading(v), OpKind::Eq);
+      return n.valid() && is_scalar(g_, g_.operand(n, 1), 0) ? g_.operand(n, 0) : ValueId();
+    };
+    const ValueId zero = negated ? is_zero(condition) : ValueId();
+    if (const NodeId sum = zero.valid() ? made_by(g_, zero, OpKind::Add) : NodeId(); sum.valid())
+      for (size_t i = 0; i < 2; ++i)
+        if (is_mask(g_.operand(sum, i)))
+          return conditions_.emplace_back(g_.operand(sum, 1 - i), false), keep(g_.operand(sum, 1 - i), false, out);
+    if (const NodeId both = made_by(g_, without_leading(condition), OpKind::And); negated && both.valid())
+      for (size_t i = 0; i < 2; ++i)
+        if (const ValueId v = is_zero(g_.operand(both, i)); v.valid() && is_mask(v)) condition = g_.operand(both, 1 - i);
     conditions_.emplace_back(condition, negated);
     part(condition, negated, depth + 1, out);
   }

@@ -20,6 +20,11 @@ enum class MaskForm {
   CausalProduct,
   CausalCut,
   CausalAndPadding,
+  CausalOfEach,
+  OtherOfEach,
+  PaddedSum,
+  PaddedBoth,
+  PaddedOther,
   Window,
   FullRowHidden
 };
@@ -62,9 +67,33 @@ ValueId padding(Builder& b) {
   return b.reshape(b.cast(b.input("keep", tensor_type(DType::I64, {kBatch, kRows})), DType::Bool), {kBatch, 1, 1, kRows});
 }
 
+// A causal mask for each entry of the batch; `other`: the last entry sees all.
+ValueId of_each(Builder& b, bool other) {
+  std::vector<float> v;
+  for (int64_t i = 0; i < kBatch * kRows * kRows; ++i) {
+    const int64_t row = i / kRows % kRows, key = i % kRows;
+    v.push_back(key <= row || (other && i >= (kBatch - 1) * kRows * kRows) ? 0 : -std::numeric_limits<float>::max());
+  }
+  return b.constant(make_data(DType::F32, {kBatch, 1, kRows, kRows}, v));
+}
+// What the causal mask lets through, but for padding, as exporters write it: mask + keep == 0, or mask == 0 and keep == 0.
+// `other` asks another mask.
+ValueId padded(Builder& b, bool sum, bool other) {
+  const ValueId mask = of_each(b, false), keep = b.cast(b.cast(padding(b), DType::I64), DType::F32),
+                asked = other ? of_each(b, true) : mask;
+  const auto zero = [&](ValueId v) { return b.create(OpKind::Eq, {v, num(b, 0)}); };
+  const ValueId hide = sum ? zero(b.add(asked, keep)) : b.create(OpKind::And, {zero(asked), zero(keep)});
+  return b.create(OpKind::Where, {hide, num(b, -std::numeric_limits<float>::max()), mask});
+}
+
 ValueId masked(Builder& b, ValueId s, MaskForm m) {
   switch (m) {
     case MaskForm::None: return s;
+    case MaskForm::CausalOfEach: return b.add(s, of_each(b, false));
+    case MaskForm::OtherOfEach: return b.add(s, of_each(b, true));
+    case MaskForm::PaddedSum: return b.add(s, padded(b, true, false));
+    case MaskForm::PaddedBoth: return b.add(s, padded(b, false, false));
+    case MaskForm::PaddedOther: return b.add(s, padded(b, false, true));
     case MaskForm::Additive: return b.add(s, f32_input(b, "bias", {kHeads, kRows, kRows}));
     case MaskForm::Padding: return b.add(s, additive(b, padding(b)));
     case MaskForm::CausalConstant: return b.add(s, additive(b, causal(b, kRows)));
@@ -153,7 +182,10 @@ TEST_CASE("recognise_attention: masks become kinds, with an operand only where o
         Case{MaskForm::CausalConstant, MaskKind::Causal, false}, Case{MaskForm::CausalRange, MaskKind::Causal, false},
         Case{MaskForm::CausalProduct, MaskKind::Causal, false}, Case{MaskForm::CausalCut, MaskKind::Causal, false},
         Case{MaskForm::CausalTrilu, MaskKind::Causal, false}, Case{MaskForm::CausalAndPadding, MaskKind::Causal, true},
-        Case{MaskForm::Window, MaskKind::SlidingWindow, false}, Case{MaskForm::FullRowHidden, MaskKind::Custom, true}})
+        Case{MaskForm::CausalOfEach, MaskKind::Causal, false}, Case{MaskForm::OtherOfEach, MaskKind::Bias, true},
+        Case{MaskForm::PaddedSum, MaskKind::Causal, true}, Case{MaskForm::PaddedBoth, MaskKind::Causal, true},
+        Case{MaskForm::PaddedOther, MaskKind::Causal, true}, Case{MaskForm::Window, MaskKind::SlidingWindow, false},
+        Case{MaskForm::FullRowHidden, MaskKind::Custom, true}})
     for (const bool guard : {false, true}) {
       const Rewrite r(kPass, attention({.mask = c.form, .guard = guard}));
       CAPTURE(static_cast<int>(c.form));

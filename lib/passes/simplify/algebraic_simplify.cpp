@@ -47,6 +47,7 @@ const std::vector<Rule>& Simplifier::rules() {
   static const std::vector<Rule> all = [] {
     std::vector<Rule> r(arithmetic_rules().begin(), arithmetic_rules().end());
     r.insert(r.end(), movement_rules().begin(), movement_rules().end());
+    r.insert(r.end(), scatter_rules().begin(), scatter_rules().end());
     return r;
   }();
   return all;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "passes/counted.h"
 #include "passes/match.h"
 #include "passes/simplify/rules.h"
 
@@ -248,33 +249,15 @@ bool gather_repeated(Simplifier& s, NodeId n) {
   return rows.valid() && s.replace(n, s.at(n).expand(rows, sizes(s, g.result(n))));
 }
 
-// Values 0, 1, .. along one axis, the same along all others.
+// Values 0, 1, .. along one axis, counted from the front here.
 struct Counter {
   ValueId range;
   size_t axis = 0;
 };
-std::optional<Counter> counter(Simplifier& s, ValueId v, int steps = 6) {
-  const Graph& g = s.graph();
-  const NodeId n = g.def(v);
-  if (g.op(n) == Range) {
-    const bool counts = s.uniform(arg(s, n)) == 0 && s.uniform(arg(s, n, 1)) == 1;
-    return counts ? std::optional(Counter{v, 0}) : std::nullopt;
-  }
-  if ((g.op(n) != Reshape && g.op(n) != Expand) || steps == 0) return std::nullopt;
-  auto c = counter(s, arg(s, n), steps - 1);
-  if (!c) return std::nullopt;
-  const auto from = g.dims(arg(s, n)), to = g.dims(v);
-  if (from[c->axis] == Dim(1)) return std::nullopt;
-  if (g.op(n) == Expand) return c->axis += to.size() - from.size(), c;
-  size_t k = 0;  // of the axes that are no 1, which the reshape must keep
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i] == Dim(1)) continue;
-    while (k < to.size() && to[k] == Dim(1)) ++k;
-    if (k == to.size() || to[k] != from[i]) return std::nullopt;
-    if (i == c->axis) return c->axis = k, c;
-    ++k;
-  }
-  return std::nullopt;
+std::optional<Counter> counter(Simplifier& s, ValueId v) {
+  const auto c = counted(s.graph(), v);
+  if (!c || c->start != Dim(0)) return std::nullopt;
+  return Counter{c->range, static_cast<size_t>(s.graph().rank(v) - 1 - c->axis)};
 }
 
 // Elements at counted positions of every axis, in the order of the axes: rows, or all of them as they are.
@@ -292,6 +275,7 @@ bool gather_counted(Simplifier& s, NodeId n) {
     if (!c || c->axis < next || c->axis >= d.size() || g.dims(arg(s, all, a)).back() != Dim(1)) return false;
     for (; next < c->axis; ++next)
       if (d[next] != Dim(1)) return false;
+    if (!s.dims().equal(d[next], g.dims(v)[a]) && !c->range.valid()) return false;
     if (!s.dims().equal(d[next], g.dims(v)[a])) v = s.at(n).create(Gather, {v, c->range}, AxisAttrs{static_cast<int64_t>(a)});
     ++next;
   }

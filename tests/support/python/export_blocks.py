@@ -8,6 +8,7 @@ import numpy as np
 from onnx_writer import Model
 
 C, H, D = 32, 4, 8  # elements of a token, heads, elements of a head
+LEAST = -3.4028234663852886e38
 
 
 class Form(Model):
@@ -150,25 +151,84 @@ class Form(Model):
         hidden = self("Greater", keys, rows)
         if window:
             hidden = self("Or", hidden, self("LessOrEqual", keys, self("Sub", rows, window)))
-        return self.axes("Unsqueeze", self("Where", hidden, -3.4028234663852886e38, 0.0), 0, 1)
+        return self.axes("Unsqueeze", self("Where", hidden, LEAST, 0.0), 0, 1)
 
     def causal_by_positions(self, x, past=None, seen=None):
         """The same, as a triangle times what lies behind positions that are counted, expanded for the batch; where `seen` is 0, tokens
         that only fill a row up are hidden as well."""
-        least = -3.4028234663852886e38
         rows = self.size(x, 1) if self.open else self.constant(np.array([16]))
         total = self("Add", rows, self.size(past, 2)) if past is not None else rows
+        triangle = self("Trilu", self("Expand", LEAST, self("Concat", rows, total, axis=0)), 1, upper=1)
+        mask = self.times_late(triangle, x, rows, total)
+        return mask if seen is None else self.padded(mask, seen)
+
+    def times_late(self, mask, x, rows, total, window=None):
+        """A mask [rows,total] times 1 for keys behind the row (or further back than the window), else 0, for the batch of x."""
         keys = self("Range", 0, self.axes("Squeeze", total, 0), 1)
         at = self("Range", self.axes("Squeeze", self("Sub", total, rows), 0), self.axes("Squeeze", total, 0), 1)
-        late = self("Greater", keys, self("Reshape", at, [-1, 1]))
-        triangle = self("Trilu", self("Expand", least, self("Concat", rows, total, axis=0)), 1, upper=1)
-        mask = self.axes("Unsqueeze", self("Mul", triangle, self("Cast", late, to=1)), 0, 1)
+        at = self("Reshape", at, [-1, 1])
+        late = self("Greater", keys, at)
+        if window:
+            late = self("Or", late, self("LessOrEqual", keys, self("Sub", at, window)))
+        mask = self.axes("Unsqueeze", self("Mul", mask, self("Cast", late, to=1)), 0, 1)
         batch = self.size(x, 0) if self.open else [2]
-        mask = self("Expand", mask, self("Concat", batch, [1], rows, total, axis=0))
-        if seen is None:
-            return mask
-        both = self("Add", mask, self("Cast", self.axes("Unsqueeze", seen, 1, 2), to=1))
-        return self("Where", self("Equal", both, 0.0), least, mask)
+        return self("Expand", mask, self("Concat", batch, [1], rows, total, axis=0))
+
+    def padded(self, mask, seen, product=False):
+        """The mask with more hidden: what it lets through where `seen` is 0, by a sum or by both."""
+        seen = self.axes("Unsqueeze", seen, 1, 2)
+        hide = (self("And", self("Equal", mask, 0.0), self("Equal", self("Cast", seen, to=1), 0.0)) if product else
+                self("Equal", self("Add", mask, self("Cast", seen, to=1)), 0.0))
+        return self("Where", hide, LEAST, mask)
+
+    def causal_written_back(self, x, seen, write, window=None, product=False):
+        """The padded mask is assigned to a slice of the causal one that is as long as `seen`, which is all of it."""
+        rows, total = self.size(x, 1), self.size(seen, 1)
+        mask = self("Expand", LEAST, self("Concat", rows, total, axis=0))
+        if not window:
+            mask = self("Trilu", mask, 1, upper=1)
+        mask = self.times_late(mask, x, rows, total, window)
+        return write(self, mask, self.padded(self.cut(mask, 3, total), seen, product), total)
+
+    def cut(self, x, axis, end):
+        """The first positions of an axis, as one Slice for each axis up to it."""
+        for k in range(axis):
+            x = self("Slice", x, [0], [2**63 - 1], [k], [1])
+        return self("Slice", x, [0], end, [axis], [1])
+
+    def expand(self, x, shape):
+        """Expand, whose sizes may be -1."""
+        ones = self("ConstantOfShape", self("Shape", shape), value=np.array([1], np.int64))
+        return self("Expand", x, self("Where", self("Equal", shape, self("Mul", ones, [-1])), ones, shape))
+
+    def assigned(self, x, fresh, end):
+        """x[:, :, :, :end] = fresh as the TorchScript exporter writes it: to every element by its position."""
+        fresh = self.expand(fresh, self("Shape", self.cut(x, 3, end)))
+        at = []
+        for k in range(4):
+            all_of = self("Range", 0, self("Gather", self("Shape", x), k, axis=0), 1)
+            own = self("Slice", all_of, [0], end if k == 3 else [2**63 - 1], [0], [1])
+            at.append(self("Reshape", own, [-1] + [1] * (3 - k)))
+        shape = self("Shape", self.add(*at))
+        at = self("Concat", *(self.axes("Unsqueeze", self.expand(k, shape), -1) for k in at), axis=-1)
+        rest = self("Slice", self("Shape", x), [4], [2**63 - 1], [0])
+        return self("ScatterND", x, at, self("Reshape", fresh, self("Concat", shape, rest, axis=0)))
+
+    def assigned_rows(self, x, fresh, end):
+        """The same as one slice_scatter for each axis: the axis is turned to the front, and its positions are written as rows."""
+        for axis in (3, 2, 1, 0):
+            at = self("Slice", self("Range", 0, self("Gather", self("Shape", x), axis, axis=0), 1), [0], end, [0], [1])
+            at = self("Reshape", at, [-1, 1])
+            turn = [axis if k == 0 else 0 if k == axis else k for k in range(4)]
+            rows = [self("Transpose", t, perm=turn) if axis else t for t in (x, fresh)]
+            fresh = self("ScatterND", rows[0], at, rows[1])
+            fresh, end = self("Transpose", fresh, perm=turn) if axis else fresh, [2**63 - 1]
+        return fresh
+
+    def assigned_elements(self, x, fresh, end):
+        """And by an index for each element along the keys."""
+        at = self("Expand", self("Range", 0, self.axes("Squeeze", end, 0), 1), self("Shape", fresh))
+        return self("ScatterElements", x, at, fresh, axis=3)
 
     def swiglu(self, x, act=None, inner=48, bias=False):
         gate = (act or self.silu)(self.linear(x, C, inner, bias))

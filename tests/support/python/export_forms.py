@@ -250,6 +250,34 @@ def llama_padded(m):
     return llama_layers(m, mask=lambda x: m.causal_by_positions(x, seen=seen))
 
 
+def written_back(name, opset, open_sizes, launches, **how):
+    def build(m):
+        seen = m.input([m.B, m.S], "int64")
+        return llama_layers(m, mask=lambda x: m.causal_written_back(x, seen, **how))
+
+    build.__name__ = f"{name}_{'open' if open_sizes else 'known'}"
+    form(opset, open_sizes, attention=2, causal=2, rms_norm=5, swiglu=2, rope=2, launches=launches)(build)
+
+
+for sizes, count in ((True, 22), (False, 18)):
+    written_back("llama_assigned", 14, sizes, count, write=Form.assigned)
+    written_back("llama_assigned_both", 17, sizes, count, write=Form.assigned, product=True)
+    written_back("llama_assigned_rows", 18, sizes, count, write=Form.assigned_rows)
+    written_back("llama_assigned_elements", 18, sizes, count, write=Form.assigned_elements)
+    written_back("mistral_assigned", 14, sizes, count, write=Form.assigned, window=4)
+
+
+@form(opset=17, open_sizes=True, attention=1, causal=1, launches=8)
+def cached_assigned(m):
+    """Keys and values of earlier tokens come in, with what to see of them and the tokens."""
+    x, past, values = m.tokens(), m.input(["batch", H, "past", D]), m.input(["batch", H, "past", D])
+    seen = m.input(["batch", "past + seq"], "int64")
+    q, k, v = m.projected(x)
+    k, v = m("Concat", past, k, axis=-2), m("Concat", values, v, axis=-2)
+    mask = m.causal_written_back(x, seen, Form.assigned)
+    return m.linear(m.merge(m.attend(q, k, v, mask, "mul"))), k, v
+
+
 @form(opset=18, attention=2, rms_norm=5, swiglu=2, rope=2, launches=17)
 def mistral(m):
     return llama_layers(m, window=4)
@@ -698,7 +726,7 @@ def found(folder):
     count["mixtures"] = groups.get("mixture_of_experts", 0)
     count["ties"] = sum(miss["reason"] == "ties" for miss in report["misses"])
     count["group_norm"] = sum(n.op == "GroupNorm" or "group_norm" in str(n.attrs.get("steps")) for g in graphs for n in g.nodes)
-    count["causal"] = sum(n.op == "Attention" and n.attrs.get("mask") == "causal" for g in graphs for n in g.nodes)
+    count["causal"] = sum(n.op == "Attention" and n.attrs.get("mask") in ("causal", "sliding_window") for g in graphs for n in g.nodes)
     count["launches"] = report["summary"]["launches"]["after"]
     return count
 
