@@ -264,6 +264,19 @@ class AttentionPass {
     return sum_masks(c, q, shape, mask);
   }
 
+  // A mask of folded heads in other sizes; where it is computed elementwise, its operands are, so that the steps behind it join.
+  ValueId unfolded(Builder& b, ValueId v, const std::vector<Dim>& to, int depth = 0) {
+    const NodeId n = g_.def(v);
+    const auto fits = [&](ValueId x) { return x.valid() && (g_.rank(x) == 0 || same_dims(g_, x, v)); };
+    if (depth == 4 || !has_trait(g_.op(n), kElementwise) || g_.op(n) == OpKind::ElementwiseRegion || !g_.has_one_use(v) ||
+        !std::ranges::all_of(g_.operands(n), fits))
+      return b.reshape(v, to);
+    std::vector<ValueId> operands(g_.operands(n).begin(), g_.operands(n).end());
+    for (ValueId& x : operands)
+      if (g_.rank(x) > 0) x = unfolded(b, x, to, depth + 1);
+    return b.create(g_.op(n), operands, g_.module().attrs[g_.attr_id(n)]);
+  }
+
   // All masks as one that is added. Masks of scores in another shape are summed in it first.
   bool sum_masks(const AttentionChain& c, const HeadSizes& q, const MaskShape& shape, Mask& mask) {
     Builder b(g_, nullptr, c.softmax);
@@ -274,7 +287,7 @@ class AttentionPass {
       const auto d = g_.dims(mask_value);
       const ValueId value = factor == 1 ? mask_value : b.mul(mask_value, b.scalar(g_.dtype(mask_value), factor));
       if (is_plain(scores, shape)) {
-        mask.operand = add(mask.operand, is_folded(value, scores) ? b.reshape(value, {q.batch, q.heads, d[1], d[2]}) : value);
+        mask.operand = add(mask.operand, is_folded(value, scores) ? unfolded(b, value, {q.batch, q.heads, d[1], d[2]}) : value);
       } else {
         if (other.valid() && !same_dims(g_, scores, other_scores)) return false;
         other = add(other, value), other_scores = scores;

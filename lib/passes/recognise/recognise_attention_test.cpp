@@ -288,6 +288,23 @@ TEST_CASE("recognise_attention: folded heads, whose scores are unfolded for a ma
         }
 }
 
+TEST_CASE("recognise_attention: what computes a mask of folded heads is unfolded with it") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const auto part = [&](std::string_view name, int64_t width) { return f32_input(b, name, {kBatch * kHeads, kRows, width}); };
+    const auto unfold = [&](ValueId v) { return b.reshape(v, {kBatch, kHeads, kRows, b.graph().dims(v).back()}); };
+    const ValueId near = b.div(part("near", kRows), num(b, 3)), bias = b.add(near, b.div(part("far", kRows), num(b, 3)));
+    const ValueId s = b.add(b.matmul(part("q", kWidth), part("k", kWidth), false, true), bias);
+    const ValueId p = b.reshape(b.create(OpKind::Softmax, {masked(b, unfold(s), MaskForm::Padding)}, AxisAttrs{3}),
+                                {kBatch * kHeads, kRows, kRows});
+    return std::vector{unfold(b.matmul(p, part("v", kWidth)))};
+  });
+  REQUIRE(found(r));
+  const Graph& g = r.after->main();
+  const NodeId sum = g.def(g.operand(r.find(OpKind::Attention), 3));
+  CHECK(g.op(sum) == OpKind::Add);
+  CHECK(g.op(g.def(g.operand(sum, 1))) == OpKind::Add);
+}
+
 TEST_CASE(
     "recognise_attention: scores that are scaled after they are filled, and probabilities that are set to zero where they are") {
   for (const bool added : {false, true})

@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
+#include "support/rewrite.h"
 
 using namespace rlxc;
 using namespace rlxc::testing;
@@ -224,6 +225,76 @@ TEST_CASE("all rows in their order are a view; rows at repeated indices are repe
   const ValueId zeros = u.b.constant(make_splat(DType::F32, {2, 5}, element_bytes(DType::F32, 3)));
   const ValueId at = u.b.input("at", tensor_type(DType::I64, {2, 3}));
   CHECK(u.simplified(u.b.create(OpKind::GatherElements, {zeros, at}, AxisAttrs{1})).find("gather") == std::string::npos);
+}
+
+TEST_CASE("elements at indices that repeat for leading axes are elements of one axis, and turned by their indices") {
+  enum class Form { Expanded, Constant, Varied, Negative, OtherAxis };
+  const auto picked = [](Form form, bool turned) {
+    return [=](Builder& b) -> std::vector<ValueId> {
+      const bool other = form == Form::OtherAxis, constant = form == Form::Constant || form == Form::Varied;
+      const ValueId x = f32_input(b, "x", {2, 3, 5, other ? 5 : 8});
+      ValueId at;
+      if (constant) {
+        std::vector<int64_t> v;
+        for (int64_t i = 0; i < 2 * 3 * 5 * 5; ++i) v.push_back((i % 25 * 3 + (form == Form::Varied ? i / 25 : 0)) % 8);
+        at = b.constant(make_data(DType::I64, {2, 3, 5, 5}, v));
+      } else {
+        at = b.input("at", tensor_type(DType::I64, {1, 5, 5}));
+        const ValueId limit = b.scalar(DType::I64, other ? 4 : 7), zero = b.scalar(DType::I64, form == Form::Negative ? -1 : 0);
+        at = b.create(OpKind::Min, {b.create(OpKind::Max, {at, zero}), limit});
+        at = b.expand(at, {2, 3, 5, 5});
+      }
+      const ValueId y = b.create(OpKind::GatherElements, {x, at}, AxisAttrs{other ? 2 : 3});
+      return {turned ? b.transpose(y, {0, 1, 3, 2}) : y};
+    };
+  };
+  const auto left = [&](Form form, bool turned) { return Rewrite("algebraic_simplify", picked(form, turned)).left(); };
+  for (const Form form : {Form::Expanded, Form::Constant}) {
+    CHECK(left(form, false).find("gather_elements") == std::string::npos);
+    CHECK(left(form, true).ends_with("transpose gather"));
+  }
+  CHECK(left(Form::Negative, false) == "max min expand gather_elements");
+  CHECK(left(Form::OtherAxis, false) == "max min expand gather_elements");
+  CHECK(left(Form::Varied, false) == "gather_elements");
+  // What an index says is not known: only that nothing is outside.
+  Fixture f;
+  const ValueId x = f.b.input("wide", tensor_type(DType::F32, {2, 5, 8})), at = f.b.input("at", tensor_type(DType::I64, {5, 5}));
+  CHECK(f.simplified(f.b.create(OpKind::GatherElements, {x, f.b.expand(at, {2, 5, 5})}, AxisAttrs{2}))
+            .ends_with("gather_elements"));
+}
+
+TEST_CASE("only axes that the index of a gather brought are turned in the index") {
+  const auto turned = [](std::vector<int64_t> perm, bool read_twice) {
+    return Rewrite("algebraic_simplify",
+                   [=](Builder& b) -> std::vector<ValueId> {
+                     const ValueId x = f32_input(b, "x", {2, 9, 4});
+                     const ValueId at = b.constant(make_data(DType::I64, {3, 2}, std::vector<int64_t>{8, 1, 2, 3, 0, 5}));
+                     const ValueId y = b.create(OpKind::Gather, {x, at}, AxisAttrs{1});
+                     std::vector<ValueId> out{b.transpose(y, perm)};
+                     if (read_twice) out.push_back(y);
+                     return out;
+                   })
+        .left();
+  };
+  CHECK(turned({0, 2, 1, 3}, false) == "transpose gather");
+  CHECK(turned({0, 2, 1, 3}, true) == "gather transpose");
+  CHECK(turned({0, 1, 3, 2}, false) == "gather transpose");
+  CHECK(turned({3, 2, 1, 0}, false) == "gather transpose");
+}
+
+TEST_CASE("matrices that are repeated for a product broadcast") {
+  const auto product = [](size_t side, std::vector<Dim> times) {
+    return Rewrite("algebraic_simplify",
+                   [=](Builder& b) -> std::vector<ValueId> {
+                     const ValueId once = f32_input(b, "once", {3, 4, 4}), other = f32_input(b, "other", {6, 4, 8});
+                     const ValueId tiled = b.create(OpKind::Tile, {once}, DimsAttrs{times, false});
+                     return {side ? b.matmul(other, tiled, true, true) : b.matmul(tiled, other)};
+                   })
+        .left();
+  };
+  CHECK(product(0, {2, 1, 1}) == "reshape matmul reshape");
+  CHECK(product(1, {2, 1, 1}) == "reshape matmul reshape");
+  CHECK(product(0, {2, 2, 1}) == "tile matmul");
 }
 
 TEST_CASE("a pool pads what it reads, where its windows make the same of that") {

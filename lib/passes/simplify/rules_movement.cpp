@@ -322,6 +322,116 @@ bool gather_uniform(Simplifier& s, NodeId n) {
   return c && s.replace(n, s.filled(n, s.graph().result(n), *c));
 }
 
+// What all elements of an index lie between, as limits or constants tell.
+std::optional<std::pair<double, double>> index_bounds(Simplifier& s, ValueId v, int depth = 0) {
+  const Graph& g = s.graph();
+  const NodeId n = g.def(v);
+  std::pair all(-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity());
+  if (const TensorData* d = match::data_of(g, v)) {
+    if (d->elements() == 0 || d->elements() > (int64_t{1} << 24)) return std::nullopt;
+    all = {element_as_double(*d, 0), element_as_double(*d, 0)};
+    for (int64_t i = 1; !d->splat && i < d->elements(); ++i) {
+      const double e = element_as_double(*d, i);
+      all = {std::min(all.first, e), std::max(all.second, e)};
+    }
+    return all;
+  }
+  if (depth == 8) return std::nullopt;
+  switch (g.op(n)) {
+    case Reshape:
+    case Expand:
+    case Transpose: return index_bounds(s, arg(s, n), depth + 1);
+    case Max:
+    case Min: {
+      for (size_t i = 0; i < 2; ++i) {
+        const auto c = match::scalar(g, arg(s, n, i));
+        if (!c) continue;
+        auto b = index_bounds(s, arg(s, n, 1 - i), depth + 1).value_or(all);
+        const auto limit = [&](double x) { return g.op(n) == Max ? std::max(x, *c) : std::min(x, *c); };
+        return std::pair(limit(b.first), limit(b.second));
+      }
+      return std::nullopt;
+    }
+    default: return std::nullopt;
+  }
+}
+
+// An index without its leading axes along which it repeats, at most `most` of them.
+ValueId unrepeated(Simplifier& s, NodeId before, ValueId index, size_t most, size_t* axes) {
+  const Graph& g = s.graph();
+  const auto to = g.dims(index);
+  *axes = 0;
+  if (const NodeId e = s.def(index, Expand); e.valid()) {
+    const auto from = g.dims(g.operand(e, 0));
+    const size_t extra = to.size() - from.size();
+    while (*axes < most && (*axes < extra || from[*axes - extra] == Dim(1))) ++*axes;
+    return s.at(before).reshape(g.operand(e, 0),
+                                {from.begin() + static_cast<std::ptrdiff_t>(std::max(*axes, extra) - extra), from.end()});
+  }
+  const TensorData* d = match::data_of(g, index);
+  if (!d || d->splat || bits(d->dtype) < 8) return {};
+  size_t block = d->bytes.size();
+  for (; *axes < most; ++*axes) {
+    const size_t part = block / static_cast<size_t>(to[*axes].size());
+    if (!std::equal(d->bytes.begin() + static_cast<std::ptrdiff_t>(part), d->bytes.begin() + static_cast<std::ptrdiff_t>(block),
+                    d->bytes.begin()))
+      break;
+    block = part;
+  }
+  if (*axes == 0) return {};
+  std::vector<int64_t> left(d->dims.begin() + static_cast<std::ptrdiff_t>(*axes), d->dims.end());
+  return s.at(before).constant(make_data(d->dtype, left, d->bytes.first(block)));
+}
+
+// Elements along the last axis at indices that repeat for all leading axes: the others are one axis, whose elements are at
+// indices that do not.
+bool gather_elements_repeated(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const ValueId x = arg(s, n), index = arg(s, n, 1);
+  const std::vector<Dim> from = sizes(s, x), to = sizes(s, index);
+  const auto width = from.empty() ? std::nullopt : s.dims().constant_value(from.back());
+  if (!width || g.attrs<AxisAttrs>(n).axis != static_cast<int64_t>(from.size()) - 1 || from.size() < 3 ||
+      g.dtype(index) != DType::I64)
+    return false;
+  for (size_t i = 0; i + 1 < from.size(); ++i)
+    if (!s.dims().equal(from[i], to[i])) return false;
+  const auto bounds = index_bounds(s, index);
+  if (!bounds || bounds->first < 0 || bounds->second >= static_cast<double>(*width)) return false;
+  size_t lead = 0;
+  ValueId once = unrepeated(s, n, index, from.size() - 2, &lead);
+  if (!once.valid() || lead == 0) return false;
+  const std::span<const Dim> rest = std::span(from).subspan(lead);
+  const Dim rows = s.dims().product(rest.first(rest.size() - 1));
+  Builder& b = s.at(n);
+  std::vector<Dim> row(rest.size(), Dim(1)), flat(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(lead));
+  std::copy(rest.begin(), rest.end() - 1, row.begin());
+  flat.push_back(s.dims().mul(rows, from.back()));
+  const ValueId first =
+      b.create(Range, {b.scalar(DType::I64, 0), b.scalar(DType::I64, static_cast<double>(*width))}, DimsAttrs{{rows}, false});
+  once = b.add(once, b.reshape(first, row));
+  return s.replace(n, b.create(Gather, {b.reshape(x, flat), once}, AxisAttrs{static_cast<int64_t>(lead)}));
+}
+
+// The axes that an index brought in are those of the index.
+bool transpose_of_gather(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  const NodeId gather = s.def(arg(s, n), Gather);
+  if (!gather.valid() || !g.has_one_use(arg(s, n))) return false;
+  const auto& perm = g.attrs<PermAttrs>(n).perm;
+  const int64_t axis = g.attrs<AxisAttrs>(gather).axis, count = g.rank(arg(s, gather, 1));
+  std::vector<int64_t> own;
+  for (int64_t i = 0; i < static_cast<int64_t>(perm.size()); ++i) {
+    const int64_t p = perm[static_cast<size_t>(i)];
+    if (i < axis || i >= axis + count) {
+      if (p != i) return false;
+    } else {
+      own.push_back(p - axis);
+    }
+  }
+  const ValueId index = s.at(n).transpose(arg(s, gather, 1), own);
+  return index.valid() && s.replace(n, s.at(n).create(Gather, {arg(s, gather), index}, AxisAttrs{axis}));
+}
+
 bool swaps_last_two(const std::vector<int64_t>& perm) {
   const auto r = static_cast<int64_t>(perm.size());
   if (r < 2 || perm[perm.size() - 1] != r - 2 || perm[perm.size() - 2] != r - 1) return false;
@@ -353,6 +463,23 @@ bool matmul_flattened(Simplifier& s, NodeId n) {
   if (g.rank(x) < 3 || g.dims(x).back() != g.dims(arg(s, n)).back()) return false;
   const MatMulAttrs a = g.attrs<MatMulAttrs>(n);
   return s.replace(n, s.at(n).reshape(s.at(n).matmul(x, arg(s, n, 1), false, a.trans_b), sizes(s, g.result(n))));
+}
+
+// A product with matrices that are repeated for parts of the first axis: the parts are an axis that broadcasts.
+bool matmul_tiled(Simplifier& s, NodeId n) {
+  Graph& g = s.graph();
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeId tile = s.def(arg(s, n, i), Tile);
+    if (!tile.valid() || g.rank(arg(s, n, i)) != 3 || g.rank(arg(s, n, 1 - i)) != 3) continue;
+    const std::vector<Dim> times = g.attrs<DimsAttrs>(tile).dims, other = sizes(s, arg(s, n, 1 - i));
+    const ValueId once = g.operand(tile, 0);
+    if (times[1] != Dim(1) || times[2] != Dim(1) || !s.dims().equal(other[0], g.dims(arg(s, n, i))[0])) continue;
+    const ValueId parts = s.at(n).reshape(arg(s, n, 1 - i), {times[0], g.dims(once)[0], other[1], other[2]});
+    const MatMulAttrs a = g.attrs<MatMulAttrs>(n);
+    const ValueId y = s.at(n).matmul(i ? parts : once, i ? once : parts, a.trans_a, a.trans_b);
+    return s.replace(n, s.at(n).reshape(y, sizes(s, g.result(n))));
+  }
+  return false;
 }
 
 // A sum of one term, of which one factor is a weight: the angles of rotary positions are such products. Attention over heads of
@@ -471,6 +598,9 @@ constexpr Rule kRules[] = {
     {Gather, "gather_repeated", false, gather_repeated},
     {GatherNd, "gather_counted", false, gather_counted},
     {GatherElements, "gather_uniform", false, gather_uniform},
+    {GatherElements, "gather_elements_repeated", false, gather_elements_repeated},
+    {Transpose, "transpose_of_gather", false, transpose_of_gather},
+    {MatMul, "matmul_tiled", false, matmul_tiled},
     {MatMul, "matmul_transposed", false, matmul_flags<MatMulAttrs>},
     {MatMul, "matmul_flattened", false, matmul_flattened},
     {MatMul, "matmul_of_one_term", false, matmul_of_one_term},

@@ -45,8 +45,12 @@ class Form(Model):
         return self("Split", x, list(sizes), n=len(sizes), axis=axis)
 
     def linear(self, x, i=C, o=C, bias=True):
-        y = self("MatMul", x, self.w(i, o))
-        return self("Add", self.w(o), y) if bias else y
+        return self.linear_of(x, (self.w(i, o), self.w(o) if bias else None))
+
+    def linear_of(self, x, weights):
+        w, bias = weights
+        y = self("MatMul", x, w)
+        return self("Add", bias, y) if bias else y
 
     def gemm(self, x, i=C, o=C):
         """Rows of all batches, and back: Conv1D of GPT-2."""

@@ -11,7 +11,7 @@ import numpy as np
 
 import fusion_counts
 import rlxc_graph
-from export_blocks import C, D, H, Form
+from export_blocks import C, D, H, LEAST, Form
 
 FORMS = {}
 
@@ -321,7 +321,7 @@ def cached_positions(m):
     return m.linear(m.merge(m.attend(q, k, v, m.causal_by_positions(x, past), "mul"))), k, v
 
 
-@form(opset=14, attention=2, layer_norm=4, gelu=2, launches=34)
+@form(opset=14, attention=2, layer_norm=4, gelu=2, launches=28)
 def deberta(m):
     """Scores of contents and of distances: two products whose columns are picked by how far apart the tokens are."""
     x = m.tokens()
@@ -342,6 +342,63 @@ def deberta(m):
         x = m.layer_norm(m.add(m.linear(y), x))
         x = m.layer_norm(m.add(m.mlp(x, m.gelu), x))
     return x
+
+
+def deberta_layers(m, span=8, longest=32):
+    """Version 3: distances in buckets that grow, computed in the model, one projection for tokens and distances, padding."""
+    x, seen = m.tokens(), m.input([m.B, m.S], "int64")
+    at = m.positions(x)
+    apart = m("Sub", m.axes("Unsqueeze", at, 1), m("Reshape", at, [1, -1]))
+    near = m("And", m("Less", apart, span // 2), m("Greater", apart, -(span // 2)))
+    far = m("Where", near, span // 2 - 1, m("Abs", apart))
+    log = m("Div", m("Log", m("Div", m("Cast", far, to=1), span / 2)), math.log((longest - 1) / (span / 2)))
+    log = m("Mul", m("Add", m("Ceil", m("Mul", log, span / 2 - 1)), span / 2), m("Cast", m("Sign", apart), to=1))
+    bucket = m("Where", m("LessOrEqual", far, span // 2), m("Cast", apart, to=1), log)
+    apart = m.axes("Unsqueeze", m("Cast", bucket, to=7), 0, 1)
+    both = m.axes("Unsqueeze", seen, 1, 2)
+    both = m("Mul", both, m.axes("Unsqueeze", m.axes("Squeeze", both, 2), 3))
+    hide = m("Not", m("Cast", both, to=9))
+    table = m.axes("Unsqueeze", m.slice(m.layer_norm(m.w(2 * span, C)), 0, 2 * span, 0), 0)
+    by = math.sqrt(3 * D)
+
+    def heads(t, weights):
+        t = m.linear_of(t, weights)
+        t = m("Transpose", m.reshape(t, 0, 0, H, D), perm=[0, 2, 1, 3])
+        return m("Reshape", t, m("Concat", [-1], m.size(t, 2), m.size(t, 3), axis=0))
+
+    for _ in range(2):
+        wq, wk, wv = ((m.w(C, C), m.w(C)) for _ in range(3))
+        q, k, v = (heads(x, w) for w in (wq, wk, wv))
+        s = m("MatMul", q, m("Div", m("Transpose", k, perm=[0, 2, 1]), by))
+        times = m("Concat", m("Div", m.size(q, 0), [H]), [1], [1], axis=0)
+        pq, pk = (m("Tile", heads(table, w), times) for w in (wq, wk))
+
+        def picked(t, positions, index):
+            to = m("Concat", m.size(t, 0), m.size(t, 1), m.size(apart, 3), axis=0)
+            index = m.expand(m.axes("Squeeze", m("Clip", m("Add", index, span), 0, 2 * span - 1), 0), to)
+            return m("GatherElements", m("MatMul", t, m("Transpose", positions, perm=[0, 2, 1])), index, axis=2)
+
+        c2p = m("Div", picked(q, pk, apart), by)
+        p2c = m("Div", m("Transpose", picked(k, pq, m("Neg", apart)), perm=[0, 2, 1]), by)
+        s = m("Add", s, m("Add", c2p, p2c))
+        s = m("Reshape", s, m("Concat", [-1], [H], m.size(s, 1), m.size(s, 2), axis=0))
+        p = m("Where", hide, 0.0, m("Softmax", m("Where", hide, LEAST, s), axis=-1))
+        p = m("Reshape", p, m("Concat", [-1], m.size(p, 2), m.size(p, 3), axis=0))
+        y = m("MatMul", p, v)
+        y = m("Reshape", y, m("Concat", [-1], [H], m.size(y, 1), m.size(y, 2), axis=0))
+        x = m.layer_norm(m.add(m.linear(m.merge(y)), x))
+        x = m.layer_norm(m.add(m.mlp(x, m.gelu), x))
+    return x
+
+
+@form(opset=17, open_sizes=True, attention=2, layer_norm=5, gelu=2, launches=32)
+def deberta_v3_open(m):
+    return deberta_layers(m)
+
+
+@form(opset=17, attention=2, layer_norm=5, gelu=2, launches=29)
+def deberta_v3_known(m):
+    return deberta_layers(m)
 
 
 @form(opset=14, attention=2, layer_norm=4, gelu=2, launches=36)
