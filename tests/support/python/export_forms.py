@@ -267,6 +267,21 @@ for sizes, count in ((True, 22), (False, 18)):
     written_back("mistral_assigned", 14, sizes, count, write=Form.assigned, window=4)
 
 
+@form(opset=14, open_sizes=True, attention=2, rms_norm=5, swiglu=2, rope=2, launches=26)
+def llama_buffered(m):
+    """The mask is cut from one for the longest sequence, of which only the part that is cut is assigned."""
+    seen = m.input([m.B, m.S], "int64")
+    triangle = m.constant(np.triu(np.ones((1, 1, 64, 64), bool), 1))
+
+    def mask(x):
+        each = m("Tile", triangle, m("Concat", m.size(x, 0), [1], [1], [1], axis=0))
+        whole, end = m("Mul", m("Cast", each, to=1), LEAST), m.size(seen, 1)
+        whole = m.assigned(whole, m.padded(m.cut(whole, 3, end), seen, product=True), end)
+        return m("Gather", m("Slice", whole, [0], m.size(x, 1), [3], [1]), m.positions(x), axis=2)
+
+    return llama_layers(m, mask=mask)
+
+
 @form(opset=17, open_sizes=True, attention=1, causal=1, launches=8)
 def cached_assigned(m):
     """Keys and values of earlier tokens come in, with what to see of them and the tokens."""
