@@ -10,14 +10,7 @@ namespace {
 
 constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
 constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader, or to where it is row-major
-
-Layout row_major(DimTable& dims, std::span<const Dim> shape) {
-  Layout l{std::vector<std::vector<Piece>>(shape.size())};
-  Dim stride(1);
-  for (size_t i = shape.size(); i-- > 0; stride = dims.mul(stride, shape[i]))
-    if (shape[i] != Dim(1)) l.axes[i] = {{shape[i], stride}};
-  return l;
-}
+constexpr int64_t kFewRows = 16;    // of a product that is made matrix by matrix, or with its columns in vectors
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
   const int width = bits(g.dtype(v));
@@ -257,6 +250,25 @@ std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   return l && all_take(g, g.result(n), *l, kMostMoves, &readers) ? l : std::nullopt;
 }
 
+// The products whose kernels step through the memory of their results; which operand a residual is.
+struct SteppingProduct {
+  OpKind op;
+  size_t residual;
+};
+constexpr SteppingProduct kProducts[] = {{OpKind::MatMul, SIZE_MAX},
+                                         {OpKind::FusedMatMulBiasAct, 3},
+                                         {OpKind::FusedMatMulSwiGLU, SIZE_MAX},
+                                         {OpKind::DequantMatMul, 5}};
+const SteppingProduct* stepping_product(OpKind op) {
+  const auto* p = std::ranges::find(kProducts, op, &SteppingProduct::op);
+  return p == std::end(kProducts) ? nullptr : p;
+}
+
+bool transposes_left(const Graph& g, NodeId n) {
+  if (g.op(n) == OpKind::MatMul) return g.attrs<MatMulAttrs>(n).trans_a;
+  return g.op(n) == OpKind::FusedMatMulBiasAct && g.attrs<FusedMatMulAttrs>(n).trans_a;
+}
+
 bool joins(const Graph& g, NodeId n) { return g.op(n) == OpKind::Concat && g.operands(n).size() > 1; }
 
 bool sums_all_channels(const Graph& g, NodeId n) {
@@ -268,6 +280,7 @@ bool sums_all_channels(const Graph& g, NodeId n) {
 bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
   const auto row = axes_of_rows(g, n);
   if (joins(g, n)) return l.rows();
+  if (stepping_product(g.op(n))) return product_ends_in(g, n, l);
   return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
 }
 
@@ -277,38 +290,23 @@ struct Made {
   ValueId row_major;
 };
 std::optional<Made> made_as_read(const Graph& g, ValueId v) {
-  if (!has_whole_bytes(g, v) || (!axes_of_rows(g, g.def(v)) && !sums_all_channels(g, g.def(v)) && !joins(g, g.def(v))))
-    return std::nullopt;
-  NodeId path[kMostMoves];
-  size_t moves = 0, last = 0;  // up to the last one that reorders
-  for (ValueId u = v; moves < kMostMoves; u = g.result(path[moves - 1])) {
+  const NodeId maker = g.def(v);
+  const bool can_order =
+      axes_of_rows(g, maker) || sums_all_channels(g, maker) || joins(g, maker) || stepping_product(g.op(maker));
+  if (!can_order || !has_whole_bytes(g, v)) return std::nullopt;
+  ValueId last = v;  // what the last one makes that reorders
+  size_t moves = 0;
+  for (ValueId u = v; moves < kMostMoves; ++moves) {
     const NodeId n = g.only_user(u);
     if (!n.valid() || (g.op(n) != OpKind::Reshape && g.op(n) != OpKind::Transpose)) break;
-    path[moves++] = n;
+    u = g.result(n);
     if (keeps_row_major(g, n)) continue;
-    if (last == 0 && read_in_place(g, n)) return std::nullopt;
-    last = moves;
+    if (last == v && read_in_place(g, n)) return std::nullopt;
+    last = u;
   }
-  if (last == 0) return std::nullopt;
-  DimTable& dims = g.module().dims;
-  Made made{{}, g.result(path[last - 1])};
-  made.layout = row_major(dims, g.dims(made.row_major));
-  for (size_t i = last; i-- > 0;) {
-    const auto from = g.dims(g.operand(path[i], 0));
-    if (std::ranges::find(from, Dim(0)) != from.end()) return std::nullopt;
-    if (g.op(path[i]) == OpKind::Reshape) {
-      auto l = reshaped(dims, made.layout, from);
-      if (!l) return std::nullopt;
-      made.layout = std::move(*l);
-    } else {
-      const auto& perm = g.attrs<PermAttrs>(path[i]).perm;
-      Layout l{std::vector<std::vector<Piece>>(perm.size())};
-      for (size_t axis = 0; axis < perm.size(); ++axis)
-        l.axes[static_cast<size_t>(perm[axis])] = std::move(made.layout.axes[axis]);
-      made.layout = std::move(l);
-    }
-  }
-  return makes_layout(g, g.def(v), made.layout) ? std::optional(std::move(made)) : std::nullopt;
+  if (last == v) return std::nullopt;
+  auto layout = layout_before(g, v, last);
+  return layout && makes_layout(g, maker, *layout) ? std::optional(Made{std::move(*layout), last}) : std::nullopt;
 }
 
 }  // namespace
@@ -323,6 +321,25 @@ bool Layout::vectors() const {
   return stride == Dim(1) || stride == Dim(0);
 }
 
+Layout row_major(DimTable& dims, std::span<const Dim> shape) {
+  Layout l{std::vector<std::vector<Piece>>(shape.size())};
+  Dim stride(1);
+  for (size_t i = shape.size(); i-- > 0; stride = dims.mul(stride, shape[i]))
+    if (shape[i] != Dim(1)) l.axes[i] = {{shape[i], stride}};
+  return l;
+}
+
+Run last_run(DimTable& dims, const Layout& l, size_t end) {
+  Run run{end, {}};
+  for (; run.begin > 0; --run.begin) {
+    const auto& axis = l.axes[run.begin - 1];
+    if (axis.empty()) continue;
+    if (axis.size() > 1 || (run.piece && axis[0].stride != dims.mul(run.piece->size, run.piece->stride))) break;
+    run.piece = run.piece ? Piece{dims.mul(axis[0].size, run.piece->size), run.piece->stride} : axis[0];
+  }
+  return run;
+}
+
 bool Layout::split(size_t last) const {
   return std::any_of(axes.end() - static_cast<std::ptrdiff_t>(std::min(last, axes.size())), axes.end(),
                      [](const auto& axis) { return axis.size() > 1; });
@@ -334,6 +351,8 @@ bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
   const bool rows = l.rows() && !l.split();
   if (op == OpKind::Attention) return rows && use.index < 3;
   if (op == OpKind::Rope) return rows && use.index == 0;
+  if (const auto* product = stepping_product(op); product && use.index == product->residual)
+    return product_ends_in(g, use.user, l);
   if (op == OpKind::MatMul || op == OpKind::FusedMatMulBiasAct) return rows && use.index < 2;
   if (op == OpKind::Concat) return g.operands(use.user).size() > 1;
   if (op == OpKind::Conv || op == OpKind::FusedConvBiasAct) return use.index == 0 && has_planes(g.module().dims, l);
@@ -342,6 +361,41 @@ bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
 }
 
 bool takes_strides(const Graph& g, Graph::Use use) { return takes_layout(g, use, {}); }
+
+bool product_ends_in(const Graph& g, NodeId n, const Layout& l) {
+  const size_t rank = l.axes.size();
+  if (rank < 2 || l.split()) return false;
+  const auto b = g.dims(g.operand(n, 1));
+  const bool by_matrix = transposes_left(g, n) || std::any_of(b.begin(), b.end() - 2, [](Dim d) { return d != Dim(1); });
+  const Run run = last_run(g.module().dims, l, rank - 1);
+  const std::optional<Piece> row =
+      by_matrix ? l.axes[rank - 2].empty() ? std::nullopt : std::optional(l.axes[rank - 2][0]) : run.piece;
+  const bool few = !row || (row->size.is_static() && row->size.size() < kFewRows);
+  if (!l.rows()) return !few && row->stride == Dim(1);
+  return by_matrix || run.begin == 0 || !few;
+}
+
+std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved) {
+  DimTable& dims = g.module().dims;
+  Layout l = row_major(dims, g.dims(moved));
+  while (moved != v) {
+    const NodeId n = g.def(moved);
+    moved = g.operand(n, 0);
+    const auto from = g.dims(moved);
+    if (std::ranges::find(from, Dim(0)) != from.end()) return std::nullopt;
+    if (g.op(n) == OpKind::Reshape) {
+      auto before = reshaped(dims, l, from);
+      if (!before) return std::nullopt;
+      l = std::move(*before);
+      continue;
+    }
+    const auto& perm = g.attrs<PermAttrs>(n).perm;
+    Layout before{std::vector<std::vector<Piece>>(perm.size())};
+    for (size_t axis = 0; axis < perm.size(); ++axis) before.axes[static_cast<size_t>(perm[axis])] = std::move(l.axes[axis]);
+    l = std::move(before);
+  }
+  return l;
+}
 
 std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
   NodeId path[2 * kMostMoves];  // as far as what v is made of may have been made in its order

@@ -176,6 +176,39 @@ TEST_CASE("rows and channels are made in the order in which they are read, if th
   }
 }
 
+TEST_CASE("products write, and read a residual, in the order of the sum, where rows or columns of many lie together") {
+  for (const int64_t size : {3, 4}) {  // 9 rows of an image are few
+    Module m;
+    Builder b(m.main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {2, size, size, 5})),
+                  w = b.input("w", tensor_type(DType::F32, {5, 8}));
+    const ValueId r = b.unary(OpKind::Abs, b.input("r", tensor_type(DType::F32, {2, 8, size, size})));
+    const ValueId residual = b.transpose(r, {0, 2, 3, 1});
+    const ValueId y = b.create(OpKind::FusedMatMulBiasAct, {x, w, {}, residual}, FusedMatMulAttrs{});
+    const ValueId sum = b.transpose(y, {0, 3, 1, 2});
+    m.main().add_output(sum, {});
+    m.main().add_output(b.unary(OpKind::Exp, sum), {});
+    const auto made = layout_in_larger(m.main(), y), read = layout_in_larger(m.main(), residual);
+    REQUIRE(made.has_value() == (size == 4));
+    CHECK(made == read);
+    CHECK(view_of(m.main(), m.main().def(sum)).has_value() == (size == 4));
+    if (size == 4) CHECK(made->axes[3] == std::vector<Piece>{{Dim(8), Dim(16)}});
+  }
+}
+
+TEST_CASE("a product by matrices steps from one to the next, one of rows keeps most of them together") {
+  for (const int64_t rows : {4, 20})
+    for (const bool by_matrix : {false, true}) {
+      Module m;
+      Builder b(m.main());
+      const ValueId x = b.input("x", tensor_type(DType::F32, {2, 3, rows, 5}));
+      const ValueId w = b.input("w", tensor_type(DType::F32, by_matrix ? std::vector<Dim>{2, 3, 5, 8} : std::vector<Dim>{5, 8}));
+      const ValueId y = b.matmul(x, w);
+      m.main().add_output(b.transpose(y, {0, 2, 1, 3}), {});
+      CHECK(layout_in_larger(m.main(), y).has_value() == (by_matrix || rows == 20));
+    }
+}
+
 TEST_CASE("convolutions read images of any order whose pixels follow each other in one step") {
   for (const bool cut : {false, true}) {
     Module m;

@@ -27,10 +27,11 @@ struct Side {
 struct Product {
   std::vector<Dim> batch;
   Dim m, n, k;
+  size_t run = 1;  // axes of the result that are m
   Side a, b;
-  bool zero_points = false;            // operands 2 and 3 are zero points
-  std::optional<size_t> bias;          // operands from here on are bias (of b's columns) and residual
-  std::optional<kernel::Codes> codes;  // b holds these; operands 2 and 3 are scale and zero point
+  bool zero_points = false;              // operands 2 and 3 are zero points
+  std::optional<size_t> bias, residual;  // operands: of b's columns, and of the shape of the result
+  std::optional<kernel::Codes> codes;    // b holds these; operands 2 and 3 are scale and zero point
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
   DType accumulate = DType::F32;
@@ -39,8 +40,24 @@ struct Product {
 // A part of a larger value, or one whose axes were moved without its elements.
 bool lies_apart(const Node& node, size_t operand) { return layout_in_larger(node.graph, node.in(operand)).has_value(); }
 
-Product product_of(const Node& node, bool trans_a, bool trans_b) {
+// How many of the last axes before the columns can be rows of one product: without batch axes in b, those of a are rows as long
+// as they follow each other in a, the residual and the result.
+size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
+  if (trans_a || p.a.batch != p.batch || std::ranges::any_of(p.b.batch, [](Dim d) { return d != 1; })) return 1;
+  const size_t rows = node.result_dims().size() - 1;
+  size_t first = 0;
+  const auto follow = [&](ValueId v) {
+    if (const auto layout = layout_in_larger(node.graph, v)) first = std::max(first, last_run(node.table(), *layout, rows).begin);
+  };
+  follow(node.in(0)), follow(node.result());
+  if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
+  return rows - std::min(first, rows - 1);
+}
+
+Product product_of(const Node& node, bool trans_a, bool trans_b, std::optional<size_t> bias = {},
+                   std::optional<size_t> residual = {}) {
   Product p;
+  p.bias = bias, p.residual = residual;
   const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
   p.batch.assign(y.begin(), y.end() - 2);
   p.m = y[y.size() - 2], p.n = y.back(), p.k = a[a.size() - (trans_a ? 2 : 1)];
@@ -48,14 +65,11 @@ Product product_of(const Node& node, bool trans_a, bool trans_b) {
   p.a = {{a.begin(), a.end() - 2}, p.m, p.k, !trans_a};
   p.b = {{b.begin(), b.end() - 2}, p.n, p.k, trans_b};
   p.accumulate = accumulator(node.result_dtype());
-  // Without batch axes in b, those of a are rows.
-  bool plain = !trans_a && p.a.batch.size() == p.batch.size() && !lies_apart(node, 0);
-  for (Dim d : p.b.batch) plain = plain && d == 1;
-  for (size_t i = 0; plain && i < p.batch.size(); ++i) plain = p.a.batch[i] == p.batch[i];
-  if (plain) {
-    p.batch.push_back(p.m);
-    p.m = p.a.free = node.table().product(p.batch);
-    p.batch.clear(), p.a.batch.clear(), p.b.batch.clear();
+  p.run = axes_of_rows(node, p, trans_a);
+  const size_t left = y.size() - 1 - p.run;
+  if (left < p.batch.size()) {
+    p.m = p.a.free = node.table().product(y.subspan(left, p.run));
+    p.batch.resize(left), p.a.batch.resize(left), p.b.batch.clear();
   }
   return p;
 }
@@ -65,8 +79,15 @@ std::vector<Index> matrix_strides(Scope& s, const Side& side, const std::vector<
   return kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(side.batch), s.shape(batch)).strides;
 }
 
-Operand side_operand(const Node& node, Scope& s, size_t operand, const Side& side, const std::vector<Dim>& batch,
-                     bool free_first) {
+// The elements from one of the rows of a product to the next, in an operand or a result that has them in axes up to `end`.
+Index row_stride(const Operand& o, std::span<const Dim> dims, size_t end, size_t run) {
+  size_t axis = end;
+  while (axis + run > end && dims[axis - 1] == Dim(1)) --axis;
+  return o.strides[axis + run > end ? axis - 1 : end - 1];
+}
+
+Operand side_operand(const Node& node, Scope& s, size_t operand, const Side& side, const std::vector<Dim>& batch, bool free_first,
+                     size_t run = 1) {
   Operand o = s.in(operand);
   const Expr free = s.size(side.free).in(s.kernel()), summed = s.size(side.summed).in(s.kernel());
   Index free_stride = side.summed_last ? Index(summed) : Index(1), summed_stride = side.summed_last ? Index(1) : Index(free);
@@ -77,7 +98,8 @@ Operand side_operand(const Node& node, Scope& s, size_t operand, const Side& sid
       const bool has = i + side.batch.size() >= batch.size() && (side.batch[own] != Dim(1) || batch[i] == Dim(1));
       strides.push_back(has ? o.strides[own] : Index(0));
     }
-    free_stride = o.strides.end()[side.summed_last ? -2 : -1], summed_stride = o.strides.end()[side.summed_last ? -1 : -2];
+    free_stride = side.summed_last ? row_stride(o, node.dims(operand), node.dims(operand).size() - 1, run) : o.strides.back();
+    summed_stride = o.strides.end()[side.summed_last ? -1 : -2];
   } else {
     for (const Index& stride : matrix_strides(s, side, batch)) strides.push_back(stride.in(s.kernel()) * free * summed);
   }
@@ -86,6 +108,8 @@ Operand side_operand(const Node& node, Scope& s, size_t operand, const Side& sid
   o.strides = std::move(strides);
   return o;
 }
+
+Operand left_operand(const Node& node, Scope& s, const Product& p) { return side_operand(node, s, 0, p.a, p.batch, true, p.run); }
 
 GemmSpec spec_of(Scope& s, const Product& p) {
   GemmSpec g;
@@ -113,7 +137,7 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
   {
     Scope probe(node);
     GemmSpec g = spec_of(probe, p);
-    g.a = side_operand(node, probe, 0, p.a, p.batch, true);
+    g.a = left_operand(node, probe, p);
     int64_t m = 0, n = 0, k = 0;
     if (!kernel::constant(g.m, &m) || !kernel::constant(g.n, &n) || !kernel::constant(g.k, &k) || !kernel::gemm_is_tiled(g) ||
         !kernel::gemm_copies_rows(g) || m > kMostPacked / k || n < kManyPanels * kernel::gemm_panel(node.mapping(), p.accumulate))
@@ -123,12 +147,21 @@ std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
   const uint32_t rows = node.scratch(p.accumulate, t.mul(t.mul(t.ceil_div(p.m, Dim(high)), Dim(high)), p.k));
   Scope s(node, "pack_rows");
   GemmSpec g = spec_of(s, p);
-  g.a = side_operand(node, s, 0, p.a, p.batch, true);
+  g.a = left_operand(node, s, p);
   if (has_zero(node, p, 0)) g.a_zero = of_columns(node, s, 2, 0);
   s.bind({Binding::Kind::Scratch, rows});
   kernel::build_pack_rows(s.builder(), g, "rows", node.mapping());
   s.finish();
   return rows;
+}
+
+// A residual or the result over the batch axes, rows and columns of the product.
+Operand by_rows(Operand o, const Product& p, std::span<const Dim> dims) {
+  const size_t end = dims.size() - 1;
+  const Index row = row_stride(o, dims, end, p.run), column = o.strides.back();
+  o.strides.erase(o.strides.begin() + static_cast<std::ptrdiff_t>(p.batch.size()), o.strides.end());
+  o.strides.insert(o.strides.end(), {row, column});
+  return o;
 }
 
 // The product as its weight alone sees it, or what has k rows beside it: rows of the left operand may be known only when it runs.
@@ -249,7 +282,7 @@ bool emit(const Node& node, const Product& p) {
   Scope s(node);
   GemmSpec g = spec_of(s, p);
   if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
-  else g.a = side_operand(node, s, 0, p.a, p.batch, true);
+  else g.a = left_operand(node, s, p);
   if (panels) g.b = s.scratch(*panels), g.b.strides = matrix_strides(s, p.b, p.batch), g.packed = true;
   else if (codes) g.b = s.scratch(codes->codes), g.packed = true;
   else g.b = side_operand(node, s, 1, p.b, p.batch, false);
@@ -261,20 +294,13 @@ bool emit(const Node& node, const Product& p) {
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && !panels) g.b_zero = of_columns(node, s, 3, p.batch.size());
-  Dims result = g.batch;
-  result.insert(result.end(), {g.m, g.n});
   if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
-  if (p.bias && node.has(*p.bias + 1)) {
-    Operand o = s.in(*p.bias + 1);
-    o.strides = kernel::dense(s.kernel(), "r", o.dtype, result).strides;
-    g.extras.push_back(std::move(o));
-  }
+  if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
   if (!g.extras.empty() || p.act.has)
     g.epilogue = [&](Expr sum, const std::vector<Expr>& residual) {
       return activation(p.act, residual.empty() ? sum : sum + residual[0]);
     };
-  g.c = s.out();
-  g.c.strides = kernel::dense(s.kernel(), "y", g.c.dtype, result).strides;
+  g.c = by_rows(s.out(), p, node.result_dims());
   kernel::build_gemm(s.builder(), g, node.mapping());
   return s.finish(), true;
 }
@@ -288,8 +314,8 @@ bool lower_matmul(const Node& node) {
 
 bool lower_fused_matmul(const Node& node) {
   const auto& a = node.attrs<FusedMatMulAttrs>();
-  Product p = product_of(node, a.trans_a, a.trans_b);
-  p.act = a.act, p.bias = 2;
+  Product p = product_of(node, a.trans_a, a.trans_b, 2, 3);
+  p.act = a.act;
   return emit(node, p);
 }
 
@@ -306,8 +332,7 @@ void add_gate(const Node& node, const A& a, Product* p) {
 
 bool lower_matmul_swiglu(const Node& node) {
   const auto& a = node.attrs<GatedMatMulAttrs>();
-  Product p = product_of(node, false, a.trans_b);
-  p.bias = 2;
+  Product p = product_of(node, false, a.trans_b, 2);
   add_gate(node, a, &p);
   return emit(node, p);
 }
@@ -321,8 +346,7 @@ bool lower_q_matmul(const Node& node) {
 bool lower_dequant_matmul(const Node& node) {
   const auto& a = node.attrs<DequantMatMulAttrs>();
   const DType t = node.dtype(1);
-  Product p = product_of(node, false, a.trans_b);
-  p.bias = 4;
+  Product p = product_of(node, false, a.trans_b, 4, 5);
   if (a.gated) add_gate(node, a, &p);
   else p.act = a.act;
   p.codes.emplace();

@@ -24,8 +24,8 @@ bool gives_way(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId
   if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
   const ValueId root = lives.views.root[v.raw];
   if (!is_free(g, plan, root) || lives.sharing[root.raw] == Sharing::Part) return false;
-  if (lives.last_use[root.raw] != plan.step[n.raw] || lives.views.offset[v.raw] != Dim(0) || layout_in_larger(g, v) ||
-      layout_in_larger(g, result))
+  if (lives.last_use[root.raw] != plan.step[n.raw] || lives.views.offset[v.raw] != Dim(0) ||
+      layout_in_larger(g, v) != layout_in_larger(g, result))
     return false;
   if (bits(g.dtype(v)) != bits(g.dtype(result)) || !std::ranges::equal(g.dims(v), g.dims(result)) ||
       plan.slot[root.raw].size != plan.slot[v.raw].size)

@@ -83,7 +83,8 @@ class Paths {
   ValueId make(const std::vector<Dim>& d) {
     const ValueId x = b_.unary(OpKind::Neg, input(d));
     const auto axis = static_cast<int64_t>(d.size()) - 1;
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
+      case 4: return ended(d, {});
       case 2: return b_.concat(std::array{x, b_.unary(OpKind::Neg, input(d))}, axis - static_cast<int64_t>(random_.below(2)));
       case 0: return b_.create(OpKind::RmsNorm, {x, b_.unary(OpKind::Neg, input({d.back()}))}, NormAttrs{axis, 1e-3});
       case 1: return d.size() < 3 ? x : convolved(x, d, false, random_.below(2));
@@ -141,9 +142,22 @@ class Paths {
     return b_.create(OpKind::Resize, {v}, a);
   }
 
+  // A product of rows or of matrices, as it is or of a kind that can end with a residual.
+  ValueId ended(const std::vector<Dim>& d, ValueId residual) {
+    if (d.size() < 2) return residual.valid() ? residual : b_.unary(OpKind::Neg, input(d));
+    std::vector<Dim> left(d), right{Dim(5), d.back()};
+    left.back() = Dim(5);
+    if (d.size() > 2 && random_.below(3) == 0) right.insert(right.begin(), d.begin(), d.end() - 2);
+    const ValueId x = b_.unary(OpKind::Neg, input(left)), w = b_.unary(OpKind::Neg, input(right));
+    if (!residual.valid() && random_.below(2)) return b_.matmul(x, w);
+    return b_.create(OpKind::FusedMatMulBiasAct, {x, w, b_.unary(OpKind::Abs, input({d.back()})), residual},
+                     FusedMatMulAttrs{false, false, {true, OpKind::Relu, 0, 0}});
+  }
+
   void read(ValueId v) {
     const std::vector<Dim> d = dims(v);
-    switch (random_.below(9)) {
+    switch (random_.below(10)) {
+      case 9: return output(ended(d, v));
       case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
       case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
       case 2: return output(b_.concat(std::array{v, b_.unary(OpKind::Abs, v)}, static_cast<int64_t>(random_.below(d.size()))));

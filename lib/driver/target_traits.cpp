@@ -46,6 +46,7 @@ constexpr std::array<std::string_view, kRows.size()> kNames = [] {
 TargetTraits make(const Row& row) {
   TargetTraits t;
   t.name = row.name;
+  t.strides = row.native == has_kernels;
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;

@@ -37,6 +37,7 @@ struct TargetTraits {
   std::string name = "cpu";
   std::bitset<kOpCount> native;     // op kinds with a kernel; the others must be decomposed
   std::bitset<kOpCount> epilogues;  // activations that a matmul or convolution kernel can end with
+  bool strides = true;              // products can end in another order of axes than that of their rows (product_ends_in)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // of the cost decision
   TargetTraits() { native.set(), epilogues.set(); }

@@ -113,7 +113,7 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
   }
 }
 
-constexpr std::string_view kElementwiseRegion = "elementwise_region";
+constexpr std::string_view kElementwiseRegion = "elementwise_region", kProductEnd = "matmul_bias_act";
 
 std::vector<Decision> settled(std::vector<Decision> decisions) {
   const auto key_of = [](const Decision& d, std::string_view pattern, std::string_view node) {
@@ -128,8 +128,8 @@ std::vector<Decision> settled(std::vector<Decision> decisions) {
   for (const Decision& d : decisions)
     if (!d.fused) merged.try_emplace(key(d, d.node).digest().low);
   const auto note = [&](const Decision& d, std::string_view node, size_t i) {
-    // What stays apart from its elementwise readers may become part of any other kernel.
-    for (std::string_view pattern : {std::string_view(d.pattern), kElementwiseRegion})
+    // What stays apart from its elementwise readers, or from a product, may become part of any other kernel.
+    for (std::string_view pattern : {std::string_view(d.pattern), kElementwiseRegion, kProductEnd})
       if (const auto it = merged.find(key_of(d, pattern, node).digest().low); it != merged.end()) it->second = i + 1;
   };
   for (size_t i = 0; i < decisions.size() && !merged.empty(); ++i) {

@@ -61,6 +61,10 @@ class CLike {
 
   // Reads and writes of `buffer[index]`; a vector covers consecutive elements, or with `gather` one element per index lane.
   virtual std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const = 0;
+  // One element for each lane, of numbers index, index + stride, ...
+  virtual std::string strided_load(Type t, const kernel::Buffer& b, const std::string& index, int64_t stride, Helpers& h) const {
+    return load(t, b, ramp({DType::I64, t.lanes}, index, stride, h), true, h);
+  }
   virtual std::string store(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const = 0;
   virtual std::string atomic_add(Type, const kernel::Buffer&, const std::string& index, const std::string& value, Helpers&) const;
 

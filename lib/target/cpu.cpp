@@ -120,6 +120,18 @@ class Cpu : public CLike {
     return "*(const " + type(t, h) + "_u*)(" + address(b, index) + ")";
   }
 
+  std::string strided_load(Type t, const Buffer& b, const std::string& index, int64_t stride, Helpers& h) const override {
+    const std::string name = "rlxc_strided_" + suffix(t);
+    if (h.needs(name)) {
+      std::string all;
+      for (int i = 0; i < t.lanes; ++i)
+        all += (i ? ", " : "") + std::string(t.dtype == DType::Bool ? "-" : "") + "p[" + std::to_string(i) + " * step]";
+      h.add(expand("static inline $V $F(const $E* p, int64_t step) {\n  return ($V){$A};\n}\n",
+                   {{"V", type(t, h)}, {"F", name}, {"E", element(t.dtype, h)}, {"A", all}}));
+    }
+    return name + "(" + address(b, index) + ", " + std::to_string(stride) + ")";
+  }
+
   std::string store(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
     if (t.lanes == 1) return b.name + "[" + index + "] = " + value + ";";
     if (t.dtype == DType::Bool) {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "support/kernel_check.h"
 
 namespace rlxc::target {
@@ -15,18 +17,28 @@ struct Form {
   bool trans_a = false, trans_b = false, epilogue = false;
   DType dtype = DType::F32;
   bool pair = false;  // b has 2n columns: the product of the two halves
+  enum : uint8_t {
+    Rows,
+    Down,
+    Across
+  } order = Rows;  // in columns lie c and one residual, or one residual alone; the other in rows
 };
 
 KernelCase product_case(const Form& f) {
   KernelCase c;
   c.name = std::to_string(f.batch) + "x" + std::to_string(f.m) + "x" + std::to_string(f.n) + "x" + std::to_string(f.k) +
-           (f.trans_a ? " ta" : "") + (f.trans_b ? " tb" : "") + (f.epilogue ? " epilogue" : "") + (f.pair ? " pair" : "");
+           (f.trans_a ? " ta" : "") + (f.trans_b ? " tb" : "") + (f.epilogue ? " epilogue" : "") + (f.pair ? " pair" : "") +
+           std::array{"", " down", " across"}[f.order];
   const bool integers = !is_float(f.dtype);
   const int64_t width = f.pair ? 2 * f.n : f.n;
   const auto count = [](int64_t n) { return static_cast<size_t>(n); };
   const std::vector<double> a = random_values(count(f.batch * f.m * f.k), f.dtype, -3, 3, 1),
                             b = random_values(count(f.k * width), f.dtype, -3, 3, 2),
-                            bias = random_values(count(f.n), DType::F32, -3, 3, 3);
+                            bias = random_values(count(f.n), DType::F32, -3, 3, 3),
+                            residual = random_values(count(f.batch * f.m * f.n), DType::F32, -3, 3, 4);
+  const auto by_row = [f](int64_t i, int64_t r, int64_t j) { return (i * f.m + r) * f.n + j; };
+  const auto by_column = [f](int64_t i, int64_t r, int64_t j) { return (i * f.n + j) * f.m + r; };
+  const bool ends = f.epilogue && f.order != Form::Rows;
   std::vector<double> y(count(f.batch * f.m * f.n));
   const auto sum = [&](int64_t i, int64_t r, int64_t j) {
     double s = 0;
@@ -37,21 +49,33 @@ KernelCase product_case(const Form& f) {
   for (int64_t i = 0; i < f.batch; ++i)
     for (int64_t r = 0; r < f.m; ++r)
       for (int64_t j = 0; j < f.n; ++j)
-        y[count((i * f.m + r) * f.n + j)] = sum(i, r, j) * (f.pair ? sum(i, r, f.n + j) : 1) + (f.epilogue ? bias[count(j)] : 0);
+        y[count(f.order == Form::Down ? by_column(i, r, j) : by_row(i, r, j))] =
+            sum(i, r, j) * (f.pair ? sum(i, r, f.n + j) : 1) + (f.epilogue ? bias[count(j)] : 0) +
+            (ends ? residual[count(f.order == Form::Down ? by_row(i, r, j) : by_column(i, r, j))] +
+                        residual[count(f.order == Form::Down ? by_column(i, r, j) : by_row(i, r, j))]
+                  : 0);
   const DType sums = integers ? DType::I32 : DType::F32;
   c.buffers = {{f.dtype, a}, {f.dtype, b}};
   if (f.epilogue) c.buffers.push_back({DType::F32, bias});
+  if (ends) c.buffers.insert(c.buffers.end(), {{DType::F32, residual}, {DType::F32, residual}});
   c.buffers.push_back({sums, y, true});
   c.atol = 2e-3;
-  c.build = [f, sums, width](Builder& builder, const Mapping& m) {
+  c.build = [f, sums, width, ends](Builder& builder, const Mapping& m) {
     GemmSpec s;
     s.batch = {f.batch}, s.m = f.m, s.n = f.n, s.k = f.k, s.accumulate = sums;
     s.a = {"a", f.dtype, {f.m * f.k, f.trans_a ? 1 : f.k, f.trans_a ? f.m : 1}, f.batch * f.m * f.k, 0};
     s.b = {"b", f.dtype, {0, f.trans_b ? 1 : width, f.trans_b ? f.k : 1}, f.k * width, 0};
-    s.c = {"c", sums, {f.m * f.n, f.n, 1}, f.batch * f.m * f.n, 0};
+    const Dims rows{f.m * f.n, f.n, 1}, columns{f.m * f.n, 1, f.m};
+    s.c = {"c", sums, f.order == Form::Down ? columns : rows, f.batch * f.m * f.n, 0};
     if (f.epilogue) {
       s.extras = {{"bias", DType::F32, {0, 0, 1}, f.n, 0}};
-      s.epilogue = [](Expr sum, const std::vector<Expr>& extra) { return sum + extra[0]; };
+      if (ends)
+        s.extras.insert(s.extras.end(), {{"rows", DType::F32, rows, f.batch * f.m * f.n, 0},
+                                         {"columns", DType::F32, columns, f.batch * f.m * f.n, 0}});
+      s.epilogue = [](Expr sum, const std::vector<Expr>& extra) {
+        for (const Expr& e : extra) sum = sum + e;
+        return sum;
+      };
     }
     if (f.pair) s.pair = [](Expr first, Expr second) { return first * second; };
     build_gemm(builder, s, m);
@@ -66,6 +90,16 @@ TEST_CASE("products of awkward shapes on registers, caches and shared memory") {
                         Form{1, 14, 49, 19, false, false, true}, Form{1, 4, 63, 8}, Form{1, 200, 53, 30},
                         Form{1, 9, 33, 40, false, false, false, DType::I8}, Form{1, 8, 36, 270, false, true, false, DType::F16}})
     cases.push_back(product_case(f));
+  for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
+}
+
+TEST_CASE("products whose result or residual lies in columns") {
+  std::vector<KernelCase> cases;
+  for (const auto order : {Form::Down, Form::Across})
+    for (Form f : {Form{1, 49, 70, 19}, Form{2, 35, 64, 300, false, true, true}, Form{1, 21, 12, 8, true, false, true},
+                   Form{1, 200, 36, 40, false, false, true, DType::F32, true}, Form{2, 2, 9, 5, false, false, true},
+                   Form{1, 40, 64, 64, false, false, true, DType::F16}})
+      f.order = order, cases.push_back(product_case(f));
   for (const std::string& p : check_kernels(cases)) FAIL_CHECK(p);
 }
 

@@ -298,7 +298,9 @@ class Printer {
     const Buffer& b = k_->buffers[e.payload];
     if (is_variable(b)) return b.name;
     if (b.space == Space::Register && b.type == e.type) return b.name + "[" + value(e.args[0]) + "]";
-    return target_.load(e.type, b, value(e.args[0]), k_->expr(e.args[0]).type.lanes > 1, helpers_);
+    const ExprNode& index = k_->expr(e.args[0]);
+    if (index.op == ExprOp::Ramp) return target_.strided_load(e.type, b, value(index.args[0]), index.payload, helpers_);
+    return target_.load(e.type, b, value(e.args[0]), index.type.lanes > 1, helpers_);
   }
 
   Uses uses(const std::vector<Stmt>& body) {

@@ -9,6 +9,11 @@ bool constant(const Index& i, int64_t* value) {
   return *value = i.value, true;
 }
 
+bool is_constant(const Index& i, int64_t value) {
+  int64_t v = 0;
+  return constant(i, &v) && v == value;
+}
+
 bool is_multiple(const Index& i, int64_t of) {
   int64_t value = 0;
   if (of == 1) return true;

@@ -38,7 +38,8 @@ Operand broadcast_operand(Kernel*, std::string name, DType, const Dims& own, con
 Expr product(Kernel*, const Dims&, size_t begin = 0, size_t end = SIZE_MAX);
 bool same(const Index&, const Index&);        // the same constant or the same expression
 bool constant(const Index&, int64_t* value);  // its value, if it is a constant
-bool is_multiple(const Index&, int64_t of);   // certainly
+bool is_constant(const Index&, int64_t value);
+bool is_multiple(const Index&, int64_t of);  // certainly
 
 // Merges each of the dimensions begin..end into the next one where every operand steps through the pair as through one, and drops
 // those of size 1. Returns the end of those that are left.

@@ -32,7 +32,8 @@ class GridTiles {
       o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
       row0_ = b_.let("row0", tile / columns % rows * (rows_ * side_));
       column0_ = b_.let("column0", tile % columns * (own_ * side_));
-      lane_ = lane, x_ = b_.let("x", lane % side_), y_ = b_.let("y", lane / side_);
+      const Expr beside = lane % side_, apart = lane / side_;  // lanes beside each other write neighbours
+      lane_ = lane, x_ = b_.let("x", o_.c_down() ? apart : beside), y_ = b_.let("y", o_.c_down() ? beside : apart);
       body();
     });
   }

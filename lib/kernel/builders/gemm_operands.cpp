@@ -4,11 +4,6 @@
 
 namespace rlxc::kernel {
 
-bool is_constant(const Index& i, int64_t value) {
-  int64_t v = 0;
-  return constant(i, &v) && v == value;
-}
-
 GemmOperands::GemmOperands(Builder& builder, const GemmSpec& s)
     : b(builder), spec(s), m(s.m.in(b.kernel())), n(s.n.in(b.kernel())), k(s.k.in(b.kernel())) {}
 
@@ -113,23 +108,34 @@ Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {
                      : v;
 }
 
-Expr GemmOperands::biased(Expr sum, Expr column) const {
+Expr GemmOperands::biased(Expr sum, Expr column, bool down) const {
   if (!spec.bias) return sum;
   const Index& step = spec.bias->strides.back();
   const Expr at = base(*spec.bias) + column * step.in(b.kernel());
-  return sum + cast_to(bias_.load(at, is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(spec.bias->dtype));
+  return sum + cast_to(bias_.load(at, down || is_constant(step, 0) ? 1 : sum.lanes()), compute_dtype(spec.bias->dtype));
 }
 
-void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> second) const {
-  sum = biased(sum, column);
-  if (second) sum = spec.pair(sum, biased(*second, column + n));
-  std::vector<Expr> extra;
-  for (size_t i = 0; i < extras_.size(); ++i) {
-    const Operand& o = spec.extras[i];
-    const int lanes = is_constant(o.strides.back(), 0) ? 1 : sum.lanes();
-    extra.push_back(cast_to(extras_[i].load(at(o, row, column), lanes), compute_dtype(o.dtype)));
-  }
-  const Expr v = cast_to(spec.epilogue ? spec.epilogue(sum, extra) : sum, spec.c.dtype);
+Expr GemmOperands::extra(size_t i, Expr row, Expr column, int lanes, bool down) const {
+  const Operand& o = spec.extras[i];
+  const Index& step = o.strides.end()[down ? -2 : -1];
+  const Expr first = at(o, row, column);
+  int64_t distance = 0;
+  const bool known = constant(step, &distance);
+  if (known && distance == 0) lanes = 1;
+  const auto each = [&] {
+    return known ? ramp(first, distance, lanes)
+                 : broadcast(first, lanes) + ramp(b.i64(0), 1, lanes) * broadcast(step.in(b.kernel()), lanes);
+  };
+  const Expr v = lanes == 1 || (known && distance == 1) ? extras_[i].load(first, lanes) : extras_[i].gather(each());
+  return cast_to(v, compute_dtype(o.dtype));
+}
+
+void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> second, bool down) const {
+  sum = biased(sum, column, down);
+  if (second) sum = spec.pair(sum, biased(*second, column + n, down));
+  std::vector<Expr> of_extras;
+  for (size_t i = 0; i < extras_.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
+  const Expr v = cast_to(spec.epilogue ? spec.epilogue(sum, of_extras) : sum, spec.c.dtype);
   to_c.store(at(spec.c, row, column), broadcast(v, sum.lanes()));
 }
 
@@ -141,8 +147,10 @@ bool GemmOperands::b_vectors() const {
 }
 
 bool GemmOperands::c_vectors() const {
-  auto fits = [](const Operand& o) { return is_constant(o.strides.back(), 1) || is_constant(o.strides.back(), 0); };
-  return is_constant(spec.c.strides.back(), 1) && (!spec.bias || fits(*spec.bias)) && std::ranges::all_of(spec.extras, fits);
+  const bool bias = !spec.bias || is_constant(spec.bias->strides.back(), 1) || is_constant(spec.bias->strides.back(), 0);
+  return bias && is_constant(spec.c.strides.back(), 1);
 }
+
+bool GemmOperands::c_down() const { return !is_constant(spec.c.strides.back(), 1) && is_constant(spec.c.strides.end()[-2], 1); }
 
 }  // namespace rlxc::kernel

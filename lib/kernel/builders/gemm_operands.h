@@ -22,11 +22,13 @@ class GemmOperands {
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
   Expr load_b_along_k(Expr k, Expr column, int lanes) const;
-  // Bias, pair (with the sums of columns n + column on) and epilogue of a vector of sums, and its store.
-  void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}) const;
+  // Bias, pair (with the sums of columns n + column on) and epilogue of a vector of sums, and its store. The vector goes along a
+  // row, or `down` a column.
+  void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
 
   bool b_vectors() const;  // whether neighbours in a row of b lie together; of c, bias and all extras
   bool c_vectors() const;
+  bool c_down() const;  // whether neighbours in a column of c lie together, and not those in a row
   Expr zero(int lanes = 1) const { return broadcast(constant_int(b.kernel(), spec.accumulate, 0), lanes); }
   Expr multiply_add(Expr x, Expr y, Expr sum) const { return is_float(spec.accumulate) ? fma(x, y, sum) : x * y + sum; }
   Expr batches() const { return product(b.kernel(), spec.batch); }
@@ -45,13 +47,12 @@ class GemmOperands {
   Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;
-  Expr biased(Expr sum, Expr column) const;
+  Expr biased(Expr sum, Expr column, bool down) const;
+  Expr extra(size_t i, Expr row, Expr column, int lanes, bool down) const;
 
   Buf a_zero_, b_zero_, b_row_, bias_;
   std::vector<Buf> extras_;
 };
-
-bool is_constant(const Index&, int64_t value);
 
 constexpr int64_t kChunk = 256;  // steps of k for which a panel and rows stay in the cache
 

@@ -166,7 +166,11 @@ class Tiles {
     }
     if (once) {
       if (copied_) copy_rows(b_.i64(0), o_.k);
-      return each_panel([&](Expr, Expr panel) { chunk(panel, b_.i64(0), b_.i64(0), o_.k, true); });
+      if (down()) sums_ = b_.registers("sums", s.accumulate, rows * w_);
+      return each_panel([&](Expr, Expr panel) {
+        chunk(panel, b_.i64(0), b_.i64(0), o_.k, true);
+        if (down()) write_rows(row0_, rows_, sums_, b_.i64(0));
+      });
     }
     sums_ = b_.registers("sums", s.accumulate, group_ * rows * w_);
     b_.loop("i", b_.i64(group_ * rows * t_.vectors), [&](Expr i) { sums_.store(i * t_.lanes, o_.zero(t_.lanes)); });
@@ -175,8 +179,7 @@ class Tiles {
       if (copied_) copy_rows(k0, count);
       each_panel([&](Expr i, Expr panel) { chunk(panel, i * (rows * w_), k0, count, false); });
     });
-    each_panel(
-        [&](Expr i, Expr) { b_.loop("r", rows_, [&](Expr r) { write_row(row0_ + r, sums_, i * (rows * w_) + r * w_); }); });
+    each_panel([&](Expr i, Expr) { write_rows(row0_, rows_, sums_, i * (rows * w_)); });
   }
 
   // Whether there are few rows, for which codes are decoded as they are read; else a panel is decoded once.
@@ -322,7 +325,7 @@ class Tiles {
           s.sum.set(o_.multiply_add(a, broadcast(panel.load(c.at + p * w_ + s.column), s.lanes), s.sum.get()));
         }
       });
-    if (!c.once) {
+    if (!c.once || down()) {
       each_single([&](int i, int column, Expr sum) { sums_.store(place(i, column), sum); });
       return each([&](int i, size_t v, int column, int) { sums_.store(place(i, column), sum_of(i, v).get()); });
     }
@@ -339,7 +342,7 @@ class Tiles {
       Buf line = b_.registers("line", o_.spec.accumulate, rows * w_);
       each([&](int i, size_t v, int column, int) { line.store(b_.i64(i * w_ + column), sum_of(i, v).get()); });
       each_single([&](int i, int column, Expr sum) { line.store(b_.i64(i * w_ + column), sum); });
-      b_.loop("i", b_.i64(rows), [&](Expr i) { write_row(row0_ + r + i, line, i * w_); });
+      write_rows(row0_ + r, b_.i64(rows), line, b_.i64(0));
     };
     if (!o_.c_vectors()) return part();
     if (c.of_result == Columns::Asked) return b_.when(column0_ + own_ <= o_.n, whole, part);
@@ -351,7 +354,34 @@ class Tiles {
     return copied_ ? rows_copy_.load((r + i) * pitch_ + p) : o_.load_a(row0_ + r + i, k0 + p);
   }
 
-  // Sums of a row of the panel as they lie in a buffer.
+  bool down() const { return o_.c_down() && t_.lanes > 1; }  // columns of many rows are written together
+
+  // Sums of rows of the panel as they lie in a buffer.
+  void write_rows(Expr row, Expr count, const Buf& from, Expr at) {
+    if (down()) return write_columns(row, count, from, at);
+    b_.loop("r", count, [&](Expr r) { write_row(row + r, from, at + r * w_); });
+  }
+
+  // A few rows, of all columns, at a time: their sums are read by columns from the nearest cache.
+  void write_columns(Expr row, Expr count, const Buf& from, Expr at) {
+    const Expr columns = is_constant(o_.n % own_, 0) ? b_.i64(own_) : b_.let("columns", min(o_.n - column0_, own_));
+    const auto write = [&](Expr r, int lanes) {
+      b_.loop("j", columns, [&](Expr j) {
+        const auto sums = [&](Expr first) { return lanes == 1 ? from.load(first) : from.gather(ramp(first, w_, lanes)); };
+        const Expr first = b_.let("first", at + r * w_ + j);
+        o_.write(row + r, column0_ + j, sums(first), o_.spec.pair ? std::optional(sums(first + own_)) : std::nullopt, true);
+      });
+    };
+    const Expr vectors = count / t_.lanes;
+    b_.loop("v", vectors, [&](Expr v) { write(v * t_.lanes, t_.lanes); });
+    Expr next = vectors * t_.lanes;
+    for (int rows = t_.lanes / 2; rows > 0; rows /= 2) {
+      const Expr bit = b_.let("odd", count / rows % 2);
+      if (!is_constant(bit, 0)) b_.when(bit != 0, [&] { write(next, rows); });
+      next = next + bit * rows;
+    }
+  }
+
   void write_row(Expr row, const Buf& from, Expr at) {
     const bool wide = o_.c_vectors() && t_.lanes > 1;
     auto write = [&](Expr i, int width) {

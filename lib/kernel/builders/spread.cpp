@@ -2,6 +2,8 @@
 
 namespace rlxc::kernel {
 
+constexpr int64_t kBeside = 16;  // channels that lie in one line of a cache, about
+
 int64_t taps_of(const WindowSpec& s) {
   int64_t n = 1;
   for (int64_t k : s.kernel) n *= k;
@@ -71,7 +73,7 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
   for (size_t d = 0; d < last; ++d) rows.push_back(image.length(d));
   const SpreadAxis& axis = image.axes()[last];
   const Expr size = s.in_size[last].in(k), length = image.length(last);
-  for_each(b, m, "row", product(k, rows), 512, [&](Expr row) {
+  const auto copy_row = [&](Expr row) {
     const std::vector<Expr> at = split_index(row, rows);
     Expr inside = constant_int(k, DType::Bool, 1);
     std::vector<Expr> place = {at[0], at[1]};
@@ -98,6 +100,17 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
       b.loop("j", length - end, [&](Expr j) { y.store(to + end + j, outside); });
     };
     axis.phases == 1 ? phase(b.i64(0)) : b.loop("phase", axis.phases, phase);
+  };
+  if (m.lanes || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
+    return for_each(b, m, "row", product(k, rows), 512, copy_row);
+  // Pixels of neighbouring channels are read while they are in the nearest cache.
+  const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kBeside);
+  for_each(b, m, "group", s.batch.in(k)*groups * of_channel, 512 * kBeside, [&](Expr group) {
+    const Expr first = b.let("channel0", group / of_channel % groups * kBeside);
+    b.loop("channel", min(channels - first, kBeside), [&](Expr c) {
+      const Expr channel = group / (of_channel * groups) * channels + first + c;
+      copy_row(b.let("row", channel * of_channel + group % of_channel));
+    });
   });
 }
 

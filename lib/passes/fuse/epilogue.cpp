@@ -19,7 +19,8 @@ std::optional<Epilogue> describe(const Graph& g, NodeId n, DType t) {
   return e;
 }
 
-// What v becomes by moves that are the only readers of what they move.
+}  // namespace
+
 ValueId behind_moves(const Graph& g, ValueId v) {
   for (int moves = 0; moves < kMoves; ++moves) {
     const NodeId n = g.only_user(v);
@@ -28,8 +29,6 @@ ValueId behind_moves(const Graph& g, ValueId v) {
   }
   return v;
 }
-
-}  // namespace
 
 std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId root, std::string_view pattern, PassContext& ctx) {
   const auto decline = [&](std::string_view reason, std::string detail, std::string hint) {

@@ -13,6 +13,8 @@ struct EpilogueMatch {
 // activation, if nothing else reads v and what they make. Records why not: an activation that the target lacks, or that is not
 // the only reader. O(1): the first readers are looked at.
 std::optional<EpilogueMatch> take_epilogue(const Graph&, ValueId v, NodeId root, std::string_view pattern, PassContext&);
+// What v becomes by a few Reshapes and Transposes that are the only readers of what they move; v itself if there are none.
+ValueId behind_moves(const Graph&, ValueId v);
 // Takes out an activation that has been applied before what moves its operand.
 void take_out(Graph&, NodeId activation);
 

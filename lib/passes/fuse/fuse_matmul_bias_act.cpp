@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/views.h"
 #include "passes/fuse/epilogue.h"
 #include "passes/fuse/weight_product.h"
 #include "passes/provenance.h"
@@ -29,15 +30,16 @@ class MatMulEpilogue {
     int64_t found = 0;
     for (NodeId n : g_.nodes())
       if (is_bare_product(n) && is_float(g_, g_.result(n))) found += ctx_.rewrite([&] { return visit(n); });
+    for (NodeId n : g_.nodes())
+      if (takes_residual(g_, n) && has_kind(n) && is_float(g_, g_.result(n)))
+        found += ctx_.rewrite([&] { return visit_moved(n); });
     return found;
   }
 
  private:
   // Products of two values at run time end so too.
-  bool is_bare_product(NodeId n) const {
-    return (g_.op(n) == OpKind::MatMul || is_weight_product(g_, n)) &&
-           ctx_.target.native.test(static_cast<size_t>(kind_with_end(g_.op(n))));
-  }
+  bool is_bare_product(NodeId n) const { return (g_.op(n) == OpKind::MatMul || is_weight_product(g_, n)) && has_kind(n); }
+  bool has_kind(NodeId n) const { return ctx_.target.native.test(static_cast<size_t>(kind_with_end(g_.op(n)))); }
 
   void decline(NodeId n, std::string_view reason, std::string detail, std::string hint = {}) {
     ctx_.decisions.push_back(declined(g_, "matmul_bias_act", n, reason, std::move(detail), std::move(hint)));
@@ -134,6 +136,57 @@ class MatMulEpilogue {
     if (t.moved.valid()) take_out(g_, t.moved);
     return true;
   }
+
+  // A sum with what the product is moved to: its kernel reads the residual where it lies, and writes the sum there as well.
+  bool visit_moved(NodeId n) {
+    const ValueId product = g_.result(n), v = behind_moves(g_, product);
+    if (v == product) return false;
+    const auto r = match_residual(g_, v);
+    if (!r) return false;
+    const auto layout = layout_before(g_, product, v);
+    const bool steps = ctx_.target.strides && layout && product_ends_in(g_, n, *layout) && !layout_in_larger(g_, r->residual);
+    if (!steps) {
+      ctx_.decisions.push_back(declined(g_, "matmul_bias_act", r->node, "layout",
+                                        "the product " + g_.label(n) + " cannot be made in the order of the sum",
+                                        "add to rows of the product before they are moved"));
+      return false;
+    }
+    const size_t first = ctx_.decisions.size();
+    const ValueId sum = g_.result(r->node);
+    const auto e = take_epilogue(g_, sum, n, "matmul_bias_act", ctx_);
+    const bool at_once = e && g_.operand(e->node, 0) == sum;
+    const NodeId root = at_once ? e->node : r->node;
+    std::vector<NodeId> path, members{n, r->node};
+    for (ValueId u = v; u != product; u = g_.operand(path.back(), 0)) path.push_back(g_.def(u));
+    if (e) members.push_back(e->node);
+    Builder b(g_, nullptr, root);
+    ValueId residual = r->residual;
+    for (NodeId move : path) residual = moved_back(b, move, residual);
+    ValueId y = with_residual(b, n, residual, e ? e->act : Epilogue{});
+    if (!y.valid()) return false;
+    Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, product));
+    if (e) d.detail = name(e->act.op);
+    record_before(ctx_, first, std::move(d));
+    merge_origins(g_, g_.def(y), members);
+    while (!path.empty()) y = moved(b, path.back(), y), path.pop_back();
+    replace(g_, g_.result(root), y);
+    if (e && !at_once) take_out(g_, e->node);
+    return true;
+  }
+
+  // As the node moves its operand, and the other way.
+  ValueId moved(Builder& b, NodeId n, ValueId v) const {
+    if (g_.op(n) == OpKind::Transpose) return b.transpose(v, g_.attrs<PermAttrs>(n).perm);
+    return b.reshape(v, dims_of(g_.result(n)));
+  }
+  ValueId moved_back(Builder& b, NodeId n, ValueId v) const {
+    if (g_.op(n) != OpKind::Transpose) return b.reshape(v, dims_of(g_.operand(n, 0)));
+    const auto& perm = g_.attrs<PermAttrs>(n).perm;
+    std::vector<int64_t> inverse(perm.size());
+    for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+    return b.transpose(v, std::move(inverse));
+  }
+  std::vector<Dim> dims_of(ValueId v) const { return {g_.dims(v).begin(), g_.dims(v).end()}; }
 
   Graph& g_;
   PassContext& ctx_;

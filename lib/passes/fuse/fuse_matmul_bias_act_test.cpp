@@ -79,6 +79,46 @@ TEST_CASE("fuse_matmul_bias_act: an activation behind moves comes before them") 
   CHECK(shared.first_decline() == "multi_consumer");
 }
 
+namespace {
+
+// x*w + bias as an image, added to r; `act` follows, at once or behind another move.
+Rewrite::Build image_sum(int64_t size, bool act = false, bool behind = false, bool shared = false) {
+  return [=](Builder& b) {
+    const ValueId y = b.matmul(f32_input(b, "x", {2, size, size, 8}), f32_param(b, "w", {8, 4}));
+    const ValueId image = b.transpose(b.add(y, f32_param(b, "bias", {4})), {0, 3, 1, 2});
+    std::vector out{b.add(f32_input(b, "r", {2, 4, size, size}), image)};
+    if (behind) out[0] = b.reshape(out[0], {2, 4, size * size});
+    if (act) out[0] = b.unary(OpKind::Relu, out[0]);
+    if (shared) out.push_back(b.unary(OpKind::Neg, image));
+    return out;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("fuse_matmul_bias_act: a sum in another order of axes is made where it lies") {
+  constexpr std::string_view kMade = "transpose fused_matmul_bias_act transpose";
+  const Rewrite r(kPass, image_sum(4));
+  CHECK(r.left() == kMade);
+  CHECK(r.run.decisions.at(1).members.size() == 2);
+  CHECK(Rewrite(kPass, image_sum(4, true)).left() == kMade);
+  CHECK(Rewrite(kPass, image_sum(4, true, true)).left() == std::string(kMade) + " reshape");
+  const auto few = Rewrite(kPass, image_sum(3));
+  CHECK(few.left() == "fused_matmul_bias_act transpose add");
+  CHECK(few.first_decline() == "layout");
+  CHECK(Rewrite(kPass, image_sum(4, false, false, true)).left() == "fused_matmul_bias_act transpose add neg");
+  const auto stays = Rewrite(kPass, image_sum(4), [](PassRun& run) { run.target.strides = false; });
+  CHECK(stays.first_decline() == "layout");
+}
+
+TEST_CASE("fuse_matmul_bias_act: a sum of split rows is made by a product with codes as well") {
+  const Rewrite r(kPass, [](Builder& b) {
+    const ValueId y = CodesOf{}(b, f32_input(b, "x", {6, 8}));
+    return std::vector{b.add(b.reshape(y, {2, 3, 2, 2}), f32_input(b, "r", {2, 3, 2, 2}))};
+  });
+  CHECK(r.left() == "reshape dequant_matmul reshape");
+}
+
 TEST_CASE("fuse_matmul_bias_act: a product or a sum that is an output keeps its value") {
   const Rewrite product(kPass, [](Builder& b) {
     const ValueId y = b.matmul(f32_input(b, "x", {3, 8}), f32_param(b, "w", {8, 4}));

@@ -70,6 +70,23 @@ ValueId with_end(Builder& b, NodeId n, ValueId bias, ValueId residual, const Epi
   return b.create(OpKind::FusedMatMulBiasAct, {in(0), in(1), bias, residual}, FusedMatMulAttrs{a.trans_a, a.trans_b, act});
 }
 
+bool takes_residual(const Graph& g, NodeId n) {
+  if (by_codes(g, n)) {
+    const auto& a = g.attrs<DequantMatMulAttrs>(n);
+    return !g.operand(n, 5).valid() && !a.act.has && !a.gated;
+  }
+  if (g.op(n) == OpKind::FusedMatMulBiasAct) return !g.operand(n, 3).valid() && !g.attrs<FusedMatMulAttrs>(n).act.has;
+  return g.op(n) == OpKind::MatMul;
+}
+
+ValueId with_residual(Builder& b, NodeId n, ValueId residual, const Epilogue& act) {
+  const Graph& g = b.graph();
+  if (g.op(n) != OpKind::FusedMatMulBiasAct) return with_end(b, n, by_codes(g, n) ? g.operand(n, 4) : ValueId(), residual, act);
+  auto a = g.attrs<FusedMatMulAttrs>(n);
+  a.act = act;
+  return b.create(g.op(n), {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual}, a);
+}
+
 OpKind kind_with_gate(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulSwiGLU : product; }
 
 ValueId with_gate(Builder& b, NodeId n, ValueId bias, const SwiGLUAttrs& gate) {

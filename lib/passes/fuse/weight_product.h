@@ -21,6 +21,10 @@ ValueId side_by_side(Builder&, ValueId x, std::span<const NodeId>);
 ValueId with_end(Builder&, NodeId product, ValueId bias, ValueId residual, const Epilogue& act);
 OpKind kind_with_end(OpKind product);
 
+// A product with neither residual nor activation; a bias it may have.
+bool takes_residual(const Graph&, NodeId);
+ValueId with_residual(Builder&, NodeId product, ValueId residual, const Epilogue& act);
+
 // FusedSwiGLU of x*w + bias; the bias may be absent.
 ValueId with_gate(Builder&, NodeId product, ValueId bias, const SwiGLUAttrs&);
 OpKind kind_with_gate(OpKind product);

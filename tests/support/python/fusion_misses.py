@@ -56,23 +56,24 @@ def products(g):
         pattern = "conv_bias_act" if "Conv" in n.op else "matmul_bias_act"
         if n.attrs.get("act", "none") != "none":
             continue
-        if n.op == "DequantMatMul" and not bare(n):
+        if n.op == "DequantMatMul" and not bare(n) and (n.attrs.get("gated") or len(n.operands) > 5 and n.operands[5] is not None):
             continue
         users = g.users_of(y)
         if any(u.op in ACTIVATIONS for u in g.users_of(behind_moves(g, y))):
             yield pattern, names(n)
-        if n.op in ("MatMul", "DequantMatMul"):
+        if n.op == "MatMul" or (n.op == "DequantMatMul" and bare(n)):
             for u in users:
                 row = other(u, y) if u.op == "Add" else None
                 alone = g.only_user(y) is u
                 if row is not None and is_row(g, row, y) and (alone or g.is_weight(row)):
                     yield pattern, names(n)
-        only = g.only_user(y)
         free = n.op == "DequantMatMul" or len(n.operands) < 4 or n.operands[3] is None
-        if only and only.op == "Add" and free and g.dims[only.results[0]] == g.dims[y]:
-            residual = other(only, y)
-            if residual is not None and g.dims[residual] == g.dims[y]:
-                yield pattern, names(n)
+        for value in {y, y if "Conv" in n.op else behind_moves(g, y)}:
+            only = g.only_user(value)
+            if only and only.op == "Add" and free and g.dims[only.results[0]] == g.dims[value]:
+                residual = other(only, value)
+                if residual is not None and g.dims[residual] == g.dims[value]:
+                    yield pattern, names(n, only)
 
 
 def per_channel(g, value, of):
