@@ -4,6 +4,7 @@
 
 #include "analysis/views.h"
 #include "passes/fuse/cost_decision.h"
+#include "passes/fuse/epilogue.h"
 #include "passes/fuse/weight_product.h"
 #include "passes/packed_weights.h"
 #include "passes/provenance.h"
@@ -103,7 +104,23 @@ class SharedInput {
     return false;
   }
 
-  // One product and the copies of its parts, against the products apart.
+  // An activation or a sum that ends the product alone, and is a launch of its own behind a part of a larger one. What a gate, a
+  // norm or another elementwise operation alone reads is computed there.
+  NodeId lost_end(const Member& m) const {
+    if (!ctx_.target.native.test(static_cast<size_t>(fuse::kind_with_end(g_.op(m.matmul))))) return {};
+    const ValueId v = fuse::behind_moves(g_, m.value);
+    const NodeId n = g_.only_user(v);
+    if (!n.valid() || n == g_.terminator()) return {};
+    const bool ends = (has_trait(g_.op(n), kActivation) && ctx_.target.epilogues.test(static_cast<size_t>(g_.op(n)))) ||
+                      fuse::match_residual(g_, v).has_value();
+    if (!ends) return {};
+    const NodeId reader = g_.only_user(g_.result(n));
+    const bool taken =
+        reader.valid() && has_trait(g_.op(reader), kElementwise | kNormTrait) && same_dims(g_, g_.result(n), g_.result(reader));
+    return taken ? NodeId() : n;
+  }
+
+  // One product, the copies of its parts and what would have ended them, against the products apart.
   fuse::CostDecision time_of(const std::vector<Member>& members, ValueId x) const {
     const Machine& machine = ctx_.target.machine;
     fuse::CostDecision time;
@@ -112,6 +129,7 @@ class SharedInput {
       const Cost own = node_cost(g_, m.matmul);
       time.apart_ns += launch_time_ns(own, machine);
       product += own;
+      if (const NodeId end = lost_end(m); end.valid()) time.together_ns += launch_time_ns(node_cost(g_, end), machine);
       if (is_copied(m.value)) time.together_ns += launch_time_ns({0, bytes(g_, m.value), bytes(g_, m.value)}, machine);
     }
     product.bytes_read -= static_cast<int64_t>(members.size() - 1) * bytes(g_, x);
@@ -119,15 +137,17 @@ class SharedInput {
     return time;
   }
 
-  // All members, or those that need no copy.
+  // All members, or those that lose nothing.
   bool pays(std::vector<Member>& members, ValueId x) {
     const auto time = time_of(members, x);
     if (time.pays()) return true;
+    const auto loses = [&](const Member& m) { return is_copied(m.value) || lost_end(m).valid(); };
     for (const Member& m : members)
-      if (is_copied(m.value))
+      if (loses(m))
         ctx_.decisions.push_back(declined(g_, "shared_input_matmul", m.matmul, "cost", time.detail(),
-                                          "its part of a shared product would be copied for its readers"));
-    std::erase_if(members, [&](const Member& m) { return is_copied(m.value); });
+                                          is_copied(m.value) ? "its part of a shared product would be copied for its readers"
+                                                             : "its part of a shared product would not end with what follows"));
+    std::erase_if(members, loses);
     return members.size() > 1;
   }
 

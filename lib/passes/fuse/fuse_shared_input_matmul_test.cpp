@@ -26,20 +26,23 @@ int64_t matmuls(const Rewrite& r) { return count(r, OpKind::MatMul); }
 TEST_CASE("fuse_shared_input_matmul: query, key and value of different widths, with and without bias") {
   for (const int biases : {0, 2, 3})
     for (const bool trans : {false, true}) {
-      const Rewrite r(kPass, [&](Builder& b) {
-        const ValueId x = f32_input(b, "x", {2, 3, 8});
-        std::vector<ValueId> out;
-        const int64_t widths[] = {8, 4, 4};
-        for (int i = 0; i < 3; ++i) {
-          const std::string id = std::to_string(i);
-          const int64_t n = widths[i];
-          ValueId y =
-              b.matmul(x, f32_param(b, "w" + id, trans ? std::vector<int64_t>{n, 8} : std::vector<int64_t>{8, n}), false, trans);
-          if (i < biases) y = b.add(y, f32_param(b, "bias" + id, {n}));
-          out.push_back(b.unary(OpKind::Tanh, y));
-        }
-        return out;
-      });
+      const Rewrite r(
+          kPass,
+          [&](Builder& b) {
+            const ValueId x = f32_input(b, "x", {2, 3, 8});
+            std::vector<ValueId> out;
+            const int64_t widths[] = {8, 4, 4};
+            for (int i = 0; i < 3; ++i) {
+              const std::string id = std::to_string(i);
+              const int64_t n = widths[i];
+              ValueId y = b.matmul(x, f32_param(b, "w" + id, trans ? std::vector<int64_t>{n, 8} : std::vector<int64_t>{8, n}),
+                                   false, trans);
+              if (i < biases) y = b.add(y, f32_param(b, "bias" + id, {n}));
+              out.push_back(b.unary(OpKind::Tanh, y));
+            }
+            return out;
+          },
+          free_copies);
       CHECK(matmuls(r) == 1);
       CHECK(r.run.decisions.at(0).members.size() == 3);
       CHECK(r.run.decisions.at(0).launches_saved == 2);
@@ -76,7 +79,7 @@ TEST_CASE("fuse_shared_input_matmul: parts that would be copied stay products wh
       const ValueId x = f32_input(b, "x", {2, 3, 8});
       const auto part = [&](const char* name, bool copied) {
         const ValueId y = b.matmul(x, f32_param(b, name, {8, 8}));
-        return copied ? b.reshape(b.unary(OpKind::Neg, b.reshape(y, {6, 8})), {2, 3, 8}) : y;
+        return copied ? b.reshape(b.create(OpKind::Softmax, {b.reshape(y, {6, 8})}, AxisAttrs{1}), {2, 3, 8}) : y;
       };
       AttentionAttrs a;
       a.num_heads = a.num_kv_heads = 2, a.layout = a.out_layout = AttentionLayout::Packed;
@@ -85,6 +88,37 @@ TEST_CASE("fuse_shared_input_matmul: parts that would be copied stay products wh
     CHECK(matmuls(r) == (copies == 2 ? 3 : 1));
     CHECK(r.first_decline() == (copies == 2 ? "cost" : ""));
   }
+}
+
+TEST_CASE("fuse_shared_input_matmul: what would end a product alone counts, unless another operation computes it") {
+  enum End { None, Act, Sum, Moved };
+  const auto products = [](std::vector<End> ends, bool read) {
+    return [=](Builder& b) {
+      const ValueId x = f32_input(b, "x", {4, 8});
+      std::vector<ValueId> out;
+      for (const End end : ends) {
+        const std::string id = std::to_string(out.size());
+        ValueId y = b.add(b.matmul(x, f32_param(b, "w" + id, {8, 4})), f32_param(b, "bias" + id, {4}));
+        if (end == Moved) y = b.reshape(y, {2, 8});
+        if (end == Sum) y = b.add(y, f32_input(b, "r" + id, {4, 4}));
+        else if (end != None) y = b.unary(OpKind::Relu, y);
+        out.push_back(read || end == None ? b.mul(y, f32_input(b, "by" + id, {Dim(1)})) : y);
+      }
+      return out;
+    };
+  };
+  for (const End end : {Act, Sum, Moved}) {
+    const Rewrite all(kPass, products({end, end}, false));
+    CHECK(matmuls(all) == 2);
+    CHECK(all.first_decline() == "cost");
+  }
+  CHECK(matmuls(Rewrite(kPass, products({None, Act, None}, false))) == 1);
+  CHECK(matmuls(Rewrite(kPass, products({Act, None, Act, None, Sum}, false))) == 1);
+  CHECK(matmuls(Rewrite(kPass, products({None, Act, Sum, None, Act}, true))) == 1);
+  CHECK(matmuls(Rewrite(kPass, products({Act, Act}, true))) == 1);
+  const Rewrite unsupported(kPass, products({Act, Act}, false),
+                            [](PassRun& run) { run.target.epilogues.reset(static_cast<size_t>(OpKind::Relu)); });
+  CHECK(matmuls(unsupported) == 1);
 }
 
 TEST_CASE("fuse_shared_input_matmul: weights known only at run time, of another layout, or the other operand") {
@@ -111,16 +145,19 @@ TEST_CASE("fuse_shared_input_matmul: weights kept as codes lie side by side with
   for (const bool trans_b : {false, true})
     for (const bool zero : {false, true})
       for (const DType t : {DType::I4, DType::U8}) {
-        const Rewrite r(kPass, [&](Builder& b) {
-          const ValueId x = f32_input(b, "x", {2, 3, 8});
-          std::vector<ValueId> out;
-          for (const int64_t n : {8, 4, 2}) {
-            ValueId y = CodesOf{.n = n, .trans_b = trans_b, .zero = zero, .codes = t}(b, x);
-            if (n == 4) y = b.add(y, f32_param(b, "bias", {n}));
-            out.push_back(b.unary(OpKind::Tanh, y));
-          }
-          return out;
-        });
+        const Rewrite r(
+            kPass,
+            [&](Builder& b) {
+              const ValueId x = f32_input(b, "x", {2, 3, 8});
+              std::vector<ValueId> out;
+              for (const int64_t n : {8, 4, 2}) {
+                ValueId y = CodesOf{.n = n, .trans_b = trans_b, .zero = zero, .codes = t}(b, x);
+                if (n == 4) y = b.add(y, f32_param(b, "bias", {n}));
+                out.push_back(b.unary(OpKind::Tanh, y));
+              }
+              return out;
+            },
+            free_copies);
         CHECK(count(r, OpKind::DequantMatMul) == 1);
         CHECK(r.run.decisions.at(0).members.size() == 3);
       }
@@ -168,8 +205,8 @@ TEST_CASE("fuse_shared_input_matmul: no more weights side by side than there is 
     }
     return out;
   };
-  const auto limit = [](uint64_t bytes) { return [bytes](PassRun& run) { run.options.max_packed = bytes; }; };
-  CHECK(matmuls(Rewrite(kPass, products)) == 2);
+  const auto limit = [](uint64_t bytes) { return [bytes](PassRun& run) { free_copies(run), run.options.max_packed = bytes; }; };
+  CHECK(matmuls(Rewrite(kPass, products, free_copies)) == 2);
   CHECK(matmuls(Rewrite(kPass, products, limit(512))) == 2);
   const Rewrite one(kPass, products, limit(511));
   CHECK(matmuls(one) == 3);
