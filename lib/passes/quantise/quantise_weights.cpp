@@ -119,7 +119,7 @@ class WeightQuantiser {
       if (!d) return decline(context_, g_, kPattern, n, "no_contents", "the contents of the weight are not known");
       if (!all_finite(*d)) return decline(context_, g_, kPattern, n, "not_finite", "the weight holds infinities or NaN");
       Quantised q = quantise(*d, rows_of_k, config_);
-      it = made_.try_emplace({w.raw, rows_of_k}, std::move(q.codes), std::move(q.scales)).first;
+      it = made_.try_emplace({w.raw, rows_of_k}, Constants{std::move(q.codes), std::move(q.scales)}).first;
       char error[32];
       std::snprintf(error, sizeof error, "%.2g", 100 * q.error);
       context_.precision.push_back({g_.label(g_.def(w)), std::string(name(g_.dtype(w))), std::string(name(config_.to)),
