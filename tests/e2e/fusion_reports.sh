@@ -18,7 +18,7 @@ for model in "$TMPDIR"/models/*/model.onnx "$TMPDIR"/models/*/*/model.onnx; do
   case $model in */full/*) continue ;; esac
   "$RLXC" compile "$model" --target cuda --precision automixed --emit fusion,lir -q -o "$out-automixed" || exit 1
   "$RLXC" compile "$model" --target metal --precision f16 --emit fusion,lir -q -o "$out-f16" || exit 1
-  "$RLXC" compile "$model" --precision fp8-e4m3 --emit fusion,lir -q -o "$out-fp8" || exit 1
+  "$RLXC" compile "$model" --precision mxfp8-e4m3 --emit fusion,lir -q -o "$out-mxfp8" || exit 1
   "$RLXC" compile "$model" --target mlx --emit fusion,lir -q -o "$out-mlx" || exit 1
 done
 scripts/check-fusion "$TMPDIR"/reports/* || exit 1

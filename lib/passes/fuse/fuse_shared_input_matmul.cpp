@@ -66,27 +66,42 @@ class SharedInput {
     for (size_t i = 0, end; i < nodes.size(); i = end) {
       for (end = i + 1; end < nodes.size() && order_.at(nodes[end]) - order_.at(nodes[end - 1]) <= kFar;) ++end;
       const std::span near(nodes.begin() + static_cast<std::ptrdiff_t>(i), end - i);
-      if (near.size() > 1) ctx_.rewrite([&] { return merge(near, x); });
+      if (near.size() > 1) merge_alike(near, x);
     }
+  }
+
+  // Those whose weights are kept alike become one product.
+  void merge_alike(std::span<const NodeId> nodes, ValueId x) {
+    const auto apart = [&](NodeId n, std::string_view reason) {
+      ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason, "reads " + g_.label(g_.def(x)) + " as others do",
+                                        "give all products of one value constant weights of one layout and type"));
+    };
+    std::vector<std::vector<NodeId>> alike;
+    for (NodeId n : nodes) {
+      if (!has_weights(n)) {
+        apart(n, "runtime_weights");
+        continue;
+      }
+      const auto own = std::ranges::find_if(alike, [&](const auto& c) { return !fuse::apart_because(g_, c[0], n); });
+      if (own == alike.end()) alike.push_back({n});
+      else own->push_back(n);
+    }
+    const auto most = std::ranges::max_element(alike, {}, &std::vector<NodeId>::size);
+    for (const auto& c : alike)
+      if (const char* reason = fuse::apart_because(g_, (*most)[0], c[0])) apart(c[0], reason);
+    for (const auto& c : alike)
+      if (c.size() > 1) ctx_.rewrite([&] { return merge(c, x); });
   }
 
   bool merge(std::span<const NodeId> nodes, ValueId x) {
     std::vector<Member> members;
     bool biased = false, sized = true;
     for (NodeId n : nodes) {
-      const char* reason = !has_weights(n)   ? "runtime_weights"
-                           : members.empty() ? nullptr
-                                             : fuse::apart_because(g_, members[0].matmul, n);
-      if (reason) {
-        ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason, "reads " + g_.label(g_.def(x)) + " as others do",
-                                          "give all products of one value constant weights of one layout and type"));
-        continue;
-      }
       members.push_back(member(n));
       biased = biased || members.back().bias.valid();
       sized = sized && g_.dims(members.back().value).back().is_static();
     }
-    if (members.size() < 2 || !pays(members, x) || !fits(members)) return false;
+    if (!pays(members, x) || !fits(members)) return false;
     if (biased && !sized)  // a missing bias would be zeros of an unknown number
       for (Member& m : members) m = {m.matmul, {}, g_.result(m.matmul)};
     emit(members, x, biased && sized);

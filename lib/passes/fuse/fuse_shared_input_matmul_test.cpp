@@ -134,6 +134,19 @@ TEST_CASE("fuse_shared_input_matmul: weights known only at run time, of another 
   });
   CHECK_FALSE(layout.result.changed);
   CHECK(layout.first_decline() == "layout_differs");
+  const Rewrite pairs(kPass, [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {3, 8});
+    std::vector<ValueId> out;
+    for (const char* id : {"0", "1", "2", "3", "4"}) {
+      const bool turned = *id % 2;
+      const auto dims = turned ? std::vector<int64_t>{4, 8} : std::vector<int64_t>{8, 4};
+      const ValueId y = b.matmul(x, f32_param(b, "w" + std::string(id), dims), false, turned);
+      out.push_back(b.mul(y, f32_input(b, "by" + std::string(id), {Dim(1)})));
+    }
+    return out;
+  });
+  CHECK(matmuls(pairs) == 2);
+  CHECK(pairs.first_decline() == "layout_differs");
   const Rewrite right(kPass, [](Builder& b) {
     const ValueId w = f32_param(b, "w", {8, 4});
     return std::vector{b.matmul(f32_input(b, "x", {3, 8}), w), b.matmul(f32_input(b, "z", {2, 8}), w)};

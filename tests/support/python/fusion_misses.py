@@ -1,6 +1,7 @@
 """Finds, in the result of a compile, every place where a fusion pattern is there and unfused. Each finder yields
 (pattern, names): the names of nodes at that place, of which the report must name one. A graph also tells whether weights in few bits
-were asked for (codes_asked), and whether its target decodes those that a model has (codes_decoded)."""
+were asked for (codes_asked), whether operands in 8-bit floats were (scales_asked), and whether its target decodes those that a model
+has (codes_decoded)."""
 import re
 
 from rlxc_graph import ELEMENTWISE
@@ -9,6 +10,7 @@ CHEAP = set("Neg Abs Sign Not BitNot Relu Add Sub Mul Max Min And Or Xor Eq Ne L
 ACTIVATIONS = set("""Gelu GeluApprox Silu Relu Sigmoid Tanh Exp Expm1 Log Log1p Sqrt Rsqrt Recip Neg Abs Sign Sin Cos Tan Asin Acos
 Atan Sinh Cosh Asinh Acosh Atanh Round Floor Ceil Erf Softplus Softsign Mish LogSigmoid HardSwish HardSigmoid Elu Selu Celu LeakyRelu
 ThresholdedRelu Shrink Swish Clamp""".split())
+MOVES = {"Reshape", "Transpose", "Narrow"}
 NAMELESS = "%"  # reports say "%5", the number that a node without a name had when it was looked at: planning gives others
 FLOATS = ("f32", "f16", "bf16", "f64")
 REDUCED = FLOATS + ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -45,6 +47,11 @@ def behind_moves(g, value):
             break
         value = n.results[0]
     return value
+
+
+def steppable(g, n):
+    """Elementwise at run time, on types that regions compute with."""
+    return n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and all(g.dtype[v] in STEPS for v in n.operands + n.results)
 
 
 def products(g):
@@ -129,6 +136,19 @@ def weight_codes(g):
             yield "weight_codes", names(n)
 
 
+def scaled_operands(g):
+    """A product with an operand that has not been 8-bit floats although that was asked for."""
+    def was_narrow(value, steps=6):
+        n = g.maker[value]
+        return g.dtype[value].startswith("f8") or (steps > 0 and n.op in ELEMENTWISE | MOVES and any(
+            v is not None and was_narrow(v, steps - 1) for v in n.operands))
+
+    for n in g.nodes if g.scales_asked else []:
+        if n.op in ("MatMul", "FusedMatMulBiasAct", "DequantMatMul") and not all(
+                g.is_weight(v) or was_narrow(v) for v in n.operands[:2]):
+            yield "scaled_operand", names(n)
+
+
 def quantised_products(g):
     """A product of floats that are made of bytes right before."""
     for n in g.nodes:
@@ -172,7 +192,7 @@ def norms(g):
 def norm_regions(g):
     """A norm beside an elementwise node of its shape, which could be part of its kernel."""
     def beside(n, value):
-        return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and g.dims[n.results[0]] == g.dims[value]
+        return n and steppable(g, n) and g.dims[n.results[0]] == g.dims[value]
 
     for n in g.nodes:
         y = n.results[0] if n.results else None
@@ -265,7 +285,7 @@ def reductions(g):
     """A reduction beside an elementwise node that could be part of its kernel: what it reduces, or the only reader of the result,
     which has its sizes or those of the rows."""
     def beside(n):
-        return n and n.op in ELEMENTWISE and not g.is_weight(n.results[0])
+        return n and steppable(g, n)
 
     def reader(value, kept, bare):
         """The only one, through reshapes that give or take the reduced axes."""
@@ -486,11 +506,8 @@ def blocks(g):
 
 def neighbours(g):
     """An elementwise node that only elementwise nodes of its shape read, and all of it at run time."""
-    def steppable(n):
-        return n.op in ELEMENTWISE and not g.is_weight(n.results[0]) and all(g.dtype[v] in STEPS for v in n.operands + n.results)
-
     for n in g.nodes:
-        if steppable(n) and any(steppable(u) for u in g.users_of(n.results[0])):
+        if steppable(g, n) and any(steppable(g, u) for u in g.users_of(n.results[0])):
             yield "elementwise_region", names(n)
 
 
@@ -518,7 +535,7 @@ def activation(step):
     return step.replace("_", "") in {a.lower() for a in ACTIVATIONS}
 
 
-FINDERS = (products, weight_codes, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, weight_codes, scaled_operands, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 
