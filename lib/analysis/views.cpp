@@ -413,14 +413,6 @@ std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
   return l;
 }
 
-std::optional<std::vector<Dim>> strides_in_larger(const Graph& g, ValueId v) {
-  const auto l = layout_in_larger(g, v);
-  if (!l || l->split()) return std::nullopt;
-  std::vector<Dim> strides;
-  for (const auto& axis : l->axes) strides.push_back(axis.empty() ? Dim(1) : axis[0].stride);
-  return strides;
-}
-
 std::optional<View> view_of(const Graph& g, NodeId n) {
   const auto whole = [&](bool is_view) { return is_view ? std::optional<View>({g.operand(n, 0), Dim(0)}) : std::nullopt; };
   DimTable& dims = g.module().dims;

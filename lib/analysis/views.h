@@ -50,8 +50,6 @@ std::optional<Layout> layout_before(const Graph&, ValueId v, ValueId moved);
 // How v lies, where it is sliced, reordered, reshaped or repeated from a value that it lies in and is not row-major. Nothing for
 // all others. O(rank + uses) for a bounded number of uses.
 std::optional<Layout> layout_in_larger(const Graph&, ValueId v);
-// The elements from one position of each axis to the next, where none is split.
-std::optional<std::vector<Dim>> strides_in_larger(const Graph&, ValueId v);
 
 // The view that the node's first result is, or nullopt if it moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);

@@ -8,6 +8,15 @@ using namespace rlxc;
 
 namespace {
 
+// The elements from one position of each axis to the next, where v lies in a larger value and none of its axes is split.
+std::optional<std::vector<Dim>> strides_in_larger(const Graph& g, ValueId v) {
+  const auto l = layout_in_larger(g, v);
+  if (!l || l->split()) return std::nullopt;
+  std::vector<Dim> strides;
+  for (const auto& axis : l->axes) strides.push_back(axis.empty() ? Dim(1) : axis[0].stride);
+  return strides;
+}
+
 struct Packed {
   Module m;
   Graph& g = m.main();

@@ -49,8 +49,8 @@ class Paths {
     REQUIRE_MESSAGE(expected.has_value(), d_.text());
     size_t in_place = 0;
     for (NodeId n : m_->main().nodes())
-      in_place += m_->main().op(n) != OpKind::Reshape && m_->main().result_count(n) &&
-                  strides_in_larger(m_->main(), m_->main().result(n));
+      in_place +=
+          m_->main().op(n) != OpKind::Reshape && m_->main().result_count(n) && layout_in_larger(m_->main(), m_->main().result(n));
     CHECK(in_place > types_.size() / 8);
     const auto lir = plan_lir(std::move(m_), {.verify = true}, d_);
     REQUIRE_MESSAGE(lir.has_value(), d_.text());
