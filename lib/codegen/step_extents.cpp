@@ -48,7 +48,7 @@ Stacked StepExtents::stacked(const Step& s, Dim rows, ValueId row_of_body) const
       if (const auto it = number_.find(symbol); it != number_.end() && defined_within(s, lir_.extents[it->second]))
         out.changing.push_back(it->second);
   std::ranges::sort(out.changing);
-  out.changing.erase(std::ranges::unique(out.changing).begin(), out.changing.end());
+  out.changing.erase(std::unique(out.changing.begin(), out.changing.end()), out.changing.end());
   return out;
 }
 
