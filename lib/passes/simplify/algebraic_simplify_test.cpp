@@ -123,6 +123,42 @@ TEST_CASE("views compose and cancel") {
   CHECK(q.simplified(q.b.concat(swapped, 1)) == "narrow narrow concat");
 }
 
+TEST_CASE("slices that take the same steps before they are put together again are steps of the whole") {
+  // Along axis 1: halves or quarters, with one operand that is the same for all, in any order, with another step in one of them.
+  struct Form {
+    std::vector<int64_t> starts{0, 2};
+    bool other_step = false, other_operand = false, read = false;
+  };
+  const auto left = [](const Form& form) {
+    Fixture f;
+    const ValueId row = f.b.input("row", tensor_type(DType::F32, {1})), wide = f.b.input("wide", tensor_type(DType::F32, {4}));
+    const int64_t len = 4 / static_cast<int64_t>(form.starts.size());
+    std::vector<ValueId> parts;
+    for (int64_t start : form.starts) {
+      const ValueId part = f.b.narrow(f.x, 1, start, len);
+      const bool last = start == form.starts.back();
+      const ValueId by = form.other_operand ? f.b.narrow(wide, 0, last ? 0 : 2, len) : row;
+      parts.push_back(
+          f.b.unary(form.other_step && last ? OpKind::Relu : OpKind::Tanh, f.b.mul(f.b.unary(OpKind::Exp, part), by)));
+    }
+    if (form.read) f.g.add_output(parts[0], {});
+    const std::string s = f.simplified(f.b.concat(parts, 1));
+    return s.substr(std::min(s.size(), std::string("input input ").size()));
+  };
+  CHECK(left({}) == "exp mul tanh");
+  CHECK(left({.starts = {0, 1, 2, 3}}) == "exp mul tanh");
+  for (const Form& form : {Form{.starts = {2, 0}}, Form{.other_step = true}, Form{.other_operand = true}, Form{.read = true}})
+    CHECK(left(form).find("concat") != std::string::npos);
+  const Rewrite r("algebraic_simplify", [](Builder& b) {
+    const ValueId x = f32_input(b, "x", {6, 3}), c = f32_input(b, "c", {1, 3}), z = f32_input(b, "z", {2, 3});
+    std::vector<ValueId> parts;
+    for (int64_t start : {2, 3, 5}) parts.push_back(b.sub(c, b.unary(OpKind::Sin, b.narrow(x, 0, start, start == 3 ? 2 : 1))));
+    parts.insert(parts.begin(), b.sub(c, z));
+    return std::vector{b.concat(parts, 0)};
+  });
+  CHECK(r.left() == "sub narrow sin sub concat");
+}
+
 TEST_CASE("views around an elementwise operation meet") {
   Fixture f;
   const ValueId t = f.b.unary(OpKind::Tanh, f.b.transpose(f.x, {1, 0}));

@@ -119,26 +119,75 @@ bool narrow_reshape(Simplifier& s, NodeId n) {
 
 bool concat_one(Simplifier& s, NodeId n) { return s.graph().operands(n).size() == 1 && s.replace(n, arg(s, n)); }
 
-// Drops empty operands, and joins neighbours that are adjacent parts of one value.
+// Neighbours in a concatenation that are one value: adjacent parts of a value, or the same elementwise steps on such parts.
+class Joiner {
+ public:
+  Joiner(Simplifier& s, NodeId concat) : s_(s), g_(s.graph()), concat_(concat), axis_(g_.attrs<AxisAttrs>(concat).axis) {}
+
+  bool joins(ValueId a, ValueId b, int depth = 0) const {
+    if (adjacent(a, b)) return true;
+    const NodeId x = g_.def(a), y = g_.def(b);
+    if (depth == kSteps || g_.op(x) != g_.op(y) || !has_trait(g_.op(x), kElementwise) || g_.attr_id(x) != g_.attr_id(y) ||
+        g_.dtype(a) != g_.dtype(b) || g_.use_count(a) > 1 || g_.use_count(b) > 1)
+      return false;
+    size_t parts = 0;
+    for (size_t i = 0; i < g_.operands(x).size(); ++i) {
+      const ValueId p = g_.operand(x, i), q = g_.operand(y, i);
+      if (p == q && repeats(p, g_.rank(a))) continue;
+      if (!match::same_dims(g_, p, a) || !match::same_dims(g_, q, b) || !joins(p, q, depth + 1)) return false;
+      ++parts;
+    }
+    return parts > 0;
+  }
+
+  // requires: joins(a, b)
+  ValueId join(ValueId a, ValueId b) const {
+    const NodeId x = g_.def(a), y = g_.def(b);
+    if (adjacent(a, b)) {
+      const auto p = g_.attrs<NarrowAttrs>(x), q = g_.attrs<NarrowAttrs>(y);
+      return s_.at(concat_).narrow(g_.operand(x, 0), axis_, p.start, s_.dims().add(p.len, q.len));
+    }
+    std::vector<ValueId> operands(g_.operands(x).begin(), g_.operands(x).end());
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (const ValueId q = g_.operand(y, i); operands[i] != q) operands[i] = join(operands[i], q);
+    return s_.at(concat_).create(g_.op(x), operands, g_.module().attrs[g_.attr_id(x)]);
+  }
+
+ private:
+  static constexpr int kSteps = 8;
+
+  bool adjacent(ValueId a, ValueId b) const {
+    const NodeId x = s_.def(a, Narrow), y = s_.def(b, Narrow);
+    if (!x.valid() || !y.valid() || g_.operand(x, 0) != g_.operand(y, 0)) return false;
+    const auto &p = g_.attrs<NarrowAttrs>(x), &q = g_.attrs<NarrowAttrs>(y);
+    return p.axis == axis_ && q.axis == axis_ && s_.dims().add(p.start, p.len) == q.start;
+  }
+  // Is v the same for all positions along the axis?
+  bool repeats(ValueId v, int rank) const {
+    const int64_t own = axis_ - (rank - g_.rank(v));
+    return own < 0 || g_.dims(v)[static_cast<size_t>(own)] == Dim(1);
+  }
+
+  Simplifier& s_;
+  Graph& g_;
+  NodeId concat_;
+  int64_t axis_;
+};
+
+// Drops empty operands, and joins neighbours.
 bool concat_parts(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   const int64_t axis = g.attrs<AxisAttrs>(n).axis;
   const auto k = static_cast<size_t>(axis);
+  const Joiner neighbours(s, n);
   std::vector<ValueId> parts;
   bool changed = false;
-  auto adjacent = [&](ValueId a, ValueId b) {
-    const NodeId x = s.def(a, Narrow), y = s.def(b, Narrow);
-    if (!x.valid() || !y.valid() || g.operand(x, 0) != g.operand(y, 0)) return false;
-    const auto &p = g.attrs<NarrowAttrs>(x), &q = g.attrs<NarrowAttrs>(y);
-    return p.axis == axis && q.axis == axis && s.dims().add(p.start, p.len) == q.start;
-  };
   const std::vector<ValueId> list(g.operands(n).begin(), g.operands(n).end());
   for (ValueId v : list) {
     if (g.dims(v)[k] == Dim(0) && list.size() > 1) {
       changed = true;
-    } else if (!parts.empty() && adjacent(parts.back(), v)) {
-      const auto p = g.attrs<NarrowAttrs>(g.def(parts.back())), q = g.attrs<NarrowAttrs>(g.def(v));
-      const ValueId joined = s.at(n).narrow(g.operand(g.def(v), 0), axis, p.start, s.dims().add(p.len, q.len));
+    } else if (!parts.empty() && neighbours.joins(parts.back(), v)) {
+      const ValueId joined = neighbours.join(parts.back(), v);
       if (!joined.valid()) return false;
       parts.back() = joined;
       changed = true;
