@@ -309,6 +309,11 @@ class Packager {
   }
 
   void control(const Graph& g, NodeId n, std::vector<Step>* steps) {
+    bool tensors = g.op(n) != OpKind::SequenceMap;
+    for (size_t r = 0; r < g.result_count(n); ++r) tensors = tensors && g.type(g.result(n, r)).kind == TypeKind::Tensor;
+    if (!tensors)
+      return (void)diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences and maps",
+                                      where(g, n));
     Step s;
     s.kind = g.op(n) == OpKind::If ? Step::Kind::If : g.op(n) == OpKind::Loop ? Step::Kind::Loop : Step::Kind::Scan;
     s.graph = g.id(), s.node = n, s.body_arena = plan(g).body_offset[n.raw];
@@ -329,9 +334,6 @@ class Packager {
         held_ = dims_.add(held_, dims_.mul(bytes, Dim(2)));
       }
     }
-    for (size_t r = 0; r < g.result_count(n); ++r)
-      if (g.type(g.result(n, r)).kind != TypeKind::Tensor)
-        diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences and maps", where(g, n));
     extents_.tell(&s);
     steps->push_back(std::move(s));
   }

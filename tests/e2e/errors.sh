@@ -54,6 +54,9 @@ expect 0 '' "$RLXC" compile "$TMPDIR/external.onnx" -o "$TMPDIR/whole"
 
 echo '{"format": "rlxc-graph", ' > "$TMPDIR/bad.json"
 compile 4 'RLX0104' "$TMPDIR/bad.json"
+sequences=/usr/share/libonnx-testdata/data/node/test_sequence_map_identity_1_sequence/model.onnx
+compile 5 'SequenceMap_0.*no sequences' "$sequences" --emit kernels
+compile 5 'SequenceMap_0.*no sequences' "$sequences" --emit kernels --target metal
 compile 2 'automixed' examples/bert.onnx --precision half
 compile 2 'did you mean cuda' examples/bert.onnx --target cudo
 compile 2 'did you mean' examples/bert.onnx --disable-pass dead_code_eliminaton
