@@ -17,10 +17,6 @@ bool is_read(const codegen::Package& p, const codegen::Port& input) {
   return p.lir->module->graph(input.graph).use_count(input.value) > 0;
 }
 
-void add_sizes(const Type& t, std::span<const int64_t> actual, std::vector<KnownSize>* sizes) {
-  for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k) sizes->push_back({t.dims[k], actual[k]});
-}
-
 }  // namespace
 
 void Call::set_shape(size_t result, std::vector<int64_t> dims) {

@@ -205,24 +205,19 @@ bool sizes_agree(Run& run, Dim a, Dim b) {
 
 // Symbols that are parts of sizes only; then every size of an input that is read must be right.
 bool solve_inputs(Run& run, const Graph& g, const std::vector<HostValue>& values) {
+  std::vector<ValueId> read;
   std::vector<KnownSize> sizes;
-  const auto each_read = [&](const auto& f) {
-    for (NodeId n : g.inputs())
-      if (const ValueId v = g.result(n); g.use_count(v) > 0 && !f(v, g.type(v))) return false;
-    return true;
-  };
-  each_read([&](ValueId v, const Type& t) {
-    for (size_t i = 0; t.kind == TypeKind::Tensor && i < t.dims.size(); ++i)
-      sizes.push_back({t.dims[i], values[v.raw].tensor.dims[i]});
-    return true;
-  });
+  for (NodeId n : g.inputs())
+    if (const ValueId v = g.result(n); g.use_count(v) > 0)
+      read.push_back(v), add_sizes(g.type(v), values[v.raw].tensor.dims, &sizes);
   solve_dims(run.module.dims, sizes, &run.bindings);
   for (const auto& [symbol, size] : run.bindings) run.fixed.insert(symbol);
-  return each_read([&](ValueId v, const Type& t) {
-    if (bind_type(run, t, values[v.raw], true)) return true;
-    run.where = "input \"" + std::string(run.module.text(g.value_name(v))) + "\"";
-    return false;
-  });
+  for (ValueId v : read)
+    if (!bind_type(run, g.type(v), values[v.raw], true)) {
+      run.where = "input \"" + std::string(run.module.text(g.value_name(v))) + "\"";
+      return false;
+    }
+  return true;
 }
 
 bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vector<HostValue>* outputs) {

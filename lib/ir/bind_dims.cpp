@@ -1,5 +1,6 @@
 #include "ir/bind_dims.h"
 
+#include <algorithm>
 #include <functional>
 #include <unordered_map>
 
@@ -81,6 +82,10 @@ void bind_dims(Module& m, const DimBindings& bindings) {
 
 void substitute_dims(Module& m, const SymbolValues& values) {
   replace_dims(m, [&](Dim d) { return substitute(m.dims, d, values); });
+}
+
+void add_sizes(const Type& t, std::span<const int64_t> actual, std::vector<KnownSize>* sizes) {
+  for (size_t k = 0; k < std::min(t.dims.size(), actual.size()); ++k) sizes->push_back({t.dims[k], actual[k]});
 }
 
 void solve_dims(const DimTable& dims, std::span<const KnownSize> sizes, DimBindings* bindings) {

@@ -13,6 +13,8 @@ struct KnownSize {
   Dim dim;
   int64_t size;
 };
+// Those of a value of this type; of what has no sizes of its own (a sequence), none.
+void add_sizes(const Type&, std::span<const int64_t> actual, std::vector<KnownSize>*);
 
 // Adds the symbols that follow from sizes: those that are one, then those that are the only unknown of a linear expression. What
 // is bound stays. O(sizes * symbols found).
