@@ -44,12 +44,21 @@ bool is_launch(const Graph& g, NodeId n, Phase phase) {
   return !has_trait(g.op(n), kLeaf | kTerminator) && g.op(n) != OpKind::DimValue && phase != Phase::Prologue && !view_of(g, n);
 }
 
+bool continues_launch(const Graph& g, NodeId before, NodeId n) {
+  return before.valid() && g.launch(n).valid() && g.launch(before) == g.launch(n);
+}
+
 int64_t count_launches(const Module& m) {
   int64_t count = 0;
   for (size_t i = 0; i < m.graph_count(); ++i) {
     const Graph& g = m.graph(GraphId(i));
     const auto phases = derive_phases(g);
-    for (NodeId n : g.nodes()) count += is_launch(g, n, phases[n.raw]);
+    NodeId before;
+    for (NodeId n : g.nodes()) {
+      if (!is_launch(g, n, phases[n.raw])) continue;
+      count += !continues_launch(g, before, n);
+      before = n;
+    }
   }
   return count;
 }

@@ -10,8 +10,10 @@ std::vector<Phase> derive_phases(const Graph&);  // by node id
 // Is the value there before the first run: a parameter, a constant, or made of such only? `phase` as derived.
 bool is_known_on_load(const Graph&, const std::vector<Phase>& phase, ValueId);
 
-// A launch moves or computes bytes at every call: not a leaf, not a view, not in the prologue, not a host shape value.
+// What is launched moves or computes bytes at every call: not a leaf, not a view, not in the prologue, not a host shape value.
+// One launch may run several of them, which then follow each other: does `n` continue the launch of the one before it, if any?
 bool is_launch(const Graph&, NodeId, Phase);
+bool continues_launch(const Graph&, NodeId before, NodeId n);
 int64_t count_launches(const Module&);  // of all graphs
 
 }  // namespace rlxc

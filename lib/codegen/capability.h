@@ -11,6 +11,8 @@ namespace rlxc::codegen {
 struct CapabilityRow {
   std::string name = "cpu";
   kernel::Mapping mapping;
+  size_t max_arguments = 0;                           // of a kernel; 0: any
+  bool weights_apart = false;                         // weights are arguments of their own, all other memory is one
   std::bitset<kDTypeCount> dtypes = kernel_dtypes();  // that kernels may read and write
 
   // What the kernel language itself can hold.

@@ -6,7 +6,10 @@
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
+#include "codegen/join_nodes.h"
 #include "codegen/step_extents.h"
+#include "kernel/join.h"
+#include "kernel/simplify.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -30,11 +33,10 @@ class Packager {
         m_(*lir.module),
         dims_(lir.module->dims),
         row_(row),
-        elementwise_(row),
+        elementwise_(without_vectors(row)),
         diagnostics_(diagnostics),
         ranges_(extent_ranges(lir.extents)),
         extents_(lir) {
-    elementwise_.mapping.load_bytes = elementwise_.mapping.vector_bytes = 1;
     p_.name = std::move(name), p_.lir = &lir;
   }
 
@@ -67,6 +69,7 @@ class Packager {
                                  : "");
     p_.packed_bytes = packed_, p_.load_scratch_bytes = load_scratch_;
     p_.arena_bytes = aligned(lir_.plans[0].arena_size), p_.held_bytes = held_, p_.scratch_bytes = scratch_;
+    drop_unused_kernels();
     collect_symbols();
     if (!diagnostics_.ok()) return std::nullopt;
     return std::move(p_);
@@ -141,9 +144,15 @@ class Packager {
     const IsWeight is_weight = [&](ValueId v) { return is_known_on_load(g, pl.phase, v); };
     packs_of_.assign(g.node_capacity(), {});
     for (const Pack& pack : pl.packs) packs_of_[pack.node.raw].push_back(&pack);
+    Symbol launch;  // that runs the steps from `first` on
+    size_t first = 0;
     for (NodeId n : pl.schedule) {
       const OpKind op = g.op(n);
       if (has_trait(op, kLeaf | kTerminator) || (g.result_count(n) > 0 && pl.slot[g.result(n).raw].view)) continue;
+      if (pl.phase[n.raw] != Phase::Prologue && launch != g.launch(n)) {
+        join_steps(g, launch, first, &program.run);
+        launch = g.launch(n), first = program.run.size();
+      }
       if (has_trait(op, kBody)) {
         control(g, n, &program.run);
         continue;
@@ -152,6 +161,7 @@ class Packager {
       const bool keeps = prologue || !packs_of_[n.raw].empty();
       if (const Lowered* l = lower(g, n, keeps ? is_weight : IsWeight())) launches(g, n, *l, prologue, &program);
     }
+    join_steps(g, launch, first, &program.run);
     // States last: until then their buffers may hold what other outputs are copied from.
     std::vector<size_t> order, states;
     for (size_t i = 0; i < g.outputs().size(); ++i)
@@ -254,6 +264,53 @@ class Packager {
                            "the " + row_.name + " target: what is made of weights alone must have constant sizes", where(g, n));
       (load ? program->load : program->run).push_back(std::move(s));
     }
+  }
+
+  // The steps from `first` on become one, with all their places and sizes.
+  void join_steps(const Graph& g, Symbol launch, size_t first, std::vector<Step>* steps) {
+    if (!launch.valid() || !row_.mapping.lanes || steps->size() < first + 2) return;
+    std::vector<const kernel::Kernel*> parts;
+    Step whole = (*steps)[first];
+    whole.places.clear(), whole.sizes.clear();
+    std::vector<NodeId> nodes;
+    for (size_t i = first; i < steps->size(); ++i) {
+      const Step& s = (*steps)[i];
+      parts.push_back(&p_.kernels[s.kernel]);
+      whole.places.insert(whole.places.end(), s.places.begin(), s.places.end());
+      whole.sizes.insert(whole.sizes.end(), s.sizes.begin(), s.sizes.end());
+      if (nodes.empty() || nodes.back() != s.node) nodes.push_back(s.node);
+    }
+    const std::string_view name = m_.text(launch);
+    std::string why;
+    auto joined = kernel::join(std::string(name.substr(0, name.rfind('_'))), parts, row_.mapping, &why);
+    if (!joined)
+      return (void)diagnostics_.error(Code::UnsupportedOnTarget, "no kernel for what one launch is to do: " + why,
+                                      where(g, nodes[0]));
+    for (size_t i = 0; i < whole.places.size(); ++i)
+      joined->buffers[i].may_alias =
+          whole.places[i].memory != Place::Memory::Weights && whole.places[i].memory != Place::Memory::Packed;
+    kernel::simplify(*joined);
+    joined->comments.push_back(joined->name + ": " + std::to_string(parts.size()) + " kernels, one after another");
+    whole.kernel = intern(std::move(*joined));
+    for (NodeId n : nodes) note_user(whole.kernel, g, n);
+    steps->resize(first);
+    steps->push_back(std::move(whole));
+  }
+
+  void drop_unused_kernels() {  // parts of others
+    std::vector<uint32_t> place(p_.kernels.size(), kNone);
+    const auto each_launch = [&](auto f) {
+      for (GraphProgram& g : p_.graphs)
+        for (auto* steps : {&g.load, &g.run})
+          for (Step& s : *steps)
+            if (s.kind == Step::Kind::Launch) f(s);
+    };
+    each_launch([&](const Step& s) { place[s.kernel] = 0; });
+    std::vector<kernel::Kernel> kept;
+    for (size_t k = 0; k < place.size(); ++k)
+      if (place[k] != kNone) place[k] = static_cast<uint32_t>(kept.size()), kept.push_back(std::move(p_.kernels[k]));
+    each_launch([&](Step& s) { s.kernel = place[s.kernel]; });
+    p_.kernels = std::move(kept);
   }
 
   void mismatch(const Graph& g, NodeId n) {

@@ -132,6 +132,7 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
   if (o.kernel_dispatch == "common")
     for (size_t k = 0; k < kOpCount; ++k)
       if (has_trait(static_cast<OpKind>(k), kFused)) traits.native.reset(k);
+  if (o.kernel_dispatch == "common" || !o.supported_ops.empty()) traits.joins = nullptr;
   if (!o.supported_ops.empty()) {
     std::bitset<kOpCount> claimed;
     if (!read_supported_ops(o.supported_ops, &claimed, d)) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/bind_memory.h"
+#include "driver/dispatch.h"
 #include "driver/host_files.h"
 #include "driver/launch_json.h"
 #include "driver/weight_files.h"
@@ -157,15 +158,7 @@ std::string readme(const Package& p, const DeviceRow& row, const CpuPackageOptio
 bool is_device_target(std::string_view name) { return find_row(name) != nullptr; }
 
 std::optional<codegen::CapabilityRow> capability(std::string_view name) {
-  const auto id = target::target_from_name(name);
-  if (!id || !target::target(*id).language) return std::nullopt;
-  if (name == "cpu") return codegen::CapabilityRow();
-  codegen::CapabilityRow row;
-  row.name = std::string(name);
-  row.mapping = target::target(*id).mapping;
-  row.dtypes.reset();
-  for (DType d : target::target(*id).dtypes) row.dtypes.set(static_cast<size_t>(d));
-  return row;
+  return name == "cpu" ? codegen::CapabilityRow() : capability_row(name);
 }
 
 std::optional<Package> adapt_package(const Package& original, std::string_view name, Diagnostics& d) {

@@ -32,6 +32,7 @@ std::optional<codegen::CapabilityRow> capability_row(std::string_view name) {
   codegen::CapabilityRow row;
   row.name = name;
   row.mapping = t.mapping;
+  row.max_arguments = static_cast<size_t>(t.max_arguments), row.weights_apart = t.max_binding > 0;
   row.dtypes.reset();
   for (DType d : t.dtypes) row.dtypes.set(static_cast<size_t>(d));
   row.dtypes &= codegen::CapabilityRow::kernel_dtypes();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/phases.h"
 #include "codegen/overwrite.h"
 #include "plan/schedule.h"
 
@@ -13,7 +14,7 @@ constexpr size_t kMostTasks = 100'000;  // in larger graphs the search is not wo
 
 struct Tasks {
   plan::TaskGraph graph;
-  std::vector<NodeId> nodes;  // by task
+  std::vector<std::vector<NodeId>> nodes;  // by task: those of a launch
 };
 
 bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
@@ -28,9 +29,12 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const 
   uint32_t last_effect = kNone;
   for (NodeId n : plan.schedule) {
     if (!is_task(g, plan, n)) continue;
-    const auto t = static_cast<uint32_t>(out.nodes.size());
-    out.nodes.push_back(n);
-    plan::Task& task = out.graph.tasks.emplace_back();
+    const bool joins = !out.nodes.empty() && continues_launch(g, out.nodes.back().back(), n);
+    if (!joins) out.nodes.emplace_back(), out.graph.tasks.emplace_back();
+    const auto t = static_cast<uint32_t>(out.nodes.size() - 1);
+    out.nodes.back().push_back(n);
+    plan::Task& task = out.graph.tasks.back();
+    if (joins) task.overwrites.clear();
     for (size_t r = 0; r < g.result_count(n); ++r) {
       const ValueId v = g.result(n, r);
       const Slot& s = plan.slot[v.raw];
@@ -44,7 +48,8 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const 
       const uint32_t b = v.valid() ? buffer[lives.views.root[v.raw].raw] : kNone;
       if (b == kNone || std::find(task.makes.begin(), task.makes.end(), b) != task.makes.end()) continue;
       task.reads.push_back(b);
-      if (!task.makes.empty() && codegen::may_overwrite(g, n, 0, i) && std::ranges::equal(g.dims(v), g.dims(g.result(n))))
+      if (!joins && !task.makes.empty() && codegen::may_overwrite(g, n, 0, i) &&
+          std::ranges::equal(g.dims(v), g.dims(g.result(n))))
         task.overwrites.push_back(b);
     }
     for (GraphId b : g.bodies(n)) task.scratch += sample_size(dims, plans[b.raw].arena_size);
@@ -102,7 +107,7 @@ std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphP
   const plan::Order order = plan::schedule(tasks.graph);
   if (std::is_sorted(order.tasks.begin(), order.tasks.end())) return std::nullopt;
   std::vector<NodeId> nodes;
-  for (uint32_t t : order.tasks) nodes.push_back(tasks.nodes[t]);
+  for (uint32_t t : order.tasks) nodes.insert(nodes.end(), tasks.nodes[t].begin(), tasks.nodes[t].end());
   return with_others(g, given, nodes);
 }
 

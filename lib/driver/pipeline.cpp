@@ -52,8 +52,8 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   if (target != "tpu")
     add("fuse", {"fuse_matmul_bias_act", "mark_elementwise_regions", "unfuse_elementwise_regions"});  // of what was expanded
   if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have made new kinds
-  // What is said of nodes as they are in the end.
-  if (target != "tpu") add("weigh", {"weigh_attention_block"});
+  // Small blocks, of nodes as they are in the end.
+  if (target != "tpu") add("fuse", {"fuse_transformer_layer", "fuse_attention_block"});
   return parts;
 }
 

@@ -149,7 +149,7 @@ class Recomputation {
   }
 
   std::optional<Choice> choice(ValueId v, uint32_t from, uint32_t to) const {
-    if (to <= from + 1 || to >= plan_.schedule.size()) return std::nullopt;
+    if (to <= from + 1 || to >= plan_.schedule.size() || g_.launch(plan_.schedule[to]).valid()) return std::nullopt;
     Choice c{v, from, to, {}, {}, {}};
     c.bytes_saved = excess(from + 1, to, size_of(slot(v)));
     if (c.bytes_saved == 0 || !collect(g_.def(v), size_of(slot(v)), to, &c) || c.bytes_saved <= 0) return std::nullopt;
@@ -159,6 +159,7 @@ class Recomputation {
   // Copies of the parts that are read after the gap, where these are small.
   std::optional<Choice> parts(ValueId v, uint32_t from, uint32_t to) const {
     const uint32_t last = last_read(v);
+    if (g_.launch(plan_.schedule[from]).valid()) return std::nullopt;
     if (to <= from + 1 || last >= plan_.schedule.size() || excess(from + 1, last + 1, size_of(slot(v))) == 0) return std::nullopt;
     Choice c{v, from, to, {}, {}, {}};
     std::vector<ValueId> aliases;

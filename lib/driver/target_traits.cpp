@@ -5,8 +5,10 @@
 #include <map>
 #include <string>
 
+#include "codegen/join_nodes.h"
 #include "codegen/lower.h"
 #include "codegen/stablehlo/translate.h"
+#include "driver/dispatch.h"
 #include "driver/graph_package.h"
 #include "passes/legalise/decompositions.h"
 #include "target/targets.h"
@@ -50,6 +52,10 @@ TargetTraits make(const Row& row) {
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;
+  if (const auto kernels = capability_row(row.name); kernels && kernels->mapping.lanes)
+    t.joins = [kernels](const Graph& g, std::span<const NodeId> nodes, const codegen::IsWeight& known, std::string* why) {
+      return codegen::can_join(g, nodes, *kernels, known, why);
+    };
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
     // What has no expansion stays: the writer of kernels names such nodes. Fused kinds are formed for targets that have them.

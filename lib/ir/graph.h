@@ -74,6 +74,10 @@ class Graph {
   void set_node_name(NodeId n, Symbol s) { nodes_[n.raw].name = s; }
   OriginId origin(NodeId n) const { return nodes_[n.raw].origin; }
   void set_origin(NodeId n, OriginId o) { nodes_[n.raw].origin = o; }
+  // The launch that runs the node together with its neighbours in execution order (views and leaves lie between); invalid: it has
+  // its own. Names are unique in a module.
+  Symbol launch(NodeId n) const { return nodes_[n.raw].launch; }
+  void set_launch(NodeId n, Symbol s) { nodes_[n.raw].launch = s; }
   std::string label(NodeId) const;  // the node's name, else its sources, else the name of its first result, else "%id"
 
   // Values.
@@ -141,6 +145,7 @@ class Graph {
     uint32_t first_body = 0, body_count = 0;
     NodeId prev, next;
     Symbol name;
+    Symbol launch;
     OriginId origin;
   };
   struct Value {

@@ -116,6 +116,7 @@ void print_node(const Graph& g, NodeId n, const TextOptions& options, std::strin
     }
     *out += '}';
   }
+  if (g.launch(n).valid()) *out += " launch " + quote(m.text(g.launch(n)));
   const bool leaf = op == OpKind::Input || op == OpKind::Param;
   const Symbol label = leaf ? g.value_name(g.result(n)) : g.node_name(n);
   if (label.valid()) *out += " " + quote(m.text(label));

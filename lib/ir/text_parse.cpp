@@ -183,7 +183,8 @@ class TextParser {
       } while (eat(','));
       if (!expect('}')) return false;
     }
-    std::string label;
+    std::string launch, label;
+    if (peek('l') && (word() != "launch" || !quoted(&launch))) return fail("expected launch and its name");
     if (peek('"') && !quoted(&label)) return false;
     std::vector<TypeId> types;
     std::vector<Type> full;
@@ -199,6 +200,7 @@ class TextParser {
     if (*op == OpKind::Constant && !std::get<DataAttrs>(attrs).data.valid() && !pending_data_.elided)
       return fail("a constant needs data");
     const NodeId n = g.make_node(*op, operands, module_->attrs.intern(std::move(attrs)), types, bodies);
+    if (!launch.empty()) g.set_launch(n, module_->symbol(launch));
     const bool leaf = *op == OpKind::Input || *op == OpKind::Param;
     if (!label.empty() && leaf) g.set_value_name(g.result(n), module_->symbol(label));
     else if (!label.empty()) g.set_node_name(n, module_->symbol(label));

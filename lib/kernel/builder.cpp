@@ -146,9 +146,10 @@ Expr Builder::matrix_multiply(const MatrixUnit& unit, Expr a, Expr b, Expr c) {
   return let("product", {kernel(), kernel_->intern({ExprOp::MatrixMultiply, c.type(), {a.id, b.id, c.id}})});
 }
 
-void Builder::barrier() {
+void Builder::barrier(bool global) {
   Stmt s;
   s.kind = StmtKind::Barrier;
+  s.global = global;
   append(std::move(s));
 }
 

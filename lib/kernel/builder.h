@@ -117,7 +117,7 @@ class Builder {
     close();
   }
   Expr let(const std::string& name, Expr value);
-  void barrier();
+  void barrier(bool global = false);
   void comment(std::string text);
 
   // Opens a loop of the launch nest, that stays open to the end of the kernel; before any other statement. Returns its index.

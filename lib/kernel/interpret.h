@@ -3,7 +3,8 @@
 // The lanes of a group go through the statements together, each under its condition, so that barriers have their meaning;
 // groups, and iterations of Parallel loops, run one after another. What would be undefined on a device is a finding: accesses
 // out of bounds, reads of memory that nothing was stored to, two lanes or groups that touch an element (one of them storing)
-// without a barrier between them, a barrier that some lanes do not reach.
+// without a barrier between them, loads of what another argument at the same place has overwritten since the last global barrier,
+// a barrier that some lanes do not reach.
 #pragma once
 #include <span>
 #include <string>

@@ -98,6 +98,7 @@ struct Stmt {
   BufferId buffer;          // Alloc, Store, AtomicAdd
   ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent
   ExprId value;             // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread
+  bool global = false;      // Barrier: lanes see each other's stores to arguments too, not only to Shared buffers
   std::vector<Stmt> body;   // For, If
   std::vector<Stmt> other;  // If: else
   std::string text;         // Comment

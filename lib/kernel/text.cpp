@@ -89,7 +89,7 @@ class Text {
         case StmtKind::AtomicAdd:
           line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value));
           break;
-        case StmtKind::Barrier: line(depth, "barrier"); break;
+        case StmtKind::Barrier: line(depth, s.global ? "barrier global" : "barrier"); break;
         case StmtKind::Comment: line(depth, "// " + s.text); break;
       }
   }

@@ -4,6 +4,7 @@
 // verifies and dumps.
 #pragma once
 #include <bitset>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ struct TargetTraits {
   bool strides = true;              // products can end in another order of axes than that of their rows (product_ends_in)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // of the cost decision
+  // Whether one launch can run these nodes one after another; if not, why not. Null: the target has no such kernels.
+  std::function<bool(const Graph&, std::span<const NodeId>, const std::function<bool(ValueId)>& known_on_load, std::string* why)>
+      joins;
   TargetTraits() { native.set(), epilogues.set(); }
 };
 

@@ -1,5 +1,7 @@
 #include "report/fusion.h"
 
+#include <algorithm>
+
 #include "analysis/cost.h"
 #include "report/fusion_facts.h"
 #include "report/module_terms.h"
@@ -93,14 +95,23 @@ class FusionWriter {
     out_.end_object();
   }
 
-  void name(const Graph& g, NodeId n) {
+  void name(const Graph& g, const std::vector<NodeId>& nodes) {
     const Module& m = g.module();
-    if (g.node_name(n).valid()) out_.key("name").string(m.text(g.node_name(n)));
-    if (!g.origin(n).valid()) return;
-    const Origin& o = m.origin(g.origin(n));
-    const bool only_itself = o.sources.size() == 1 && o.sources[0] == g.node_name(n);
-    if (!o.sources.empty() && !only_itself) symbols("members", o.sources);
-    if (!o.passes.empty()) symbols("passes", o.passes);
+    const Symbol first = g.node_name(nodes.front());
+    if (first.valid()) out_.key("name").string(m.text(first));
+    Origin all;
+    const auto add = [](std::vector<Symbol>& list, Symbol s) {
+      if (std::ranges::find(list, s) == list.end()) list.push_back(s);
+    };
+    for (NodeId n : nodes) {
+      if (nodes.size() > 1 && g.node_name(n).valid()) add(all.sources, g.node_name(n));
+      if (!g.origin(n).valid()) continue;
+      for (Symbol s : m.origin(g.origin(n)).sources) add(all.sources, s);
+      for (Symbol s : m.origin(g.origin(n)).passes) add(all.passes, s);
+    }
+    const bool only_itself = all.sources.size() == 1 && all.sources[0] == first;
+    if (!all.sources.empty() && !only_itself) symbols("members", all.sources);
+    if (!all.passes.empty()) symbols("passes", all.passes);
   }
   void symbols(std::string_view key, const std::vector<Symbol>& list) {
     out_.key(key).begin_array(JsonLayout::Line);
@@ -112,11 +123,19 @@ class FusionWriter {
     out_.key("launches").begin_array();
     for (const LaunchFacts::Launch& l : facts_.launches) {
       const Graph& g = report_.result.graph(l.graph);
-      const Cost cost = node_cost(g, l.node);
-      out_.begin_object(JsonLayout::Line).key("node").unsigned_integer(l.node.raw);
+      const NodeId first = l.nodes.front();
+      Cost cost;
+      for (NodeId n : l.nodes) cost += node_cost(g, n);
+      out_.begin_object(JsonLayout::Line).key("node").unsigned_integer(first.raw);
       if (l.graph.raw) out_.key("graph").unsigned_integer(l.graph.raw);
-      out_.key("op").string(kind_name(g.op(l.node)));
-      name(g, l.node);
+      out_.key("op").string(kind_name(g.op(first)));
+      name(g, l.nodes);
+      if (l.nodes.size() > 1) {
+        out_.key("launch").string(g.module().text(g.launch(first)));
+        out_.key("nodes").begin_array(JsonLayout::Line);
+        for (NodeId n : l.nodes) out_.unsigned_integer(n.raw);
+        out_.end_array();
+      }
       out_.key("reads").integer(cost.bytes_read).key("writes").integer(cost.bytes_written);
       out_.key("flops").number(cost.flops).end_object();
     }

@@ -97,12 +97,16 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
     const std::vector<Phase> phases = derive_phases(g);
     std::vector<bool> launch(g.node_capacity());
     for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, n, phases[n.raw]);
+    NodeId before;
     for (NodeId n : g.nodes()) {
       if (!launch[n.raw]) continue;
-      launches.push_back({id, n});
+      if (continues_launch(g, before, n)) launches.back().nodes.push_back(n);
+      else launches.push_back({id, {n}});
+      before = n;
       for (size_t r = 0; r < g.result_count(n); ++r) {
         Handover h{id, g.result(n, r), n, {}, 0, {}};
         collect_readers(g, launch, h.value, &h.to);
+        std::erase_if(h.to, [&](NodeId reader) { return continues_launch(g, n, reader); });
         if (h.to.empty()) continue;
         h.bytes = static_cast<int64_t>(byte_size(g.type(h.value)).value_or(0));
         if (!misses.empty())
@@ -159,12 +163,14 @@ ModuleCounts count_module(const Module& m) {
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
     const std::vector<Phase> phases = derive_phases(g);
+    NodeId before;
     for (NodeId n : g.nodes()) {
       ++c.nodes;
       ++c.ops[static_cast<size_t>(g.op(n))];
       if (!is_launch(g, n, phases[n.raw])) continue;
       const Cost cost = node_cost(g, n);
-      ++c.launches;
+      c.launches += !continues_launch(g, before, n);
+      before = n;
       c.traffic += cost.bytes_read + cost.bytes_written;
     }
   }

@@ -39,7 +39,7 @@ struct Handover {
 struct LaunchFacts {
   struct Launch {
     GraphId graph;
-    NodeId node;
+    std::vector<NodeId> nodes;  // that it runs, in order
   };
   std::vector<Launch> launches;
   std::vector<Handover> handovers;

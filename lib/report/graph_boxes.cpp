@@ -81,6 +81,7 @@ class BoxMaker {
       const std::string* s = std::get_if<std::string>(&value);
       box.tooltip += s ? *s : short_list(value);
     }
+    if (graph_.launch(n).valid()) box.tooltip += "\nin launch " + std::string(m.text(graph_.launch(n)));
     for (GraphId b : graph_.bodies(n))
       box.tooltip += "\nbody @" + m.graph(b).name() + ": " + grouped(m.graph(b).live_nodes()) + " nodes";
     if (graph_.origin(n).valid()) {

@@ -167,6 +167,7 @@ void ModuleTerms::node(const Graph& g, NodeId n) {
     out_.end_array();
   }
   out_.end_array();
+  if (g.launch(n).valid()) out_.key("launch"), name(g.launch(n));
   if (g.bodies(n).empty()) return;
   out_.key("bodies").begin_array(JsonLayout::Line);
   for (GraphId b : g.bodies(n)) out_.unsigned_integer(b.raw);

@@ -79,7 +79,7 @@ class CLike {
   virtual std::string shared(const kernel::Buffer&, int64_t extent, Helpers&) const;  // declaration, at the top of the kernel
   // An array; or, where the extent is 1, a variable, with its first value if that is known.
   virtual std::string registers(const kernel::Buffer&, int64_t extent, const std::string& value, Helpers&) const;
-  virtual std::string_view barrier() const { return ""; }
+  virtual std::string_view barrier(bool /*global*/) const { return ""; }
   virtual std::string_view unroll() const { return ""; }
   virtual bool threads() const { return false; }  // Parallel loops are shared out by rlxc_parallel_for
 };

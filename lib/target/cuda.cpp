@@ -100,7 +100,7 @@ class CudaLike : public GpuCxx {
 
   std::string_view prelude() const override { return row_.prelude; }
   std::string_view shared_qualifier() const override { return "alignas(16) __shared__ "; }
-  std::string_view barrier() const override { return "__syncthreads();"; }
+  std::string_view barrier(bool) const override { return "__syncthreads();"; }
   std::string_view unroll() const override { return "#pragma unroll"; }
 
   std::string launch_index(LoopKind kind, int axis) const override {

@@ -26,7 +26,9 @@ class Metal : public GpuCxx {
  public:
   std::string_view prelude() const override { return "#include <metal_stdlib>\n\nusing namespace metal;\n\n"; }
   std::string_view shared_qualifier() const override { return "alignas(16) threadgroup "; }
-  std::string_view barrier() const override { return "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"; }
+  std::string_view barrier(bool) const override {
+    return "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);";
+  }
   std::string_view unroll() const override { return "#pragma unroll"; }
 
   std::string launch_index(LoopKind kind, int axis) const override {

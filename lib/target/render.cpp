@@ -120,7 +120,7 @@ class Printer {
   void statement(const Stmt& s, const std::vector<Stmt>& siblings) {
     switch (s.kind) {
       case StmtKind::Comment: return line("// " + s.text);
-      case StmtKind::Barrier: return line(std::string(target_.barrier()));
+      case StmtKind::Barrier: return line(std::string(target_.barrier(s.global)));
       case StmtKind::Let: {
         const Var& v = k_->var(s.var);
         return line(target_.declare(v.type, v.name, value(s.value), helpers_));

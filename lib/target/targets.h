@@ -35,6 +35,7 @@ struct Target {
   int region_steps, region_inputs;  // limits of an elementwise region; 0: none
   bool float_atomics;
   uint64_t max_binding;  // bytes of a buffer that a kernel can be given at a time; 0: any
+  int max_arguments;     // of a kernel, where few; with max_binding all memory but the weights counts as one. 0: any
   Costs costs;
 };
 

@@ -36,7 +36,9 @@ class Wgpu : public CLike {
     return t.lanes == 1 ? scalar(t.dtype) : "vec" + std::to_string(t.lanes) + "<" + scalar(t.dtype) + ">";
   }
   std::string element(DType t, Helpers&) const override { return t == DType::Bool ? "u32" : scalar(t); }
-  std::string_view barrier() const override { return "workgroupBarrier();"; }
+  std::string_view barrier(bool global) const override {
+    return global ? "storageBarrier(); workgroupBarrier();" : "workgroupBarrier();";
+  }
 
   std::string literal(const ExprNode& e) const override {
     DType t = e.type.dtype;

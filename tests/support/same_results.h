@@ -2,6 +2,9 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "eval/equivalence.h"
 #include "eval/random_weights.h"
 
@@ -31,6 +34,15 @@ inline std::vector<eval::HostValue> results_of(const Module& m, const eval::Equi
 }
 inline std::vector<eval::HostValue> results_of(const Module& m, uint64_t seed) {
   return results_of(m, equivalence_options(m, seed));
+}
+
+// The largest absolute one of a float tensor, by which tolerances may be measured: norms of rows that hardly vary amplify what
+// rounding changes. 0 for other types.
+inline double largest_value(const TensorData& t) {
+  double largest = 0;
+  for (int64_t k = 0; is_float(t.dtype) && k < t.elements(); ++k)
+    if (const double v = std::abs(element_as_double(t, k)); v < 1e30) largest = std::max(largest, v);
+  return largest;
 }
 
 inline void same_results(const Module& before, const Module& after, uint64_t seed = 1, Tolerance t = {}) {

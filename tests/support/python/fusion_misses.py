@@ -497,11 +497,13 @@ def mixtures(g):
 
 
 def blocks(g):
-    """Attention that is no part of one kernel with its projections, nor of one with its layer."""
+    """Attention that is not launched together with its projections, nor with its layer."""
     for n in g.nodes:
-        if n.op == "Attention":
-            yield "attention_block", names(n)
-            yield "transformer_layer", names(n)
+        if n.op == "Attention" and n.phase != "Prologue":
+            if not n.launch:
+                yield "attention_block", names(n)
+            if not n.launch.startswith("transformer_layer"):
+                yield "transformer_layer", names(n)
 
 
 def neighbours(g):

@@ -12,7 +12,8 @@ class Node:
         self.results = [r[0] for r in raw.get("results", [])]
         self.types = [r[1] for r in raw.get("results", [])]
         self.value_names = [r[2] if len(r) > 2 else "" for r in raw.get("results", [])]
-        self.sources = []  # names of the nodes of the model that it computes, where known
+        self.sources = raw.get("sources", [])  # names of the nodes of the model that it computes, if others than its own
+        self.launch = raw.get("launch", "")  # that runs it together with its neighbours
         self.phase = raw.get("phase", "")
 
 

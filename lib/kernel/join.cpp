@@ -1,0 +1,291 @@
+#include "kernel/join.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "kernel/builder.h"
+#include "kernel/rewrite.h"
+
+namespace rlxc::kernel {
+namespace {
+
+int64_t extent_of(const Kernel& k, const Buffer& b) {
+  int64_t n = 1;
+  k.constant_int(b.extent, &n);
+  return n;
+}
+
+bool meets(const Kernel& k, const std::vector<Stmt>& body) {  // do lanes wait for each other, or compute together?
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    found |= s.kind == StmtKind::Barrier;
+    for (ExprId e : nodes_below(k, {s.value})) found |= is_collective(k.expr(e).op);
+  });
+  return found;
+}
+
+// Whether all groups get to the same barriers: those stand in no branches, and in loops of constant extents only.
+bool meets_alike(const Kernel& k, const std::vector<Stmt>& body) {
+  return std::ranges::all_of(body, [&](const Stmt& s) {
+    int64_t n = 0;
+    if (s.kind == StmtKind::If) return !meets(k, s.body) && !meets(k, s.other);
+    if (s.kind != StmtKind::For || !meets(k, s.body)) return true;
+    return k.constant_int(s.index, &n) && meets_alike(k, s.body);
+  });
+}
+
+// A kernel, and how its groups take turns.
+struct Part {
+  const Kernel* kernel;
+  Launch launch;
+  int64_t lanes = 1;  // of a group
+  int64_t side = 1;   // groups side by side
+  bool meets = false;
+};
+
+// Shared memory of all parts: they use it one after another.
+class Pool {
+ public:
+  void reserve(const Part& p) {
+    each(p, [&](DType t, size_t i, int64_t n) {
+      std::vector<int64_t>& sizes = extents_[t];
+      sizes.resize(std::max(sizes.size(), i + 1));
+      sizes[i] = std::max(sizes[i], n * p.side);
+    });
+  }
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (const auto& [t, sizes] : extents_)
+      for (int64_t n : sizes) sum += (n * (rlxc::bits(t) / 8) + 15) / 16 * 16;
+    return sum;
+  }
+  void allocate(Builder& b) {
+    for (const auto& [t, sizes] : extents_)
+      for (int64_t n : sizes) buffers_[t].push_back(b.shared("shared_" + std::string(rlxc::name(t)), t, n));
+  }
+  void give(const Part& p, std::vector<Buf>* buffers) {
+    std::map<DType, size_t> next;
+    for (size_t i = 0; i < p.kernel->buffers.size(); ++i)
+      if (const Buffer& b = p.kernel->buffers[i]; b.space == Space::Shared)
+        (*buffers)[i] = buffers_[b.type.dtype][next[b.type.dtype]++];
+  }
+
+ private:
+  template <class F>
+  static void each(const Part& p, const F& f) {
+    std::map<DType, size_t> next;
+    for (const Buffer& b : p.kernel->buffers)
+      if (b.space == Space::Shared) f(b.type.dtype, next[b.type.dtype]++, extent_of(*p.kernel, b));
+  }
+
+  std::map<DType, std::vector<int64_t>> extents_;
+  std::map<DType, std::vector<Buf>> buffers_;
+};
+
+class PartWriter {
+ public:
+  PartWriter(Builder& b, const Part& p) : b_(b), p_(p), k_(*p.kernel), buffers_(k_.buffers.size()), vars_(k_.vars.size()) {
+    moved_.resize(k_.exprs.size());
+    for (VarId v : k_.symbols) vars_[v.raw] = b.symbol(k_.var(v).name, k_.var(v).min, k_.var(v).max);
+    for (size_t i = 0; i < k_.argument_count(); ++i) {
+      const Buffer& from = k_.buffers[i];
+      const Expr n = expr(from.extent);
+      buffers_[i] = from.access == Access::Read    ? b.input(from.name, from.type.dtype, n)
+                    : from.access == Access::Write ? b.output(from.name, from.type.dtype, n)
+                                                   : b.inout(from.name, from.type.dtype, n);
+      b.kernel()->buffers[buffers_[i].id().raw].atomic = from.atomic;
+    }
+  }
+
+  std::vector<Buf>& buffers() { return buffers_; }
+
+  void write(Expr lane, int64_t lanes) {
+    Expr groups = b_.i64(1);
+    for (ExprId e : p_.launch.grid)
+      if (e.valid()) groups = groups * expr(e);
+    const Expr turns = ceil_div(groups, p_.side);
+    int64_t known = 0;
+    const bool once = b_.kernel()->constant_int(turns.id, &known) && known == 1;
+    const auto turn = [&](Expr t) {
+      place(lane, lanes, t, groups);
+      if (p_.meets || !active_.kernel) block(*p_.launch.body);
+      else b_.when(active_, [&] { block(*p_.launch.body); });
+      if (p_.meets && !once) b_.barrier();
+    };
+    if (once) turn(b_.i64(0));
+    else b_.loop("turn", turns, turn);
+  }
+
+ private:
+  // Which group and which of its lanes this lane is; lanes that are left over do as the last one, but store nothing.
+  void place(Expr lane, int64_t lanes, Expr turn, Expr groups) {
+    const int64_t used = p_.side * p_.lanes;
+    int64_t n = 0;
+    const bool all_used = used == lanes, even = p_.side == 1 || (b_.kernel()->constant_int(groups.id, &n) && n % p_.side == 0);
+    const Expr at = all_used ? lane : b_.let("at", min(lane, used - 1));
+    Expr own = at, group = turn;
+    if (p_.side > 1) {
+      side_ = b_.let("side", at / p_.lanes), own = b_.let("own", at % p_.lanes);
+      group = b_.let("group", turn * p_.side + side_);
+    }
+    if (!all_used) active_ = lane < used;
+    if (!even) {
+      const Expr there = group < groups;
+      active_ = active_.kernel ? active_ && there : there;
+      group = b_.let("last", min(group, groups - 1));
+    }
+    spread(LoopKind::Grid, group);
+    spread(LoopKind::Lane, own);
+  }
+
+  // The variables of the launch nest, x fastest.
+  void spread(LoopKind kind, Expr number) {
+    const auto& extents = kind == LoopKind::Grid ? p_.launch.grid : p_.launch.lanes;
+    int last = 2;
+    while (last > 0 && !extents[last].valid()) --last;
+    for (const std::vector<Stmt>* at = &k_.body; at != p_.launch.body; at = &at->front().body) {
+      const Stmt& s = at->front();
+      if (s.loop != kind) continue;
+      Expr value = number;
+      for (int a = 0; a < s.axis; ++a)
+        if (extents[a].valid()) value = value / expr(extents[a]);
+      if (s.axis < last) value = value % expr(s.index);
+      vars_[s.var.raw] = b_.let(k_.var(s.var).name, value);
+    }
+  }
+
+  void block(const std::vector<Stmt>& body) {
+    for (const Stmt& s : body) statement(s);
+  }
+
+  void statement(const Stmt& s) {
+    switch (s.kind) {
+      case StmtKind::Comment: return b_.comment(s.text);
+      case StmtKind::Barrier: return b_.barrier(s.global);
+      case StmtKind::Let: vars_[s.var.raw] = b_.let(k_.var(s.var).name, expr(s.value)); return;
+      case StmtKind::Alloc: {
+        const Buffer& b = k_.buffer(s.buffer);
+        if (b.space == Space::Register) buffers_[s.buffer.raw] = b_.registers(b.name, b.type, extent_of(k_, b));
+        return;
+      }
+      case StmtKind::Store:
+      case StmtKind::AtomicAdd: {
+        const Buf& to = buffers_[s.buffer.raw];
+        const Expr index = shifted(s.buffer, expr(s.index)), value = expr(s.value);
+        const auto store = [&] { s.kind == StmtKind::Store ? to.store(index, value) : to.atomic_add(index, value); };
+        if (p_.meets && active_.kernel && k_.buffer(s.buffer).space != Space::Register) b_.when(active_, store);
+        else store();
+        return;
+      }
+      case StmtKind::If:
+        if (s.other.empty()) b_.when(expr(s.value), [&] { block(s.body); });
+        else
+          b_.when(
+              expr(s.value), [&] { block(s.body); }, [&] { block(s.other); });
+        return;
+      case StmtKind::For:
+        b_.loop(
+            k_.var(s.var).name, expr(s.index), [&](Expr i) { vars_[s.var.raw] = i, block(s.body); }, s.loop);
+    }
+  }
+
+  // Groups side by side have shared memory of their own.
+  Expr shifted(BufferId id, Expr index) {
+    const Buffer& b = k_.buffer(id);
+    return b.space == Space::Shared && p_.side > 1 ? index + cast_to(side_, index.dtype()) * extent_of(k_, b) : index;
+  }
+
+  Expr expr(ExprId root) {
+    std::vector<ExprId> open = {root};
+    while (!open.empty()) {
+      const ExprId id = open.back();
+      ExprNode e = k_.expr(id);
+      const bool ready = std::ranges::all_of(e.args, [&](ExprId& a) {
+        if (!a.valid()) return true;
+        if (!moved_[a.raw].valid()) return open.push_back(a), false;
+        a = moved_[a.raw];
+        return true;
+      });
+      if (!ready) continue;
+      open.pop_back();
+      moved_[id.raw] = move(e);
+    }
+    return {b_.kernel(), moved_[root.raw]};
+  }
+  ExprId move(ExprNode e) {
+    if (e.op == ExprOp::Var) return vars_[static_cast<size_t>(e.payload)].id;
+    if (type_rule(e.op) == TypeRule::Memory) {
+      const BufferId from(static_cast<uint32_t>(e.payload));
+      e.args[0] = shifted(from, {b_.kernel(), e.args[0]}).id;
+      e.payload = buffers_[from.raw].id().raw;
+    }
+    if (e.op == ExprOp::MatrixMultiply) b_.kernel()->matrix = k_.matrix;
+    return b_.kernel()->intern(e);
+  }
+
+  Builder& b_;
+  const Part& p_;
+  const Kernel& k_;
+  std::vector<Buf> buffers_;
+  std::vector<Expr> vars_;
+  std::vector<ExprId> moved_;
+  Expr side_, active_;  // active_: without a kernel where all lanes have work in all turns
+};
+
+std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping& mapping, int64_t* lanes) {
+  std::vector<Part> parts;
+  for (const Kernel* k : kernels) {
+    const Launch launch = launch_of(*k);
+    parts.push_back({k, launch, lane_count(*k), 1, meets(*k, *launch.body)});
+    *lanes = std::max(*lanes, parts.back().lanes);
+  }
+  for (Part& p : parts) {
+    int64_t groups = 1, n = 0;
+    for (ExprId e : p.launch.grid)
+      if (e.valid()) groups *= p.kernel->constant_int(e, &n) ? n : *lanes;
+    const auto shared = static_cast<int64_t>(shared_bytes(*p.kernel));
+    if (p.meets && (p.lanes % mapping.warp != 0 || !meets_alike(*p.kernel, *p.launch.body))) continue;
+    const int64_t rooms = shared > 0 ? mapping.shared_bytes / shared : *lanes;
+    p.side = std::max<int64_t>(std::min({*lanes / p.lanes, groups, rooms}), 1);
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::optional<Kernel> join(std::string name, std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* why) {
+  int64_t lanes = 1;
+  std::vector<Part> parts = parts_of(kernels, mapping, &lanes);
+  Pool pool;
+  for (const bool alone : {false, true}) {
+    pool = Pool();
+    for (Part& p : parts) {
+      if (alone && shared_bytes(*p.kernel) > 0) p.side = 1;
+      pool.reserve(p);
+    }
+    if (pool.bytes() <= mapping.shared_bytes) break;
+  }
+  if (lanes > mapping.max_group_lanes) return *why = "more lanes than a group can have", std::nullopt;
+  if (pool.bytes() > mapping.shared_bytes) return *why = "more shared memory than a group can have", std::nullopt;
+  const MatrixUnit* unit = nullptr;
+  for (const Part& p : parts) {
+    if (unit && p.kernel->matrix && unit != p.kernel->matrix) return *why = "matrix units of two kinds", std::nullopt;
+    if (p.kernel->matrix) unit = p.kernel->matrix;
+  }
+  Builder b(std::move(name));
+  std::vector<PartWriter> writers;
+  for (const Part& p : parts) writers.emplace_back(b, p);
+  b.grid("all", 0, 1);
+  const Expr lane = b.lanes("lane", 0, lanes);
+  pool.allocate(b);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) b.barrier(true);
+    if (!parts[i].kernel->comments.empty()) b.comment(parts[i].kernel->comments[0]);
+    pool.give(parts[i], &writers[i].buffers());
+    writers[i].write(lane, lanes);
+  }
+  return b.finish();
+}
+
+}  // namespace rlxc::kernel

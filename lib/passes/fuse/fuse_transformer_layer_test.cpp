@@ -1,0 +1,43 @@
+#include "passes/fuse/fuse_transformer_layer.h"
+
+#include "analysis/phases.h"
+#include "support/transformer_layers.h"
+
+using namespace rlxc;
+using namespace rlxc::testing;
+
+TEST_CASE("a small transformer layer is one launch, a large one stays apart") {
+  const Rewrite small("fuse_transformer_layer", Layers{}, can_join),
+      large("fuse_transformer_layer", Layers{1, 128, 256}, can_join);
+  CHECK(small.result.changed);
+  CHECK(count_launches(*small.before) == 12);
+  CHECK(count_launches(*small.after) == 2);
+  REQUIRE(small.run.decisions.size() == 2);
+  for (const Decision& d : small.run.decisions) {
+    CHECK(d.fused);
+    CHECK(d.pattern == "transformer_layer");
+    CHECK(d.launches_saved == 5);
+    CHECK(d.members.size() == 6);
+  }
+  CHECK_FALSE(large.result.changed);
+  CHECK(large.first_decline() == "cost");
+}
+
+TEST_CASE("why a small layer is not one launch") {
+  const auto reason = [](const Layers& layers, const std::function<void(PassRun&)>& target) {
+    return Rewrite("fuse_transformer_layer", layers, target).first_decline();
+  };
+  CHECK(reason({}, [](PassRun&) {}) == "no_kernel");
+  CHECK(reason({}, [](PassRun& r) { r.target.joins = [](auto&&...) { return false; }; }) == "kernel_limit");
+  Layers open;
+  open.batch = -1;
+  CHECK(reason(open, can_join) == "dynamic_shape");
+}
+
+TEST_CASE("what one launch would cost beside the launch of its attention block alone decides about a layer") {
+  Layers wide;
+  wide.inner = 4096;
+  const Rewrite r("fuse_transformer_layer", wide, can_join);
+  CHECK_FALSE(r.result.changed);
+  CHECK(r.first_decline() == "cost");
+}

@@ -1,0 +1,154 @@
+#include "passes/fuse/launch_blocks.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "analysis/phases.h"
+#include "analysis/views.h"
+#include "passes/fuse/cost_decision.h"
+#include "passes/match.h"
+
+namespace rlxc::fuse {
+namespace {
+
+using namespace match;
+
+constexpr int kSteps = 12;          // between attention and its projections
+constexpr double kUnitLanes = 256;  // elements of a result that occupy a unit
+
+class Blocks {
+ public:
+  Blocks(Graph& g, PassContext& context) : g_(g), context_(context), phases_(derive_phases(g)), position_(g.node_capacity()) {
+    for (NodeId n : g.nodes()) {
+      position_[n.raw] = order_.size();
+      if (g.result_count(n) && is_launch(g, n, phases_[n.raw])) order_.push_back(n);
+    }
+  }
+
+  // Returns how many were formed; `number` counts all attentions.
+  int64_t run(BlockKind kind, std::string_view pattern, int64_t* number) {
+    std::vector<NodeId> attentions;
+    for (NodeId n : order_)
+      if (g_.op(n) == OpKind::Attention) attentions.push_back(n);
+    int64_t formed = 0;
+    for (size_t i = 0; i < attentions.size(); ++i, ++*number) {
+      const NodeId n = attentions[i];
+      if (g_.launch(n).valid()) continue;
+      const size_t first = projection_before(n), last = projection_after(n);
+      const size_t end = i + 1 < attentions.size() ? projection_before(attentions[i + 1]) : last_product() + 1;
+      const std::span block = std::span(order_).subspan(first, last - first + 1),
+                      layer = std::span(order_).subspan(first, std::max(end, last + 1) - first);
+      const auto attempt = [&](std::span<const NodeId> nodes) {
+        CostDecision time = time_of(nodes);
+        if (const CostDecision smaller = time_of(block); kind == BlockKind::Layer && smaller.pays())
+          time.apart_ns -= smaller.apart_ns - smaller.together_ns;
+        return form(std::string(pattern), n, nodes, time, *number);
+      };
+      formed += context_.rewrite([&] { return attempt(kind == BlockKind::Attention ? block : layer); });
+    }
+    return formed;
+  }
+
+ private:
+  bool is_product(NodeId n) const { return has_trait(g_.op(n), kBlas) && g_.op(n) != OpKind::Attention; }
+
+  // The place of the earliest product that the operands of an attention come from, or of the attention.
+  size_t projection_before(NodeId attention) const {
+    size_t first = position_[attention.raw];
+    for (size_t i = 0; i < g_.operands(attention).size() && i < 3; ++i) {
+      ValueId v = g_.operand(attention, i);
+      for (int step = 0; step < kSteps && v.valid() && !is_weight(g_, v); ++step) {
+        const NodeId n = g_.def(v);
+        if (has_trait(g_.op(n), kLeaf) || g_.op(n) == OpKind::Attention) break;
+        if (is_product(n)) {
+          first = std::min(first, position_[n.raw]);
+          break;
+        }
+        v = g_.operands(n).empty() ? ValueId() : g_.operand(n, 0);
+      }
+    }
+    return first;
+  }
+  size_t projection_after(NodeId attention) const {
+    NodeId n = attention;
+    for (int step = 0; step < kSteps; ++step) {
+      n = g_.only_user(g_.result(n));
+      if (!n.valid() || n == g_.terminator() || g_.result_count(n) == 0) break;
+      if (is_product(n)) return position_[n.raw];
+    }
+    return position_[attention.raw];
+  }
+  size_t last_product() const {
+    for (size_t i = order_.size(); i-- > 0;)
+      if (is_product(order_[i])) return i;
+    return order_.size() - 1;
+  }
+
+  bool is_static(NodeId n) const {
+    const auto known = [&](ValueId v) { return !v.valid() || g_.type(v).is_static(); };
+    for (size_t r = 0; r < g_.result_count(n); ++r)
+      if (!known(g_.result(n, r))) return false;
+    return std::ranges::all_of(g_.operands(n), known);
+  }
+
+  // Of one unit, and of as many as each kernel has work for.
+  CostDecision time_of(std::span<const NodeId> nodes) const {
+    const Machine& machine = context_.target.machine;
+    CostDecision time{machine.launch_ns, 0};
+    for (NodeId n : nodes) {
+      const Cost c = node_cost(g_, n);
+      const double elements = static_cast<double>(num_elements(g_.type(g_.result(n))).value_or(0));
+      time.together_ns += work_time_ns(c, machine, 1);
+      time.apart_ns += launch_time_ns(c, machine, elements / kUnitLanes);
+    }
+    return time;
+  }
+
+  // A node from the first to the last of them that has a launch of its own, if any.
+  NodeId apart(std::span<const NodeId> nodes) const {
+    for (NodeId n = nodes.front();; n = g_.next(n)) {
+      const bool member = position_[n.raw] < order_.size() && order_[position_[n.raw]] == n;
+      const bool moved = has_trait(g_.op(n), kLeaf) || view_of(g_, n) || phases_[n.raw] == Phase::Prologue;
+      if (has_trait(g_.op(n), kBody) || g_.launch(n).valid() || !(member || moved)) return n;
+      if (n == nodes.back()) return {};
+    }
+  }
+
+  bool form(const std::string& pattern, NodeId attention, std::span<const NodeId> nodes, const CostDecision& time,
+            int64_t number) {
+    const auto no = [&](std::string_view reason, const std::string& detail) {
+      return decline(context_, g_, pattern, attention, reason, std::to_string(nodes.size()) + " launches; " + detail);
+    };
+    if (!std::ranges::all_of(nodes, [&](NodeId n) { return is_static(n); })) return no("dynamic_shape", "their sizes vary");
+    if (!time.pays()) return no("cost", time.detail());
+    if (!context_.target.joins) return no("no_kernel", time.detail());
+    if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", "\"" + g_.label(n) + "\" has a launch of its own");
+    std::string why;
+    if (!context_.target.joins(
+            g_, nodes, [&](ValueId v) { return is_known_on_load(g_, phases_, v); }, &why))
+      return no("kernel_limit", why);
+    const Symbol launch = g_.module().symbol(pattern + "_" + std::to_string(number));
+    for (NodeId n : nodes) g_.set_launch(n, launch);
+    Decision d = fused(g_, pattern, attention, nodes);
+    d.detail = time.detail();
+    context_.decisions.push_back(std::move(d));
+    return true;
+  }
+
+  Graph& g_;
+  PassContext& context_;
+  std::vector<Phase> phases_;
+  std::vector<size_t> position_;  // in `order_`; of what is no launch, of the next one
+  std::vector<NodeId> order_;
+};
+
+}  // namespace
+
+PassResult form_blocks(Module& m, PassContext& context, BlockKind kind, std::string_view pattern) {
+  int64_t formed = 0, number = 0;
+  if (context.target.native.test(static_cast<size_t>(OpKind::Attention)))
+    each_graph(m, [&](Graph& g) { formed += Blocks(g, context).run(kind, pattern, &number); });
+  return {formed > 0, {{"formed", formed}}};
+}
+
+}  // namespace rlxc::fuse

@@ -1,0 +1,34 @@
+// Two layers of projections, attention, projection and a product, for tests of what is made of whole blocks.
+#pragma once
+#include "support/rewrite.h"
+
+namespace rlxc::testing {
+
+struct Layers {
+  int64_t batch = 1, rows = 8, width = 8;  // batch -1: a symbol
+  int64_t inner = 0;                       // columns of a product before the last one; 0: there is none
+  std::vector<ValueId> operator()(Builder& b) const {
+    const Dim outer = batch < 0 ? b.dims().symbol("batch") : Dim(batch);
+    ValueId x = f32_input(b, "x", {outer, rows, width});
+    AttentionAttrs a;
+    a.num_heads = 4, a.num_kv_heads = 4, a.layout = a.out_layout = AttentionLayout::Packed;
+    for (const std::string layer : {"first", "second"}) {
+      const auto projected = [&](ValueId v, const char* name, int64_t columns) {
+        return b.matmul(v, f32_param(b, layer + name, {b.graph().dims(v).back().size(), columns}));
+      };
+      const ValueId q = projected(x, "q", width), k = projected(x, "k", width), v = projected(x, "v", width);
+      x = projected(b.create(OpKind::Attention, {q, k, v}, a), "o", width);
+      if (inner) x = projected(x, "i", inner);
+      x = projected(x, "f", width);
+    }
+    return {x};
+  }
+};
+
+// A target for which launches are dear, and whose kernels can all be joined.
+inline void can_join(PassRun& r) {
+  r.target.machine = {2000, 800, 20000, 128, 0};
+  r.target.joins = [](auto&&...) { return true; };
+}
+
+}  // namespace rlxc::testing
