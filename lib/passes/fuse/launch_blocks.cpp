@@ -16,6 +16,12 @@ using namespace match;
 constexpr int kSteps = 12;          // between attention and its projections
 constexpr double kUnitLanes = 256;  // elements of a result that occupy a unit
 
+bool has_attention(const Graph& g) {
+  for (NodeId n : g.nodes())
+    if (g.op(n) == OpKind::Attention) return true;
+  return false;
+}
+
 class Blocks {
  public:
   Blocks(Graph& g, PassContext& context) : g_(g), context_(context), phases_(derive_phases(g)), position_(g.node_capacity()) {
@@ -38,13 +44,10 @@ class Blocks {
       const size_t end = i + 1 < attentions.size() ? projection_before(attentions[i + 1]) : last_product() + 1;
       const std::span block = std::span(order_).subspan(first, last - first + 1),
                       layer = std::span(order_).subspan(first, std::max(end, last + 1) - first);
-      const auto attempt = [&](std::span<const NodeId> nodes) {
-        CostDecision time = time_of(nodes);
-        if (const CostDecision smaller = time_of(block); kind == BlockKind::Layer && smaller.pays())
-          time.apart_ns -= smaller.apart_ns - smaller.together_ns;
-        return form(std::string(pattern), n, nodes, time, *number);
-      };
-      formed += context_.rewrite([&] { return attempt(kind == BlockKind::Attention ? block : layer); });
+      formed += context_.rewrite([&] {
+        return kind == BlockKind::Layer ? form(std::string(pattern), n, layer, block, *number)
+                                        : form(std::string(pattern), n, block, {}, *number);
+      });
     }
     return formed;
   }
@@ -114,12 +117,16 @@ class Blocks {
     }
   }
 
-  bool form(const std::string& pattern, NodeId attention, std::span<const NodeId> nodes, const CostDecision& time,
+  // `smaller`: what may be a launch instead, with the others beside it.
+  bool form(const std::string& pattern, NodeId attention, std::span<const NodeId> nodes, std::span<const NodeId> smaller,
             int64_t number) {
     const auto no = [&](std::string_view reason, const std::string& detail) {
       return decline(context_, g_, pattern, attention, reason, std::to_string(nodes.size()) + " launches; " + detail);
     };
     if (!std::ranges::all_of(nodes, [&](NodeId n) { return is_static(n); })) return no("dynamic_shape", "their sizes vary");
+    CostDecision time = time_of(nodes);
+    if (const CostDecision part = time_of(smaller); !smaller.empty() && part.pays())
+      time.apart_ns -= part.apart_ns - part.together_ns;
     if (!time.pays()) return no("cost", time.detail());
     if (!context_.target.joins) return no("no_kernel", time.detail());
     if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", "\"" + g_.label(n) + "\" has a launch of its own");
@@ -147,7 +154,9 @@ class Blocks {
 PassResult form_blocks(Module& m, PassContext& context, BlockKind kind, std::string_view pattern) {
   int64_t formed = 0, number = 0;
   if (context.target.native.test(static_cast<size_t>(OpKind::Attention)))
-    each_graph(m, [&](Graph& g) { formed += Blocks(g, context).run(kind, pattern, &number); });
+    each_graph(m, [&](Graph& g) {
+      if (has_attention(g)) formed += Blocks(g, context).run(kind, pattern, &number);
+    });
   return {formed > 0, {{"formed", formed}}};
 }
 
