@@ -87,6 +87,10 @@ void add_pass_flags(CLI::App* app, Options& o, std::vector<std::string>& disable
                   "bytes that activations may take: cheap values are computed again where that helps; fails if it is not enough")
       ->type_name("BYTES");
   add_max_packed(app, o);
+  app->add_option("--fuse-attn-threshold", o.fuse_attn_threshold,
+                  "attention blocks and layers of at most ROWS (batch times tokens) are one launch, and no others (default: "
+                  "where the cost model says that it is faster)")
+      ->type_name("ROWS");
   app->add_option("--max-binding", o.max_binding,
                   "wgpu: bytes that devices bind at a time (default: what all do); what is larger is bound in pieces")
       ->type_name("BYTES")

@@ -85,6 +85,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Options&
       {"emit", emit.empty() ? "all" : join(emit, ",")},
       {"fast-math", flag(o.fast_math)},
       {"fold-max-bytes", std::to_string(o.fold_max_bytes)},
+      {"fuse-attn-threshold", o.fuse_attn_threshold ? std::to_string(*o.fuse_attn_threshold) : ""},
       {"hir-policy", o.hir_policy},
       {"in-place", flag(o.in_place)},
       {"kernel-dispatch", o.kernel_dispatch},

@@ -99,6 +99,7 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
   p.fast_math = o.fast_math;
   p.unroll_max_nodes = o.unroll_max_nodes;
   p.max_packed = o.max_packed;
+  p.fuse_attn_threshold = o.fuse_attn_threshold;
   p.promoted_params = o.promoted_params, p.specialised_params = o.specialised_params;
   if (o.hir_policy == "direct") p.fusion = FusionPolicy::Direct;
   if (o.precision.starts_with("custom:")) {

@@ -9,10 +9,17 @@ namespace rlxc {
 namespace {
 
 template <class T>
-void set_number(T& field, const std::string& v) {
+void set_number(std::optional<T>& field, const std::string& v) {
   T n{};
   auto [end, error] = std::from_chars(v.data(), v.data() + v.size(), n);
   if (error == std::errc{} && end == v.data() + v.size()) field = n;
+}
+
+template <class T>
+void set_number(T& field, const std::string& v) {
+  std::optional<T> n;
+  set_number(n, v);
+  field = n.value_or(field);
 }
 
 void disable_if(Options& o, const std::string& v, std::initializer_list<const char*> passes) {
@@ -44,6 +51,8 @@ const std::vector<EnvVariable>& env_variables() {
          if (v == "common" || v == "force_common" || v == "ForceCommon") o.kernel_dispatch = "common";
          if (v == "native" || v == "force_native" || v == "ForceNative") o.kernel_dispatch = "native";
        }},
+      {"RLX_FUSE_ATTN_THRESHOLD", "ROWS", "attention blocks and layers of at most so many rows are one launch, and no others",
+       [](Options& o, const std::string& v) { set_number(o.fuse_attn_threshold, v); }},
       {"RLX_ARENA_ALIGN", "BYTES", "alignment of arena slots",
        [](Options& o, const std::string& v) { set_number(o.alignment, v); }},
       {"RLX_LINT_NUMERICS", "flag", "warn of computations that give infinities or not-a-number",

@@ -18,6 +18,8 @@ emit() {  # name, model, flags of rlxc...
 
 emit example examples/bert.onnx
 emit example_mixed examples/bert.onnx --precision automixed-bf16
+emit example_joined examples/bert.onnx --fuse-attn-threshold 4096
+emit example_joined_mixed examples/bert.onnx --fuse-attn-threshold 4096 --precision automixed
 for folder in "${RLXC_TEST_MODELS:-/none}"/tiny/*/; do [ -f "$folder/model.onnx" ] && emit "tiny_$(basename "$folder")" "$folder/model.onnx"; done
 for model in bert_base_s128 llama3_8b_s512 timm_resnet50 whisper_large_encoder; do
   file=${RLXC_TEST_MODELS:-/none}/full/$model/model.onnx

@@ -34,6 +34,17 @@ TEST_CASE("why a small layer is not one launch") {
   CHECK(reason(open, can_join) == "dynamic_shape");
 }
 
+TEST_CASE("a threshold of rows decides in place of the cost model") {
+  const auto with = [](uint64_t rows) {
+    return Rewrite("fuse_transformer_layer", Layers{2, 128, 32}, [rows](PassRun& r) {
+      can_join(r);
+      r.options.fuse_attn_threshold = rows;
+    });
+  };
+  CHECK(with(256).result.changed);
+  CHECK(with(255).first_decline() == "threshold");
+}
+
 TEST_CASE("what one launch would cost beside the launch of its attention block alone decides about a layer") {
   Layers wide;
   wide.inner = 4096;

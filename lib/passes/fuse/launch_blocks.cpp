@@ -1,12 +1,14 @@
 #include "passes/fuse/launch_blocks.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
+#include "support/checked.h"
 
 namespace rlxc::fuse {
 namespace {
@@ -107,6 +109,13 @@ class Blocks {
     return time;
   }
 
+  // Batch times tokens.
+  int64_t rows_of(NodeId attention) const {
+    const auto dims = g_.dims(g_.result(attention));
+    const size_t tokens = g_.attrs<AttentionAttrs>(attention).out_layout == AttentionLayout::BHSD ? 2 : 1;
+    return checked_mul(dims[0].size(), dims[tokens].size()).value_or(std::numeric_limits<int64_t>::max());
+  }
+
   // A node from the first to the last of them that has a launch of its own, if any.
   NodeId apart(std::span<const NodeId> nodes) const {
     for (NodeId n = nodes.front();; n = g_.next(n)) {
@@ -127,7 +136,13 @@ class Blocks {
     CostDecision time = time_of(nodes);
     if (const CostDecision part = time_of(smaller); !smaller.empty() && part.pays())
       time.apart_ns -= part.apart_ns - part.together_ns;
-    if (!time.pays()) return no("cost", time.detail());
+    if (const auto limit = context_.options.fuse_attn_threshold) {
+      const int64_t rows = rows_of(attention);
+      if (static_cast<uint64_t>(rows) > *limit)
+        return no("threshold", std::to_string(rows) + " rows, of " + std::to_string(*limit));
+    } else if (!time.pays()) {
+      return no("cost", time.detail());
+    }
     if (!context_.target.joins) return no("no_kernel", time.detail());
     if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", "\"" + g_.label(n) + "\" has a launch of its own");
     std::string why;

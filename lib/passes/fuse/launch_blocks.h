@@ -4,7 +4,8 @@
 //
 // Each attention is decided about: formed where the target's kernels can be joined and the times of analysis/cost.h say that one
 // unit needs no longer than all units and the launches apart; else declined ("cost", "no_kernel", "dynamic_shape",
-// "kernel_limit"). The detail is both times. O(nodes) and the kernels of what pays.
+// "kernel_limit"). The detail is both times. With PassOptions::fuse_attn_threshold the number of rows decides in their place
+// ("threshold"). O(nodes), and the kernels of what pays.
 #pragma once
 #include "passes/pass.h"
 
