@@ -16,6 +16,12 @@ int64_t extent_of(const Kernel& k, const Buffer& b) {
   return n;
 }
 
+// Elements of a group's own part of shared memory, which begins where vectors may.
+int64_t room_of(const Kernel& k, const Buffer& b) {
+  const int64_t elements = 16 / std::max(rlxc::bits(b.type.dtype) / 8, 1);
+  return (extent_of(k, b) + elements - 1) / elements * elements;
+}
+
 bool meets(const Kernel& k, const std::vector<Stmt>& body) {  // do lanes wait for each other, or compute together?
   bool found = false;
   for_each_stmt(body, [&](const Stmt& s) {
@@ -57,7 +63,7 @@ class Pool {
   int64_t bytes() const {
     int64_t sum = 0;
     for (const auto& [t, sizes] : extents_)
-      for (int64_t n : sizes) sum += (n * (rlxc::bits(t) / 8) + 15) / 16 * 16;
+      for (int64_t n : sizes) sum += n * (rlxc::bits(t) / 8);
     return sum;
   }
   void allocate(Builder& b) {
@@ -76,7 +82,7 @@ class Pool {
   static void each(const Part& p, const F& f) {
     std::map<DType, size_t> next;
     for (const Buffer& b : p.kernel->buffers)
-      if (b.space == Space::Shared) f(b.type.dtype, next[b.type.dtype]++, extent_of(*p.kernel, b));
+      if (b.space == Space::Shared) f(b.type.dtype, next[b.type.dtype]++, room_of(*p.kernel, b));
   }
 
   std::map<DType, std::vector<int64_t>> extents_;
@@ -193,7 +199,7 @@ class PartWriter {
   // Groups side by side have shared memory of their own.
   Expr shifted(BufferId id, Expr index) {
     const Buffer& b = k_.buffer(id);
-    return b.space == Space::Shared && p_.side > 1 ? index + cast_to(side_, index.dtype()) * extent_of(k_, b) : index;
+    return b.space == Space::Shared && p_.side > 1 ? index + cast_to(side_, index.dtype()) * room_of(k_, b) : index;
   }
 
   Expr expr(ExprId root) {
