@@ -286,6 +286,12 @@ Attrs make_default() {
 
 }  // namespace
 
+std::vector<int64_t> inverse_permutation(std::span<const int64_t> perm) {
+  std::vector<int64_t> inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return inverse;
+}
+
 Attrs::Attrs() = default;
 Attrs::Attrs(const Attrs&) = default;
 Attrs::Attrs(Attrs&&) noexcept = default;

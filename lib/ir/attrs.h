@@ -80,6 +80,8 @@ struct PermAttrs {
   std::vector<int64_t> perm;
   RLXC_REFLECT(f("perm", self.perm);)
 };
+// The order of axes that undoes `perm`, which holds each of 0, 1, .. once.
+std::vector<int64_t> inverse_permutation(std::span<const int64_t> perm);
 struct AxisAttrs {
   int64_t axis = 0;
   RLXC_REFLECT(f("axis", self.axis);)

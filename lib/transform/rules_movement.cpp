@@ -8,10 +8,7 @@ namespace {
 bool back_to_shape(Adjoint& a) { return a.give(0, reshape(a.g(), a.in(0).dims())), true; }
 
 bool transpose_back(Adjoint& a) {
-  const auto& perm = a.attrs<PermAttrs>().perm;
-  std::vector<int64_t> inverse(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  return a.give(0, transpose(a.g(), inverse)), true;
+  return a.give(0, transpose(a.g(), inverse_permutation(a.attrs<PermAttrs>().perm))), true;
 }
 
 bool broadcast_back(Adjoint& a) { return a.give(0, a.g()), true; }

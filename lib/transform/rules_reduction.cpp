@@ -27,12 +27,11 @@ Term count_of(Term x, const std::vector<int64_t>& axes) {
 
 // The products of all the other elements along the axes: those before times those after.
 Term product_of_others(Term x, const std::vector<int64_t>& axes) {
-  std::vector<int64_t> order, inverse(static_cast<size_t>(x.rank()));
+  std::vector<int64_t> order;
   for (int64_t i = 0; i < x.rank(); ++i)
     if (std::ranges::find(axes, i) == axes.end()) order.push_back(i);
   const auto outer = static_cast<int64_t>(order.size());
   order.insert(order.end(), axes.begin(), axes.end());
-  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
   const Term front = transpose(x, order);
   const std::vector<Dim> d = front.dims();
   std::vector<Dim> flat(d.begin(), d.begin() + outer);
@@ -40,7 +39,7 @@ Term product_of_others(Term x, const std::vector<int64_t>& axes) {
   const Term rows = reshape(front, flat);
   const Term before = make(OpKind::Cumprod, {rows}, CumAttrs{outer, true, false}),
              after = make(OpKind::Cumprod, {rows}, CumAttrs{outer, true, true});
-  return transpose(reshape(before * after, d), inverse);
+  return transpose(reshape(before * after, d), inverse_permutation(order));
 }
 
 Term evenly(Term chosen, Term g, const std::vector<int64_t>& axes) {

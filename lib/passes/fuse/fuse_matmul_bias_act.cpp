@@ -181,10 +181,7 @@ class MatMulEpilogue {
   }
   ValueId moved_back(Builder& b, NodeId n, ValueId v) const {
     if (g_.op(n) != OpKind::Transpose) return b.reshape(v, dims_of(g_.operand(n, 0)));
-    const auto& perm = g_.attrs<PermAttrs>(n).perm;
-    std::vector<int64_t> inverse(perm.size());
-    for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-    return b.transpose(v, std::move(inverse));
+    return b.transpose(v, inverse_permutation(g_.attrs<PermAttrs>(n).perm));
   }
   std::vector<Dim> dims_of(ValueId v) const { return {g_.dims(v).begin(), g_.dims(v).end()}; }
 
