@@ -129,6 +129,8 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
 
 bool optimise(Module& m, const TargetTraits& target, const Options& o, const PassOptions& pass_opts, const StageSink& sink,
               Compiled* out, Diagnostics& d) {
+  for (size_t i = 0; i < m.graph_count(); ++i)  // what shares a launch is decided here, whatever the input says
+    for (Graph& g = m.graph(GraphId(i)); NodeId n : g.nodes()) g.set_launch(n, {});
   TargetTraits traits = target;
   if (o.kernel_dispatch == "common")
     for (size_t k = 0; k < kOpCount; ++k)

@@ -99,6 +99,15 @@ TEST_CASE("random blocks as one launch compute what their nodes do") {
   }
 }
 
+TEST_CASE("which nodes share a launch is decided anew, whatever the input says") {
+  const auto m = layers();
+  for (NodeId n : m->main().nodes()) m->main().set_launch(n, m->symbol("all"));
+  Compiled out;
+  Diagnostics d;
+  REQUIRE(optimise(*m, *find_target("cpu"), {}, {}, {}, &out, d));
+  for (NodeId n : m->main().nodes()) CHECK_FALSE(m->main().launch(n).valid());
+}
+
 TEST_CASE("the sources of blocks as one launch compute what their nodes do") {
   std::vector<const char*> targets = {"cuda", "rocm", "metal"};
   if (std::getenv("RLXC_WEBGPU")) targets.push_back("wgpu");
