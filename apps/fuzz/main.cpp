@@ -64,6 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   o.output = folder() + "/out";
   o.targets = {kTargets[choice % std::size(kTargets)]};
   o.precision = choice % 3 == 0 ? "automixed" : "f32";
+  if (choice % 2 == 0) o.fuse_attn_threshold = 1 << 20;
   o.max_nodes = 10'000;
   o.quiet = o.verify = o.allow_missing_weights = true;
   std::ofstream(o.input, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
