@@ -52,11 +52,11 @@ struct Options {
   bool time_passes = false;
   bool print_fusion = false, print_dispatch = false;
   bool quiet = false, verbose = false;
-  uint64_t alignment = 0;              // of arena slots; 0: that of the target
-  uint64_t max_arena = 0;              // bytes of activations; 0: no limit
+  uint64_t alignment = 0;                       // of arena slots; 0: that of the target
+  uint64_t max_arena = 0;                       // bytes of activations; 0: no limit
   std::optional<uint64_t> fuse_attn_threshold;  // rows up to which an attention block is one launch; absent: a cost decision
-  std::optional<uint64_t> max_packed;  // bytes of what is made of weights when they are loaded
-  uint64_t max_binding = 0;            // bytes that a device binds at a time; 0: that of the target
+  std::optional<uint64_t> max_packed;           // bytes of what is made of weights when they are loaded
+  uint64_t max_binding = 0;                     // bytes that a device binds at a time; 0: that of the target
   int64_t element_bytes = 1;  // that an element of an input, output or activation takes at least; above 1, nothing but a plan
   bool in_place = true;
   bool reorder = true;  // run nodes in another order where that takes less memory

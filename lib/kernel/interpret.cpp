@@ -16,12 +16,12 @@ struct Touch {
 };
 
 struct Memory {
-  void* data = nullptr;        // Global
-  std::vector<Value> cells;    // Shared: elements; Register: [lane][element][vector lane]
-  std::vector<uint8_t> known;  // stored to; empty where everything is
+  void* data = nullptr;      // Global
+  std::vector<Value> cells;  // Shared: elements; Register: [lane][element][vector lane]
+  // After how many global barriers an element was stored to last, plus one; 0: never. Empty where everything is known.
+  std::vector<uint32_t> known;
   std::vector<Touch> reads, writes;
   int64_t elements = 0;
-  std::vector<int64_t> span;               // a result: after how many global barriers it was stored to last
   const Memory* overwritten_by = nullptr;  // an argument at the same place whose stores show here
 };
 
@@ -77,7 +77,7 @@ class Interpreter {
     if (b.space == Space::Global) {
       m.data = arguments_[id];
       if (b.access == Access::Read) return;
-      if (b.access == Access::Write) m.known.assign(n, 0), m.span.assign(n, 0);
+      if (b.access == Access::Write) m.known.assign(n, 0);
       if (!b.may_alias) m.reads.resize(n), m.writes.resize(n);
     } else if (b.space == Space::Shared) {
       m.cells.resize(n), m.known.resize(n), m.reads.resize(n), m.writes.resize(n);
@@ -188,12 +188,11 @@ class Interpreter {
     }
     if (b.space == Space::Register) return true;
     if (!m.known.empty()) {
-      if (write) m.known[index] = 1;
+      if (write) m.known[index] = span_;
       else if (!m.known[index]) find("load of " + b.name + "[" + std::to_string(index) + "], which nothing was stored to");
     }
-    if (write && !m.span.empty()) m.span[index] = span_;
-    if (m.overwritten_by && !write && static_cast<size_t>(index) < m.overwritten_by->span.size() &&
-        m.overwritten_by->span[static_cast<size_t>(index)] == span_)
+    if (m.overwritten_by && !write && static_cast<size_t>(index) < m.overwritten_by->known.size() &&
+        m.overwritten_by->known[static_cast<size_t>(index)] == span_)
       find("load of " + b.name + "[" + std::to_string(index) + "], which a result has overwritten");
     if (m.writes.empty() || atomic) return true;
     bool shared = b.space == Space::Shared;
@@ -388,7 +387,8 @@ class Interpreter {
   InterpretResult result_;
   int lanes_ = 1;
   bool stopped_ = false;
-  int64_t steps_ = 0, phase_ = 0, agent_ = 0, epoch_ = 0, span_ = 1;
+  int64_t steps_ = 0, phase_ = 0, agent_ = 0, epoch_ = 0;
+  uint32_t span_ = 1;                       // global barriers, plus one
   std::vector<std::vector<Value>> values_;  // by expression: [lane][vector lane]
   std::vector<uint32_t> var_node_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> plans_;

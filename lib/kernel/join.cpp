@@ -1,6 +1,7 @@
 #include "kernel/join.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -54,10 +55,10 @@ struct Part {
 class Pool {
  public:
   void reserve(const Part& p) {
-    each(p, [&](DType t, size_t i, int64_t n) {
+    each(p, [&](size_t buffer, DType t, size_t i) {
       std::vector<int64_t>& sizes = extents_[t];
       sizes.resize(std::max(sizes.size(), i + 1));
-      sizes[i] = std::max(sizes[i], n * p.side);
+      sizes[i] = std::max(sizes[i], room_of(*p.kernel, p.kernel->buffers[buffer]) * p.side);
     });
   }
   int64_t bytes() const {
@@ -71,18 +72,16 @@ class Pool {
       for (int64_t n : sizes) buffers_[t].push_back(b.shared("shared_" + std::string(rlxc::name(t)), t, n));
   }
   void give(const Part& p, std::vector<Buf>* buffers) {
-    std::map<DType, size_t> next;
-    for (size_t i = 0; i < p.kernel->buffers.size(); ++i)
-      if (const Buffer& b = p.kernel->buffers[i]; b.space == Space::Shared)
-        (*buffers)[i] = buffers_[b.type.dtype][next[b.type.dtype]++];
+    each(p, [&](size_t buffer, DType t, size_t i) { (*buffers)[buffer] = buffers_[t][i]; });
   }
 
  private:
+  // f(buffer of the part, its type, which one of the type)
   template <class F>
   static void each(const Part& p, const F& f) {
     std::map<DType, size_t> next;
-    for (const Buffer& b : p.kernel->buffers)
-      if (b.space == Space::Shared) f(b.type.dtype, next[b.type.dtype]++, room_of(*p.kernel, b));
+    for (size_t i = 0; i < p.kernel->buffers.size(); ++i)
+      if (const Buffer& b = p.kernel->buffers[i]; b.space == Space::Shared) f(i, b.type.dtype, next[b.type.dtype]++);
   }
 
   std::map<DType, std::vector<int64_t>> extents_;
@@ -92,7 +91,6 @@ class Pool {
 class PartWriter {
  public:
   PartWriter(Builder& b, const Part& p) : b_(b), p_(p), k_(*p.kernel), buffers_(k_.buffers.size()), vars_(k_.vars.size()) {
-    moved_.resize(k_.exprs.size());
     for (VarId v : k_.symbols) vars_[v.raw] = b.symbol(k_.var(v).name, k_.var(v).min, k_.var(v).max);
     for (size_t i = 0; i < k_.argument_count(); ++i) {
       const Buffer& from = k_.buffers[i];
@@ -203,21 +201,10 @@ class PartWriter {
   }
 
   Expr expr(ExprId root) {
-    std::vector<ExprId> open = {root};
-    while (!open.empty()) {
-      const ExprId id = open.back();
-      ExprNode e = k_.expr(id);
-      const bool ready = std::ranges::all_of(e.args, [&](ExprId& a) {
-        if (!a.valid()) return true;
-        if (!moved_[a.raw].valid()) return open.push_back(a), false;
-        a = moved_[a.raw];
-        return true;
-      });
-      if (!ready) continue;
-      open.pop_back();
-      moved_[id.raw] = move(e);
-    }
-    return {b_.kernel(), moved_[root.raw]};
+    return {b_.kernel(), rebuild_bottom_up(k_, root, [&](ExprId, ExprNode e, const std::array<ExprId, 3>& args) {
+              e.args = args;
+              return move(e);
+            })};
   }
   ExprId move(ExprNode e) {
     if (e.op == ExprOp::Var) return vars_[static_cast<size_t>(e.payload)].id;
@@ -235,7 +222,6 @@ class PartWriter {
   const Kernel& k_;
   std::vector<Buf> buffers_;
   std::vector<Expr> vars_;
-  std::vector<ExprId> moved_;
   Expr side_, active_;  // active_: without a kernel where all lanes have work in all turns
 };
 

@@ -94,7 +94,7 @@ struct PassOptions {
   std::optional<CalibrationRecord> calibration;
   std::optional<CastConfig> weight_cast, operand_cast;  // of products: constant weights, other operands
   uint64_t fold_max_bytes = 1 << 16;                    // a folded result may not be larger
-  std::optional<uint64_t> fuse_attn_threshold;  // rows up to which a block is one launch; absent: a cost decision
+  std::optional<uint64_t> fuse_attn_threshold;          // rows up to which a block is one launch; absent: a cost decision
   std::optional<uint64_t> max_packed;                   // bytes that may be made of weights when they are loaded
   bool fast_math = false;                               // rewrites that are not exact in IEEE arithmetic
   uint64_t unroll_max_nodes = 0;             // a loop of known trip count is written out when that takes no more nodes; 0: never

@@ -4,8 +4,8 @@
 
 namespace rlxc {
 
-void merge_origins(Graph& g, NodeId into, std::span<const NodeId> members) {
-  Module& m = g.module();
+Origin merged_origin(const Graph& g, std::span<const NodeId> members) {
+  const Module& m = g.module();
   Origin merged;
   for (NodeId n : members) {
     if (g.origin(n).valid()) {
@@ -29,6 +29,12 @@ void merge_origins(Graph& g, NodeId into, std::span<const NodeId> members) {
       return again;
     });
   }
+  return merged;
+}
+
+void merge_origins(Graph& g, NodeId into, std::span<const NodeId> members) {
+  Module& m = g.module();
+  Origin merged = merged_origin(g, members);
   if (m.current_pass.valid()) {
     std::erase(merged.passes, m.current_pass);
     merged.passes.push_back(m.current_pass);

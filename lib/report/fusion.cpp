@@ -1,8 +1,7 @@
 #include "report/fusion.h"
 
-#include <algorithm>
-
 #include "analysis/cost.h"
+#include "passes/provenance.h"
 #include "report/fusion_facts.h"
 #include "report/module_terms.h"
 
@@ -96,22 +95,15 @@ class FusionWriter {
   }
 
   void name(const Graph& g, const std::vector<NodeId>& nodes) {
-    const Module& m = g.module();
-    const Symbol first = g.node_name(nodes.front());
-    if (first.valid()) out_.key("name").string(m.text(first));
-    Origin all;
-    const auto add = [](std::vector<Symbol>& list, Symbol s) {
-      if (std::ranges::find(list, s) == list.end()) list.push_back(s);
-    };
-    for (NodeId n : nodes) {
-      if (nodes.size() > 1 && g.node_name(n).valid()) add(all.sources, g.node_name(n));
-      if (!g.origin(n).valid()) continue;
-      for (Symbol s : m.origin(g.origin(n)).sources) add(all.sources, s);
-      for (Symbol s : m.origin(g.origin(n)).passes) add(all.passes, s);
-    }
-    const bool only_itself = all.sources.size() == 1 && all.sources[0] == first;
-    if (!all.sources.empty() && !only_itself) symbols("members", all.sources);
-    if (!all.passes.empty()) symbols("passes", all.passes);
+    const NodeId n = nodes.front();
+    if (g.node_name(n).valid()) out_.key("name").string(g.module().text(g.node_name(n)));
+    if (nodes.size() > 1) return origin(merged_origin(g, nodes), g.node_name(n));
+    if (g.origin(n).valid()) origin(g.module().origin(g.origin(n)), g.node_name(n));
+  }
+  void origin(const Origin& o, Symbol name) {
+    const bool only_itself = o.sources.size() == 1 && o.sources[0] == name;
+    if (!o.sources.empty() && !only_itself) symbols("members", o.sources);
+    if (!o.passes.empty()) symbols("passes", o.passes);
   }
   void symbols(std::string_view key, const std::vector<Symbol>& list) {
     out_.key(key).begin_array(JsonLayout::Line);

@@ -7,9 +7,7 @@ namespace {
 
 bool back_to_shape(Adjoint& a) { return a.give(0, reshape(a.g(), a.in(0).dims())), true; }
 
-bool transpose_back(Adjoint& a) {
-  return a.give(0, transpose(a.g(), inverse_permutation(a.attrs<PermAttrs>().perm))), true;
-}
+bool transpose_back(Adjoint& a) { return a.give(0, transpose(a.g(), inverse_permutation(a.attrs<PermAttrs>().perm))), true; }
 
 bool broadcast_back(Adjoint& a) { return a.give(0, a.g()), true; }
 

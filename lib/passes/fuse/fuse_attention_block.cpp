@@ -5,7 +5,7 @@
 namespace rlxc {
 
 PassResult fuse_attention_block(Module& m, PassContext& context) {
-  return fuse::form_blocks(m, context, fuse::BlockKind::Attention, "attention_block");
+  return fuse::form_blocks(m, context, fuse::BlockKind::Attention);
 }
 
 }  // namespace rlxc

@@ -5,7 +5,7 @@
 namespace rlxc {
 
 PassResult fuse_transformer_layer(Module& m, PassContext& context) {
-  return fuse::form_blocks(m, context, fuse::BlockKind::Layer, "transformer_layer");
+  return fuse::form_blocks(m, context, fuse::BlockKind::Layer);
 }
 
 }  // namespace rlxc

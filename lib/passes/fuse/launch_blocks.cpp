@@ -26,7 +26,8 @@ bool has_attention(const Graph& g) {
 
 class Blocks {
  public:
-  Blocks(Graph& g, PassContext& context) : g_(g), context_(context), phases_(derive_phases(g)), position_(g.node_capacity()) {
+  Blocks(Graph& g, PassContext& context, BlockKind kind)
+      : g_(g), context_(context), kind_(kind), phases_(derive_phases(g)), position_(g.node_capacity()) {
     for (NodeId n : g.nodes()) {
       position_[n.raw] = order_.size();
       if (g.result_count(n) && is_launch(g, n, phases_[n.raw])) order_.push_back(n);
@@ -34,7 +35,7 @@ class Blocks {
   }
 
   // Returns how many were formed; `number` counts all attentions.
-  int64_t run(BlockKind kind, std::string_view pattern, int64_t* number) {
+  int64_t run(int64_t* number) {
     std::vector<NodeId> attentions;
     for (NodeId n : order_)
       if (g_.op(n) == OpKind::Attention) attentions.push_back(n);
@@ -46,10 +47,8 @@ class Blocks {
       const size_t end = i + 1 < attentions.size() ? projection_before(attentions[i + 1]) : last_product() + 1;
       const std::span block = std::span(order_).subspan(first, last - first + 1),
                       layer = std::span(order_).subspan(first, std::max(end, last + 1) - first);
-      formed += context_.rewrite([&] {
-        return kind == BlockKind::Layer ? form(std::string(pattern), n, layer, block, *number)
-                                        : form(std::string(pattern), n, block, {}, *number);
-      });
+      formed += context_.rewrite(
+          [&] { return kind_ == BlockKind::Layer ? form(n, layer, block, *number) : form(n, block, {}, *number); });
     }
     return formed;
   }
@@ -127,8 +126,8 @@ class Blocks {
   }
 
   // `smaller`: what may be a launch instead, with the others beside it.
-  bool form(const std::string& pattern, NodeId attention, std::span<const NodeId> nodes, std::span<const NodeId> smaller,
-            int64_t number) {
+  bool form(NodeId attention, std::span<const NodeId> nodes, std::span<const NodeId> smaller, int64_t number) {
+    const std::string pattern = kind_ == BlockKind::Layer ? "transformer_layer" : "attention_block";
     const auto no = [&](std::string_view reason, const std::string& detail) {
       return decline(context_, g_, pattern, attention, reason, std::to_string(nodes.size()) + " launches; " + detail);
     };
@@ -159,6 +158,7 @@ class Blocks {
 
   Graph& g_;
   PassContext& context_;
+  BlockKind kind_;
   std::vector<Phase> phases_;
   std::vector<size_t> position_;  // in `order_`; of what is no launch, of the next one
   std::vector<NodeId> order_;
@@ -166,11 +166,11 @@ class Blocks {
 
 }  // namespace
 
-PassResult form_blocks(Module& m, PassContext& context, BlockKind kind, std::string_view pattern) {
+PassResult form_blocks(Module& m, PassContext& context, BlockKind kind) {
   int64_t formed = 0, number = 0;
   if (context.target.native.test(static_cast<size_t>(OpKind::Attention)))
     each_graph(m, [&](Graph& g) {
-      if (has_attention(g)) formed += Blocks(g, context).run(kind, pattern, &number);
+      if (has_attention(g)) formed += Blocks(g, context, kind).run(&number);
     });
   return {formed > 0, {{"formed", formed}}};
 }

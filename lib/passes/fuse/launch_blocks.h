@@ -16,6 +16,6 @@ enum class BlockKind : uint8_t {
   Layer       // on to where the products of the next attention begin, or after the last product of the graph
 };
 
-PassResult form_blocks(Module&, PassContext&, BlockKind, std::string_view pattern);
+PassResult form_blocks(Module&, PassContext&, BlockKind);
 
 }  // namespace rlxc::fuse
