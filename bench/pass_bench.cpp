@@ -10,7 +10,7 @@
 #include <string>
 
 #include "ir/builder.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/pass.h"
 
 using namespace rlxc;

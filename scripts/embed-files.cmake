@@ -1,5 +1,5 @@
 # Writes OUTPUT, a C++ file that holds every file of FILES (a list) as a string, by name.
-set(text "#include \"driver/host_files.h\"\n\nnamespace rlxc {\nnamespace {\n\nconstexpr HostFile kFiles[] = {\n")
+set(text "#include \"backend/host_files.h\"\n\nnamespace rlxc {\nnamespace {\n\nconstexpr HostFile kFiles[] = {\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME)
   file(READ ${file} content)

@@ -1,5 +1,5 @@
 # Writes OUTPUT, a C++ file that holds every schema of SCHEMAS (a list of files) as a string, and the version.
-set(text "#include \"driver/schemas.h\"\n\nnamespace rlxc {\nnamespace {\n\nconstexpr EmbeddedSchema kSchemas[] = {\n")
+set(text "#include \"support/schemas.h\"\n\nnamespace rlxc {\nnamespace {\n\nconstexpr EmbeddedSchema kSchemas[] = {\n")
 foreach(file IN LISTS SCHEMAS)
   get_filename_component(name ${file} NAME)
   string(REPLACE ".schema.json" "" name ${name})

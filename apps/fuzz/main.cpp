@@ -12,7 +12,7 @@
 #include "eval/random_weights.h"
 #include "fuzz/mutate_onnx.h"
 #include "ir/verify.h"
-#include "target/process.h"
+#include "runtime/process.h"
 
 using namespace rlxc;
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "report/table.h"
-#include "target/process.h"
+#include "runtime/process.h"
 #include "work.h"
 
 using namespace rlxc;

@@ -7,9 +7,9 @@
 #include <regex>
 
 #include "driver/compile.h"
-#include "driver/emulate_package.h"
-#include "driver/interpret_package.h"
 #include "op_matrix/samples.h"
+#include "runtime/emulate_package.h"
+#include "runtime/interpret_package.h"
 
 namespace rlxc::matrix {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <filesystem>
 
+#include "backend/dispatch.h"
+#include "backend/kernel_folder.h"
+#include "backend/target_traits.h"
 #include "driver/commands.h"
-#include "driver/dispatch.h"
-#include "driver/kernel_folder.h"
 #include "driver/pipeline.h"
-#include "driver/target_traits.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
 #include "report/lir_json.h"

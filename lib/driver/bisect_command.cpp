@@ -2,9 +2,9 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
-#include "driver/target_traits.h"
 #include "ir/text.h"
 #include "support/line_diff.h"
 

@@ -2,15 +2,15 @@
 
 #include <unordered_map>
 
+#include "backend/target_traits.h"
 #include "driver/compile.h"
-#include "driver/data_set.h"
 #include "driver/load.h"
 #include "driver/pipeline.h"
-#include "driver/target_traits.h"
 #include "eval/equivalence.h"
 #include "eval/value.h"
 #include "passes/match.h"
 #include "passes/quantise/tensor_names.h"
+#include "runtime/data_set.h"
 #include "support/json_writer.h"
 
 namespace rlxc {

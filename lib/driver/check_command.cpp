@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "backend/kernel_folder.h"
+#include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
-#include "driver/kernel_folder.h"
-#include "driver/target_traits.h"
 #include "support/json_writer.h"
 #include "support/text.h"
 

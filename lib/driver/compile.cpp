@@ -4,15 +4,15 @@
 #include <charconv>
 #include <chrono>
 
+#include "backend/dispatch.h"
+#include "backend/gpu/device_package.h"
+#include "backend/target_traits.h"
 #include "driver/config_files.h"
-#include "driver/device_package.h"
-#include "driver/dispatch.h"
 #include "driver/pipeline.h"
-#include "driver/plan_lir.h"
-#include "driver/states.h"
-#include "driver/target_traits.h"
+#include "ir/graphs.h"
 #include "ir/verify.h"
-#include "passes/graphs.h"
+#include "memory/plan_lir.h"
+#include "memory/states.h"
 #include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
 #include "report/fingerprint.h"

@@ -4,12 +4,12 @@
 #include <iomanip>
 #include <iostream>
 
+#include "backend/kernel_folder.h"
+#include "backend/target_traits.h"
 #include "driver/artefacts.h"
 #include "driver/commands.h"
-#include "driver/kernel_folder.h"
 #include "driver/log.h"
 #include "driver/reproducer.h"
-#include "driver/target_traits.h"
 #include "ir/text.h"
 #include "support/json_reader.h"
 #include "support/line_diff.h"

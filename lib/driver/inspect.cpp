@@ -6,12 +6,12 @@
 #include <iostream>
 #include <map>
 
+#include "backend/target_traits.h"
+#include "backend/targets.h"
 #include "codegen/lower.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
 #include "driver/pipeline.h"
-#include "driver/schemas.h"
-#include "driver/target_traits.h"
 #include "eval/eval.h"
 #include "import/onnx/import.h"
 #include "ir/text.h"
@@ -23,8 +23,8 @@
 #include "support/json_writer.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
+#include "support/schemas.h"
 #include "support/text.h"
-#include "target/targets.h"
 
 namespace rlxc {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <filesystem>
 
-#include "driver/data_set.h"
 #include "import/json/import.h"
 #include "import/onnx/import.h"
 #include "ir/bind_dims.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "runtime/data_set.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 #include "support/text.h"

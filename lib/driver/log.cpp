@@ -3,7 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 
 namespace rlxc {
 

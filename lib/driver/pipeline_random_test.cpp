@@ -2,9 +2,9 @@
 // each kind are tried.
 #include <cstdlib>
 
+#include "backend/target_traits.h"
 #include "driver/compile.h"
 #include "driver/pipeline.h"
-#include "driver/target_traits.h"
 #include "support/pass_run.h"
 #include "support/random_blocks.h"
 #include "support/random_graph.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "analysis/phases.h"
+#include "backend/target_traits.h"
 #include "driver/compile.h"
-#include "driver/target_traits.h"
 #include "eval/equivalence.h"
 #include "ir/builder.h"
 

@@ -7,15 +7,15 @@
 #include <map>
 #include <numeric>
 
+#include "backend/c/cpu_package.h"
 #include "driver/compile.h"
-#include "driver/cpu_package.h"
-#include "driver/data_set.h"
-#include "driver/package_call.h"
-#include "driver/run_package.h"
 #include "eval/random.h"
 #include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
 #include "report/table.h"
+#include "runtime/data_set.h"
+#include "runtime/package_call.h"
+#include "runtime/run_package.h"
 #include "support/json_writer.h"
 #include "support/text.h"
 

@@ -6,11 +6,11 @@
 #include <array>
 
 #include "analysis/phases.h"
+#include "backend/target_traits.h"
 #include "driver/compile.h"
-#include "driver/plan_lir.h"
-#include "driver/target_traits.h"
 #include "import/json/import.h"
 #include "ir/bind_dims.h"
+#include "memory/plan_lir.h"
 #include "support/rewrite.h"
 #include "transform/gradients.h"
 

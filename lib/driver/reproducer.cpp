@@ -8,8 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "backend/target_traits.h"
 #include "driver/compile.h"
-#include "driver/target_traits.h"
 #include "ir/text.h"
 #include "support/output_file.h"
 

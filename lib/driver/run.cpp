@@ -5,20 +5,20 @@
 #include <filesystem>
 #include <iomanip>
 
+#include "backend/graph_package.h"
+#include "backend/target_traits.h"
 #include "driver/compile.h"
-#include "driver/data_set.h"
-#include "driver/emulate_package.h"
-#include "driver/graph_package.h"
-#include "driver/interpret_package.h"
-#include "driver/observed_bounds.h"
-#include "driver/package_call.h"
-#include "driver/run_kernels.h"
-#include "driver/target_traits.h"
 #include "eval/random.h"
 #include "eval/text_bytes.h"
 #include "eval/value.h"
 #include "passes/lower/maps_as_rows.h"
 #include "passes/lower/strings_as_bytes.h"
+#include "runtime/data_set.h"
+#include "runtime/emulate_package.h"
+#include "runtime/interpret_package.h"
+#include "runtime/observed_bounds.h"
+#include "runtime/package_call.h"
+#include "runtime/run_kernels.h"
 
 namespace rlxc {
 namespace {

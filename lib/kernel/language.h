@@ -1,5 +1,5 @@
 // The kernel language: what a kernel is, between the graph and the text of a target. Small enough to interpret, to verify
-// and to print in any C-like language; builders (kernel/builders) write it, renderers (lib/target) only spell it.
+// and to print in any C-like language; builders (kernel/builders) write it, renderers (lib/backend) only spell it.
 //
 // A kernel is a tree of statements over a pool of expressions. Expressions are typed, immutable and hash-consed: equal
 // expressions have equal ids, operands have smaller ids than their users. An expression is evaluated where a statement uses

@@ -6,7 +6,7 @@
 #include "eval/equivalence.h"
 #include "eval/random_weights.h"
 #include "eval/value.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 
 namespace rlxc {
 namespace {

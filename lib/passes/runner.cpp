@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ir/graphs.h"
 #include "ir/verify.h"
-#include "passes/graphs.h"
 #include "passes/result_check.h"
 
 namespace rlxc {

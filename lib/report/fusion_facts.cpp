@@ -6,7 +6,7 @@
 #include "analysis/cost.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "support/hash.h"
 
 namespace rlxc::report {

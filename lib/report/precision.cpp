@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 
 namespace rlxc::report {
 namespace {

@@ -1,7 +1,7 @@
 // Gradients of convolutions, pooling and norms by their formulas, for the rules of operations and for importers of models that
 // hold the backward operations themselves.
 #pragma once
-#include "transform/term.h"
+#include "ir/term.h"
 
 namespace rlxc::transform {
 

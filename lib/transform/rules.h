@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "transform/term.h"
+#include "ir/term.h"
 
 namespace rlxc::transform {
 

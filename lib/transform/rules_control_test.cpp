@@ -1,11 +1,11 @@
 // Gradients of loops against central differences of the reference evaluator, in f64.
 #include <array>
 
+#include "ir/term.h"
 #include "ir/verify.h"
 #include "support/eval.h"
 #include "support/random.h"
 #include "transform/gradients.h"
-#include "transform/term.h"
 
 using namespace rlxc;
 using namespace rlxc::test;

@@ -6,16 +6,16 @@
 #include <map>
 #include <optional>
 
+#include "backend/c/render.h"
+#include "backend/gpu/wgpu.h"
+#include "backend/targets.h"
 #include "kernel/interpret.h"
 #include "kernel/simplify.h"
 #include "kernel/value.h"
 #include "kernel/verify.h"
+#include "runtime/process.h"
+#include "support/native.h"
 #include "support/source_dir.h"
-#include "target/native.h"
-#include "target/process.h"
-#include "target/render.h"
-#include "target/targets.h"
-#include "target/wgpu.h"
 
 namespace rlxc::target {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "target/process.h"
+#include "runtime/process.h"
 
 namespace rlxc::test {
 

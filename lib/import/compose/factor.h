@@ -1,7 +1,7 @@
 // Factorisations of matrices [batch, m, n] as loops of simple operations.
 // Sources: Golub and Van Loan, Matrix Computations, 4.2 (Cholesky), 5.2 (Householder), 8.5 and 8.6 (Jacobi).
 #pragma once
-#include "transform/term.h"
+#include "ir/term.h"
 
 namespace rlxc::compose {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "ir/builder.h"
-#include "transform/term.h"
+#include "ir/term.h"
 
 namespace rlxc::compose {
 

@@ -2,7 +2,7 @@
 // row. Affine: code * scale + bias. MXFP4 and MXFP8: a number of 4 or 8 bits times a power of two (OCP Microscaling Formats).
 #include "import/compose/packed.h"
 #include "import/json/reference_rows.h"
-#include "transform/term.h"
+#include "ir/term.h"
 
 namespace rlxc::import_json {
 namespace {

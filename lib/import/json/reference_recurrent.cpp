@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "import/json/reference_rows.h"
-#include "transform/term.h"
+#include "ir/term.h"
 
 namespace rlxc::import_json {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "import/compose/packed.h"
 #include "import/json/reference_rows.h"
+#include "ir/term.h"
 #include "support/half.h"
-#include "transform/term.h"
 
 namespace rlxc::import_json {
 namespace {

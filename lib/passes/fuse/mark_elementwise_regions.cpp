@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "ir/graphs.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_step.h"
-#include "passes/graphs.h"
 #include "passes/provenance.h"
 
 namespace rlxc {

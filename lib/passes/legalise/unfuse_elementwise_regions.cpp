@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/graphs.h"
 #include "ir/region.h"
 #include "passes/fuse/region_step.h"
-#include "passes/graphs.h"
 
 namespace rlxc {
 

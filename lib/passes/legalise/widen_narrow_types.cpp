@@ -4,7 +4,7 @@
 
 #include "analysis/narrow.h"
 #include "analysis/views.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
 #include "passes/provenance.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/match.h"
 
 namespace rlxc {

@@ -1,6 +1,6 @@
 #include "passes/lower/lower_dot_general.h"
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
 
 namespace rlxc {

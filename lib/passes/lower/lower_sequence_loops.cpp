@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ir/builder.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/lower/trip_count.h"
 
 namespace rlxc {

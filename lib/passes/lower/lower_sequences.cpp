@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "ir/builder.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/match.h"
 
 namespace rlxc {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/inline_body.h"
 #include "passes/lower/trip_count.h"
 

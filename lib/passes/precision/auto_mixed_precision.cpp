@@ -5,7 +5,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/precision/precision_class.h"
 
 namespace rlxc {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/match.h"
 #include "passes/provenance.h"
 

@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 
 namespace rlxc {
 

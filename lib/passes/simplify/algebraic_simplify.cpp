@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/simplify/rules.h"
 
 namespace rlxc {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "ir/builder.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "support/hash.h"
 
 namespace rlxc {

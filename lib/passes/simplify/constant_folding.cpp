@@ -6,7 +6,7 @@
 #include "eval/eval.h"
 #include "ir/bind_dims.h"
 #include "ir/dim_postfix.h"
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 
 namespace rlxc {
 namespace {

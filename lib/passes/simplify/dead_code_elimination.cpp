@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 
 namespace rlxc {
 namespace {

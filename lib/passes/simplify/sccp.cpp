@@ -1,6 +1,6 @@
 #include "passes/simplify/sccp.h"
 
-#include "passes/graphs.h"
+#include "ir/graphs.h"
 #include "passes/inline_body.h"
 
 namespace rlxc {

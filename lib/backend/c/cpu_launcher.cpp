@@ -1,0 +1,370 @@
+#include "backend/c/cpu_launcher.h"
+
+#include <algorithm>
+
+#include "analysis/extents.h"
+#include "ir/dim_postfix.h"
+#include "support/text.h"
+
+namespace rlxc {
+namespace {
+
+using codegen::Package;
+using codegen::Place;
+using codegen::Step;
+
+constexpr size_t kStepsInFunction = 64;
+
+std::string comment(std::string s) {
+  for (char& c : s)
+    if (static_cast<unsigned char>(c) < 32 || c == '\\') c = ' ';
+  for (size_t at; (at = s.find("*/")) != std::string::npos;) s[at] = ' ';
+  return s;
+}
+
+class Launcher {
+ public:
+  Launcher(const Package& p, const CpuPackageOptions& o, CSizes* sizes)
+      : p_(p), m_(*p.lir->module), guard_(o.guard), laps_(o.laps), n_(*sizes) {}
+
+  std::string run() {
+    for (size_t g = 0; g < p_.graphs.size(); ++g) declare(g);
+    out_ += "\n";
+    functions("load", all_loads(), true);
+    for (size_t g = 0; g < p_.graphs.size(); ++g) {
+      std::vector<const Step*> steps;
+      for (const Step& s : p_.graphs[g].run) steps.push_back(&s);
+      functions("graph_" + std::to_string(g), steps, false);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::string_view kParameters = "unsigned char* a, const void* const* in, void* const* out";
+  std::string context() const { return p_.name + "_ctx* c"; }
+  void declare(size_t g) {
+    out_ += "static int graph_" + std::to_string(g) + "(" + context() + ", " + std::string(kParameters) + ");\n";
+  }
+
+  std::vector<const Step*> all_loads() const {
+    std::vector<const Step*> steps;
+    for (const codegen::GraphProgram& g : p_.graphs)
+      for (const Step& s : g.load) steps.push_back(&s);
+    return steps;
+  }
+
+  void functions(const std::string& name, const std::vector<const Step*>& steps, bool load) {
+    const std::string parameters = load ? context() + ", unsigned char* scratch" : context() + ", " + std::string(kParameters);
+    const std::string arguments = load ? "c, scratch" : "c, a, in, out";
+    std::string calls;
+    for (size_t first = 0; first < steps.size(); first += kStepsInFunction) {
+      const std::string part = name + "_" + std::to_string(first / kStepsInFunction);
+      body_.clear();
+      for (size_t i = first; i < std::min(first + kStepsInFunction, steps.size()); ++i) {
+        const bool timed = laps_ && !load && !steps[i]->is_control();
+        if (guard_ && !load) guard(*steps[i]);
+        if (timed) line("rlxc_lap(-1);");
+        step(*steps[i]);
+        if (timed) line("rlxc_lap(" + std::to_string(lap_) + ");");
+        lap_ += !load;
+      }
+      out_ += "static int " + part + "(" + parameters + ") {\n";
+      if (load) out_ += "  (void)scratch;\n";
+      else out_ += "  unsigned char* scratch = c->scratch;\n  (void)scratch, (void)a, (void)in, (void)out;\n";
+      out_ += "  const int64_t* n = c->n;\n  (void)n;\n";
+      if (!load && !p_.lir->extents.empty())
+        out_ += "  int64_t* x = c->x;\n  int bad = 0;  // sizes are within bounds that were checked\n  (void)x, (void)bad;\n";
+      out_ += body_ + "  return 0;\n}\n\n";
+      calls += "  if ((status = " + part + "(" + arguments + "))) return status;\n";
+    }
+    out_ += "static int " + name + "(" + parameters + ") {\n  int status = 0;\n";
+    out_ += load ? "  (void)c, (void)scratch;\n" : "  (void)c, (void)a, (void)in, (void)out;\n";
+    out_ += calls + (guard_ && !load ? "  rlxc_open_all(c);\n" : "") + "  return status;\n}\n\n";
+  }
+
+  std::string plus(const std::string& base, Dim offset) { return offset == Dim(0) ? base : base + " + " + n_(offset); }
+
+  std::string pointer(const Place& p) {
+    const std::string i = std::to_string(p.index);
+    switch (p.memory) {
+      case Place::Memory::Weights: return "W(" + i + ", " + n_(p.offset) + ")";
+      case Place::Memory::Packed: return "P(" + n_(p.offset) + ")";
+      case Place::Memory::Arena: return "A(" + n_(p.offset) + ")";
+      case Place::Memory::Scratch: return "S(" + n_(p.offset) + ")";
+      case Place::Memory::Input: return "IN(" + i + ", " + n_(p.offset) + ")";
+      case Place::Memory::Output: return "OUT(" + i + ", " + n_(p.offset) + ")";
+      case Place::Memory::Extent: return "&x[" + i + "]";
+    }
+    return "0";
+  }
+
+  void line(const std::string& s) { body_ += "  " + s + "\n"; }
+
+  // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
+  void guard(const Step& s) {
+    if (s.is_control()) return line("rlxc_open_all(c);");
+    line("rlxc_close_all(c);");
+    for (const Place& p : s.places) {
+      const bool caller = p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
+      if (caller ? s.graph.raw == 0 : p.memory != Place::Memory::Arena && p.memory != Place::Memory::Scratch) continue;
+      line("rlxc_open(" + pointer({p.memory, p.index, p.slot}) + ", " + n_(p.slot_bytes) + ");");
+    }
+  }
+
+  void step(const Step& s) {
+    if (s.node.valid() && s.node != last_) line("// " + comment(m_.graph(s.graph).label(s.node)));
+    last_ = s.node;
+    switch (s.kind) {
+      case Step::Kind::Launch: {
+        std::string call = p_.kernels[s.kernel].name + "(";
+        for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + pointer(s.places[i]);
+        for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
+        line(call + ");");
+        for (const Place& p : s.places)
+          if (p.memory == Place::Memory::Extent) check_extent(p.index);
+        return;
+      }
+      case Step::Kind::Copy:
+        return line("memcpy(" + pointer(s.places[0]) + ", " + pointer(s.places[1]) + ", (size_t)" + n_(s.sizes[0]) + ");");
+      case Step::Kind::If: return if_step(s);
+      case Step::Kind::Loop: return loop(s);
+      case Step::Kind::Scan: return scan(s);
+    }
+  }
+
+  // What follows has room for the bound.
+  void check_extent(size_t i, const std::string& indent = {}) {
+    if (const auto& bound = p_.lir->extents[i].bound)
+      line(indent + "if (" + at("x", i) + " < 0 || " + at("x", i) + " > " + n_(*bound) + ") return RLXC_DYNAMIC_SIZE;");
+  }
+
+  std::string list(const std::string& type, const std::string& name, const std::vector<std::string>& items) {
+    return type + " " + name + "[] = {" + (items.empty() ? "0" : join(items, ", ")) + "};";
+  }
+  std::string call_body(GraphId g, const Step& s) {
+    return "graph_" + std::to_string(g.raw) + "(c, " + plus("a", s.body_arena) + ", bi, bo)";
+  }
+  std::string bytes(const Graph& g, ValueId v) { return n_(dense_bytes(m_.dims, g.type(v))); }
+  static std::string at(std::string_view array, size_t i) { return std::string(array) + "[" + std::to_string(i) + "]"; }
+
+  void if_step(const Step& s) {
+    const Graph& g = m_.graph(s.graph);
+    const Graph &then_body = m_.graph(g.bodies(s.node)[0]), &else_body = m_.graph(g.bodies(s.node)[1]);
+    const size_t operands = s.present.size();
+    std::vector<std::string> in, out;
+    for (size_t i = 1; i < operands; ++i) in.push_back(s.present[i] ? pointer(s.places[i]) : "0");
+    for (size_t r = operands; r < s.places.size(); ++r) out.push_back(pointer(s.places[r]));
+    line("{");
+    line("  " + list("const void*", "bi", in));
+    line("  " + list("void*", "bo", out));
+    line("  const int taken = *(const uint8_t*)" + pointer(s.places[0]) + ";");
+    for (const bool taken : {true, false}) {
+      const std::vector<Dim>& equal = s.equal[taken ? 0 : 1];
+      for (size_t i = 0; i < equal.size(); i += 2)
+        line(std::string("  if (") + (taken ? "taken" : "!taken") + " && " + n_(equal[i]) + " != " + n_(equal[i + 1]) +
+             ") return RLXC_NO_SIZES;");
+    }
+    line("  const int failed = taken ? " + call_body(then_body.id(), s) + " : " + call_body(else_body.id(), s) + ";");
+    line("  if (failed) return failed;");
+    for (const codegen::ToldExtent& e : s.extents)
+      line("  " + at("x", e.extent) + " = taken ? " + n_(e.size[0]) + " : " + n_(e.size[1]) + ";");
+    line("}");
+  }
+
+  // Where output `i` of the body of a loop is kept, the first and the second buffer.
+  std::vector<std::string> carry_buffers(const Step& s, const Graph& body) {
+    std::vector<std::string> places;
+    DimTable& t = m_.dims;
+    Dim at = s.held;
+    for (ValueId v : body.outputs()) {
+      const Dim size = t.mul(t.ceil_div(p_.lir->plans[body.id().raw].slot[v.raw].size, Dim(64)), Dim(64));
+      for (int copy = 0; copy < 2; ++copy) places.push_back("H(" + n_(at) + ")"), at = t.add(at, size);
+    }
+    return places;
+  }
+
+  // Rows of stacked results: iteration `i` writes row `row`. What changes its shape while the loop runs is not known before the
+  // body has run: then the row is held and copied.
+  struct Rows {
+    const codegen::Stacked& stacked;
+    size_t output;                // of the body
+    std::string to, held, bytes;  // of a row
+    std::string row;
+  };
+  void before_loop(const std::vector<Rows>& list) {
+    for (const Rows& k : list)
+      for (size_t e : k.stacked.changing)
+        line("  int64_t rows_" + std::to_string(k.output) + "_" + std::to_string(e) + " = " + at("x", e) + " = 0;");
+  }
+  void before_body(const std::vector<Rows>& list) {
+    for (const Rows& k : list)
+      line("    " + at("bo", k.output) + " = " +
+           (k.stacked.changing.empty() ? "(unsigned char*)" + k.to + " + " + k.row + " * " + k.bytes : k.held) + ";");
+  }
+  void after_body(const std::vector<Rows>& list) {
+    for (const Rows& k : list) {
+      for (size_t e : k.stacked.changing) {
+        const std::string seen = "rows_" + std::to_string(k.output) + "_" + std::to_string(e);
+        line("    if (i > 0 && " + seen + " != " + at("x", e) + ") return RLXC_DYNAMIC_SIZE;");
+        line("    " + seen + " = " + at("x", e) + ";");
+      }
+      if (!k.stacked.changing.empty())
+        line("    memcpy((unsigned char*)" + k.to + " + " + k.row + " * " + k.bytes + ", " + k.held + ", (size_t)" + k.bytes +
+             ");");
+    }
+  }
+
+  void loop(const Step& s) {
+    const Graph& g = m_.graph(s.graph);
+    const Graph& body = m_.graph(g.bodies(s.node)[0]);
+    const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(s.node).carries);
+    const size_t operands = s.present.size(), results = s.places.size() - operands;
+    const auto held = carry_buffers(s, body);
+    std::vector<std::string> in = {"&i", "&go"}, out = {"&next"};
+    for (size_t k = 2; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
+    for (size_t k = 0; k < results; ++k) out.push_back("0");
+    std::vector<Rows> stacks;
+    for (size_t k = 0; k < s.stacked.size(); ++k) {
+      const size_t output = 1 + carries + k;
+      stacks.push_back({s.stacked[k], output, pointer(s.places[operands + carries + k]), held[2 * output],
+                        bytes(body, body.outputs()[output]), "i"});
+    }
+    line("{");
+    line("  const int64_t trips = " + (s.present[0] ? "*(const int64_t*)" + pointer(s.places[0]) : std::string("INT64_MAX")) +
+         ";");
+    line("  int64_t i = 0;");
+    line("  uint8_t go = " + (s.present[1] ? "*(const uint8_t*)" + pointer(s.places[1]) : std::string("1")) + ", next = go;");
+    line("  " + list("const void*", "bi", in));
+    line("  " + list("void*", "bo", out));
+    before_loop(stacks);
+    for (const codegen::ToldExtent& e : s.extents)
+      line("  " + at("x", e.extent) + " = " + n_(e.size[0]) + ";"), check_extent(e.extent, "  ");
+    line("  for (; i < trips && go; ++i) {");
+    for (size_t k = 0; k < carries; ++k)
+      line("    " + at("bo", k + 1) + " = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
+    for (const codegen::Stacked& k : s.stacked) line("    if (i >= " + n_(k.rows) + ") return RLXC_DYNAMIC_SIZE;");
+    before_body(stacks);
+    line("    const int failed = " + call_body(body.id(), s) + ";");
+    line("    if (failed) return failed;");
+    line("    go = next;");
+    after_body(stacks);
+    for (size_t k = 0; k < carries; ++k) line("    " + at("bi", k + 2) + " = " + at("bo", k + 1) + ";");
+    for (const codegen::ToldExtent& e : s.extents)
+      line("    const int64_t next_" + std::to_string(e.extent) + " = " + n_(e.size[1]) + ";");
+    for (const codegen::ToldExtent& e : s.extents)
+      line("    " + at("x", e.extent) + " = next_" + std::to_string(e.extent) + ";"), check_extent(e.extent, "    ");
+    line("  }");
+    for (const codegen::Stacked& k : s.stacked)
+      line(k.extent ? "  " + at("x", *k.extent) + " = i;" : "  if (i != " + n_(k.rows) + ") return RLXC_DYNAMIC_SIZE;");
+    for (size_t k = 0; k < carries; ++k)
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k + 2) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
+           ");");
+    line("}");
+  }
+
+  void scan(const Step& s) {
+    const Graph& g = m_.graph(s.graph);
+    const Graph& body = m_.graph(g.bodies(s.node)[0]);
+    const auto& a = g.attrs<ScanAttrs>(s.node);
+    const auto states = static_cast<size_t>(a.states), inputs = static_cast<size_t>(a.scan_inputs), operands = s.present.size();
+    const size_t results = s.places.size() - operands;
+    const auto held = carry_buffers(s, body);
+    const std::string length = n_(g.dims(g.operand(s.node, states))[0]);
+    const auto row = [&](const std::vector<int64_t>& reverse, size_t k) {
+      return k < reverse.size() && reverse[k] != 0 ? "(" + length + " - 1 - i)" : std::string("i");
+    };
+    std::vector<std::string> in, out;
+    for (size_t k = 0; k < operands; ++k) in.push_back(s.present[k] ? pointer(s.places[k]) : "0");
+    for (size_t k = 0; k < results; ++k) out.push_back("0");
+    std::vector<Rows> stacks;
+    for (size_t k = states; k < results; ++k)
+      stacks.push_back({s.stacked[k - states], k, pointer(s.places[operands + k]), held[2 * k], bytes(body, body.outputs()[k]),
+                        row(a.output_reverse, k - states)});
+    line("{");
+    line("  " + list("const void*", "bi", in));
+    line("  " + list("void*", "bo", out));
+    before_loop(stacks);
+    line("  for (int64_t i = 0; i < " + length + "; ++i) {");
+    for (size_t k = 0; k < states; ++k) line("    " + at("bo", k) + " = i % 2 ? " + held[2 * k + 1] + " : " + held[2 * k] + ";");
+    for (size_t k = 0; k < inputs; ++k)
+      line("    " + at("bi", states + k) + " = (const unsigned char*)" + pointer(s.places[states + k]) + " + " +
+           row(a.input_reverse, k) + " * " + bytes(body, body.result(body.inputs()[states + k])) + ";");
+    before_body(stacks);
+    line("    const int failed = " + call_body(body.id(), s) + ";");
+    line("    if (failed) return failed;");
+    after_body(stacks);
+    for (size_t k = 0; k < states; ++k) line("    " + at("bi", k) + " = " + at("bo", k) + ";");
+    line("  }");
+    for (size_t k = 0; k < states; ++k)
+      line("  memcpy(" + pointer(s.places[operands + k]) + ", " + at("bi", k) + ", (size_t)" + bytes(g, g.result(s.node, k)) +
+           ");");
+    line("}");
+  }
+
+  const Package& p_;
+  Module& m_;
+  const bool guard_, laps_;
+  size_t lap_ = 0;
+  CSizes& n_;
+  std::string out_, body_;
+  NodeId last_;
+};
+
+}  // namespace
+
+CSizes::CSizes(DimTable& dims, std::vector<std::string> symbols, const std::vector<Extent>& extents)
+    : dims_(dims), symbols_(std::move(symbols)) {
+  for (size_t i = 0; i < extents.size(); ++i) extents_.emplace(extents[i].symbol, "x[" + std::to_string(i) + "]");
+}
+
+std::string CSizes::operator()(Dim d) {
+  if (const auto v = dims_.constant_value(d)) return std::to_string(*v);
+  if (!extents_.empty()) {
+    const auto used = dims_.symbols_of(d);
+    if (std::ranges::any_of(used, [&](const std::string& s) { return extents_.contains(s); }))
+      return "(" +
+             expression(d,
+                        [&](const std::string& s) {
+                          const auto it = extents_.find(s);
+                          return it != extents_.end() ? it->second : (*this)(dims_.symbol(s));
+                        }) +
+             ")";
+  }
+  const auto [it, is_new] = index_.try_emplace(d.raw(), entries_.size());
+  if (is_new) entries_.push_back(d);
+  return "n[" + std::to_string(it->second) + "]";
+}
+
+// Calls of the checked functions rlxc_*.
+std::string CSizes::expression(Dim d, const SymbolText& symbol) const {
+  std::vector<std::string> stack;
+  for (const std::string& item : dim_postfix(dims_, d)) {
+    if (item[0] == '$') {
+      stack.push_back(symbol(item.substr(1)));
+    } else if (item[0] == '-' || (item[0] >= '0' && item[0] <= '9')) {
+      stack.push_back(item);
+    } else {
+      const std::string b = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = "rlxc_" + (item == "+" ? "add" : item == "*" ? "mul" : item) + "(&bad, " + stack.back() + ", " + b + ")";
+    }
+  }
+  return stack.back();
+}
+
+std::string CSizes::table() const {
+  std::string out;
+  const auto given = [&](const std::string& name) {
+    return "s[" + std::to_string(std::ranges::find(symbols_, name) - symbols_.begin()) + "]";
+  };
+  for (size_t i = 0; i < entries_.size(); ++i)
+    out +=
+        "  n[" + std::to_string(i) + "] = " + expression(entries_[i], given) + ";  // " + comment(dims_.text(entries_[i])) + "\n";
+  return out;
+}
+
+std::string launcher_functions(const Package& p, const CpuPackageOptions& o, CSizes* sizes) {
+  return Launcher(p, o, sizes).run();
+}
+
+}  // namespace rlxc

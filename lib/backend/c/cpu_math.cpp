@@ -1,0 +1,329 @@
+#include "backend/c/cpu_math.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "backend/c/scalar_helpers.h"
+#include "kernel/math.h"
+
+namespace rlxc::target {
+namespace {
+
+using Values = std::vector<std::pair<std::string_view, std::string>>;
+
+// The name in math.h without the suffix of float.
+std::string libm(ExprOp op) {
+  switch (op) {
+    case ExprOp::Abs: return "fabs";
+    case ExprOp::Mod: return "fmod";
+    case ExprOp::RoundEven: return "rint";
+    default: return std::string(kernel::name(op));
+  }
+}
+
+std::string scalar_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  if (!scalar_definition(op, t.dtype)) return t.dtype == DType::F64 ? libm(op) : libm(op) + "f";
+  return add_scalar_function(target, "static inline ", op, t.dtype, h);
+}
+
+DType mask_dtype(DType t) {
+  switch (rlxc::bits(t)) {
+    case 64: return DType::I64;
+    case 16: return DType::I16;
+    case 8: return t == DType::Bool ? DType::I32 : DType::I8;
+    default: return DType::I32;
+  }
+}
+
+std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h);
+
+// A reduction over lanes, by halves.
+std::string reduction(const CLike& target, ExprOp op, Type t, const std::string& name, Helpers& h) {
+  const Type half(t.dtype, t.lanes / 2);
+  const ExprOp combine = op == ExprOp::ReduceMax ? ExprOp::Max : ExprOp::Min;
+  const std::string low = half.lanes == 1 ? "a[0]" : "low", high = half.lanes == 1 ? "a[1]" : "high";
+  std::string both = low + (op == ExprOp::ReduceAdd ? " + " : " * ") + high;
+  if (op == ExprOp::ReduceMax || op == ExprOp::ReduceMin)
+    both = cpu_function(target, combine, half, h) + "(" + low + ", " + high + ")";
+  const std::vector<std::pair<std::string_view, std::string>> values = {
+      {"T", target.type(t.scalar(), h)}, {"F", name}, {"V", target.type(t, h)}, {"H", target.type(half, h)}, {"C", both}};
+  if (half.lanes == 1) return expand("static inline $T $F($V a) { return ($T)($C); }\n", values);
+  const std::string rest = vector_function(target, op, half, h);
+  return expand(
+      "static inline $T $F($V a) {\n  $H low, high;\n  memcpy(&low, &a, sizeof low);\n"
+      "  memcpy(&high, (const char*)&a + sizeof low, sizeof high);\n  return " +
+          rest + "($C);\n}\n",
+      values);
+}
+
+std::string vector_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t);
+  if (!h.needs(name)) return name;
+  Type mask(mask_dtype(t.dtype), t.lanes), result = result_type(op, t);
+  std::string v = target.type(t, h), r = target.type(result, h), m = target.type(mask, h);
+  std::string n = std::to_string(t.lanes);
+  auto define = [&](std::string_view text, Values extra = {}) {
+    Values values = {{"V", v}, {"R", r}, {"I", m}, {"F", name}, {"N", n}};
+    values.insert(values.begin(), extra.begin(), extra.end());
+    h.add(expand(text, values));
+    return name;
+  };
+  bool bools = t.dtype == DType::Bool;
+  switch (op) {
+    case ExprOp::ReduceAdd:
+    case ExprOp::ReduceMul:
+    case ExprOp::ReduceMax:
+    case ExprOp::ReduceMin: h.add(reduction(target, op, t, name, h)); return name;
+    case ExprOp::Lt:
+    case ExprOp::Le:
+    case ExprOp::Eq:
+    case ExprOp::Ne: {
+      std::string symbol = op == ExprOp::Lt ? "<" : op == ExprOp::Le ? "<=" : op == ExprOp::Eq ? "==" : "!=";
+      return define("static inline $R $F($V a, $V b) { return __builtin_convertvector(a $S b, $R); }\n", {{"S", symbol}});
+    }
+    case ExprOp::IsNan:
+      return define(t.dtype == DType::F32 ? "static inline $R $F($V a) { return a != a; }\n"
+                                          : "static inline $R $F($V a) { return __builtin_convertvector(a != a, $R); }\n");
+    case ExprOp::Not: return define("static inline $R $F($V a) { return ~a; }\n");
+    case ExprOp::BitNot: return define("static inline $R $F($V a) { return ~a; }\n");
+    case ExprOp::Min:
+    case ExprOp::Max:
+      return define(is_float(t.dtype) ? "static inline $V $F($V a, $V b) {\n  const $I m = (a $S b) | (a != a);\n  return "
+                                        "($V)((($I)a & m) | (($I)b & ~m));\n}\n"
+                                      : "static inline $V $F($V a, $V b) {\n  const $I m = ($I)(a $S b);\n  return ($V)((($I)a & "
+                                        "m) | (($I)b & ~m));\n}\n",
+                    {{"S", op == ExprOp::Min ? "<" : ">"}});
+    case ExprOp::Abs:
+      if (!is_float(t.dtype)) break;
+      return define("static inline $V $F($V a) { return ($V)(($I)a & $M); }\n",
+                    {{"M", t.dtype == DType::F32 ? "INT32_MAX" : "INT64_MAX"}});
+    default: break;
+  }
+  int operands = kernel::operand_count(op);
+  std::string scalar = scalar_function(target, op, t.scalar(), h);
+  bool tests = result.dtype == DType::Bool;
+  std::string call = scalar + (operands == 1 ? "(a[i])" : operands == 2 ? "(a[i], b[i])" : "(a[i], b[i], c[i])");
+  return define("static inline $R $F($P) {\n  $R r;\n  for (int i = 0; i < $N; ++i) r[i] = $C;\n  return r;\n}\n",
+                {{"P", v + " a" + (operands > 1 ? ", " + v + " b" : "") + (operands > 2 ? ", " + v + " c" : "")},
+                 {"C", tests || bools ? "-(int32_t)" + call : call}});
+}
+
+constexpr std::string_view kHalf = R"(static inline float rlxc_f32_from_f16(uint16_t h) {
+  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+  uint32_t u = rest >= 0x7c00u ? 0x7f800000u | (rest & 0x3ffu) << 13 : (rest << 13) + 0x38000000u;
+  float f;
+  if (rest < 0x400u) {
+    f = (float)rest * 0x1p-24f;
+    memcpy(&u, &f, sizeof u);
+  }
+  u |= sign;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+)";
+constexpr std::string_view kToHalf = R"(static inline uint16_t rlxc_f16_from_f32(float f) {
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  const uint32_t sign = u >> 16 & 0x8000u;
+  u &= 0x7fffffffu;
+  if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (u >> 13 & 0x3ffu));
+  if (u >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
+  if (u < 0x38800000u) {
+    float a;
+    memcpy(&a, &u, sizeof a);
+    a += 0.5f;
+    memcpy(&u, &a, sizeof u);
+    return (uint16_t)(sign | (u - 0x3f000000u));
+  }
+  return (uint16_t)(sign | ((u - 0x38000000u + 0xfffu + (u >> 13 & 1u)) >> 13));
+}
+)";
+constexpr std::string_view kBrain = R"(static inline float rlxc_f32_from_bf16(uint16_t h) {
+  const uint32_t u = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+)";
+constexpr std::string_view kToBrain = R"(static inline uint16_t rlxc_bf16_from_f32(float f) {
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+  return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+)";
+
+bool half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+std::string scalar_cast(const CLike& target, DType to, DType from, Helpers& h) {
+  std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from), r = target.type(to, h), t = target.type(from, h);
+  if ((half(to) && from == DType::F32) || (half(from) && to == DType::F32)) {
+    if (h.needs(name))
+      h.add(std::string(to == DType::F16 ? kToHalf : to == DType::BF16 ? kToBrain : from == DType::F16 ? kHalf : kBrain));
+    return name;
+  }
+  if (half(to) || half(from)) {
+    if (!h.needs(name)) return name;
+    DType via = DType::F32;
+    std::string inner = from == via ? "a" : scalar_cast(target, via, from, h) + "(a)";
+    std::string outer = to == via ? inner : scalar_cast(target, to, via, h) + "(" + inner + ")";
+    h.add(expand("static inline $R $F($T a) { return $E; }\n", {{"R", r}, {"F", name}, {"T", t}, {"E", outer}}));
+    return name;
+  }
+  if (to == DType::Bool) return "(bool)";
+  if (!is_float(from) || is_float(to)) return "(" + r + ")";
+  return add_saturating_cast(target, "static inline ", to, from, h);
+}
+
+}  // namespace
+
+std::string cpu_function(const CLike& target, ExprOp op, Type t, Helpers& h) {
+  // The others of kernel/math.h: lane by lane they are more precise (pow, sin of large arguments) or faster.
+  constexpr ExprOp kPolynomials[] = {ExprOp::Exp, ExprOp::Log, ExprOp::Tanh, ExprOp::Erf, ExprOp::Expm1, ExprOp::Log1p};
+  const bool polynomial = t.lanes > 1 && t.dtype == DType::F32 &&
+                          std::find(std::begin(kPolynomials), std::end(kPolynomials), op) != std::end(kPolynomials);
+  if (polynomial) return defined_function(target, op, t, "static inline $R $F($P) {\n", h);
+  return t.lanes == 1 ? scalar_function(target, op, t, h) : vector_function(target, op, t, h);
+}
+
+namespace {
+
+// Integers of 8 bits become wider ones or floats in two steps: gcc takes vectors apart that grow fourfold at once.
+std::optional<DType> step_between(DType from, DType to) {
+  if (rlxc::bits(to) < 32 || to == DType::Bool) return {};
+  if (from == DType::I8) return DType::I16;
+  if (from == DType::U8) return DType::U16;
+  if (is_float(to) && (from == DType::I16 || from == DType::U16)) return DType::I32;
+  return {};
+}
+
+}  // namespace
+
+std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
+  if (to.lanes == 1) return scalar_cast(target, to.dtype, from.dtype, h);
+  std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from);
+  if (!h.needs(name)) return name;
+  std::string r = target.type(to, h), v = target.type(from, h), body;
+  bool loop = half(to.dtype) || half(from.dtype) || (is_float(from.dtype) && is_integer(to.dtype));
+  if (const auto step = step_between(from.dtype, to.dtype); step && !half(to.dtype)) {
+    const Type middle{*step, to.lanes};
+    body = "return " + cpu_cast(target, to, middle, h) + "(" + cpu_cast(target, middle, from, h) + "(a));";
+  } else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
+  else if (loop) {
+    std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
+    std::string value = from.dtype == DType::Bool ? "-a[i]" : "a[i]";
+    body = r + " r;\n  for (int i = 0; i < " + std::to_string(to.lanes) + "; ++i) r[i] = " + scalar + "(" + value +
+           ");\n  return r;";
+  } else body = std::string("return __builtin_convertvector(") + (from.dtype == DType::Bool ? "-a" : "a") + ", " + r + ");";
+  h.add("static inline " + r + " " + name + "(" + v + " a) {\n  " + body + "\n}\n");
+  return name;
+}
+
+const std::string_view kParallelRuntime = R"(#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// A pool of RLXC_THREADS threads (the environment variable, else the number of processors) that share out loops. Between loops
+// that follow each other closely the threads spin; a thread that comes after all pieces are taken is not waited for.
+typedef void (*rlxc_loop_body)(const void* args, int64_t begin, int64_t end);
+
+enum { RLXC_OPEN = 1 << 30, RLXC_SPINS = 4000 };
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  rlxc_loop_body body;
+  const void* args;
+  int64_t count, piece, next;
+  int threads, taken, inside, sleeping;  // inside: threads at work on the loop, and RLXC_OPEN while more may join
+  unsigned round;
+} rlxc_pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+
+static void rlxc_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static void rlxc_take_pieces(void) {
+  const int64_t count = rlxc_pool.count, piece = rlxc_pool.piece;
+  for (;;) {
+    const int64_t begin = __atomic_fetch_add(&rlxc_pool.next, piece, __ATOMIC_RELAXED);
+    if (begin >= count) return;
+    rlxc_pool.body(rlxc_pool.args, begin, begin + piece < count ? begin + piece : count);
+  }
+}
+
+static unsigned rlxc_next_round(unsigned seen) {
+  unsigned round = seen;
+  for (int i = 0; i < RLXC_SPINS; ++i) {
+    round = __atomic_load_n(&rlxc_pool.round, __ATOMIC_SEQ_CST);
+    if (round != seen) return round;
+    rlxc_pause();
+  }
+  pthread_mutex_lock(&rlxc_pool.lock);
+  __atomic_add_fetch(&rlxc_pool.sleeping, 1, __ATOMIC_SEQ_CST);
+  while ((round = __atomic_load_n(&rlxc_pool.round, __ATOMIC_SEQ_CST)) == seen) pthread_cond_wait(&rlxc_pool.wake, &rlxc_pool.lock);
+  __atomic_sub_fetch(&rlxc_pool.sleeping, 1, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&rlxc_pool.lock);
+  return round;
+}
+
+static void* rlxc_worker(void* unused) {
+  for (unsigned seen = 0;;) {
+    seen = rlxc_next_round(seen);
+    int inside = __atomic_load_n(&rlxc_pool.inside, __ATOMIC_RELAXED);
+    while ((inside & RLXC_OPEN) &&
+           !__atomic_compare_exchange_n(&rlxc_pool.inside, &inside, inside + 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    }
+    if (!(inside & RLXC_OPEN)) continue;
+    rlxc_take_pieces();
+    __atomic_sub_fetch(&rlxc_pool.inside, 1, __ATOMIC_RELEASE);
+  }
+  return unused;
+}
+
+static void rlxc_start(void) {
+  const char* wish = getenv("RLXC_THREADS");
+  int threads = wish ? atoi(wish) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  rlxc_pool.threads = 1;
+  for (pthread_t t; rlxc_pool.threads < threads; ++rlxc_pool.threads) {
+    if (pthread_create(&t, NULL, rlxc_worker, NULL) != 0) break;
+    pthread_detach(t);
+  }
+}
+
+void rlxc_parallel_for(int64_t count, int64_t grain, rlxc_loop_body body, const void* args) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, rlxc_start);
+  const int threads = rlxc_pool.threads;
+  if (count <= 0) return;
+  // The pool serves one loop at a time; a second caller works alone.
+  if (threads == 1 || count <= grain || __atomic_exchange_n(&rlxc_pool.taken, 1, __ATOMIC_ACQUIRE)) {
+    body(args, 0, count);
+    return;
+  }
+  const int64_t piece = (count + 4 * threads - 1) / (4 * threads);
+  rlxc_pool.body = body, rlxc_pool.args = args, rlxc_pool.count = count, rlxc_pool.piece = piece < grain ? grain : piece;
+  rlxc_pool.next = 0;
+  __atomic_store_n(&rlxc_pool.inside, RLXC_OPEN, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&rlxc_pool.round, 1, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&rlxc_pool.sleeping, __ATOMIC_SEQ_CST) > 0) {
+    pthread_mutex_lock(&rlxc_pool.lock);
+    pthread_cond_broadcast(&rlxc_pool.wake);
+    pthread_mutex_unlock(&rlxc_pool.lock);
+  }
+  rlxc_take_pieces();
+  __atomic_fetch_and(&rlxc_pool.inside, ~RLXC_OPEN, __ATOMIC_RELAXED);
+  for (int i = 0; __atomic_load_n(&rlxc_pool.inside, __ATOMIC_ACQUIRE); ++i)
+    if (i < RLXC_SPINS) rlxc_pause();
+    else sched_yield();
+  __atomic_store_n(&rlxc_pool.taken, 0, __ATOMIC_RELEASE);
+}
+)";
+
+}  // namespace rlxc::target

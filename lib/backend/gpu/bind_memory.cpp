@@ -1,0 +1,230 @@
+#include "backend/gpu/bind_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analysis/extents.h"
+#include "support/checked.h"
+
+namespace rlxc {
+namespace {
+
+using codegen::Package;
+using codegen::Place;
+using codegen::Step;
+
+constexpr uint64_t kUnit = 64;       // parts of memory begin at its multiples
+constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every device (WebGPU, 3.6.2)
+constexpr size_t kMostBindings = 255;
+
+uint64_t bytes(Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; }
+uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
+
+// Control flow hands places on to bodies; it must not hand on weights: they are copied.
+void copy_weights_of_control(Package* p) {
+  DimTable& dims = p->lir->module->dims;
+  for (codegen::GraphProgram& g : p->graphs)
+    for (Step& s : g.run) {
+      if (!s.is_control()) continue;
+      for (size_t i = 0; i < s.present.size(); ++i) {
+        Place& place = s.places[i];
+        if (!s.present[i] || place.memory != Place::Memory::Weights) continue;
+        Step copy;
+        copy.kind = Step::Kind::Copy;
+        copy.graph = s.graph;
+        copy.sizes = {Dim(static_cast<int64_t>(p->weights[place.index].bytes))};
+        copy.places = {{Place::Memory::Packed, 0, p->packed_bytes, p->packed_bytes, copy.sizes[0]}, place};
+        place = copy.places[0];
+        p->packed_bytes = dims.add(p->packed_bytes, Dim(static_cast<int64_t>(in_units(p->weights[copy.places[1].index].bytes))));
+        g.load.push_back(std::move(copy));
+      }
+    }
+}
+
+// The range of addresses, as the host lays it out: with the largest sizes, where symbols have ranges.
+class Memory {
+ public:
+  explicit Memory(const Package& p) : p_(p), inputs_(p.inputs.size()), arena_(p.graphs.size()) {
+    is_known_ = std::ranges::all_of(p.symbols, [&](const std::string& s) { return p.lir->ranges.contains(s); });
+    part(p.packed_bytes);
+    for (const codegen::Port& port : p.outputs) outputs_.push_back(part(port_bytes(port)));
+    for (uint32_t i = 0; i < p.inputs.size(); ++i) {
+      const auto state = std::ranges::find(p.lir->states, i, &State::input);
+      inputs_[i] = state != p.lir->states.end() ? outputs_[state->output] : part(port_bytes(p.inputs[i]));
+    }
+    arena_[0] = part(p.arena_bytes), part(p.held_bytes);
+    scratch_ = part(p.scratch_bytes);
+    cells_ = part(Dim(static_cast<int64_t>(codegen::cell_bytes(p))));
+    place_bodies();
+  }
+
+  bool is_known() const { return is_known_; }
+  uint64_t total() const { return total_; }
+
+  // A buffer ends where the next part would not fit; a part that is larger begins one and is cut at multiples of the limit,
+  // where the plan has nothing that could lie in one buffer.
+  std::vector<uint64_t> cuts(uint64_t limit) const {
+    std::vector<uint64_t> cuts;
+    uint64_t begin = 0;
+    for (const auto& [from, end] : parts_)
+      for (uint64_t at = from; at < end; at += limit)
+        if (std::min(end, at + limit) - begin > limit && at > begin) cuts.push_back(begin = at);
+    return cuts;
+  }
+
+  // Of the buffer that the place of a kernel of this graph lies in, from the place on; all of it, where symbols say where that
+  // is.
+  std::pair<uint64_t, uint64_t> range(const Place& p, GraphId graph) const {
+    const uint64_t base = p.memory == Place::Memory::Input    ? inputs_[p.index]
+                          : p.memory == Place::Memory::Output ? outputs_[p.index]
+                          : p.memory == Place::Memory::Arena  ? arena_[graph.raw]
+                          : p.memory == Place::Memory::Packed ? 0
+                          : p.memory == Place::Memory::Extent ? cells_
+                                                              : scratch_;
+    return {base + bytes(p.offset.is_static() ? p.offset : p.slot), base + bytes(p.slot) + bytes(most(p.slot_bytes))};
+  }
+
+ private:
+  Dim most(Dim d) const { return largest(p_.lir->module->dims, d, p_.lir->ranges); }
+  Dim port_bytes(const codegen::Port& port) const { return p_.lir->plans[port.graph.raw].slot[port.value.raw].size; }
+
+  uint64_t part(Dim size) {
+    is_known_ &= most(size).is_static();
+    const uint64_t at = total_;
+    parts_.emplace_back(at, total_ += in_units(bytes(most(size))));
+    return at;
+  }
+
+  // A body belongs to one node, and its arena lies in that of the node's graph.
+  void place_bodies() {
+    for (std::vector<GraphId> graphs{GraphId(0)}; !graphs.empty();) {
+      const GraphId g = graphs.back();
+      graphs.pop_back();
+      for (const Step& s : p_.graphs[g.raw].run) {
+        if (!s.is_control()) continue;
+        for (GraphId body : p_.lir->module->graph(g).bodies(s.node)) {
+          arena_[body.raw] = arena_[g.raw] + bytes(s.body_arena);
+          graphs.push_back(body);
+        }
+      }
+    }
+  }
+
+  const Package& p_;
+  bool is_known_;  // sizes, or largest ones
+  uint64_t total_ = 0, scratch_ = 0, cells_ = 0;
+  std::vector<uint64_t> inputs_, outputs_, arena_;  // arenas by graph
+  std::vector<std::pair<uint64_t, uint64_t>> parts_;
+};
+
+// The bindings of an argument: its memory, and the first and the number of the pieces of it.
+struct Pieces {
+  bool separate = false;
+  uint64_t first = 0, count = 1;
+};
+
+class KernelSplitter {
+ public:
+  KernelSplitter(Package* p, uint64_t limit, const Memory& memory, Diagnostics& d)
+      : p_(*p), limit_(limit), memory_(memory), diagnostics_(d) {}
+
+  void run() {
+    for (codegen::GraphProgram& g : p_.graphs)
+      for (std::vector<Step>* steps : {&g.load, &g.run})
+        for (Step& s : *steps)
+          if (s.kind == Step::Kind::Launch) s.kernel = variant(s);
+    p_.kernels = std::move(kernels_);
+  }
+
+ private:
+  Pieces pieces(const Place& p, GraphId graph) const {
+    if (p.memory == Place::Memory::Weights) {
+      const uint64_t begin = bytes(p.offset), end = std::max(p_.weights[p.index].bytes, begin + 1);
+      return {true, 0, limit_ ? (end - 1) / limit_ - begin / limit_ + 1 : 1};
+    }
+    const Pieces all{false, 0, p_.cuts.size() + 1};
+    // A body works on whatever it is handed.
+    if (graph.raw != 0 && (p.memory == Place::Memory::Input || p.memory == Place::Memory::Output)) return all;
+    const auto piece = [&](uint64_t at) {
+      return static_cast<uint64_t>(std::ranges::upper_bound(p_.cuts, at) - p_.cuts.begin());
+    };
+    const auto [begin, end] = memory_.range(p, graph);
+    const uint64_t first = piece(begin);
+    const uint64_t count = piece(std::max(end, begin + 1) - 1) - first + 1;
+    return count > 1 && !p.offset.is_static() ? all : Pieces{false, first, count};
+  }
+
+  // Pieces of memory are numbered in their order, so that those of an argument follow each other; then come weights.
+  uint32_t variant(const Step& s) {
+    std::vector<Pieces> arguments;
+    std::set<uint64_t> memories;
+    size_t count = 0;
+    for (const Place& place : s.places) {
+      const Pieces a = arguments.emplace_back(pieces(place, s.graph));
+      if (a.separate) count += a.count;
+      for (uint64_t m = a.first; !a.separate && m < a.first + a.count; ++m) memories.insert(m);
+    }
+    count += memories.size();
+    if (count > kMostBindings) too_many(s, count);
+    std::vector<uint8_t> key;
+    size_t next = memories.size();
+    for (const Pieces& a : arguments) {
+      const size_t binding = a.separate ? next : static_cast<size_t>(std::distance(memories.begin(), memories.find(a.first)));
+      if (a.separate) next += a.count;
+      key.insert(key.end(), {a.separate, static_cast<uint8_t>(binding), static_cast<uint8_t>(a.count)});
+    }
+    const auto [it, is_new] = variants_.try_emplace({s.kernel, key}, static_cast<uint32_t>(kernels_.size()));
+    if (!is_new) return it->second;
+    kernel::Kernel k = p_.kernels[s.kernel];
+    for (size_t b = 0; b < arguments.size(); ++b)
+      k.buffers[b].separate = key[3 * b], k.buffers[b].binding = key[3 * b + 1], k.buffers[b].bindings = key[3 * b + 2];
+    if (const uint32_t n = counts_[s.kernel]++) k.name += "_" + std::to_string(n);
+    if (count > kSureBindings && count <= kMostBindings) too_many(s, count);
+    kernels_.push_back(std::move(k));
+    return it->second;
+  }
+
+  void too_many(const Step& s, size_t count) {
+    const std::string node = "node \"" + p_.lir->module->graph(s.graph).label(s.node) + "\"",
+                      needs = "it binds " + std::to_string(count) + " buffers at a time, of which ";
+    if (count > kMostBindings)
+      diagnostics_.error(Code::UnsupportedOnTarget, needs + "there can be " + std::to_string(kMostBindings), node,
+                         "--max-binding BYTES, for devices that bind more");
+    else
+      diagnostics_.warning(Code::UnsupportedOnTarget,
+                           needs + "only " + std::to_string(kSureBindings) + " are sure to work on every device", node);
+  }
+
+  Package& p_;
+  const uint64_t limit_;
+  const Memory& memory_;
+  Diagnostics& diagnostics_;
+  std::map<std::pair<uint32_t, std::vector<uint8_t>>, uint32_t> variants_;
+  std::map<uint32_t, uint32_t> counts_;  // of variants
+  std::vector<kernel::Kernel> kernels_;
+};
+
+}  // namespace
+
+void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
+  copy_weights_of_control(p);
+  // What is done at load time has its scratch memory in the same place, where that has one.
+  DimTable& dims = p->lir->module->dims;
+  p->scratch_bytes = largest(dims, p->scratch_bytes, p->lir->ranges);
+  if (p->scratch_bytes.is_static() && bytes(p->load_scratch_bytes) > bytes(p->scratch_bytes))
+    p->scratch_bytes = p->load_scratch_bytes;
+  const Memory memory(*p);
+  if (limit > 0 && memory.is_known()) {
+    p->cuts = memory.cuts(limit);
+  } else if (limit > 0 && memory.total() > limit) {
+    d.warning(Code::UnsupportedOnTarget,
+              "all memory that kernels write takes more than " + std::to_string(memory.total()) +
+                  " bytes in one binding, of which only " + std::to_string(limit) + " are sure to work on every device",
+              "size \"" + p->symbols[0] + "\"",
+              "give the sizes' ranges, as --range " + p->symbols[0] + "=1..1024: then it is bound in pieces");
+  }
+  KernelSplitter(p, limit, memory, d).run();
+}
+
+}  // namespace rlxc

@@ -1,0 +1,232 @@
+#include "backend/gpu/cuda.h"
+
+#include "backend/gpu/gpu_cxx.h"
+
+namespace rlxc::target {
+namespace {
+
+using kernel::Access;
+using kernel::Buffer;
+using kernel::Launch;
+using kernel::LoopKind;
+using kernel::Space;
+using kernel::Spread;
+
+struct Row {
+  std::string_view prelude;
+  std::string_view bf16;
+  std::string_view shuffle;   // $V value, $M mask
+  std::string_view multiply;  // the instruction: $N element type, $I its name there, $W the elements that it takes
+  std::string_view bf16_instruction;
+};
+
+constexpr Row kCuda = {R"(#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <math_constants.h>
+#include <stdint.h>
+
+)",
+                       "__nv_bfloat16", "__shfl_xor_sync(0xffffffffu, $V, $M)",
+                       R"(#ifndef rlxc_mma_$N
+__device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$I.$I.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[2]), "r"(a[1]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+)",
+                       "bf16"};
+constexpr Row kRocm = {R"(#include <hip/hip_bfloat16.h>
+#include <hip/hip_fp16.h>
+#include <hip/hip_runtime.h>
+#include <stdint.h>
+
+)",
+                       "hip_bfloat16", "__shfl_xor($V, $M)",
+                       R"(#ifndef rlxc_mma_$N
+__device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
+  typedef $W words __attribute__((ext_vector_type(4)));
+  typedef float sums __attribute__((ext_vector_type(4)));
+  words x, y;
+  sums z;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  memcpy(&z, c, sizeof z);
+  z = __builtin_amdgcn_mfma_f32_16x16x16$I(x, y, z, 0, 0, 0);
+  memcpy(c, &z, sizeof z);
+}
+#endif
+)",
+                       "bf16_1k"};
+
+constexpr std::string_view kVector = R"(template <class T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
+  T at[N];
+  vec() = default;
+  __device__ explicit vec(T s) {
+    for (int i = 0; i < N; ++i) at[i] = s;
+  }
+  __device__ T& operator[](int i) { return at[i]; }
+  __device__ const T& operator[](int i) const { return at[i]; }
+};
+#define RLXC_VECTOR_OPERATOR(op)                                                     \
+  template <class T, int N>                                                          \
+  __device__ inline auto operator op(const vec<T, N>& a, const vec<T, N>& b) {       \
+    vec<decltype(a[0] op b[0]), N> r;                                                \
+    for (int i = 0; i < N; ++i) r[i] = a[i] op b[i];                                 \
+    return r;                                                                        \
+  }
+RLXC_VECTOR_OPERATOR(+)
+RLXC_VECTOR_OPERATOR(-)
+RLXC_VECTOR_OPERATOR(*)
+RLXC_VECTOR_OPERATOR(/)
+RLXC_VECTOR_OPERATOR(&)
+RLXC_VECTOR_OPERATOR(|)
+RLXC_VECTOR_OPERATOR(^)
+RLXC_VECTOR_OPERATOR(<)
+RLXC_VECTOR_OPERATOR(<=)
+RLXC_VECTOR_OPERATOR(==)
+RLXC_VECTOR_OPERATOR(!=)
+template <class T, int N>
+__device__ inline vec<T, N> operator-(vec<T, N> a) {
+  for (int i = 0; i < N; ++i) a[i] = -a[i];
+  return a;
+}
+)";
+
+class CudaLike : public GpuCxx {
+ public:
+  explicit CudaLike(const Row& row) : row_(row) {}
+
+  std::string_view prelude() const override { return row_.prelude; }
+  std::string_view shared_qualifier() const override { return "alignas(16) __shared__ "; }
+  std::string_view barrier(bool) const override { return "__syncthreads();"; }
+  std::string_view unroll() const override { return "#pragma unroll"; }
+
+  std::string launch_index(LoopKind kind, int axis) const override {
+    return std::string(kind == LoopKind::Grid ? "blockIdx." : "threadIdx.") + "xyz"[axis];
+  }
+
+  // bool & bool is int in C++: vectors of bools and narrow integers go through helpers.
+  bool infix(ExprOp op, Type t) const override {
+    bool compares = op == ExprOp::Lt || op == ExprOp::Le || op == ExprOp::Eq || op == ExprOp::Ne;
+    return CLike::infix(op, t) && (compares || t.lanes == 1 || rlxc::bits(t.dtype) >= 32);
+  }
+
+  std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
+    std::string name = "rlxc_" + suffix(to) + "_bits_" + suffix(from), r = type(to, h);
+    if (h.needs(name))
+      h.add("__device__ inline " + r + " " + name + "(" + type(from, h) + " a) {\n  " + r +
+            " r;\n  memcpy(&r, &a, sizeof r);\n  return r;\n}\n");
+    return name + "(" + value + ")";
+  }
+
+  std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const override {
+    return expand(row_.shuffle, {{"V", value}, {"M", std::to_string(mask)}});
+  }
+
+  std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
+    const std::string t(rlxc::name(u.operand)), name = "rlxc_multiply_" + t;
+    if (!h.needs(name)) return name;
+    const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
+                      c = type({u.accumulator, u.c.elements()}, h);
+    const auto words = [](const Spread& s) { return std::to_string(s.elements() / 2); };
+    const bool half = u.operand == DType::F16;
+    h.add(expand(row_.multiply,
+                 {{"N", t}, {"I", half ? "f16" : std::string(row_.bf16_instruction)}, {"W", half ? "_Float16" : "short"}}));
+    h.add("__device__ inline " + c + " " + name + "(" + a + " a, " + b + " b, " + c + " c) {\n  uint32_t x[" + words(u.a) +
+          "], y[" + words(u.b) + "];\n  memcpy(x, &a, sizeof x);\n  memcpy(y, &b, sizeof y);\n  rlxc_mma_" + t +
+          "(c.at, x, y);\n  return c;\n}\n");
+    return name;
+  }
+
+  std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {
+    bool wide = t.dtype == DType::I64 || t.dtype == DType::U64;
+    std::string at = "&" + b.name + "[" + index + "]";
+    if (wide) return "atomicAdd((unsigned long long*)" + at + ", (unsigned long long)(" + value + "));";
+    return "atomicAdd(" + at + ", " + value + ");";
+  }
+
+  std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
+    int64_t lanes = kernel::lane_count(k);
+    std::string s = "extern \"C\" __global__ void " +
+                    (launch.lanes[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + ") " : "") + k.name + "(";
+    for (size_t i = 0; i < k.argument_count(); ++i) {
+      const Buffer& b = k.buffers[i];
+      s += (i ? ", " : "") + std::string(b.access == Access::Read ? "const " : "") + scalar(b.type.dtype) + "* ";
+      s += (b.may_alias ? "" : "__restrict__ ") + b.name;
+    }
+    for (kernel::VarId v : k.symbols) s += (s.back() == '(' ? "" : ", ") + type(k.var(v).type, h) + " " + k.var(v).name;
+    return s + ") {\n";
+  }
+
+ protected:
+  std::string_view function_qualifiers() const override { return "__device__ inline "; }
+
+  std::string scalar(DType t) const override {
+    switch (t) {
+      case DType::F32: return "float";
+      case DType::F64: return "double";
+      case DType::F16: return "__half";
+      case DType::BF16: return std::string(row_.bf16);
+      case DType::Bool: return "bool";
+      default: {
+        std::string s(rlxc::name(t));
+        return (s[0] == 'u' ? "uint" : "int") + s.substr(1) + "_t";
+      }
+    }
+  }
+
+  std::string vector(Type t, Helpers& h) const override {
+    if (h.needs("vec")) h.add(std::string(kVector));
+    return "vec<" + scalar(t.dtype) + ", " + std::to_string(t.lanes) + ">";
+  }
+
+  std::string library(ExprOp op, DType t) const override {
+    if (!is_float(t)) return "";
+    if (op == ExprOp::Fma || op == ExprOp::Rsqrt) return std::string(kernel::name(op)) + (t == DType::F64 ? "" : "f");
+    switch (op) {
+      case ExprOp::Min:
+      case ExprOp::Max:
+      case ExprOp::IsNan:
+      case ExprOp::IsInf:
+      case ExprOp::ReduceAdd:
+      case ExprOp::ReduceMul:
+      case ExprOp::ReduceMax:
+      case ExprOp::ReduceMin:
+      case ExprOp::Add:
+      case ExprOp::Sub:
+      case ExprOp::Mul:
+      case ExprOp::Lt:
+      case ExprOp::Le:
+      case ExprOp::Eq:
+      case ExprOp::Ne:
+      case ExprOp::Neg: return "";
+      default: break;
+    }
+    std::string base = op == ExprOp::Abs         ? "fabs"
+                       : op == ExprOp::Mod       ? "fmod"
+                       : op == ExprOp::RoundEven ? "rint"
+                                                 : std::string(kernel::name(op));
+    return t == DType::F64 ? base : base + "f";
+  }
+
+  std::string pointer(const Buffer&, const std::string& to) const override { return to + "*"; }
+
+ private:
+  const Row& row_;
+};
+
+}  // namespace
+
+const CLike& cuda() {
+  static const CudaLike target(kCuda);
+  return target;
+}
+
+const CLike& rocm() {
+  static const CudaLike target(kRocm);
+  return target;
+}
+
+}  // namespace rlxc::target

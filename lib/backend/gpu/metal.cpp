@@ -1,0 +1,154 @@
+#include "backend/gpu/metal.h"
+
+#include "backend/gpu/gpu_cxx.h"
+
+namespace rlxc::target {
+namespace {
+
+using kernel::Access;
+using kernel::Buffer;
+using kernel::Launch;
+using kernel::LoopKind;
+using kernel::Space;
+
+constexpr std::string_view kMultiply = R"(inline float2 $F($T2 a, $T2 b, float2 c) {
+  simdgroup_matrix<$T, 8, 8> x, y;
+  simdgroup_matrix<float, 8, 8> z;
+  reinterpret_cast<thread $T2&>(x.thread_elements()) = a;
+  reinterpret_cast<thread $T2&>(y.thread_elements()) = b;
+  reinterpret_cast<thread float2&>(z.thread_elements()) = c;
+  simdgroup_multiply_accumulate(z, x, y, z);
+  return reinterpret_cast<thread float2&>(z.thread_elements());
+}
+)";
+
+class Metal : public GpuCxx {
+ public:
+  std::string_view prelude() const override { return "#include <metal_stdlib>\n\nusing namespace metal;\n\n"; }
+  std::string_view shared_qualifier() const override { return "alignas(16) threadgroup "; }
+  std::string_view barrier(bool) const override {
+    return "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);";
+  }
+  std::string_view unroll() const override { return "#pragma unroll"; }
+
+  std::string launch_index(LoopKind kind, int axis) const override {
+    return std::string(kind == LoopKind::Grid ? "rlxc_group." : "rlxc_lane.") + "xyz"[axis];
+  }
+
+  std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override {
+    return "as_type<" + type(to, h) + ">(" + value + ")";
+  }
+
+  std::string select(Type t, Type condition, const std::string& c, const std::string& a, const std::string& b,
+                     Helpers& h) const override {
+    return condition.lanes == 1 ? CLike::select(t, condition, c, a, b, h) : "select(" + b + ", " + a + ", " + c + ")";
+  }
+
+  std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const override {
+    return "simd_shuffle_xor(" + value + ", ushort(" + std::to_string(mask) + "))";
+  }
+
+  std::string matrix_multiply(const kernel::MatrixUnit& u, Helpers& h) const override {
+    const std::string name = "rlxc_multiply_" + std::string(rlxc::name(u.operand));
+    if (h.needs(name)) h.add(expand(kMultiply, {{"F", name}, {"T", scalar(u.operand)}}));
+    return name;
+  }
+
+  std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers&) const override {
+    std::string type = "atomic_" + std::string(is_float(t.dtype)                          ? "float"
+                                               : dtype_class(t.dtype) == DTypeClass::UInt ? "uint"
+                                                                                          : "int");
+    return "atomic_fetch_add_explicit((" + pointer(b, type) + ")(" + b.name + " + " + index + "), " + value +
+           ", memory_order_relaxed);";
+  }
+
+  std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
+    std::string s = "kernel void " + k.name + "(";
+    int slot = 0;
+    for (; slot < static_cast<int>(k.argument_count()); ++slot) {
+      const Buffer& b = k.buffers[slot];
+      s += (slot ? ", " : "") + pointer(b, (b.access == Access::Read ? "const " : "") + scalar(b.type.dtype)) + " " + b.name +
+           attribute(slot);
+    }
+    for (kernel::VarId v : k.symbols)
+      s += (slot ? ", " : "") + ("constant " + type(k.var(v).type, h)) + "& " + k.var(v).name + attribute(slot), ++slot;
+    bool grid = launch.grid[0].valid() || launch.grid[1].valid(), lanes = launch.lanes[0].valid() || launch.lanes[1].valid();
+    if (grid) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_group [[threadgroup_position_in_grid]]");
+    if (lanes) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_lane [[thread_position_in_threadgroup]]");
+    return s + ") {\n";
+  }
+
+ protected:
+  std::string_view function_qualifiers() const override { return "inline "; }
+  bool vector_functions() const override { return true; }
+
+  std::string scalar(DType t) const override {
+    switch (t) {
+      case DType::F32: return "float";
+      case DType::F64: return "double";
+      case DType::F16: return "half";
+      case DType::BF16: return "bfloat";
+      case DType::Bool: return "bool";
+      case DType::I8: return "char";
+      case DType::I16: return "short";
+      case DType::I32: return "int";
+      case DType::I64: return "long";
+      case DType::U8: return "uchar";
+      case DType::U16: return "ushort";
+      case DType::U32: return "uint";
+      default: return "ulong";
+    }
+  }
+
+  std::string vector(Type t, Helpers&) const override { return scalar(t.dtype) + std::to_string(t.lanes); }
+
+  std::string library(ExprOp op, DType t) const override {
+    if (!is_float(t)) return "";
+    switch (op) {
+      case ExprOp::Exp:
+      case ExprOp::Log:
+      case ExprOp::Sqrt:
+      case ExprOp::Rsqrt:
+      case ExprOp::Sin:
+      case ExprOp::Cos:
+      case ExprOp::Tan:
+      case ExprOp::Asin:
+      case ExprOp::Acos:
+      case ExprOp::Atan:
+      case ExprOp::Sinh:
+      case ExprOp::Cosh:
+      case ExprOp::Tanh:
+      case ExprOp::Asinh:
+      case ExprOp::Acosh:
+      case ExprOp::Atanh:
+      case ExprOp::Floor:
+      case ExprOp::Ceil:
+      case ExprOp::Trunc:
+      case ExprOp::Pow:
+      case ExprOp::Atan2:
+      case ExprOp::Fma:
+      case ExprOp::IsNan:
+      case ExprOp::IsInf: return std::string(kernel::name(op));
+      case ExprOp::Abs: return "fabs";
+      case ExprOp::Mod: return "fmod";
+      case ExprOp::RoundEven: return "rint";
+      default: return "";
+    }
+  }
+
+  std::string pointer(const Buffer& b, const std::string& to) const override {
+    return (b.space == Space::Shared ? "threadgroup " : b.space == Space::Register ? "thread " : "device ") + to + "*";
+  }
+
+ private:
+  static std::string attribute(int slot) { return " [[buffer(" + std::to_string(slot) + ")]]"; }
+};
+
+}  // namespace
+
+const CLike& metal() {
+  static const Metal target;
+  return target;
+}
+
+}  // namespace rlxc::target

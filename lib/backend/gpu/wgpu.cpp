@@ -1,0 +1,464 @@
+#include "backend/gpu/wgpu.h"
+
+#include <algorithm>
+#include <set>
+
+#include "backend/c/scalar_helpers.h"
+#include "kernel/math.h"
+#include "kernel/simplify.h"
+
+namespace rlxc::target {
+namespace {
+
+using kernel::Access;
+using kernel::Buffer;
+using kernel::Launch;
+using kernel::LoopKind;
+using kernel::Space;
+
+bool global(const Buffer& b) { return b.space == Space::Global; }
+bool packed(const Buffer& b) { return global(b) && rlxc::bits(b.type.dtype) < 32; }
+bool wide(const Buffer& b) { return global(b) && rlxc::bits(b.type.dtype) == 64; }
+bool writable(const Buffer& b) { return b.access != Access::Read; }
+
+// Helpers::needs of this says that the kernel's memory is an array of atomics.
+const std::string kAtomicMemory = "atomic memory";
+
+std::string scalar(DType t) {
+  if (is_float(t)) return "f32";
+  if (t == DType::Bool) return "bool";
+  return dtype_class(t) == DTypeClass::UInt ? "u32" : "i32";
+}
+
+class Wgpu : public CLike {
+ public:
+  std::string type(Type t, Helpers&) const override {
+    return t.lanes == 1 ? scalar(t.dtype) : "vec" + std::to_string(t.lanes) + "<" + scalar(t.dtype) + ">";
+  }
+  std::string element(DType t, Helpers&) const override { return t == DType::Bool ? "u32" : scalar(t); }
+  std::string_view barrier(bool global) const override {
+    return global ? "storageBarrier(); workgroupBarrier();" : "workgroupBarrier();";
+  }
+
+  std::string literal(const ExprNode& e) const override {
+    DType t = e.type.dtype;
+    if (t == DType::Bool) return e.payload ? "true" : "false";
+    if (!is_float(t)) return std::to_string(e.payload) + (dtype_class(t) == DTypeClass::UInt ? "u" : "");
+    double v = kernel::const_double(e);
+    if (v != v) return "rlxc_float(0x7fc00000u)";
+    if (v >= 0x1.fffffep127 && v - v == 0) return "0x1.fffffep+127f";  // the shortest decimal lies beyond the range
+    if (v <= -0x1.fffffep127 && v - v == 0) return "-0x1.fffffep+127f";
+    if (v - v != 0) return v > 0 ? "rlxc_float(0x7f800000u)" : "rlxc_float(0xff800000u)";
+    ExprNode f32 = e;
+    f32.type.dtype = DType::F32;
+    return CLike::literal(f32);
+  }
+
+  bool infix(ExprOp op, Type t) const override {
+    bool logic = op == ExprOp::And || op == ExprOp::Or;
+    if (t.dtype == DType::Bool) return logic || op == ExprOp::Eq || op == ExprOp::Ne;
+    return CLike::infix(op, t) && (rlxc::bits(t.dtype) == 32 || is_float(t.dtype) || op == ExprOp::Lt || op == ExprOp::Le ||
+                                   op == ExprOp::Eq || op == ExprOp::Ne);
+  }
+
+  std::string function(ExprOp op, Type t, Helpers& h) const override {
+    std::string name = library(op, t.dtype);
+    if (!name.empty()) return name;
+    if (kernel::has_definition(op)) return defined_function(*this, op, t, "fn $F($P) -> $R {\n", h);
+    return helper(op, t, h);
+  }
+
+  std::string parameter(const std::string& name, Type t, Helpers& h) const override { return name + ": " + type(t, h); }
+
+  std::string cast(Type to, Type from, const std::string& value, Helpers& h) const override {
+    DType t = to.dtype;
+    std::string r = type(to, h);
+    if (t == DType::Bool) return "(" + value + " != " + type(from, h) + "())";
+    if (t == DType::F16 && from.dtype != DType::F16) return "quantizeToF16(" + cast({DType::F32, to.lanes}, from, value, h) + ")";
+    if (t == DType::BF16 && from.dtype != DType::BF16)
+      return bf16(to, h) + "(" + cast({DType::F32, to.lanes}, from, value, h) + ")";
+    if (is_float(t)) return scalar(t) == scalar(from.dtype) ? value : r + "(" + value + ")";
+    if (is_float(from.dtype)) return saturating(to, from, h) + "(" + value + ")";
+    std::string converted = scalar(from.dtype) == scalar(t) ? value : r + "(" + value + ")";
+    return rlxc::bits(t) < 32 && rlxc::bits(t) < rlxc::bits(from.dtype) + (from.dtype == DType::Bool ? 8 : 0)
+               ? wrap(to, h) + "(" + converted + ")"
+           : rlxc::bits(t) < 32 && dtype_class(t) != dtype_class(from.dtype) ? wrap(to, h) + "(" + converted + ")"
+                                                                             : converted;
+  }
+
+  std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override {
+    return "bitcast<" + type(to, h) + ">(" + value + ")";
+  }
+
+  std::string select(Type, Type, const std::string& c, const std::string& a, const std::string& b, Helpers&) const override {
+    return "select(" + b + ", " + a + ", " + c + ")";
+  }
+
+  std::string load_if(const std::string& load, const std::string& c, const std::string& otherwise, Helpers&) const override {
+    // An index out of bounds is clamped or gives zero in WGSL: reading it does no harm.
+    return "select(" + otherwise + ", " + load + ", " + c + ")";
+  }
+
+  std::string broadcast(Type t, const std::string& s, Helpers& h) const override { return type(t, h) + "(" + s + ")"; }
+
+  std::string ramp(Type t, const std::string& base, int64_t stride, Helpers& h) const override {
+    std::string steps;
+    for (int i = 0; i < t.lanes; ++i) steps += (i ? ", " : "") + std::to_string(i * stride);
+    return "(" + broadcast(t, base, h) + " + " + type(t, h) + "(" + steps + "))";
+  }
+
+  std::string lane(const std::string& vector, int n) const override { return vector + "[" + std::to_string(n) + "]"; }
+
+  std::string load(Type t, const Buffer& b, const std::string& index, bool gather, Helpers& h) const override {
+    if (t.lanes == 1) return load_scalar(t, b, index, h);
+    std::string name = "rlxc_load_" + b.name + std::to_string(t.lanes) + (gather ? "_at" : ""), all;
+    if (h.needs(name)) {
+      for (int i = 0; i < t.lanes; ++i)
+        all += (i ? ", " : "") + load_scalar(t.scalar(), b,
+                                             gather ? "i[" + std::to_string(i) + "]"
+                                             : i    ? "i + " + std::to_string(i)
+                                                    : "i",
+                                             h);
+      std::string at = gather ? type({DType::I32, t.lanes}, h) : "i32";
+      h.add("fn " + name + "(i: " + at + ") -> " + type(t, h) + " {\n  return " + type(t, h) + "(" + all + ");\n}\n");
+    }
+    return name + "(" + index + ")";
+  }
+
+  std::string store(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
+    if (t.lanes == 1) return store_scalar(b, index, value, h);
+    std::string name = "rlxc_store_" + b.name + std::to_string(t.lanes), all;
+    if (h.needs(name)) {
+      for (int i = 0; i < t.lanes; ++i)
+        all += "  " + store_scalar(b, i ? "i + " + std::to_string(i) : "i", "v[" + std::to_string(i) + "]", h) + "\n";
+      h.add("fn " + name + "(i: i32, v: " + type(t, h) + ") {\n" + all + "}\n");
+    }
+    return name + "(" + index + ", " + value + ");";
+  }
+
+  std::string atomic_add(Type t, const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const override {
+    if (!is_float(t.dtype)) return touch(b, element_at(b, index), Touch::Add, "bitcast<u32>(" + value + ")", h);
+    return touch(b, element_at(b, index), Touch::AddFloat, "bitcast<u32>(" + value + ")", h);
+  }
+
+  std::string declare(Type t, const std::string& name, const std::string& value, Helpers& h) const override {
+    return "let " + name + ": " + type(t, h) + " = " + value + ";";
+  }
+  std::string registers(const Buffer& b, int64_t extent, const std::string& value, Helpers& h) const override {
+    std::string t = type(b.type, h);
+    return "var " + b.name + ": " + (extent == 1 ? t : "array<" + t + ", " + std::to_string(extent) + ">") +
+           (value.empty() ? ";" : " = " + value + ";");
+  }
+  std::string shared(const Buffer& b, int64_t extent, Helpers& h) const override {
+    if (h.needs("shared " + b.name))
+      h.add("var<workgroup> " + b.name + ": array<" + word(b) + ", " + std::to_string(extent) + ">;\n");
+    return "";
+  }
+  std::string loop_head(const std::string& i, Type, const std::string& extent, Helpers&) const override {
+    return "for (var " + i + ": i32 = 0; " + i + " < " + extent + "; " + i + "++) {";
+  }
+
+  std::string launch_index(LoopKind kind, int axis) const override {
+    return std::string(kind == LoopKind::Grid ? "i32(rlxc_group." : "i32(rlxc_lane.") + "xyz"[axis] + ")";
+  }
+
+  std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
+    std::string bindings, arguments, names;
+    bool atomic = false;
+    for (size_t i = 0; i < k.argument_count(); ++i)
+      atomic |= k.buffers[i].atomic || (packed(k.buffers[i]) && writable(k.buffers[i]));
+    if (atomic) h.needs(kAtomicMemory);
+    auto binding = [&](int slot) { return "@group(0) @binding(" + std::to_string(slot) + ") "; };
+    std::set<std::string> declared;
+    for (size_t i = 0; i < k.argument_count(); ++i) {
+      const Buffer& b = k.buffers[i];
+      for (int m = b.binding; m < b.binding + b.bindings; ++m)
+        if (declared.insert(memory(b, m)).second)
+          bindings += binding(m == 0 ? 0 : m + 1) + "var<storage, " + (b.separate ? "read> " : "read_write> ") + memory(b, m) +
+                      ": array<" + (atomic && !b.separate ? "atomic<u32>" : "u32") + ">;\n";
+      arguments += (arguments.empty() ? "" : ", ") + b.name + "_at: i32";
+    }
+    for (kernel::VarId v : k.symbols) {
+      arguments += (arguments.empty() ? "" : ", ") + k.var(v).name + ": i32";
+      names += "  let " + k.var(v).name + " = rlxc_arguments." + k.var(v).name + ";\n";
+    }
+    if (!arguments.empty())
+      bindings += "struct Arguments { " + arguments + " }\n" + binding(1) + "var<uniform> rlxc_arguments: Arguments;\n";
+    if (h.needs("rlxc_float"))
+      h.add(
+          "fn rlxc_float(bits: u32) -> f32 {\n  var b = bits;  // not a constant: infinities are allowed\n  return "
+          "bitcast<f32>(b);\n}\n");
+    h.add(bindings);
+    std::string size;
+    for (int a = 0; a < 3; ++a) {
+      int64_t n = 1;
+      if (launch.lanes[a].valid()) k.constant_int(launch.lanes[a], &n);
+      size += (a ? ", " : "") + std::to_string(n);
+    }
+    return "@compute @workgroup_size(" + size + ")\nfn " + k.name +
+           "(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_lane: vec3<u32>) {\n" + names;
+  }
+
+ private:
+  // The element type of the array that holds a Shared buffer.
+  static std::string word(const Buffer& b) { return b.type.dtype == DType::Bool ? "u32" : scalar(b.type.dtype); }
+
+  // Global memory is an array of words; arguments begin at some element of it.
+  static std::string element_at(const Buffer& b, const std::string& index) {
+    return "rlxc_arguments." + b.name + "_at" +
+           (index == "0" ? "" : " + " + (index.find(' ') == std::string::npos ? index : "(" + index + ")"));
+  }
+  static std::string memory(const Buffer& b, int binding) {
+    if (b.separate) return b.name + (b.bindings == 1 ? "" : "_" + std::to_string(binding - b.binding));
+    return "rlxc_memory" + (binding == 0 ? "" : "_" + std::to_string(binding));
+  }
+
+  // What is done to a word, as an expression or a statement of WGSL over $P, its place, and $V.
+  enum class Touch : uint8_t { Load, Store, And, Or, Add, AddFloat };
+  struct TouchText {
+    std::string_view name, plain, atomic;
+  };
+  static constexpr TouchText kTouches[] = {
+      {"load", "$P", "atomicLoad(&$P)"},
+      {"store", "$P = $V;", "atomicStore(&$P, $V);"},
+      {"and", "", "atomicAnd(&$P, $V);"},
+      {"or", "", "atomicOr(&$P, $V);"},
+      {"add", "", "atomicAdd(&$P, $V);"},
+      {"add_float", "",
+       "var old = atomicLoad(&$P);\n  loop {\n    let r = atomicCompareExchangeWeak(&$P, old, bitcast<u32>(bitcast<f32>(old) + "
+       "bitcast<f32>($V)));\n    if (r.exchanged) { break; }\n    old = r.old_value;\n  }"},
+  };
+
+  // A function where several memories hold the buffer, or where more than a line is to be done.
+  static std::string touch(const Buffer& b, const std::string& word, Touch what, const std::string& value, Helpers& h) {
+    const TouchText& row = kTouches[static_cast<size_t>(what)];
+    const bool loads = what == Touch::Load;
+    const auto text = [&](int binding, std::string_view at, std::string_view v) {
+      const std::string place = memory(b, binding) + "[" + std::string(at) + "]";
+      return expand(!b.separate && h.has(kAtomicMemory) ? row.atomic : row.plain, {{"P", place}, {"V", std::string(v)}});
+    };
+    if (b.bindings == 1 && what != Touch::AddFloat) return text(b.binding, word, value);
+    const std::string name = "rlxc_" + std::string(row.name) + "_word_of_" + b.name;
+    if (h.needs(name)) {
+      std::string body = "  var at = u32(word);\n";
+      const int last = b.binding + b.bindings - 1;
+      for (int m = b.binding; m < last; ++m) {
+        const std::string length = "arrayLength(&" + memory(b, m) + ")";
+        body += "  if (at < " + length + ") { " +
+                (loads ? "return " + text(m, "at", "v") + ";" : text(m, "at", "v") + " return;") + " }\n  at -= " + length +
+                ";\n";
+      }
+      body += "  " + (loads ? "return " + text(last, "at", "v") + ";" : text(last, "at", "v")) + "\n";
+      h.add("fn " + name + "(word: i32" + (loads ? ") -> u32" : ", v: u32)") + " {\n" + body + "}\n");
+    }
+    return name + "(" + word + (loads ? ")" : ", " + value + ");");
+  }
+  static std::string word_at(const Buffer& b, const std::string& word, Helpers& h) { return touch(b, word, Touch::Load, "", h); }
+
+  static std::string library(ExprOp op, DType t) {
+    if (op == ExprOp::Not) return "!";
+    if (op == ExprOp::Abs && rlxc::bits(t) >= 32) return "abs";
+    if (op == ExprOp::BitNot) return t == DType::Bool ? "!" : rlxc::bits(t) == 32 ? "~" : "";
+    if (!is_float(t)) return rlxc::bits(t) >= 32 && (op == ExprOp::Min || op == ExprOp::Max) ? std::string(kernel::name(op)) : "";
+    switch (op) {
+      case ExprOp::Exp:
+      case ExprOp::Log:
+      case ExprOp::Sqrt:
+      case ExprOp::Asin:
+      case ExprOp::Acos:
+      case ExprOp::Atan:
+      case ExprOp::Sinh:
+      case ExprOp::Cosh:
+      case ExprOp::Asinh:
+      case ExprOp::Acosh:
+      case ExprOp::Atanh:
+      case ExprOp::Floor:
+      case ExprOp::Ceil:
+      case ExprOp::Trunc:
+      case ExprOp::Atan2:
+      case ExprOp::Fma: return std::string(kernel::name(op));
+      case ExprOp::Rsqrt: return "inverseSqrt";
+      case ExprOp::RoundEven: return "round";
+      default: return "";
+    }
+  }
+
+  // Functions of one line; on vectors `select` and the operators work lane by lane.
+  std::string helper(ExprOp op, Type t, Helpers& h) const {
+    std::string name = "rlxc_" + std::string(kernel::name(op)) + "_" + suffix(t), v = type(t, h), r = type(result_type(op, t), h),
+                body;
+    if (!h.needs(name)) return name;
+    bool reduces = kernel::type_rule(op) == kernel::TypeRule::Shape;
+    std::string zero = v + "()", minus_one = v + "(-1)", u = type({DType::U32, t.lanes}, h);
+    bool is_signed = dtype_class(t.dtype) == DTypeClass::Int;
+    switch (op) {
+      case ExprOp::Min:
+      case ExprOp::Max: {
+        std::string symbol = op == ExprOp::Min ? "<" : ">";
+        body = is_float(t.dtype) ? "select(b, a, (a " + symbol + " b) | (a != a))" : std::string(kernel::name(op)) + "(a, b)";
+        break;
+      }
+      case ExprOp::Div:
+      case ExprOp::Mod: {
+        std::string plain = std::string("a ") + (op == ExprOp::Div ? "/" : "%") + " select(b, " + v + "(1), b == " + zero + ")";
+        if (is_float(t.dtype)) plain = "a % b";
+        body = is_float(t.dtype) ? plain : "select(" + plain + ", " + zero + ", b == " + zero + ")";
+        break;
+      }
+      case ExprOp::Shl:
+      case ExprOp::Shr:
+        body = std::string("a ") + (op == ExprOp::Shl ? "<<" : ">>") + " (" + u + "(b) & " + u + "(" +
+               std::to_string(rlxc::bits(t.dtype) - 1) + "u))";
+        break;
+      case ExprOp::Xor: body = t.dtype == DType::Bool ? "a != b" : "a ^ b"; break;
+      case ExprOp::Add: body = "a + b"; break;
+      case ExprOp::Sub: body = "a - b"; break;
+      case ExprOp::Mul: body = "a * b"; break;
+      case ExprOp::And: body = "a & b"; break;
+      case ExprOp::Or: body = "a | b"; break;
+      case ExprOp::Neg: body = is_signed ? "-a" : zero + " - a"; break;
+      case ExprOp::Abs: body = "abs(a)"; break;
+      case ExprOp::BitNot: body = "~a"; break;
+      case ExprOp::Lt: body = "a < b"; break;
+      case ExprOp::Le: body = "a <= b"; break;
+      default: break;
+    }
+    if (reduces) {
+      ExprOp pair = op == ExprOp::ReduceAdd   ? ExprOp::Add
+                    : op == ExprOp::ReduceMul ? ExprOp::Mul
+                    : op == ExprOp::ReduceMax ? ExprOp::Max
+                                              : ExprOp::Min;
+      std::string f = helper(pair, t.scalar(), h);
+      body = t.lanes == 2 ? f + "(a[0], a[1])" : f + "(" + f + "(a[0], a[2]), " + f + "(a[1], a[3]))";
+      r = type(t.scalar(), h);
+    } else if (!is_float(t.dtype) && rlxc::bits(t.dtype) < 32 && t.dtype != DType::Bool && result_type(op, t) == t) {
+      body = wrap(t, h) + "(" + body + ")";
+    }
+    bool two = kernel::operand_count(op) == 2;
+    h.add("fn " + name + "(a: " + v + (two ? ", b: " + v : "") + ") -> " + r + " {\n  return " + body + ";\n}\n");
+    return name;
+  }
+
+  // Cuts a word to a narrow integer.
+  std::string wrap(Type t, Helpers& h) const {
+    std::string name = "rlxc_wrap_" + suffix(t), v = type(t, h),
+                shift = type({DType::U32, t.lanes}, h) + "(" + std::to_string(32 - rlxc::bits(t.dtype)) + "u)";
+    if (h.needs(name))
+      h.add("fn " + name + "(a: " + v + ") -> " + v + " {\n  return (a << " + shift + ") >> " + shift + ";\n}\n");
+    return name;
+  }
+
+  std::string saturating(Type to, Type from, Helpers& h) const {
+    std::string name = "rlxc_" + suffix(to) + "_from_" + suffix(from), v = type(from, h), r = type(to, h);
+    int bits = rlxc::bits(to.dtype);
+    bool is_signed = dtype_class(to.dtype) == DTypeClass::Int;
+    std::string top = std::to_string(((uint64_t{1} << (is_signed ? bits - 1 : bits)) - 1)),
+                bottom = is_signed ? "-" + std::to_string(uint64_t{1} << (bits - 1)) : "0";
+    std::string u = is_signed ? "" : "u";
+    // i32() and u32() of a float saturate by themselves; the clamp serves narrower types.
+    std::string value = bits == 32 ? r + "(a)" : "clamp(" + r + "(a), " + r + "(" + bottom + u + "), " + r + "(" + top + u + "))";
+    if (h.needs(name))
+      h.add("fn " + name + "(a: " + v + ") -> " + r + " {\n  return select(" + value + ", " + r + "(), a != a);\n}\n");
+    return name;
+  }
+
+  std::string bf16(Type to, Helpers& h) const {
+    std::string name = "rlxc_round_" + suffix(to), v = type(to, h), u = type({DType::U32, to.lanes}, h);
+    if (h.needs(name)) {
+      std::string sixteen = u + "(16u)";
+      h.add("fn " + name + "(a: " + v + ") -> " + v + " {\n  let b = bitcast<" + u + ">(a);\n  let r = (b + " + u +
+            "(0x7fffu) + ((b >> " + sixteen + ") & " + u + "(1u))) & " + u + "(0xffff0000u);\n  return select(bitcast<" + v +
+            ">(r), a, a != a);\n}\n");
+    }
+    return name;
+  }
+
+  std::string load_scalar(Type t, const Buffer& b, const std::string& index, Helpers& h) const {
+    if (!global(b)) {
+      std::string at = b.name + "[" + index + "]";
+      return t.dtype == DType::Bool && b.space == Space::Shared ? "(" + at + " != 0u)" : at;
+    }
+    if (!packed(b)) {
+      std::string value = word_at(b, wide(b) ? "2 * (" + element_at(b, index) + ")" : element_at(b, index), h);
+      return scalar(t.dtype) == "u32" ? value : "bitcast<" + scalar(t.dtype) + ">(" + value + ")";
+    }
+    std::string name = "rlxc_read_" + b.name;
+    int bits = rlxc::bits(t.dtype), per_word = 32 / bits;
+    if (h.needs(name)) {
+      std::string word = word_at(b, "at / " + std::to_string(per_word), h),
+                  shift = "u32(at % " + std::to_string(per_word) + ") * " + std::to_string(bits) + "u";
+      std::string part = "(" + word + " >> (" + shift + ")) & " + (bits == 8 ? "0xffu" : "0xffffu"), value = part;
+      if (t.dtype == DType::F16) value = "unpack2x16float(" + part + ").x";
+      else if (t.dtype == DType::BF16) value = "bitcast<f32>((" + part + ") << 16u)";
+      else if (t.dtype == DType::Bool) value = "(" + part + ") != 0u";
+      else if (dtype_class(t.dtype) == DTypeClass::Int) value = wrap(t, h) + "(bitcast<i32>(" + part + "))";
+      h.add("fn " + name + "(i: i32) -> " + type(t, h) + " {\n  let at = " + element_at(b, "i") + ";\n  return " + value +
+            ";\n}\n");
+    }
+    return name + "(" + index + ")";
+  }
+
+  std::string store_scalar(const Buffer& b, const std::string& index, const std::string& value, Helpers& h) const {
+    DType t = b.type.dtype;
+    if (!global(b))
+      return b.name + "[" + index + "] = " + (t == DType::Bool && b.space == Space::Shared ? "u32(" + value + ")" : value) + ";";
+    if (wide(b)) {
+      std::string name = "rlxc_write_" + b.name, high = t == DType::I64 ? "bitcast<u32>(v >> 31u)" : "0u";
+      if (h.needs(name))
+        h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = 2 * (" + element_at(b, "i") + ");\n  " +
+              touch(b, "at", Touch::Store, "bitcast<u32>(v)", h) + "\n  " + touch(b, "at + 1", Touch::Store, high, h) + "\n}\n");
+      return name + "(" + index + ", " + value + ");";
+    }
+    if (!packed(b)) return touch(b, element_at(b, index), Touch::Store, "bitcast<u32>(" + value + ")", h);
+    std::string name = "rlxc_write_" + b.name;
+    int bits = rlxc::bits(t), per_word = 32 / bits;
+    if (h.needs(name)) {
+      std::string mask = bits == 8 ? "0xffu" : "0xffffu", n = std::to_string(per_word);
+      std::string part = t == DType::F16    ? "pack2x16float(vec2<f32>(v, 0.0))"
+                         : t == DType::BF16 ? "(bitcast<u32>(v) >> 16u)"
+                         : t == DType::Bool ? "u32(v)"
+                                            : "(u32(v) & " + mask + ")";
+      h.add("fn " + name + "(i: i32, v: " + scalar(t) + ") {\n  let at = " + element_at(b, "i") + ";\n  let shift = u32(at % " +
+            n + ") * " + std::to_string(bits) + "u;\n  " + touch(b, "at / " + n, Touch::And, "~(" + mask + " << shift)", h) +
+            "\n  " + touch(b, "at / " + n, Touch::Or, part + " << shift", h) + "\n}\n");
+    }
+    return name + "(" + index + ", " + value + ");";
+  }
+};
+
+}  // namespace
+
+const CLike& wgpu() {
+  static const Wgpu target;
+  return target;
+}
+
+void wgpu_prepare(Kernel& k) {
+  kernel::narrow_indices(k, true);
+  auto narrow = [](Type& t) {
+    if (t.dtype == DType::I64) t.dtype = DType::I32;
+    if (t.dtype == DType::U64) t.dtype = DType::U32;
+  };
+  for (ExprNode& e : k.exprs) {
+    if (e.op == ExprOp::Const && e.type.dtype == DType::I64) e.payload = std::clamp<int64_t>(e.payload, INT32_MIN, INT32_MAX);
+    if (e.op == ExprOp::Const && e.type.dtype == DType::U64)
+      e.payload = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(e.payload), UINT32_MAX));
+    narrow(e.type);
+  }
+  for (kernel::Var& v : k.vars) narrow(v.type);
+  for (Buffer& b : k.buffers)
+    if (!global(b)) narrow(b.type);
+}
+
+std::string wgpu_refuses(const Kernel& k) {
+  for (const Buffer& b : k.buffers)
+    if (b.atomic && wide(b)) return "WGSL has no atomic addition of 64 bits";
+  for (const ExprNode& e : k.exprs) {
+    if (e.type.dtype == DType::F64) return "WGSL has no f64";
+    if (e.type.lanes > 4) return "WGSL has no vectors of " + std::to_string(e.type.lanes) + " lanes";
+    if (e.op == ExprOp::ShuffleXor) return "shuffles need the subgroups feature";
+  }
+  return "";
+}
+
+}  // namespace rlxc::target

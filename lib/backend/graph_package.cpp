@@ -1,0 +1,104 @@
+#include "backend/graph_package.h"
+
+#include <set>
+
+#include "backend/weight_files.h"
+#include "ir/dim_postfix.h"
+#include "support/json_writer.h"
+
+namespace rlxc {
+
+namespace {
+
+// Param and Constant nodes of all graphs, in order.
+std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module& m) {
+  std::vector<std::pair<const Graph*, NodeId>> all;
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    for (NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) all.emplace_back(&g, n);
+  }
+  return all;
+}
+
+}  // namespace
+
+codegen::Package graph_only_package(const LirModule& lir, Diagnostics& d) {
+  codegen::Package p;
+  const Module& m = *lir.module;
+  p.name = c_identifier(m.name);
+  p.lir = &lir;
+  for (const auto& [g, n] : weight_nodes(m)) {
+    const ValueId v = g->result(n);
+    const auto bytes = byte_size(g->type(v));
+    if (!bytes) d.error(Code::MissingWeights, "the sizes of a parameter must be known", "node \"" + g->label(n) + "\"");
+    const std::string name(m.text(g->value_name(v)));
+    p.weights.push_back({g->attrs<DataAttrs>(n).data, g->dtype(v), name.empty() ? g->label(n) : name, bytes.value_or(0)});
+  }
+  const Graph& main = m.main();
+  std::set<std::string> symbols;
+  for (NodeId n : main.inputs())
+    for (Dim dim : main.dims(main.result(n)))
+      for (std::string& s : m.dims.symbols_of(dim)) symbols.insert(std::move(s));
+  p.symbols.assign(symbols.begin(), symbols.end());
+  for (NodeId n : main.inputs())
+    p.inputs.push_back({std::string(m.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
+  for (size_t i = 0; i < main.outputs().size(); ++i)
+    p.outputs.push_back({std::string(m.text(main.output_name(i))), main.id(), main.outputs()[i]});
+  return p;
+}
+
+std::string model_json(const codegen::Package& p, std::string_view target, const CpuPackageOptions& options) {
+  const Module& m = *p.lir->module;
+  const WeightFiles located = locate_weights(p, options);
+  std::string out;
+  JsonWriter j(out);
+  j.begin_object()
+      .key("format")
+      .string("rlxc.model")
+      .key("format_version")
+      .string("1.0")
+      .key("target")
+      .string(target)
+      .key("name")
+      .string(p.name);
+  for (const auto& [key, ports] : {std::pair{"inputs", &p.inputs}, std::pair{"outputs", &p.outputs}}) {
+    j.key(key).begin_array();
+    for (const codegen::Port& port : *ports) {
+      const Graph& g = m.graph(port.graph);
+      j.begin_object(JsonLayout::Line)
+          .key("name")
+          .string(port.name)
+          .key("dtype")
+          .string(name(g.dtype(port.value)))
+          .key("shape")
+          .begin_array(JsonLayout::Line);
+      for (Dim d : g.dims(port.value)) d.is_static() ? j.integer(d.size()) : j.string(m.dims.text(d));
+      j.end_array().end_object();
+    }
+    j.end_array();
+  }
+  j.key("weights").begin_array();
+  const auto nodes = weight_nodes(m);
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    const codegen::Weight& w = p.weights[i];
+    j.begin_object(JsonLayout::Line)
+        .key("name")
+        .string(w.name)
+        .key("dtype")
+        .string(name(w.dtype))
+        .key("shape")
+        .begin_array(JsonLayout::Line);
+    for (Dim n : nodes[i].first->dims(nodes[i].first->result(nodes[i].second))) j.integer(n.size());
+    j.end_array();
+    if (w.data.valid())
+      j.key("file").string(located.files[located.weights[i].file]).key("offset").unsigned_integer(located.weights[i].offset);
+    else j.key("file").null();  // the model does not carry it: the caller gives it
+    j.key("stored").unsigned_integer(located.weights[i].stored).key("bytes").unsigned_integer(w.bytes).end_object();
+  }
+  j.end_array().end_object();
+  j.finish();
+  return out;
+}
+
+}  // namespace rlxc

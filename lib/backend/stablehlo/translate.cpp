@@ -1,0 +1,132 @@
+#include "backend/stablehlo/translate.h"
+
+#include <algorithm>
+#include <array>
+
+#include "backend/stablehlo/translator.h"
+#include "ops/elementwise.h"
+
+namespace rlxc::stablehlo {
+namespace {
+
+using TranslateFn = decltype(Translation::translate);
+
+TranslateFn find(OpKind op) {
+  static const auto functions = [] {
+    std::array<TranslateFn, kOpCount> f{};
+    for (size_t i = 0; i < f.size(); ++i)
+      if (ops::has_meaning(static_cast<OpKind>(i))) f[i] = translate_elementwise;
+    for (auto family : {elementwise_translations(), movement_translations(), index_translations(), linear_translations(),
+                        reduce_translations(), control_translations()})
+      for (const Translation& t : family) f[static_cast<size_t>(t.op)] = t.translate;
+    return f;
+  }();
+  return functions[static_cast<size_t>(op)];
+}
+
+constexpr bool is_weight(OpKind op) { return op == OpKind::Param || op == OpKind::Constant; }
+
+}  // namespace
+
+bool has_translation(OpKind op) { return find(op) != nullptr; }
+
+ModuleTranslator::ModuleTranslator(const Module& m, std::span<const DType> dtypes, Diagnostics& d)
+    : m_(m), dtypes_(dtypes), d_(d), weight_of_(m.graph_count()) {
+  for (size_t i = 0; i < m.graph_count(); ++i) {
+    const Graph& g = m.graph(GraphId(i));
+    weight_of_[i].resize(g.node_capacity());
+    for (NodeId n : g.nodes()) {
+      if (!is_weight(g.op(n))) continue;
+      weight_of_[i][n.raw] = weights_.size();
+      Ints dims;
+      for (Dim dim : g.dims(g.result(n))) dims.push_back(dim.size());
+      weights_.push_back({"%w" + std::to_string(weights_.size()), g.dtype(g.result(n)), std::move(dims)});
+    }
+  }
+}
+
+bool ModuleTranslator::fits(const Graph& g, NodeId n, std::string* why) {
+  const auto check = [&](ValueId v) {
+    if (!v.valid()) return;
+    const Type& t = g.type(v);
+    if (t.kind != TypeKind::Tensor || std::find(dtypes_.begin(), dtypes_.end(), t.dtype) == dtypes_.end())
+      *why = "StableHLO has no values of type " + text(t, m_.dims);
+    else if (!t.is_static()) *why = "sizes must be known: bind them (" + text(t, m_.dims) + ")";
+  };
+  for (ValueId v : g.operands(n)) check(v);
+  for (size_t r = 0; r < g.result_count(n); ++r) check(g.result(n, r));
+  return why->empty();
+}
+
+std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& inputs) {
+  std::vector<Hlo> outer = std::exchange(value_, std::vector<Hlo>(g.value_capacity()));
+  for (size_t i = 0; i < inputs.size(); ++i) value_[g.result(g.inputs()[i]).raw] = inputs[i];
+  for (NodeId n : g.nodes()) {
+    if (is_weight(g.op(n))) value_[g.result(n).raw] = weights_[weight_of_[g.id().raw][n.raw]];
+    if (has_trait(g.op(n), kLeaf | kTerminator)) continue;
+    std::string why;
+    bool known = true;  // else it follows from another error, which is reported
+    for (ValueId v : g.operands(n)) known &= !v.valid() || !value_[v.raw].name.empty();
+    const std::string kind(kind_name(g.op(n)));
+    b_.comment(g.label(n) + " (" + kind + ")");
+    const TranslateFn translate = find(g.op(n));
+    if (!translate) why = "no translation of " + kind;
+    else if (known && fits(g, n, &why) && !translate(*this, g, n, &why) && why.empty()) known = false;  // an error within a body
+    if (!why.empty()) d_.error(Code::UnsupportedOnTarget, "the tpu target: " + why, "node \"" + g.label(n) + "\" (" + kind + ")");
+  }
+  std::vector<Hlo> outputs;
+  for (ValueId v : g.outputs()) outputs.push_back(value_[v.raw]);
+  value_ = std::move(outer);
+  return outputs;
+}
+
+std::string translate(const Module& m, std::string_view name, std::span<const DType> dtypes, Diagnostics& d) {
+  ModuleTranslator t(m, dtypes, d);
+  const Graph& g = m.main();
+  std::string parameters, results, names;
+  const auto parameter = [&](const Hlo& v) {
+    parameters += (parameters.empty() ? "" : ", ") + v.name + ": " + HloBuilder::type(v);
+  };
+  std::vector<Hlo> inputs;
+  for (NodeId n : g.inputs()) {
+    Ints dims;
+    for (Dim dim : g.dims(g.result(n))) dims.push_back(dim.is_static() ? dim.size() : 0);
+    inputs.push_back({"%i" + std::to_string(inputs.size()), g.dtype(g.result(n)), std::move(dims)});
+    parameter(inputs.back());
+  }
+  for (const Hlo& w : t.weights()) parameter(w);
+  for (const Hlo& v : t.run(g, inputs)) {
+    results += (results.empty() ? "" : ", ") + HloBuilder::type(v);
+    names += (names.empty() ? "" : ", ") + v.name;
+  }
+  return "module @" + std::string(name) + " {\n  func.func public @main(" + parameters + ") -> (" + results + ") {\n" + t.take() +
+         "    \"func.return\"(" + names + ") : (" + results + ") -> ()\n  }\n}\n";
+}
+
+Hlo NodeTranslator::taken(const Hlo& x, const Hlo& index, size_t axis) {
+  Ints offset, slices = x.dims, dims = x.dims;
+  for (size_t i = 0; i < x.dims.size(); ++i)
+    if (i != axis) offset.push_back(static_cast<int64_t>(i < axis ? i : i - 1 + index.dims.size()));
+  slices[axis] = 1;
+  dims.erase(dims.begin() + static_cast<int64_t>(axis));
+  dims.insert(dims.begin() + static_cast<int64_t>(axis), index.dims.begin(), index.dims.end());
+  const std::string a = std::to_string(axis);
+  return b_.op("gather", {x, index}, x.dtype, dims,
+               "dimension_numbers = #stablehlo.gather<offset_dims = " + HloBuilder::list(offset) + ", collapsed_slice_dims = [" +
+                   a + "], start_index_map = [" + a + "], index_vector_dim = " + std::to_string(index.dims.size()) +
+                   ">, slice_sizes = " + HloBuilder::ints(slices) + ", indices_are_sorted = false");
+}
+
+Hlo NodeTranslator::lowest(DType t) {
+  if (is_float(t)) return b_.constant(t, -INFINITY);
+  if (t == DType::Bool || !is_signed(t)) return b_.constant_int(t, 0);
+  return b_.constant_int(t, rlxc::bits(t) == 64 ? INT64_MIN : -(int64_t{1} << (rlxc::bits(t) - 1)));
+}
+
+Hlo NodeTranslator::highest(DType t) {
+  if (is_float(t)) return b_.constant(t, INFINITY);
+  const int width = rlxc::bits(t) - (is_signed(t) ? 1 : 0);
+  return b_.constant_int(t, t == DType::Bool ? 1 : width >= 63 ? INT64_MAX : (int64_t{1} << width) - 1);
+}
+
+}  // namespace rlxc::stablehlo

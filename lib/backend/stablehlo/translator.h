@@ -1,0 +1,136 @@
+// What the translations of nodes share: the node at hand, the values of its graph, and the operations that most of them write.
+#pragma once
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "backend/stablehlo/builder.h"
+#include "codegen/lowerings.h"
+#include "kernel/builder.h"
+#include "support/diagnostics.h"
+
+namespace rlxc::stablehlo {
+
+using Ints = std::vector<int64_t>;
+
+// The module at hand. Bodies of control flow capture nothing, so a graph is translated with its own values.
+class ModuleTranslator {
+ public:
+  ModuleTranslator(const Module&, std::span<const DType> dtypes, Diagnostics&);
+
+  const std::vector<Hlo>& weights() const { return weights_; }  // Param and Constant nodes of all graphs, in order
+  // Writes the nodes of a graph on these inputs; gives its outputs, or nothing after an error.
+  std::vector<Hlo> run(const Graph&, const std::vector<Hlo>& inputs);
+  std::string take() { return b_.take(); }
+
+ private:
+  friend class NodeTranslator;
+  bool fits(const Graph&, NodeId, std::string* why);
+
+  const Module& m_;
+  std::span<const DType> dtypes_;
+  Diagnostics& d_;
+  HloBuilder b_;
+  std::vector<Hlo> weights_;
+  std::vector<std::vector<size_t>> weight_of_;  // [graph][node]
+  std::vector<Hlo> value_;                      // of the graph at hand
+};
+
+class NodeTranslator {
+ public:
+  NodeTranslator(ModuleTranslator& module, const Graph& g, NodeId n, std::string* why)
+      : t_(module), m_(module.m_), g_(g), b_(module.b_), n_(n), why_(*why) {}
+
+ protected:
+  const Hlo& in(size_t i) const { return t_.value_[g_.operand(n_, i).raw]; }
+  bool has(size_t i) const { return g_.operand(n_, i).valid(); }
+  size_t operand_count() const { return g_.operands(n_).size(); }
+  Ints result_dims(size_t r = 0) const { return sizes(g_.dims(g_.result(n_, r))); }
+  DType result_dtype(size_t r = 0) const { return g_.dtype(g_.result(n_, r)); }
+  template <class A>
+  const A& attrs() const {
+    return g_.attrs<A>(n_);
+  }
+  bool set(Hlo v, size_t r = 0) {
+    t_.value_[g_.result(n_, r).raw] = std::move(v);
+    return true;
+  }
+  bool fail(std::string why) {
+    why_ = std::move(why);
+    return false;
+  }
+
+  static Ints sizes(std::span<const Dim> dims) {
+    Ints out;
+    for (Dim d : dims) out.push_back(d.is_static() ? d.size() : 0);
+    return out;
+  }
+  static DType wide(DType t) { return kernel::compute_dtype(t); }
+  static int64_t volume(const Ints& dims) { return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()); }
+  static int64_t volume(const Hlo& v) { return volume(v.dims); }
+  static Ints range(int64_t from, int64_t to) {
+    Ints out(static_cast<size_t>(std::max<int64_t>(to - from, 0)));
+    std::iota(out.begin(), out.end(), from);
+    return out;
+  }
+
+  Hlo bin(std::string_view o, const Hlo& a, const Hlo& b) {
+    const bool longer = a.dims.size() >= b.dims.size();
+    const Ints& other = longer ? b.dims : a.dims;
+    Ints dims = longer ? a.dims : b.dims;
+    for (size_t i = 1; i <= other.size(); ++i)
+      if (int64_t& n = dims[dims.size() - i]; n == 1) n = other[other.size() - i];
+    return b_.op(o, {b_.broadcast(a, dims), b_.broadcast(b, dims)}, a.dtype, dims);
+  }
+  Hlo bin(std::string_view o, const Hlo& a, double v) { return bin(o, a, b_.constant(a.dtype, v, a.dims)); }
+  Hlo one(std::string_view o, const Hlo& a) { return b_.same(o, {a}); }
+  Hlo reversed(const Hlo& v, const Ints& axes) {
+    return b_.op("reverse", {v}, v.dtype, v.dims, "dimensions = " + HloBuilder::ints(axes));
+  }
+  Hlo concatenated(const std::vector<Hlo>& parts, int64_t axis) {
+    Ints dims = parts[0].dims;
+    for (size_t i = 1; i < parts.size(); ++i) dims[static_cast<size_t>(axis)] += parts[i].dims[static_cast<size_t>(axis)];
+    return b_.op("concatenate", parts, parts[0].dtype, std::move(dims), "dimension = " + std::to_string(axis) + " : i64");
+  }
+  // Negative indices count from the end.
+  Hlo wrapped(const Hlo& index, int64_t n) {
+    const Hlo negative = b_.compare("LT", index, b_.constant_int(index.dtype, 0, index.dims));
+    return b_.op("select", {negative, bin("add", index, b_.constant_int(index.dtype, n, index.dims)), index}, index.dtype,
+                 index.dims);
+  }
+  // Gather along an axis with indices that lie in it.
+  Hlo taken(const Hlo& x, const Hlo& index, size_t axis);
+  Hlo sum(const Hlo& v, const Ints& axes, bool keep = true) { return b_.reduce("add", v, b_.constant(v.dtype, 0), axes, keep); }
+  Hlo lowest(DType);
+  Hlo highest(DType);
+
+  ModuleTranslator& t_;
+  const Module& m_;
+  const Graph& g_;
+  HloBuilder& b_;
+  NodeId n_;
+
+ private:
+  std::string& why_;
+};
+
+// One op kind. False: these attributes or types have no translation, for the reason given.
+struct Translation {
+  OpKind op;
+  bool (*translate)(ModuleTranslator&, const Graph&, NodeId, std::string* why);
+};
+// A member function of a family (a class derived from NodeTranslator) as a row.
+template <class Family, bool (Family::*function)()>
+bool call(ModuleTranslator& module, const Graph& g, NodeId n, std::string* why) {
+  return (Family(module, g, n, why).*function)();
+}
+
+std::span<const Translation> elementwise_translations();
+std::span<const Translation> movement_translations();
+std::span<const Translation> index_translations();
+std::span<const Translation> linear_translations();
+std::span<const Translation> reduce_translations();
+std::span<const Translation> control_translations();
+bool translate_elementwise(ModuleTranslator&, const Graph&, NodeId, std::string* why);
+
+}  // namespace rlxc::stablehlo

@@ -1,0 +1,246 @@
+// Slices, reordered and repeated axes and reshapes of them that stay where they are: kernels that read them through strides
+// compute what the reference evaluator does, and the interpreter sees no access out of bounds.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "analysis/views.h"
+#include "eval/random.h"
+#include "ir/builder.h"
+#include "memory/plan_lir.h"
+#include "runtime/interpret_package.h"
+#include "runtime/run_package.h"
+#include "support/random.h"
+
+using namespace rlxc;
+
+namespace {
+
+// Many random ways from values to readers in one module.
+class Paths {
+ public:
+  Paths(uint64_t seed, bool symbolic) : random_(seed), symbolic_(symbolic) {}
+
+  void add() {
+    std::vector<Dim> dims;
+    for (size_t rank = 2 + random_.below(3); dims.size() < rank;)
+      dims.push_back(Dim(static_cast<int64_t>(random_.below(8) == 0 ? 17 + random_.below(5) : 1 + random_.below(6))));
+    if (symbolic_) dims[0] = m_->dims.symbol("n");
+    ValueId v = make(dims);
+    for (size_t moves = 1 + random_.below(5); moves > 0; --moves) {
+      v = move(v);
+      if (random_.below(6) == 0) output(b_.unary(OpKind::Abs, v));
+    }
+    read(v);
+  }
+
+  // More operands than have kernels of their own.
+  void join_many() {
+    std::vector<ValueId> parts;
+    for (int64_t i = 0; i < 23; ++i)
+      parts.push_back(b_.unary(OpKind::Neg, input({Dim(2), Dim(i % 4), symbolic_ ? m_->dims.symbol("n") : Dim(3)})));
+    output(b_.concat(parts, 1));
+  }
+
+  void check() {
+    std::vector<eval::HostValue> inputs;
+    for (size_t i = 0; i < types_.size(); ++i) inputs.push_back(eval::random_value(*m_, types_[i], {{"n", 3}}, i));
+    const auto expected = eval::evaluate(*m_, inputs, d_);
+    REQUIRE_MESSAGE(expected.has_value(), d_.text());
+    size_t in_place = 0;
+    for (NodeId n : m_->main().nodes())
+      in_place +=
+          m_->main().op(n) != OpKind::Reshape && m_->main().result_count(n) && layout_in_larger(m_->main(), m_->main().result(n));
+    CHECK(in_place > types_.size() / 8);
+    const auto lir = plan_lir(std::move(m_), {.verify = true}, d_);
+    REQUIRE_MESSAGE(lir.has_value(), d_.text());
+    const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual, const char* how) {
+      REQUIRE_MESSAGE(actual.has_value(), how << ": " << d_.text());
+      for (size_t i = 0; i < expected->size(); ++i) {
+        const auto compared = eval::compare((*actual)[i], (*expected)[i], 1e-4, 1e-5);
+        CHECK_MESSAGE(compared.pass, how << ", output " << i << ": " << compared.message);
+      }
+    };
+    for (const char* target : {"cpu", "cuda", "wgpu"}) {
+      const auto runner = make_interpreting_runner(*lir, target, d_);
+      REQUIRE_MESSAGE(runner != nullptr, d_.text());
+      agrees(runner->run(inputs, d_), target);
+    }
+    const auto package = codegen::make_package(*lir, "strides", {}, d_);
+    REQUIRE_MESSAGE(package.has_value(), d_.text());
+    agrees(run_package(*package, inputs, d_), "compiled");
+  }
+
+ private:
+  ValueId input(std::vector<Dim> dims) {
+    types_.push_back(tensor_type(DType::F32, std::move(dims)));
+    return b_.input("x" + std::to_string(types_.size()), types_.back());
+  }
+  void output(ValueId v) { m_->main().add_output(v, m_->symbol("y" + std::to_string(m_->main().outputs().size()))); }
+  std::vector<Dim> dims(ValueId v) { return {m_->main().dims(v).begin(), m_->main().dims(v).end()}; }
+
+  // A value that is made in one order alone, or in that in which it is read.
+  ValueId make(const std::vector<Dim>& d) {
+    const ValueId x = b_.unary(OpKind::Neg, input(d));
+    const auto axis = static_cast<int64_t>(d.size()) - 1;
+    switch (random_.below(6)) {
+      case 4: return ended(d, {});
+      case 2: return b_.concat(std::array{x, b_.unary(OpKind::Neg, input(d))}, axis - static_cast<int64_t>(random_.below(2)));
+      case 0: return b_.create(OpKind::RmsNorm, {x, b_.unary(OpKind::Neg, input({d.back()}))}, NormAttrs{axis, 1e-3});
+      case 1: return d.size() < 3 ? x : convolved(x, d, false, random_.below(2));
+      default: return x;
+    }
+  }
+
+  ValueId move(ValueId v) {
+    std::vector<Dim> d = dims(v);
+    const size_t axis = random_.below(d.size());
+    switch (random_.below(5)) {
+      case 4: return enlarge(v, d);
+      case 0: {
+        if (!d[axis].is_static() || d[axis].size() < 2) return v;
+        const int64_t start = static_cast<int64_t>(random_.below(static_cast<uint64_t>(d[axis].size())));
+        return b_.narrow(v, static_cast<int64_t>(axis), Dim(start), Dim(1 + (d[axis].size() - start - 1) / 2));
+      }
+      case 1: {
+        if (!d[axis].is_static() || d[axis].size() < 3) return v;
+        return b_.create(OpKind::Slice, {v}, SliceAttrs{static_cast<int64_t>(axis), Dim(1), Dim((d[axis].size()) / 2), 2});
+      }
+      case 2: {
+        std::vector<int64_t> perm(d.size());
+        for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+        const size_t last = perm.size() - (random_.below(4) != 0);  // mostly stays
+        for (size_t i = last; i > 1; --i) std::swap(perm[i - 1], perm[random_.below(i)]);
+        return b_.transpose(v, perm);
+      }
+      default: {
+        if (random_.below(2) == 0 && d.size() > 1) {
+          const size_t at = random_.below(d.size() - 1);
+          d[at] = m_->dims.mul(d[at], d[at + 1]);
+          d.erase(d.begin() + static_cast<int64_t>(at) + 1);
+        } else if (d[axis].is_static() && d[axis].size() % 2 == 0) {
+          d[axis] = Dim(d[axis].size() / 2);
+          d.insert(d.begin() + static_cast<int64_t>(axis) + static_cast<int64_t>(random_.below(2)), Dim(2));
+        } else {
+          d.insert(d.begin() + static_cast<int64_t>(axis), Dim(1));
+        }
+        return b_.reshape(v, d);
+      }
+    }
+  }
+
+  ValueId enlarge(ValueId v, const std::vector<Dim>& d) {
+    ResizeAttrs a;
+    const bool by_scale = random_.below(2);
+    a.coord = by_scale ? CoordMode::Asymmetric : CoordMode::HalfPixel;
+    a.nearest = by_scale ? NearestMode::Floor : NearestMode::RoundPreferCeil;
+    for (Dim size : d) {
+      const auto times = static_cast<int64_t>(1 + (random_.below(3) == 0 ? random_.below(4) : 0));
+      a.sizes.push_back(m_->dims.mul(size, Dim(times)));
+      if (by_scale) a.scales.push_back(static_cast<double>(times));
+    }
+    return b_.create(OpKind::Resize, {v}, a);
+  }
+
+  // A product of rows or of matrices, as it is or of a kind that can end with a residual.
+  ValueId ended(const std::vector<Dim>& d, ValueId residual) {
+    if (d.size() < 2) return residual.valid() ? residual : b_.unary(OpKind::Neg, input(d));
+    std::vector<Dim> left(d), right{Dim(5), d.back()};
+    left.back() = Dim(5);
+    if (d.size() > 2 && random_.below(3) == 0) right.insert(right.begin(), d.begin(), d.end() - 2);
+    const ValueId x = b_.unary(OpKind::Neg, input(left)), w = b_.unary(OpKind::Neg, input(right));
+    if (!residual.valid() && random_.below(2)) return b_.matmul(x, w);
+    return b_.create(OpKind::FusedMatMulBiasAct, {x, w, b_.unary(OpKind::Abs, input({d.back()})), residual},
+                     FusedMatMulAttrs{false, false, {true, OpKind::Relu, 0, 0}});
+  }
+
+  void read(ValueId v) {
+    const std::vector<Dim> d = dims(v);
+    switch (random_.below(10)) {
+      case 9: return output(ended(d, v));
+      case 0: return output(b_.add(v, b_.unary(OpKind::Neg, input(d))));
+      case 1: return output(b_.mul(b_.unary(OpKind::Neg, input({d.back()})), v));
+      case 2: return output(b_.concat(std::array{v, b_.unary(OpKind::Abs, v)}, static_cast<int64_t>(random_.below(d.size()))));
+      case 3: return output(b_.reduce(ReduceOp::Max, v, {0}, false));  // has to be moved
+      case 4: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply(v, d);
+      case 5: return d.size() < 2 ? output(b_.unary(OpKind::Exp, v)) : multiply_by(v, d);
+      case 6:
+        return d.size() < 3 || !d[1].is_static() ? output(b_.unary(OpKind::Exp, v))
+                                                 : output(convolved(v, d, random_.below(3) == 0, random_.below(2)));
+      case 7: return output(b_.unary(OpKind::Exp, v));
+      default: return normalise(v, d);
+    }
+  }
+  // Pixels alone or windows of them, by channels together or each alone.
+  ValueId convolved(ValueId v, const std::vector<Dim>& d, bool alone, bool windows) {
+    const int64_t reach = windows ? 1 : 0;
+    std::vector<Dim> kernel{alone ? d[1] : Dim(3), alone ? Dim(1) : d[1]};
+    kernel.resize(d.size(), Dim(2 * reach + 1));
+    ConvAttrs a;
+    a.groups = alone ? d[1].size() : 1;
+    for (auto* list : {&a.pads_begin, &a.pads_end}) list->assign(d.size() - 2, reach);
+    for (auto* list : {&a.strides, &a.dilations}) list->assign(d.size() - 2, 1);
+    if (windows) a.strides[random_.below(a.strides.size())] = 2;
+    return b_.create(OpKind::Conv, {v, b_.unary(OpKind::Neg, input(kernel))}, a);
+  }
+  // Rows of one or two axes, with a value of their own added or not.
+  void normalise(ValueId v, const std::vector<Dim>& d) {
+    const auto axis = static_cast<int64_t>(d.size() - 1 - (d.size() > 2 ? random_.below(2) : 0));
+    const std::vector<Dim> row(d.begin() + axis, d.end());
+    const ValueId gamma = b_.unary(OpKind::Neg, input(row));
+    const NormAttrs a{axis, 0.1};
+    if (random_.below(3) == 0) return output(b_.create(OpKind::RmsNorm, {v, gamma}, a));
+    const ValueId beta = b_.unary(OpKind::Neg, input(row));
+    if (random_.below(2)) return output(b_.create(OpKind::LayerNorm, {v, gamma, beta}, a));
+    output(b_.create(OpKind::FusedResidualLN, {b_.unary(OpKind::Neg, input(d)), v, {}, gamma, beta}, a));
+  }
+  // By a matrix, or by one for each of the leading axes; as it is, or transposed.
+  void multiply(ValueId v, std::vector<Dim> d) {
+    const bool trans = random_.below(2);
+    const Dim k = trans ? d[d.size() - 2] : d.back();
+    std::vector<Dim> own(random_.below(2) ? std::vector<Dim>(d.begin(), d.end() - 2) : std::vector<Dim>());
+    own.insert(own.end(), {k, Dim(3)});
+    output(b_.matmul(v, b_.unary(OpKind::Neg, input(own)), trans));
+  }
+  void multiply_by(ValueId v, std::vector<Dim> d) {
+    const bool trans = random_.below(2);
+    const Dim k = trans ? d.back() : d[d.size() - 2];
+    output(b_.matmul(b_.unary(OpKind::Neg, input({Dim(5), k})), v, false, trans));
+  }
+
+  test::Random random_;
+  bool symbolic_;
+  std::unique_ptr<Module> m_ = std::make_unique<Module>();
+  Diagnostics d_;
+  Builder b_{m_->main(), &d_};
+  std::vector<Type> types_;
+};
+
+}  // namespace
+
+TEST_CASE("values that are moved on paper only are read through strides") {
+  const char* tries = std::getenv("RLXC_PATHS");
+  for (uint64_t seed = 0; seed < (tries ? std::strtoull(tries, nullptr, 10) : 2); ++seed) {
+    Paths p(seed, seed % 2 != 0);
+    for (int i = 0; i < 150; ++i) p.add();
+    p.join_many();
+    p.check();
+  }
+}
+
+TEST_CASE("attention and rotations read heads where they lie, in any order of axes") {
+  Module m;
+  Diagnostics d;
+  Builder b(m.main(), &d);
+  const ValueId x = b.unary(OpKind::Neg, b.input("x", tensor_type(DType::F32, {3, 7, 2, 24})));
+  const ValueId heads = b.transpose(x, {0, 2, 1, 3});
+  const ValueId cosine = b.input("c", tensor_type(DType::F32, {7, 4})), sine = b.input("s", tensor_type(DType::F32, {7, 4}));
+  const auto part = [&](int64_t start) { return b.narrow(heads, 3, Dim(start), Dim(8)); };
+  const ValueId q = b.create(OpKind::Rope, {part(0), cosine, sine}, RopeAttrs{.layout = AttentionLayout::BHSD});
+  const AttentionAttrs a{
+      .num_heads = 2, .num_kv_heads = 2, .layout = AttentionLayout::BHSD, .out_layout = AttentionLayout::Packed};
+  m.main().add_output(b.create(OpKind::Attention, {q, part(8), part(16)}, a), m.symbol("y"));
+  REQUIRE_MESSAGE(d.errors() == 0, d.text());
+  for (NodeId n : m.main().nodes()) CHECK((m.main().op(n) != OpKind::Narrow || view_of(m.main(), n)));
+  CHECK(view_of(m.main(), m.main().def(heads)));
+}

@@ -1,0 +1,204 @@
+#include "memory/liveness.h"
+
+#include <algorithm>
+
+#include "analysis/extents.h"
+#include "analysis/phases.h"
+#include "codegen/overwrite.h"
+#include "plan/problem.h"
+
+namespace rlxc {
+namespace {
+
+constexpr uint64_t kJoinWork = 50'000'000;  // nodes visited while parts are tried
+
+bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
+  if (plan.slot[v.raw].region == Region::State) return true;
+  const NodeId maker = g.def(v);
+  return plan.slot[v.raw].region == Region::None && !has_trait(g.op(maker), kLeaf) && plan.phase[maker.raw] != Phase::Prologue;
+}
+
+// Does operand i die in the node, so that result r can take over its bytes?
+bool gives_way(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId n, size_t r, size_t i) {
+  const ValueId v = g.operand(n, i), result = g.result(n, r);
+  if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
+  const ValueId root = lives.views.root[v.raw];
+  if (!is_free(g, plan, root) || lives.sharing[root.raw] == Sharing::Part) return false;
+  if (lives.last_use[root.raw] != plan.step[n.raw] || lives.views.offset[v.raw] != Dim(0) ||
+      layout_in_larger(g, v) != layout_in_larger(g, result))
+    return false;
+  if (bits(g.dtype(v)) != bits(g.dtype(result)) || !std::ranges::equal(g.dims(v), g.dims(result)) ||
+      plan.slot[root.raw].size != plan.slot[v.raw].size)
+    return false;
+  const auto operands = g.operands(n);
+  for (size_t j = 0; j < operands.size(); ++j)
+    if (operands[j].valid() && lives.views.root[operands[j].raw] == root &&
+        (operands[j] != v || !codegen::may_overwrite(g, n, r, j)))
+      return false;
+  return true;
+}
+
+// May the result be made in this buffer? That of a state is not to hold another output when a run ends.
+bool may_take(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId owner, ValueId result) {
+  const Slot& s = plan.slot[owner.raw];
+  return s.region != Region::State || lives.last_use[result.raw] < plan.schedule.size() || g.outputs()[s.index] == result;
+}
+
+// Can the operand be made at its place in the result?
+bool can_be_part(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId v) {
+  return lives.views.root[v.raw] == v && plan.slot[v.raw].region == Region::None && is_free(g, plan, v) &&
+         lives.sharing[v.raw] == Sharing::None && !has_trait(g.op(g.def(v)), kBody);
+}
+
+bool joins_whole_blocks(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Concat || g.operands(n).size() < 2) return false;
+  const ValueId v = g.result(n);
+  if (layout_in_larger(g, v)) return false;
+  const auto axis = static_cast<size_t>(g.attrs<AxisAttrs>(n).axis);
+  const auto leading = g.dims(v).first(axis);
+  return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });
+}
+
+uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans,
+                    uint64_t alignment) {
+  const Buffers buffers = buffers_of(g, plan, lives, plans, alignment);
+  plan::Problem problem;
+  for (size_t i = 0; i < buffers.sizes.size(); ++i)
+    problem.buffers.push_back(
+        {buffers.first[i], int64_t{buffers.last[i]} + 1, sample_size(g.module().dims, buffers.sizes[i]), alignment});
+  return plan::peak(problem).bytes;
+}
+
+}  // namespace
+
+uint64_t sample_size(const DimTable& dims, Dim d) {
+  if (d.is_static()) return static_cast<uint64_t>(d.size());
+  DimBindings bindings;
+  for (std::string& s : dims.symbols_of(d)) bindings[std::move(s)] = 64;
+  return static_cast<uint64_t>(std::max<int64_t>(dims.evaluate(d, bindings).value_or(0), 0));
+}
+
+Lives derive_lives(const Graph& g, const GraphPlan& plan) {
+  Lives lives;
+  lives.views = resolve_views(g);
+  lives.last_use.assign(g.value_capacity(), 0);
+  lives.owner.resize(g.value_capacity());
+  for (size_t v = 0; v < lives.owner.size(); ++v) lives.owner[v] = ValueId(v);
+  lives.offset.resize(g.value_capacity());
+  lives.sharing.resize(g.value_capacity());
+  const auto touch = [&](ValueId v, uint32_t step) {
+    uint32_t& last = lives.last_use[lives.views.root[v.raw].raw];
+    last = std::max(last, step);
+  };
+  const auto is_prologue = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
+  for (NodeId n : plan.schedule) {
+    const uint32_t step = plan.step[n.raw];
+    const bool later = plan.phase[n.raw] != Phase::Prologue;
+    for (size_t r = 0; r < g.result_count(n); ++r) touch(g.result(n, r), step);
+    // What the prologue makes for later calls must survive all of them.
+    for (ValueId v : g.operands(n))
+      if (v.valid()) touch(v, later && is_prologue(v) ? kForever : step);
+  }
+  for (ValueId v : g.outputs()) touch(v, is_prologue(v) ? kForever : static_cast<uint32_t>(plan.schedule.size()));
+  return lives;
+}
+
+void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
+  for (NodeId n : plan.schedule) {
+    if (plan.phase[n.raw] == Phase::Prologue) continue;
+    std::vector<ValueId> taken;
+    // Further results can take the place of fewer operands than the first.
+    for (size_t r = g.result_count(n); r-- > 0;) {
+      const ValueId result = g.result(n, r);
+      if (plan.slot[result.raw].region != Region::None || lives.owner[result.raw] != result) continue;
+      for (size_t i = 0; i < g.operands(n).size(); ++i) {
+        if (!gives_way(g, plan, lives, n, r, i)) continue;
+        const ValueId root = lives.views.root[g.operand(n, i).raw];
+        if (std::ranges::find(taken, root) != taken.end() || !may_take(g, plan, lives, lives.owner[root.raw], result)) continue;
+        taken.push_back(root);
+        lives.owner[result.raw] = lives.owner[root.raw];
+        lives.sharing[result.raw] = Sharing::InPlace;
+        break;
+      }
+    }
+  }
+}
+
+Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans,
+                   uint64_t alignment) {
+  DimTable& dims = g.module().dims;
+  std::vector<uint32_t> first(g.value_capacity(), kForever), last(g.value_capacity(), 0);
+  for (NodeId n : plan.schedule)
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const ValueId v = g.result(n, r), owner = lives.owner[v.raw];
+      if (lives.views.root[v.raw] != v) continue;
+      first[owner.raw] = std::min(first[owner.raw], plan.step[n.raw]);
+      last[owner.raw] = std::max(last[owner.raw], lives.last_use[v.raw]);
+    }
+  const auto end = static_cast<uint32_t>(plan.schedule.size());
+  Buffers out;
+  for (NodeId n : plan.schedule) {
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const ValueId v = g.result(n, r);
+      const Slot& s = plan.slot[v.raw];
+      if (s.view || s.region != Region::None || lives.owner[v.raw] != v || s.size == Dim(0)) continue;
+      if (plan.phase[n.raw] == Phase::Prologue) continue;
+      out.owners.push_back(v);
+      out.body_nodes.emplace_back();
+      out.first.push_back(first[v.raw]);
+      out.last.push_back(std::min(last[v.raw], end));
+      out.sizes.push_back(s.size);
+    }
+    Dim body_bytes(0);
+    const Dim unit(static_cast<int64_t>(alignment));
+    for (GraphId b : g.bodies(n)) body_bytes = dims.add(body_bytes, dims.mul(dims.ceil_div(plans[b.raw].arena_size, unit), unit));
+    if (body_bytes == Dim(0)) continue;
+    out.owners.emplace_back();
+    out.body_nodes.push_back(n);
+    out.first.push_back(plan.step[n.raw]);
+    out.last.push_back(plan.step[n.raw]);
+    out.sizes.push_back(body_bytes);
+  }
+  return out;
+}
+
+void join_parts(const Graph& g, const GraphPlan& plan, Lives& lives, bool in_place, const std::vector<GraphPlan>& plans,
+                uint64_t alignment) {
+  DimTable& dims = g.module().dims;
+  std::vector<NodeId> joins;
+  for (NodeId n : plan.schedule)
+    if (joins_whole_blocks(g, n) && plan.phase[n.raw] != Phase::Prologue) joins.push_back(n);
+  if (joins.empty()) return;
+  const auto peak_with = [&](Lives trial) {
+    if (in_place) overwrite_in_place(g, plan, trial);
+    return peak_bytes(g, plan, trial, plans, alignment);
+  };
+  uint64_t peak = peak_with(lives), work = kJoinWork;
+  // A result is settled before its operands, which may be concatenations themselves.
+  for (auto n = joins.rbegin(); n != joins.rend() && work > plan.schedule.size(); ++n, work -= plan.schedule.size()) {
+    const ValueId result = g.result(*n), owner = lives.owner[result.raw];
+    if (lives.views.root[result.raw] != result) continue;
+    Lives trial = lives;
+    Dim at = lives.offset[result.raw];
+    bool any = false;
+    for (ValueId v : g.operands(*n)) {
+      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // only a run tells where the next one begins
+      if (can_be_part(g, plan, trial, v)) {
+        trial.owner[v.raw] = owner;
+        trial.offset[v.raw] = at;
+        trial.sharing[v.raw] = Sharing::Part;
+        trial.last_use[v.raw] = std::max(trial.last_use[v.raw], trial.last_use[result.raw]);
+        trial.last_use[owner.raw] = std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // nothing overwrites the part
+        any = true;
+      }
+      at = dims.add(at, plan.slot[v.raw].size);
+    }
+    if (!any) continue;
+    const uint64_t joined = peak_with(trial);
+    if (joined > peak) continue;
+    peak = joined;
+    lives = std::move(trial);
+  }
+}
+
+}  // namespace rlxc

@@ -1,0 +1,356 @@
+#include "memory/plan_lir.h"
+
+#include <algorithm>
+#include <set>
+
+#include "analysis/extents.h"
+#include "analysis/phases.h"
+#include "memory/liveness.h"
+#include "memory/place_arena.h"
+#include "memory/prepack.h"
+#include "memory/rematerialise.h"
+#include "memory/schedule_for_memory.h"
+
+namespace rlxc {
+namespace {
+
+// One plan of a graph, for one order of its nodes.
+class GraphPlanner {
+ public:
+  GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
+               Diagnostics& diagnostics)
+      : g_(g), dims_(g.module().dims), plans_(plans), extents_(extents), options_(options), diagnostics_(diagnostics) {}
+
+  bool run(std::vector<NodeId> schedule, uint64_t* weights_size) {
+    plan_.schedule = std::move(schedule);
+    index_nodes();
+    lives_ = derive_lives(g_, plan_);
+    for (NodeId n : plan_.schedule)
+      for (size_t r = 0; r < g_.result_count(n); ++r) widen(g_.result(n, r));
+    set_views();
+    place_boundary(weights_size);
+    for (NodeId n : plan_.schedule)
+      for (size_t r = 0; plan_.phase[n.raw] == Phase::Prologue && r < g_.result_count(n); ++r)
+        if (const Slot& s = plan_.slot[g_.result(n, r).raw]; !s.view && s.region == Region::None && s.size != Dim(0))
+          set_region(g_.result(n, r), Region::Packed, 0);
+    if (options_.join_parts) join_parts(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
+    if (options_.in_place) overwrite_in_place(g_, plan_, lives_);
+    if (!settle_states()) return false;
+    const Buffers activations = buffers_of(g_, plan_, lives_, plans_, options_.alignment);
+    if (!place(activations)) return false;
+    spread_to_sharers();
+    account(activations);
+    return true;
+  }
+
+  std::optional<std::vector<NodeId>> better_order() const {
+    GraphPlan before = plan_;
+    for (Slot& s : before.slot)
+      if (s.region == Region::Activations) s.region = Region::None;
+    return order_for_memory(g_, before, lives_, plans_);
+  }
+
+  GraphPlan take() { return std::move(plan_); }
+
+ private:
+  // Gives each element the room of `element_bytes`, where that is more than one (elements of few bits share a byte): slots grow,
+  // and views of them begin further on.
+  void widen(ValueId v) {
+    const OpKind maker = g_.op(g_.def(lives_.views.root[v.raw]));
+    const int64_t width = bits(g_.dtype(v));
+    if (width == 0 || options_.element_bytes == 1 || 8 * options_.element_bytes <= width || maker == OpKind::Param ||
+        maker == OpKind::Constant)
+      return;
+    const Dim factor(8 * options_.element_bytes / width);
+    plan_.slot[v.raw].size = dims_.mul(plan_.slot[v.raw].size, factor);
+    lives_.views.offset[v.raw] = dims_.mul(lives_.views.offset[v.raw], factor);
+  }
+
+  Dim bytes(ValueId v) { return largest(dims_, dense_bytes(dims_, g_.type(v)), extents_); }
+
+  void index_nodes() {
+    plan_.step.assign(g_.node_capacity(), 0);
+    plan_.body_offset.assign(g_.node_capacity(), Dim(0));
+    plan_.phase = derive_phases(g_);
+    plan_.slot.resize(g_.value_capacity());
+    uint32_t step = 0;
+    for (NodeId n : plan_.schedule) {
+      plan_.step[n.raw] = step;
+      for (size_t r = 0; r < g_.result_count(n); ++r) {
+        Slot& s = plan_.slot[g_.result(n, r).raw];
+        s.first_step = s.last_step = step;
+        s.size = bytes(g_.result(n, r));
+      }
+      for (ValueId v : g_.operands(n))
+        if (v.valid()) plan_.slot[v.raw].last_step = step;
+      ++step;
+    }
+    for (ValueId v : g_.outputs()) plan_.slot[v.raw].last_step = step;
+  }
+
+  void set_views() {
+    for (NodeId n : plan_.schedule)
+      for (size_t r = 0; r < g_.result_count(n); ++r) {
+        const ValueId v = g_.result(n, r);
+        Slot& s = plan_.slot[v.raw];
+        s.root = lives_.views.root[v.raw];
+        s.view = s.root != v;
+        s.offset = lives_.views.offset[v.raw];
+      }
+  }
+
+  void place_boundary(uint64_t* weights_size) {
+    uint32_t index = 0;
+    for (NodeId n : g_.inputs()) set_region(g_.result(n), Region::Input, index++);
+    for (const State& s : states()) set_region(g_.result(g_.inputs()[s.input]), Region::State, s.output);
+    for (NodeId n : plan_.schedule) {
+      if (g_.op(n) != OpKind::Param && g_.op(n) != OpKind::Constant) continue;
+      Slot& s = plan_.slot[g_.result(n).raw];
+      set_region(g_.result(n), Region::Weights, 0);
+      s.offset = Dim(static_cast<int64_t>(*weights_size));
+      const uint64_t size = s.size.is_static() ? static_cast<uint64_t>(s.size.size()) : 0;
+      *weights_size += (size + options_.alignment - 1) / options_.alignment * options_.alignment;
+    }
+    // An output is written where the caller wants it when it is a whole buffer of its own; other outputs are copied at the end.
+    for (size_t i = 0; i < g_.outputs().size(); ++i) {
+      const ValueId v = g_.outputs()[i], root = lives_.views.root[v.raw];
+      const NodeId maker = g_.def(root);
+      if (std::ranges::any_of(states(), [&](const State& s) { return s.output == i; })) continue;
+      if (plan_.slot[root.raw].region != Region::None || has_trait(g_.op(maker), kLeaf) ||
+          plan_.phase[maker.raw] == Phase::Prologue)
+        continue;
+      if (lives_.views.offset[v.raw] != Dim(0) || !dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size)) continue;
+      set_region(root, Region::Output, static_cast<uint32_t>(i));
+    }
+  }
+
+  std::span<const State> states() const { return g_.id().raw == 0 ? options_.states : std::span<const State>(); }
+
+  // A new state that no chain of updates has made in its buffer is written there at once if the old one is not needed by then;
+  // else it is copied at the end.
+  bool settle_states() {
+    for (const State& s : states()) {
+      const ValueId old = g_.result(g_.inputs()[s.input]), v = g_.outputs()[s.output], root = lives_.views.root[v.raw];
+      const ValueId owner = lives_.owner[root.raw];
+      if (owner != old && plan_.slot[owner.raw].region == Region::State) {
+        diagnostics_.error(Code::BadFlag, "--state: the new value of one state is the old value of another",
+                           "output \"" + std::string(g_.module().text(g_.output_name(s.output))) + "\"");
+        return false;
+      }
+      if (owner != root || root != v || plan_.slot[v.raw].region != Region::None || plan_.phase[g_.def(v).raw] == Phase::Prologue)
+        continue;
+      uint32_t last = 0, first = plan_.step[g_.def(v).raw];
+      std::vector<ValueId> made_there;
+      for (NodeId n : plan_.schedule)
+        for (size_t r = 0; r < g_.result_count(n); ++r) {
+          const ValueId each = g_.result(n, r);
+          if (lives_.owner[each.raw] == old) last = std::max(last, lives_.last_use[each.raw]);
+          if (lives_.owner[each.raw] == v) made_there.push_back(each), first = std::min(first, plan_.step[n.raw]);
+        }
+      if (last >= first) continue;
+      for (ValueId each : made_there) lives_.owner[each.raw] = old;
+      lives_.sharing[v.raw] = Sharing::InPlace;
+    }
+    return true;
+  }
+
+  void set_region(ValueId v, Region region, uint32_t index) {
+    plan_.slot[v.raw].region = region;
+    plan_.slot[v.raw].index = index;
+  }
+
+  bool place(const Buffers& buffers) {
+    auto placed =
+        place_buffers(dims_, buffers, options_.alignment, options_.max_binding, options_.ranges, options_.verify, diagnostics_);
+    if (!placed) return false;
+    for (size_t i = 0; i < placed->offsets.size(); ++i) {
+      if (buffers.owners[i].valid()) {
+        set_region(buffers.owners[i], Region::Activations, 0);
+        plan_.slot[buffers.owners[i].raw].offset = placed->offsets[i];
+      } else {
+        plan_.body_offset[buffers.body_nodes[i].raw] = placed->offsets[i];
+      }
+    }
+    plan_.arena_size = placed->total;
+    plan_.symbolic = !placed->is_static;
+    plan_.method = placed->method;
+    plan_.lower_bound = placed->lower_bound;
+    plan_.peak_step = static_cast<uint32_t>(placed->peak.step);
+    for (uint32_t b : placed->peak.buffers)
+      if (buffers.owners[b].valid()) plan_.peak_values.push_back(buffers.owners[b]);
+    return true;
+  }
+
+  // Roots take the place of their owners, then views that of their roots.
+  void spread_to_sharers() {
+    for (const bool views : {false, true})
+      for (NodeId n : plan_.schedule)
+        for (size_t r = 0; r < g_.result_count(n); ++r) {
+          const ValueId v = g_.result(n, r), root = lives_.views.root[v.raw], owner = lives_.owner[root.raw];
+          Slot& s = plan_.slot[v.raw];
+          if (s.view != views || (!views && owner == v)) continue;
+          const Slot& base = plan_.slot[(views ? root : owner).raw];
+          s.region = base.region;
+          s.index = base.index;
+          s.offset = dims_.add(base.offset, views ? lives_.views.offset[v.raw] : lives_.offset[v.raw]);
+          s.root = owner;
+          s.in_place = lives_.sharing[v.raw] == Sharing::InPlace;
+          s.part = lives_.sharing[v.raw] == Sharing::Part;
+        }
+  }
+
+  void account(const Buffers& buffers) {
+    auto size = [](Dim d) { return d.is_static() ? static_cast<uint64_t>(d.size()) : 0; };
+    for (NodeId n : plan_.schedule)
+      for (size_t r = 0; r < g_.result_count(n); ++r) {
+        const Slot& s = plan_.slot[g_.result(n, r).raw];
+        if (s.region != Region::Activations) continue;
+        plan_.unshared += size(s.size);
+        if (s.view) plan_.saved_by_views += size(s.size);
+        else if (s.in_place) plan_.saved_in_place += size(s.size);
+        else if (s.part) plan_.saved_by_parts += size(s.size);
+      }
+    uint64_t owned = 0;
+    for (size_t i = 0; i < buffers.sizes.size(); ++i)
+      if (buffers.owners[i].valid()) owned += size(buffers.sizes[i]);
+    plan_.saved_by_reuse = owned - std::min(owned, size(plan_.arena_size));
+  }
+
+  Graph& g_;
+  DimTable& dims_;
+  const std::vector<GraphPlan>& plans_;
+  const SymbolRanges& extents_;
+  const PlanOptions& options_;
+  Diagnostics& diagnostics_;
+  GraphPlan plan_;
+  Lives lives_;
+};
+
+std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                    const PlanOptions& options, uint64_t* weights_size, Diagnostics& diagnostics) {
+  std::vector<NodeId> nodes;
+  for (NodeId n : g.nodes()) nodes.push_back(n);
+  uint64_t weights_before = *weights_size;
+  GraphPlanner given(g, plans, extents, options, diagnostics);
+  if (!given.run(std::move(nodes), weights_size)) return std::nullopt;
+  auto order = options.reorder ? given.better_order() : std::nullopt;
+  GraphPlan plan = given.take();
+  plan.given_arena = plan.arena_size;
+  if (!order) return plan;
+  GraphPlanner reordered(g, plans, extents, options, diagnostics);
+  if (!reordered.run(std::move(*order), &weights_before)) return std::nullopt;
+  GraphPlan other = reordered.take();
+  DimTable& dims = g.module().dims;
+  if (!dims.at_least(dims.sub(plan.arena_size, other.arena_size), 0) || plan.arena_size == other.arena_size) return plan;
+  other.given_arena = plan.arena_size;
+  other.reordered = true;
+  return other;
+}
+
+void put_in_order(Graph& g, const GraphPlan& plan) {
+  for (NodeId n : plan.schedule) g.move_before(n, g.terminator());
+}
+
+// Values are computed again as long as that lowers the arena and it is too large: many at a time, and fewer where many don't
+// help. Where no more can be, parts are copied.
+std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
+                                const PlanOptions& options, uint64_t weights_size, Diagnostics& diagnostics) {
+  constexpr size_t kMostAtATime = 64;
+  constexpr uint64_t kAim = 95;  // per cent of the arena: the highest loads come first
+  constexpr int kMostPlans = 100;
+  const auto too_large = [&] { return !plan.symbolic && static_cast<uint64_t>(plan.arena_size.size()) > options.max_arena; };
+  if (!too_large()) return plan;
+  std::set<ValueId> refused[2];  // by what is done instead of keeping them
+  Instead how = Instead::Compute;
+  size_t at_a_time = kMostAtATime;
+  put_in_order(g, plan);
+  for (int i = 0; too_large() && i < kMostPlans; ++i) {
+    const uint64_t aim = static_cast<uint64_t>(plan.arena_size.size()) / 100 * kAim;
+    std::set<ValueId>& refused_here = refused[static_cast<size_t>(how)];
+    const ComputedAgain made = compute_again(g, plan, how, aim, at_a_time, refused_here);
+    if (made.values.empty()) {
+      if (how == Instead::CopyParts) break;
+      how = Instead::CopyParts, at_a_time = kMostAtATime;
+      continue;
+    }
+    uint64_t weights = weights_size;
+    auto with_copies = plan_graph(g, plans, extents, options, &weights, diagnostics);
+    if (!with_copies) return std::nullopt;
+    if (with_copies->arena_size.size() < plan.arena_size.size()) {
+      with_copies->computed_again = plan.computed_again + static_cast<uint32_t>(made.copies.size());
+      plan = std::move(*with_copies);
+      put_in_order(g, plan);
+      at_a_time = kMostAtATime, how = Instead::Compute;
+    } else {
+      undo(g, made);
+      if (made.values.size() == 1) refused_here.insert(made.values[0]);
+      else at_a_time = std::max<size_t>(made.values.size() / 4, 1);
+    }
+  }
+  erase_unread_views(g, plan);
+  g.compact();  // of copies that were taken back, and in the new order
+  const uint32_t computed_again = plan.computed_again;
+  auto compacted = plan_graph(g, plans, extents, options, &weights_size, diagnostics);
+  if (!compacted) return std::nullopt;
+  plan = std::move(*compacted);
+  plan.computed_again = computed_again;
+  if (too_large())
+    diagnostics.error(Code::TooLarge, "the arena takes " + std::to_string(plan.arena_size.size()) +
+                                          " bytes, --max-arena allows " + std::to_string(options.max_arena));
+  return diagnostics.ok() ? std::optional(std::move(plan)) : std::nullopt;
+}
+
+// Bodies before the graphs that own them.
+std::vector<GraphId> bodies_first(const Module& m) {
+  std::vector<GraphId> order, stack{GraphId(0)};
+  while (!stack.empty()) {
+    const Graph& g = m.graph(stack.back());
+    order.push_back(stack.back());
+    stack.pop_back();
+    for (NodeId n : g.nodes())
+      for (GraphId b : g.bodies(n)) stack.push_back(b);
+  }
+  std::reverse(order.begin(), order.end());
+  return order;
+}
+
+}  // namespace
+
+std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOptions& options, Diagnostics& diagnostics) {
+  LirModule lir;
+  lir.alignment = options.alignment;
+  lir.ranges = options.ranges;
+  lir.states = options.states;
+  const uint64_t unit = std::max<uint64_t>(options.alignment, 64);
+  lir.max_binding = options.max_binding / unit * unit;
+  lir.plans.resize(module->graph_count());
+  uint64_t weights_size = 0;
+  const std::vector<GraphId> order = bodies_first(*module);
+  std::vector<bool> used(module->graph_count());
+  for (GraphId id : order) module->graph(id).compact(), used[id.raw] = true;
+  for (size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) module->graph(GraphId(i)).clear();  // bodies of what was erased
+  lir.extents = find_extents(*module, options.bounds);
+  const SymbolRanges extents = extent_ranges(lir.extents);
+  PlanOptions own = options;
+  own.max_binding = lir.max_binding;
+  // What a node tells of sizes when it runs holds for the nodes after it, in the order of the graph.
+  own.reorder &= lir.extents.empty();
+  for (GraphId id : order) {
+    const uint64_t weights_before = weights_size;
+    auto plan = plan_graph(module->graph(id), lir.plans, extents, own, &weights_size, diagnostics);
+    if (!plan) return std::nullopt;
+    if (options.max_arena > 0 && id.raw == 0)
+      plan = shrink(module->graph(id), std::move(*plan), lir.plans, extents, own, weights_before, diagnostics);
+    if (!plan) return std::nullopt;
+    lir.plans[id.raw] = std::move(*plan);
+  }
+  if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // nodes have other ids
+  lir.packs_known = options.kernels.has_value();
+  if (!plan_packed(*module, lir.plans, extents, own, diagnostics)) return std::nullopt;
+  module->stage = Stage::Lir;
+  lir.module = std::move(module);
+  return lir;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,348 @@
+#include "memory/plan_lir.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <memory>
+
+#include "eval/equivalence.h"
+#include "ir/builder.h"
+
+using namespace rlxc;
+
+namespace {
+
+LirModule plan(std::unique_ptr<Module> m, PlanOptions options = {}) {
+  Diagnostics d;
+  options.verify = true;
+  auto lir = plan_lir(std::move(m), options, d);
+  REQUIRE_MESSAGE(lir.has_value(), d.text());
+  return std::move(*lir);
+}
+
+const Slot& slot_of(const LirModule& lir, std::string_view name) {
+  const Graph& g = lir.module->main();
+  for (NodeId n : g.nodes())
+    for (size_t r = 0; r < g.result_count(n); ++r)
+      if (lir.module->text(g.value_name(g.result(n, r))) == name) return lir.plans[0].slot[g.result(n, r).raw];
+  FAIL("no value " << name);
+  return lir.plans[0].slot[0];
+}
+
+ValueId named(Module& m, ValueId v, std::string_view name) {
+  m.main().set_value_name(v, m.symbol(name));
+  return v;
+}
+
+}  // namespace
+
+TEST_CASE("elements of few bits share bytes, also in inputs and outputs") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = named(*m, b.input("x", tensor_type(DType::I4, {5})), "x");
+  m->main().add_output(named(*m, b.cast(b.cast(x, DType::F32), DType::U2), "y"), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(slot_of(lir, "x").size == Dim(3));
+  CHECK(slot_of(lir, "y").size == Dim(2));
+}
+
+TEST_CASE("a chain of elementwise ops runs in place in one slot") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  ValueId v = b.input("x", tensor_type(DType::F32, {1000}));
+  for (int i = 0; i < 10; ++i) v = b.unary(OpKind::Relu, v);
+  m->main().add_output(v, {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(lir.plans[0].arena_size == Dim(4032));
+  CHECK(lir.plans[0].saved_in_place == 8 * 4000);
+  CHECK(lir.plans[0].lower_bound == 4032);
+}
+
+TEST_CASE("an operand that is read again, broadcast or of another width is not overwritten") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {64, 4}));
+  const ValueId a = b.unary(OpKind::Exp, x);
+  const ValueId first = b.narrow(a, 0, 0, 1);
+  const ValueId sum = named(*m, b.add(a, first), "sum");
+  const ValueId flags = named(*m, b.create(OpKind::Lt, {sum, sum}), "flags");
+  m->main().add_output(b.unary(OpKind::Not, flags), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK_FALSE(slot_of(lir, "sum").in_place);
+  CHECK_FALSE(slot_of(lir, "flags").in_place);
+}
+
+TEST_CASE("views lie in their roots, outputs in the caller's buffers, weight products in the packed region") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {2, 8}));
+  const ValueId w = b.param("w", tensor_type(DType::F32, {8, 6}));
+  const ValueId packed = named(*m, b.create(OpKind::Cast, {w}, CastAttrs{DType::F16, true}), "packed");
+  const ValueId back = b.cast(packed, DType::F32);
+  const ValueId y = b.matmul(x, back);
+  const ValueId tail = named(*m, b.narrow(b.reshape(y, {12}), 0, 4, 8), "tail");
+  m->main().add_output(b.unary(OpKind::Tanh, tail), {});
+  m->main().add_output(named(*m, b.reshape(b.unary(OpKind::Exp, y), {3, 4}), "out"), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(slot_of(lir, "packed").region == Region::Packed);
+  CHECK(slot_of(lir, "tail").region == Region::Activations);
+  CHECK(slot_of(lir, "tail").view);
+  CHECK(slot_of(lir, "out").region == Region::Output);
+  CHECK(slot_of(lir, "out").index == 1);
+  CHECK(slot_of(lir, "w").region == Region::Weights);
+}
+
+TEST_CASE("a symbolic plan shares lanes of equal size and holds for every size") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const Dim s = m->dims.symbol("seq");
+  const ValueId x = b.input("x", tensor_type(DType::F32, {s, 4}));
+  const ValueId w = b.param("w", tensor_type(DType::F32, {4, 4}));
+  ValueId v = x;
+  for (int i = 0; i < 6; ++i) v = b.matmul(v, w);
+  m->main().add_output(v, {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(lir.plans[0].symbolic);
+  DimTable& dims = lir.module->dims;
+  CHECK(dims.evaluate(lir.plans[0].arena_size, {{"seq", 5}}) == 2 * 128);
+  CHECK(dims.evaluate(lir.plans[0].arena_size, {{"seq", 4}}) == 2 * 64);
+}
+
+TEST_CASE("with ranges of the symbols a plan is as tight as that of the largest sizes") {
+  const auto chain = [](bool bound) {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const Dim s = bound ? Dim(50) : m->dims.symbol("seq");
+    ValueId v = b.input("x", tensor_type(DType::F32, {s, 4}));
+    for (int64_t width : {8, 2, 16, 4})
+      v = b.matmul(v, b.param("w", tensor_type(DType::F32, {b.graph().dims(v).back(), Dim(width)})));
+    m->main().add_output(v, {});
+    return m;
+  };
+  PlanOptions options;
+  options.ranges = {{"seq", {Dim(1), Dim(50)}}};
+  const LirModule ranged = plan(chain(false), options), bound = plan(chain(true));
+  CHECK_FALSE(ranged.plans[0].symbolic);
+  CHECK(ranged.plans[0].arena_size == bound.plans[0].arena_size);
+  CHECK(ranged.plans[0].lower_bound == bound.plans[0].lower_bound);
+  CHECK(plan(chain(false)).plans[0].symbolic);
+}
+
+TEST_CASE("parts of a concatenation are made in its place") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {1, 4, 8}));
+  const ValueId left = named(*m, b.unary(OpKind::Exp, x), "left"), right = named(*m, b.unary(OpKind::Tanh, x), "right");
+  const ValueId both = named(*m, b.concat(std::vector<ValueId>{left, right}, 1), "both");
+  const ValueId w = b.param("w", tensor_type(DType::F32, {8, 3}));
+  m->main().add_output(b.matmul(both, w), {});
+  const LirModule lir = plan(std::move(m));
+  CHECK(slot_of(lir, "left").part);
+  CHECK(slot_of(lir, "right").part);
+  CHECK(slot_of(lir, "right").offset == lir.module->dims.add(slot_of(lir, "both").offset, Dim(128)));
+  CHECK(lir.plans[0].arena_size == Dim(256));
+  CHECK(lir.plans[0].saved_by_parts == 256);
+}
+
+TEST_CASE("a concatenation is not overwritten while a part of it is still read") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {1, 4, 8}));
+  const ValueId left = named(*m, b.unary(OpKind::Exp, x), "left"), right = b.unary(OpKind::Tanh, x);
+  const ValueId both = b.concat(std::vector<ValueId>{left, right}, 1);
+  const ValueId w = b.param("w", tensor_type(DType::F32, {8, 3}));
+  const ValueId over = named(*m, b.unary(OpKind::Neg, both), "over");
+  m->main().add_output(b.matmul(over, w), {});
+  m->main().add_output(b.matmul(left, w), {});
+  PlanOptions given;
+  given.reorder = false;
+  const LirModule lir = plan(std::move(m), given);
+  CHECK_FALSE((slot_of(lir, "left").part && slot_of(lir, "over").in_place));
+}
+
+TEST_CASE("branches run one after the other where that takes less") {
+  const auto branches = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {1, 64}));
+    const ValueId up = b.param("up", tensor_type(DType::F32, {64, 1024})),
+                  down = b.param("down", tensor_type(DType::F32, {1024, 64}));
+    std::vector<ValueId> wide;
+    for (int i = 0; i < 4; ++i) wide.push_back(b.matmul(x, up));
+    ValueId sum = b.matmul(wide[0], down);
+    for (int i = 1; i < 4; ++i) sum = b.add(sum, b.matmul(wide[i], down));
+    m->main().add_output(b.matmul(sum, up), {});
+    return m;
+  };
+  PlanOptions given;
+  given.reorder = false;
+  const LirModule before = plan(branches(), given), after = plan(branches());
+  CHECK(before.plans[0].arena_size.size() >= 4 * 4096);
+  CHECK(after.plans[0].reordered);
+  CHECK(after.plans[0].given_arena == before.plans[0].arena_size);
+  CHECK(after.plans[0].arena_size.size() < 2 * 4096);
+}
+
+TEST_CASE("cheap values are computed again where the arena would be too large") {
+  const auto skip = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {8, 256}));
+    const ValueId kept = b.unary(OpKind::Exp, x);  // read now and at the end
+    const ValueId up = b.param("up", tensor_type(DType::F32, {256, 512})),
+                  down = b.param("down", tensor_type(DType::F32, {512, 256}));
+    const ValueId y = b.matmul(b.unary(OpKind::Tanh, b.matmul(kept, up)), down);
+    m->main().add_output(b.matmul(b.add(y, kept), up), {});
+    return m;
+  };
+  const auto before = static_cast<uint64_t>(plan(skip()).plans[0].arena_size.size());
+  PlanOptions options;
+  options.max_arena = before - 1;
+  const LirModule lir = plan(skip(), options);
+  CHECK(lir.plans[0].computed_again == 1);
+  CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) < before);
+  Diagnostics d;
+  options.max_arena = 1;
+  CHECK_FALSE(plan_lir(skip(), options, d));
+  CHECK(d.exit() == ExitCode::Limit);
+}
+
+namespace {
+
+// Layers of products, and what is made of x before them, read by both sides.
+template <class Make, class Early, class Late>
+std::unique_ptr<Module> skip(Make make, Early early, Late late) {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {8, 256}));
+  const ValueId up = b.param("up", tensor_type(DType::F32, {256, 512})),
+                down = b.param("down", tensor_type(DType::F32, {512, 256})),
+                table = b.param("table", tensor_type(DType::F32, {256, 256}));
+  const ValueId made = make(b, x);
+  ValueId y = b.matmul(early(b, made), table);
+  for (int i = 0; i < 3; ++i) y = b.matmul(b.unary(OpKind::Tanh, b.matmul(y, up)), down);
+  m->main().add_output(b.matmul(b.create(OpKind::Atan2, {y, b.matmul(late(b, made), table)}), up), {});
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("a value is computed again from what is still there, through cheap nodes that are not, and by way of views") {
+  const auto rows = [](Builder& b, ValueId v) { return b.reshape(v, {8, 256}); };
+  const auto make = [&] {
+    return skip([](Builder& b, ValueId x) { return b.transpose(b.unary(OpKind::Exp, x), {1, 0}); }, rows, rows);
+  };
+  PlanOptions options;
+  options.reorder = false, options.verify = true;
+  const auto before = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size());
+  options.max_arena = before - 1;
+  const LirModule lir = plan(make(), options);
+  CHECK(lir.plans[0].computed_again >= 2);  // the exponential, and its transpose
+  CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) + 8192 == before);
+}
+
+TEST_CASE("of a value that only waits for a reader of a part, the part is copied") {
+  const auto make = [] {
+    return skip(
+        [](Builder& b, ValueId x) {
+          return b.matmul(x, b.param("wide", tensor_type(DType::F32, {256, 512})));
+        },
+        [](Builder& b, ValueId v) { return b.narrow(v, 1, 0, 256); },
+        [](Builder& b, ValueId v) { return b.narrow(v, 1, 256, 256); });
+  };
+  PlanOptions options;
+  options.reorder = false, options.verify = true;
+  const auto before = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size());
+  options.max_arena = before - 1;
+  const LirModule lir = plan(make(), options);
+  CHECK(lir.plans[0].computed_again > 0);
+  CHECK(static_cast<uint64_t>(lir.plans[0].arena_size.size()) + 8192 == before);
+  std::string why;
+  CHECK_MESSAGE(eval::same_results(*make(), *lir.module, 1, 1e-5, 1e-6, &why), why);
+}
+
+TEST_CASE("a view that is read no more stays behind a view that is") {
+  const auto make = [] {
+    return skip(
+        [](Builder& b, ValueId x) {
+          return b.reshape(b.unary(OpKind::Exp, b.reshape(x, {2048})), {8, 256});
+        },
+        [](Builder&, ValueId v) { return v; },
+        [](Builder& b, ValueId v) {
+          return b.reshape(b.reshape(v, {4, 512}), {8, 256});
+        });
+  };
+  PlanOptions options;
+  options.reorder = false, options.verify = true;
+  options.max_arena = static_cast<uint64_t>(plan(make(), options).plans[0].arena_size.size()) - 1;
+  CHECK(plan(make(), options).plans[0].computed_again >= 1);
+}
+
+TEST_CASE("nothing lies across what a device binds at a time") {
+  const auto many = [] {
+    auto m = std::make_unique<Module>();
+    Builder b(m->main());
+    const ValueId x = b.input("x", tensor_type(DType::F32, {20, 16}));
+    const ValueId w = b.param("w", tensor_type(DType::F32, {16, 16}));
+    std::vector<ValueId> values;
+    for (int i = 0; i < 12; ++i) values.push_back(b.matmul(x, w));
+    ValueId sum = b.matmul(values[0], w);
+    for (int i = 1; i < 12; ++i) sum = b.create(OpKind::Atan2, {b.matmul(sum, w), values[static_cast<size_t>(i)]});
+    m->main().add_output(b.matmul(sum, w), {});
+    return m;
+  };
+  PlanOptions options;
+  options.reorder = false;
+  const LirModule whole = plan(many(), options);
+  options.max_binding = 4100;
+  const LirModule cut = plan(many(), options);
+  CHECK(whole.plans[0].arena_size.size() > 2 * 4096);
+  CHECK(cut.plans[0].lower_bound == whole.plans[0].lower_bound);
+  size_t slots = 0;
+  for (const Slot& s : cut.plans[0].slot)
+    if (s.region == Region::Activations && s.size != Dim(0)) {
+      CHECK(s.offset.size() / 4096 == (s.offset.size() + s.size.size() - 1) / 4096);
+      ++slots;
+    }
+  CHECK(slots > 12);
+  options.max_binding = 1024;  // less than a value: the plan is as without, and who binds it says so
+  CHECK(plan(many(), options).plans[0].arena_size == whole.plans[0].arena_size);
+}
+
+TEST_CASE("where every element gets a word, slots grow and views of them begin further on") {
+  auto m = std::make_unique<Module>();
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::I8, {2, 8}));
+  const ValueId w = b.param("w", tensor_type(DType::I8, {2, 8}));
+  const ValueId own = named(*m, b.unary(OpKind::Abs, x), "own");
+  const ValueId half = named(*m, b.narrow(own, 0, 1, 1), "half");
+  const ValueId of_input = named(*m, b.narrow(x, 0, 1, 1), "of_input"), of_weight = named(*m, b.narrow(w, 0, 1, 1), "of_weight");
+  m->main().add_output(b.create(OpKind::Max, {b.create(OpKind::Max, {half, of_input}), of_weight}), {});
+  m->main().add_output(b.cast(own, DType::F32), {});
+  PlanOptions options;
+  options.element_bytes = 4;
+  const LirModule lir = plan(std::move(m), options);
+  CHECK(slot_of(lir, "own").size == Dim(64));
+  CHECK(slot_of(lir, "half").offset == lir.module->dims.add(slot_of(lir, "own").offset, Dim(32)));
+  CHECK(slot_of(lir, "half").size == Dim(32));
+  CHECK(slot_of(lir, "of_input").offset == Dim(32));
+  CHECK(slot_of(lir, "of_weight").size == Dim(8));
+  CHECK(slot_of(lir, "of_weight").offset == lir.module->dims.add(slot_of(lir, "w").offset, Dim(8)));
+  CHECK(lir.plans[0].arena_size == Dim(128));
+}
+
+TEST_CASE("graphs that no node owns are empty after planning") {
+  auto m = std::make_unique<Module>();
+  Diagnostics d;
+  const auto square = [&](Graph& g) {
+    Builder b(g, &d);
+    const ValueId x = b.input("x", tensor_type(DType::F32, {Dim(4)}));
+    g.set_outputs(std::array{b.mul(x, x)});
+  };
+  square(m->main());
+  square(m->graph(m->make_graph("left over")));
+  const auto lir = plan_lir(std::move(m), {}, d);
+  REQUIRE_MESSAGE(lir, d.text());
+  CHECK(lir->module->graph(GraphId(1)).live_nodes() == 0);
+  CHECK(lir->plans[1].step.size() <= 1);
+}

@@ -1,0 +1,283 @@
+#include "memory/prepack.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "analysis/extents.h"
+#include "analysis/phases.h"
+#include "codegen/lower.h"
+#include "memory/place_arena.h"
+#include "support/checked.h"
+
+namespace rlxc {
+namespace {
+
+constexpr int kMostPlacements = 16;  // until what was chosen fits as it was placed
+
+// Sums over steps: adds to a stretch of them and tells the largest, each in O(log n).
+class Loads {
+ public:
+  explicit Loads(size_t steps) : size_(std::bit_ceil(std::max<size_t>(steps, 1))), most_(2 * size_), all_(2 * size_) {}
+
+  void add(size_t first, size_t end, double bytes) { add(1, 0, size_, first, end, bytes); }
+  double most() const { return most_[1]; }
+
+ private:
+  void add(size_t node, size_t low, size_t high, size_t first, size_t end, double bytes) {
+    if (first >= high || end <= low) return;
+    if (first <= low && high <= end) {
+      most_[node] += bytes, all_[node] += bytes;
+      return;
+    }
+    const size_t middle = (low + high) / 2;
+    add(2 * node, low, middle, first, end, bytes), add(2 * node + 1, middle, high, first, end, bytes);
+    most_[node] = all_[node] + std::max(most_[2 * node], most_[2 * node + 1]);
+  }
+
+  size_t size_;
+  std::vector<double> most_, all_;  // of a stretch, and what all its steps have got at once
+};
+
+// Nodes that keep the same of the same weights. The first one makes it.
+struct Keeper {
+  size_t graph = 0;
+  std::vector<NodeId> nodes;
+  uint32_t step = 0;  // of the first
+  std::vector<Pack> packs;
+  double bytes = 0, saved_ns = 0;  // of all packs; saved for all nodes
+  bool chosen = true;
+};
+
+// A value that the prologue makes.
+struct Made {
+  ValueId value;
+  uint32_t first = 0, last = 0;  // last: while weights are loaded, so far as chosen nodes are concerned
+  uint32_t later = 0;            // reads of runs that are left
+  double bytes = 0;
+};
+
+class PackedRegions {
+ public:
+  PackedRegions(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options, Diagnostics& d)
+      : m_(m),
+        plans_(plans),
+        extents_(extents),
+        options_(options),
+        diagnostics_(d),
+        unit_(std::max<uint64_t>(options.alignment, 64)) {}
+
+  bool run() {
+    for (size_t g = 0; g < plans_.size(); ++g) {
+      find_keepers(g);
+      find_made(g);
+    }
+    const uint64_t limit = options_.max_packed.value_or(UINT64_MAX);
+    uint64_t budget = limit, total = 0;
+    for (int i = 0; i < kMostPlacements; ++i) {
+      choose(i + 1 < kMostPlacements ? budget : 0);
+      const auto placed = place();
+      if (!placed) return false;
+      if ((total = *placed) <= limit) return settle(), true;
+      budget -= std::min(budget, total - limit);
+    }
+    diagnostics_.error(Code::TooLarge, "what is made of weights when they are loaded takes " + std::to_string(total) +
+                                           " bytes at least, --max-packed allows " + std::to_string(limit));
+    return false;
+  }
+
+ private:
+  double rounded(Dim bytes) const {
+    return bytes.is_static() ? static_cast<double>(align_up(static_cast<uint64_t>(bytes.size()), unit_).value_or(0)) : 0;
+  }
+
+  // What is kept of a node depends on its types alone: nodes alike are asked once.
+  void find_keepers(size_t index) {
+    if (!options_.kernels) return;
+    const Graph& g = m_.graph(GraphId(index));
+    const GraphPlan& plan = plans_[index];
+    const codegen::IsWeight is_weight = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
+    std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // what is kept, of which values: the keeper
+    for (NodeId n : plan.schedule) {
+      if (plan.phase[n.raw] == Phase::Prologue || !codegen::may_keep(g.op(n))) continue;
+      const auto [found, is_new] = kept_.try_emplace(codegen::lowering_key(g, n, is_weight));
+      if (is_new) found->second = codegen::kept_scratch(g, n, *options_.kernels, is_weight);
+      if (found->second.empty()) continue;
+      std::vector<uint32_t> of;
+      for (const codegen::Scratch& s : found->second)
+        for (uint32_t i : s.operands) of.push_back(g.operand(n, i).raw);
+      const auto [shared, is_first] = same.try_emplace({&found->second, std::move(of)}, keepers_.size());
+      if (!is_first) {
+        if (shared->second == kUnsized) continue;
+        Keeper& k = keepers_[shared->second];
+        k.nodes.push_back(n);
+        for (const codegen::Scratch& s : found->second) k.saved_ns += s.saved_ns;
+        continue;
+      }
+      Keeper k{index, {n}, plan.step[n.raw], {}, 0, 0, true};
+      bool sized = true;
+      for (const codegen::Scratch& s : found->second) {
+        k.packs.push_back({n, s.operands, {}, largest(m_.dims, codegen::scratch_bytes(m_.dims, s), extents_)});
+        sized = sized && k.packs.back().bytes.is_static();
+        k.bytes += rounded(k.packs.back().bytes), k.saved_ns += s.saved_ns;
+      }
+      if (sized) keepers_.push_back(std::move(k));
+      else shared->second = kUnsized;
+    }
+  }
+
+  void find_made(size_t index) {
+    const Graph& g = m_.graph(GraphId(index));
+    const GraphPlan& plan = plans_[index];
+    std::vector<uint32_t>& at = made_at_.emplace_back(g.value_capacity(), kNone);
+    std::vector<Made>& made = made_.emplace_back();
+    for (NodeId n : plan.schedule)
+      for (size_t r = 0; r < g.result_count(n); ++r) {
+        const ValueId v = g.result(n, r);
+        const Slot& s = plan.slot[v.raw];
+        if (s.region != Region::Packed) continue;
+        at[v.raw] = s.view ? at[s.root.raw] : static_cast<uint32_t>(made.size());
+        if (!s.view) made.push_back({v, plan.step[n.raw], plan.step[n.raw], 0, rounded(s.size)});
+      }
+    for (NodeId n : plan.schedule)
+      for (ValueId v : g.operands(n)) {
+        if (!v.valid() || at[v.raw] == kNone) continue;
+        Made& m = made[at[v.raw]];
+        if (plan.phase[n.raw] == Phase::Prologue) m.last = std::max(m.last, plan.step[n.raw]);
+        else ++m.later;
+      }
+    for (ValueId v : g.outputs())
+      if (at[v.raw] != kNone) ++made[at[v.raw]].later;
+  }
+
+  // Calls f(made value) for each operand that a run need not read where the node keeps what it makes of it.
+  template <class F>
+  void each_replaced(const Keeper& k, F f) {
+    for (NodeId n : k.nodes)
+      for (const Pack& p : k.packs)
+        for (uint32_t i : p.operands)
+          if (const uint32_t at = made_at_[k.graph][m_.graph(GraphId(k.graph)).operand(n, i).raw]; at != kNone)
+            f(lives_[k.graph][at]);
+  }
+
+  // Loads are those of the main graph, whose prologue makes values that come and go; packs of bodies are there at all its steps.
+  // A node that lowers what is too much is taken as well.
+  void choose(uint64_t budget) {
+    lives_ = made_;
+    for (Keeper& k : keepers_) k.chosen = true;
+    const size_t end = plans_[0].schedule.size() + 1;
+    std::optional<Loads> loads;
+    if (budget < UINT64_MAX) {
+      loads.emplace(end);
+      for (const Made& m : lives_[0]) loads->add(m.first, m.later > 0 ? end : m.last + 1, m.bytes);
+    }
+    std::vector<std::pair<Made*, Made>> before;
+    for (uint32_t i : in_order_of_gain()) {
+      Keeper& k = keepers_[i];
+      const size_t step = k.graph == 0 ? k.step : 0;
+      const double most = loads ? std::max(static_cast<double>(budget), loads->most()) : 0;
+      if (loads) loads->add(step, end, k.bytes);
+      before.clear();
+      each_replaced(k, [&](Made& m) {
+        before.emplace_back(&m, m);
+        m.last = std::max(m.last, k.step);
+        if (--m.later == 0 && loads) loads->add(m.last + 1, end, -m.bytes);
+      });
+      if (!loads || loads->most() <= most) continue;
+      k.chosen = false;
+      loads->add(step, end, -k.bytes);
+      for (auto m = before.rbegin(); m != before.rend(); ++m) {
+        if (m->first->later == 0) loads->add(m->first->last + 1, end, m->first->bytes);
+        *m->first = m->second;
+      }
+    }
+  }
+
+  std::vector<uint32_t> in_order_of_gain() const {
+    std::vector<uint32_t> order(keepers_.size());
+    std::iota(order.begin(), order.end(), uint32_t{0});
+    const auto gain = [&](uint32_t i) { return keepers_[i].saved_ns / std::max(keepers_[i].bytes, 1.0); };
+    std::ranges::stable_sort(order, std::greater(), gain);
+    return order;
+  }
+
+  // Bytes of all graphs.
+  std::optional<uint64_t> place() {
+    placed_.clear();
+    uint64_t total = 0;
+    size_t next = 0;  // keepers are in order of graphs
+    for (size_t g = 0; g < plans_.size(); ++g) {
+      const auto end = static_cast<uint32_t>(plans_[g].schedule.size());
+      const Graph& graph = m_.graph(GraphId(g));
+      Buffers buffers;
+      const auto add = [&](ValueId v, NodeId n, uint32_t first, uint32_t last, Dim bytes) {
+        buffers.owners.push_back(v), buffers.body_nodes.push_back(n);
+        buffers.first.push_back(first), buffers.last.push_back(last);
+        buffers.sizes.push_back(bytes);
+      };
+      for (const Made& m : lives_[g]) add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
+      for (; next < keepers_.size() && keepers_[next].graph == g; ++next)
+        for (const Pack& p : keepers_[next].packs)
+          if (keepers_[next].chosen) add({}, p.node, keepers_[next].step, end, p.bytes);
+      if (buffers.sizes.empty()) {
+        placed_.emplace_back();
+        continue;
+      }
+      auto placed = place_buffers(graph.module().dims, buffers, unit_, options_.max_binding, options_.ranges, options_.verify,
+                                  diagnostics_);
+      if (!placed) return std::nullopt;
+      total += static_cast<uint64_t>(placed->total.size());
+      placed_.push_back(std::move(*placed));
+    }
+    return total;
+  }
+
+  void settle() {
+    size_t next = 0;
+    for (size_t g = 0; g < plans_.size(); ++g) {
+      GraphPlan& plan = plans_[g];
+      plan.packed_size = placed_[g].total;
+      std::vector<Dim>& offsets = placed_[g].offsets;
+      for (Slot& s : plan.slot)
+        if (s.region == Region::Packed) s.offset = m_.dims.add(s.offset, offsets[made_at_[g][s.root.raw]]);
+      size_t at = made_[g].size();
+      for (; next < keepers_.size() && keepers_[next].graph == g; ++next) {
+        Keeper& k = keepers_[next];
+        for (Pack& p : k.packs) {
+          if (k.chosen) p.offset = offsets[at++];
+          else plan.unpacked_bytes = m_.dims.add(plan.unpacked_bytes, p.bytes);
+        }
+        if (!k.chosen) plan.unpacked_nodes += static_cast<uint32_t>(k.nodes.size());
+        for (NodeId n : k.chosen ? k.nodes : std::vector<NodeId>())
+          for (Pack p : k.packs) p.node = n, p.shared = n != k.nodes[0], plan.packs.push_back(std::move(p));
+      }
+      std::ranges::stable_sort(plan.packs, {}, [&](const Pack& p) { return plan.step[p.node.raw]; });
+    }
+  }
+
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr size_t kUnsized = ~size_t{0};
+
+  Module& m_;
+  std::vector<GraphPlan>& plans_;
+  const SymbolRanges& extents_;
+  const PlanOptions& options_;
+  Diagnostics& diagnostics_;
+  const uint64_t unit_;  // of offsets
+  std::map<std::vector<uint32_t>, std::vector<codegen::Scratch>> kept_;
+  std::vector<Keeper> keepers_;
+  std::vector<std::vector<Made>> made_, lives_;  // by graph: if no node keeps anything; with the chosen ones
+  std::vector<std::vector<uint32_t>> made_at_;   // by graph, by value: of its root, in `made_`
+  std::vector<Placed> placed_;                   // by graph: what was made, then packs
+};
+
+}  // namespace
+
+bool plan_packed(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
+                 Diagnostics& diagnostics) {
+  return PackedRegions(m, plans, extents, options, diagnostics).run();
+}
+
+}  // namespace rlxc

@@ -1,0 +1,114 @@
+#include "memory/schedule_for_memory.h"
+
+#include <algorithm>
+
+#include "analysis/phases.h"
+#include "codegen/overwrite.h"
+#include "plan/schedule.h"
+
+namespace rlxc {
+namespace {
+
+constexpr uint32_t kNone = ~uint32_t{0};
+constexpr size_t kMostTasks = 100'000;  // in larger graphs the search is not worth its time
+
+struct Tasks {
+  plan::TaskGraph graph;
+  std::vector<std::vector<NodeId>> nodes;  // by task: those of a launch
+};
+
+bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
+  if (has_trait(g.op(n), kLeaf | kTerminator) || plan.phase[n.raw] == Phase::Prologue) return false;
+  return g.result_count(n) == 0 || !plan.slot[g.result(n).raw].view;
+}
+
+Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans) {
+  const DimTable& dims = g.module().dims;
+  Tasks out;
+  std::vector<uint32_t> buffer(g.value_capacity(), kNone);  // by root value
+  uint32_t last_effect = kNone;
+  for (NodeId n : plan.schedule) {
+    if (!is_task(g, plan, n)) continue;
+    const bool joins = !out.nodes.empty() && continues_launch(g, out.nodes.back().back(), n);
+    if (!joins) out.nodes.emplace_back(), out.graph.tasks.emplace_back();
+    const auto t = static_cast<uint32_t>(out.nodes.size() - 1);
+    out.nodes.back().push_back(n);
+    plan::Task& task = out.graph.tasks.back();
+    if (joins) task.overwrites.clear();
+    for (size_t r = 0; r < g.result_count(n); ++r) {
+      const ValueId v = g.result(n, r);
+      const Slot& s = plan.slot[v.raw];
+      buffer[v.raw] = static_cast<uint32_t>(out.graph.bytes.size());
+      task.makes.push_back(buffer[v.raw]);
+      out.graph.bytes.push_back(s.region == Region::None ? sample_size(dims, s.size) : 0);
+      out.graph.kept.push_back(lives.last_use[v.raw] >= plan.schedule.size());
+    }
+    for (size_t i = 0; i < g.operands(n).size(); ++i) {
+      const ValueId v = g.operand(n, i);
+      const uint32_t b = v.valid() ? buffer[lives.views.root[v.raw].raw] : kNone;
+      if (b == kNone || std::find(task.makes.begin(), task.makes.end(), b) != task.makes.end()) continue;
+      task.reads.push_back(b);
+      if (!joins && !task.makes.empty() && codegen::may_overwrite(g, n, 0, i) &&
+          std::ranges::equal(g.dims(v), g.dims(g.result(n))))
+        task.overwrites.push_back(b);
+    }
+    for (GraphId b : g.bodies(n)) task.scratch += sample_size(dims, plans[b.raw].arena_size);
+    if (!has_trait(g.op(n), kImpure | kSequenceOp | kBody)) continue;
+    if (last_effect != kNone) out.graph.before.emplace_back(last_effect, t);
+    last_effect = t;
+  }
+  return out;
+}
+
+// The nodes with the tasks in this order. What the prologue makes of weights comes right before it is read, which may be the last
+// time: where it is packed. All others come as early as possible.
+std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std::vector<NodeId>& tasks) {
+  const auto waits_for_readers = [&](NodeId n) {
+    return is_task(g, plan, n) || (plan.phase[n.raw] == Phase::Prologue && !has_trait(g.op(n), kLeaf));
+  };
+  std::vector<uint32_t> waits(g.node_capacity());
+  for (NodeId n : plan.schedule)
+    for (ValueId v : g.operands(n)) waits[n.raw] += v.valid();
+  std::vector<bool> seen(g.node_capacity());
+  std::vector<NodeId> order;
+  std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been looked at
+  const auto look_at = [&](NodeId n) {
+    if (!seen[n.raw]) stack.emplace_back(n, 0);
+    seen[n.raw] = true;
+  };
+  const auto emit = [&](NodeId last) {
+    for (look_at(last); !stack.empty();) {
+      const NodeId n = stack.back().first;
+      const size_t i = stack.back().second++;
+      if (i < g.operands(n).size()) {
+        if (g.operand(n, i).valid()) look_at(g.def(g.operand(n, i)));
+        continue;
+      }
+      order.push_back(n);
+      stack.pop_back();
+      for (size_t r = 0; r < g.result_count(n); ++r)
+        for (const Graph::Use use : g.uses(g.result(n, r)))
+          if (use.user != g.terminator() && --waits[use.user.raw] == 0 && !waits_for_readers(use.user)) look_at(use.user);
+    }
+  };
+  for (NodeId n : plan.schedule)
+    if (g.operands(n).empty() && !waits_for_readers(n)) emit(n);
+  for (NodeId n : tasks) emit(n);
+  for (NodeId n : plan.schedule) emit(n);  // what only outputs show
+  return order;
+}
+
+}  // namespace
+
+std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Lives& lives,
+                                                    const std::vector<GraphPlan>& plans) {
+  const Tasks tasks = tasks_of(g, given, lives, plans);
+  if (tasks.nodes.size() < 3 || tasks.nodes.size() > kMostTasks) return std::nullopt;
+  const plan::Order order = plan::schedule(tasks.graph);
+  if (std::is_sorted(order.tasks.begin(), order.tasks.end())) return std::nullopt;
+  std::vector<NodeId> nodes;
+  for (uint32_t t : order.tasks) nodes.insert(nodes.end(), tasks.nodes[t].begin(), tasks.nodes[t].end());
+  return with_others(g, given, nodes);
+}
+
+}  // namespace rlxc

@@ -1,0 +1,175 @@
+#include "runtime/emulate_package.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "backend/gpu/device_package.h"
+#include "backend/graph_package.h"
+#include "backend/host_files.h"
+#include "runtime/emulation.h"
+#include "runtime/package_call.h"
+#include "runtime/process.h"
+
+namespace rlxc {
+namespace {
+
+namespace fs = std::filesystem;
+
+class EmulatedRunner : public KernelRunner {
+ public:
+  EmulatedRunner(std::string target, const EmulationOptions& o) : target_(std::move(target)), options_(o) {
+    if (target_ == "cpu") packing_.guard = true;
+    if (!options_.model_folder.empty()) packing_.max_packed_bytes = CpuPackageOptions().max_packed_bytes;
+  }
+
+  bool build(const LirModule& lir, Diagnostics& d) {
+    std::optional<std::vector<TextFile>> texts;
+    if (target_ == "cpu") {
+      package_ = codegen::make_package(lir, c_identifier(lir.module->name), codegen::CapabilityRow{}, d);
+      if (package_) texts = write_cpu_package(*package_, packing_);
+    } else if (is_device_target(target_)) {
+      auto p = codegen::make_package(lir, c_identifier(lir.module->name), *capability(target_), d);
+      if (p) package_ = adapt_package(*p, target_, d);
+      if (package_) texts = write_device_package(*package_, target_, packing_);
+    } else {
+      package_ = graph_only_package(lir, d);
+      if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, packing_, d);
+    }
+    if (!texts) return false;
+    folder_ = std::make_unique<target::WorkFolder>(options_.folder);
+    at_ = folder_->path();
+    std::error_code error;
+    if (!at_.empty()) fs::create_directories(at_ / "hip", error);
+    if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
+    for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
+    if (!write_weights_file(*package_, packing_, at_.string()))
+      return d.error(Code::NotWritable, "can't write the weights"), false;
+    return target_ == "cpu" ? build_guarded(*texts, d) : !needs_build() || build_native(d);
+  }
+
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
+    auto call = bind_call(*package_, inputs, d);
+    if (!call) return std::nullopt;
+    std::vector<std::string> command = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
+    for (const char* word : runner()) command.push_back(word);
+    if (target_ != "cpu") command.push_back(".");
+    else if (!options_.model_folder.empty()) command.insert(command.end(), {"-m", options_.model_folder});
+    for (size_t i = 0; i < call->sizes.size(); ++i)
+      command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string name = "input_" + std::to_string(i) + ".bin";
+      std::ofstream(at_ / name, std::ios::binary)
+          .write(static_cast<const char*>(call->in[i]), static_cast<std::streamsize>(inputs[i].tensor.size_bytes()));
+      command.push_back(name);
+    }
+    std::string said;
+    const bool ran = target::run_command(command, (at_ / "log").string(), &said);
+    if (!ran || !read_shapes(said, &*call)) return failed(command[0], said, d), std::nullopt;
+    for (size_t i = 0; i < call->results.size(); ++i) {
+      const std::string bytes = read(at_ / ("output_" + std::to_string(i) + ".bin"));
+      if (bytes.size() != static_cast<size_t>(call->results[i].tensor.size_bytes())) {
+        d.error(Code::ToolFailed, "output " + std::to_string(i) + " has " + std::to_string(bytes.size()) + " bytes",
+                "package " + package_->name);
+        return std::nullopt;
+      }
+      std::memcpy(call->out[i], bytes.data(), bytes.size());
+    }
+    return std::move(call->results);
+  }
+
+ private:
+  bool needs_build() const { return is_device_target(target_) && target_ != "wgpu"; }
+  std::vector<const char*> runner() const {
+    if (needs_build() || target_ == "cpu") return {"./run"};
+    if (target_ == "wgpu") return {"node", "run.mjs"};
+    if (target_ == "tpu") return {"python3", std::getenv("RLXC_STABLEHLO")};
+    return {"python3", "model.py"};
+  }
+
+  bool build_guarded(const std::vector<TextFile>& texts, Diagnostics& d) {
+    std::vector<std::string> command = {
+        "cc", "-std=gnu11", "-g", "-w", "-fwrapv", "-fno-strict-aliasing", "-march=native", "-pthread", "-fsanitize=address"};
+    command.insert(command.end(), options_.flags.begin(), options_.flags.end());
+    for (const TextFile& f : texts)
+      if (f.name.ends_with(".c")) command.push_back((at_ / f.name).string());
+    command.insert(command.end(), {"-lm", "-o", (at_ / "run").string()});
+    return tool(command, d);
+  }
+
+  bool build_native(Diagnostics& d) {
+    for (const auto& [name, text] : target::emulation_headers()) std::ofstream(at_ / name) << text;
+    for (const HostFile& h : host_files())
+      if (h.name == "device_emulated.hpp") std::ofstream(at_ / "device.hpp") << h.text;
+    const bool metal = target_ == "metal";
+    const std::string compiler = metal ? "clang++" : "g++", extension = target_ == "metal"  ? ".metal"
+                                                                        : target_ == "cuda" ? ".cu"
+                                                                                            : ".hip.cpp";
+    const auto groups = kernel_files(*package_, target_);
+    for (size_t f = 0; f < groups.size(); ++f) {
+      const std::string stem = "kernels_" + std::to_string(f);
+      std::ofstream source(at_ / (stem + ".emulated.cpp"));
+      source << target::emulated(read(at_ / (stem + extension)));
+      for (uint32_t i : groups[f]) source << target::emulation_entry(package_->kernels[i], i, metal);
+      source.close();
+      std::vector<std::string> command = {compiler, "-std=c++17", "-w", "-fwrapv", "-fPIC", "-shared", "-I" + at_.string()};
+      command.insert(command.end(), options_.flags.begin(), options_.flags.end());
+      command.insert(command.end(), {(at_ / (stem + ".emulated.cpp")).string(), "-lm", "-o", (at_ / (stem + ".so")).string()});
+      if (!tool(command, d)) return false;
+    }
+    return tool(
+        {"g++", "-std=c++17", "-O1", "-Wall", "-Wextra", (at_ / "main.cpp").string(), "-ldl", "-o", (at_ / "run").string()}, d);
+  }
+
+  bool tool(const std::vector<std::string>& command, Diagnostics& d) {
+    std::string said;
+    return (target::run_command(command, (at_ / "log").string(), &said) && said.empty()) || failed(command[0], said, d);
+  }
+  bool failed(const std::string& command, const std::string& said, Diagnostics& d) {
+    d.error(Code::ToolFailed, command + ": " + said.substr(0, 8000), "package " + package_->name + " for " + target_);
+    return false;
+  }
+
+  // A line "output_<i>.bin [sizes]" for each output, or nothing.
+  static bool read_shapes(const std::string& said, Call* call) {
+    std::istringstream lines(said);
+    size_t i = 0;
+    for (std::string line; std::getline(lines, line); ++i) {
+      const std::string head = "output_" + std::to_string(i) + ".bin [";
+      if (!line.starts_with(head) || !line.ends_with("]") || i >= call->results.size()) return false;
+      std::vector<int64_t> dims;
+      std::istringstream sizes(line.substr(head.size(), line.size() - head.size() - 1));
+      for (std::string size; std::getline(sizes, size, ',');) dims.push_back(std::strtoll(size.c_str(), nullptr, 10));
+      call->set_shape(i, std::move(dims));
+    }
+    return true;
+  }
+
+  static std::string read(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::string target_;
+  EmulationOptions options_;
+  CpuPackageOptions packing_{.threads = false, .max_packed_bytes = UINT64_MAX};
+  std::optional<codegen::Package> package_;
+  std::unique_ptr<target::WorkFolder> folder_;
+  fs::path at_;
+};
+
+}  // namespace
+
+std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
+                                                   const EmulationOptions& options) {
+  if (target != "cpu" && !is_device_target(target) && target != "mlx" && (target != "tpu" || !std::getenv("RLXC_STABLEHLO"))) {
+    d.error(Code::UnsupportedOnTarget, "packages for " + target + " are not run here");
+    return nullptr;
+  }
+  auto runner = std::make_unique<EmulatedRunner>(target, options);
+  return runner->build(lir, d) ? std::move(runner) : nullptr;
+}
+
+}  // namespace rlxc

@@ -1,0 +1,370 @@
+#include "runtime/emulation.h"
+
+namespace rlxc::target {
+namespace {
+
+constexpr std::string_view kFibers = R"(#pragma once
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+// All of it is local to the library that includes it: several are loaded at once.
+namespace {
+namespace emu {
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+struct Any {
+  void* pointer;
+  template <class T>
+  operator T*() const { return static_cast<T*>(pointer); }
+};
+
+struct Lane {
+  ucontext_t context;
+  std::vector<char> stack;
+  uint3 index;
+  bool done;
+  unsigned char exchange[64];
+};
+
+std::vector<Lane> lanes;
+ucontext_t scheduler;
+size_t current;
+uint3 group;
+void (*body)();
+void* const* buffers;
+const int64_t* symbols;
+
+inline void lane_main() {
+  body();
+  lanes[current].done = true;
+  swapcontext(&lanes[current].context, &scheduler);
+}
+
+inline void barrier() { swapcontext(&lanes[current].context, &scheduler); }
+
+template <class T>
+T shuffle_xor(T value, unsigned mask) {
+  memcpy(lanes[current].exchange, &value, sizeof value);
+  barrier();
+  memcpy(&value, lanes[current ^ mask].exchange, sizeof value);
+  barrier();
+  return value;
+}
+
+// Between two barriers each lane runs alone. Lanes that end while others wait at a barrier are an error of the kernel.
+inline void run(const int64_t* grid, const int64_t* extents, void (*f)()) {
+  size_t n = static_cast<size_t>(extents[0] * extents[1] * extents[2]);
+  body = f;
+  lanes.resize(n);
+  for (int64_t g = 0; g < grid[0] * grid[1] * grid[2]; ++g) {
+    group = {unsigned(g % grid[0]), unsigned(g / grid[0] % grid[1]), unsigned(g / (grid[0] * grid[1]))};
+    for (size_t i = 0; i < n; ++i) {
+      Lane& l = lanes[i];
+      l.stack.resize(1 << 16);
+      l.done = false;
+      l.index = {unsigned(i % extents[0]), unsigned(i / extents[0] % extents[1]), unsigned(i / (extents[0] * extents[1]))};
+      getcontext(&l.context);
+      l.context.uc_stack.ss_sp = l.stack.data();
+      l.context.uc_stack.ss_size = l.stack.size();
+      l.context.uc_link = nullptr;
+      makecontext(&l.context, lane_main, 0);
+    }
+    for (size_t done = 0; done < n;) {
+      done = 0;
+      for (current = 0; current < n; ++current) {
+        swapcontext(&scheduler, &lanes[current].context);
+        done += lanes[current].done;
+      }
+      if (done != 0 && done != n) {
+        fprintf(stderr, "a barrier that not all lanes reach\n");
+        abort();
+      }
+    }
+  }
+}
+
+inline float half_to_float(uint16_t h) {
+  uint32_t sign = uint32_t(h & 0x8000u) << 16, rest = h & 0x7fffu, u;
+  float f = float(rest) * 0x1p-24f;
+  memcpy(&u, &f, 4);
+  if (rest >= 0x7c00u) u = 0x7f800000u | (rest & 0x3ffu) << 13;
+  else if (rest >= 0x400u) u = (rest << 13) + 0x38000000u;
+  u |= sign;
+  memcpy(&f, &u, 4);
+  return f;
+}
+
+inline uint16_t float_to_half(float f) {
+  uint32_t u;
+  memcpy(&u, &f, 4);
+  uint32_t sign = u >> 16 & 0x8000u;
+  u &= 0x7fffffffu;
+  if (u > 0x7f800000u) return uint16_t(sign | 0x7e00u);
+  if (u >= 0x47800000u) return uint16_t(sign | 0x7c00u);
+  if (u < 0x38800000u) return uint16_t(sign | uint32_t(std::nearbyint(std::fabs(f) * 0x1p24f)));
+  return uint16_t(sign | ((u - 0x38000000u + 0xfffu + (u >> 13 & 1u)) >> 13));
+}
+
+struct half {
+  uint16_t bits;
+  half() = default;
+  half(float f) : bits(float_to_half(f)) {}
+  operator float() const { return half_to_float(bits); }
+};
+
+struct bfloat {
+  uint16_t bits;
+  bfloat() = default;
+  bfloat(float f) {
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    bits = uint16_t(f != f ? u >> 16 | 0x40u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+  }
+  operator float() const {
+    uint32_t u = uint32_t(bits) << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+  }
+};
+
+struct At {
+  int lane, element;
+};
+
+// c += a * b by the lanes of a warp, each with its elements of the matrices; Unit says which those are.
+template <class T, class Unit>
+void multiply(float* c, const void* a, const void* b) {
+  memcpy(lanes[current].exchange, a, Unit::a_elements * sizeof(T));
+  memcpy(lanes[current].exchange + 32, b, Unit::b_elements * sizeof(T));
+  barrier();
+  const size_t lane = current % Unit::warp;
+  auto value = [&](At at, size_t offset) {
+    T t;
+    memcpy(&t, lanes[current - lane + at.lane].exchange + offset + at.element * sizeof t, sizeof t);
+    return float(t);
+  };
+  for (int i = 0; i < Unit::c_elements; ++i)
+    for (int p = 0; p < Unit::k; ++p)
+      c[i] += value(Unit::a(Unit::row(int(lane), i), p), 0) * value(Unit::b(p, Unit::column(int(lane), i)), 32);
+  barrier();
+}
+
+// PTX ISA, mma.m16n8k16; elements of a are passed row by row.
+struct TensorCore {
+  static constexpr int warp = 32, k = 16, a_elements = 8, b_elements = 4, c_elements = 4;
+  static At a(int row, int p) { return {row % 8 * 4 + p % 8 / 2, row / 8 * 4 + p / 8 * 2 + p % 2}; }
+  static At b(int p, int column) { return {column * 4 + p % 8 / 2, p / 8 * 2 + p % 2}; }
+  static int row(int lane, int i) { return lane / 4 + i / 2 * 8; }
+  static int column(int lane, int i) { return lane % 4 * 2 + i % 2; }
+};
+
+// AMD CDNA 2 ISA, v_mfma_f32_16x16x16.
+struct MatrixCore {
+  static constexpr int warp = 64, k = 16, a_elements = 4, b_elements = 4, c_elements = 4;
+  static At a(int row, int p) { return {row + p / 4 * 16, p % 4}; }
+  static At b(int p, int column) { return {column + p / 4 * 16, p % 4}; }
+  static int row(int lane, int i) { return lane / 16 * 4 + i; }
+  static int column(int lane, int) { return lane % 16; }
+};
+
+struct Simdgroup {
+  static constexpr int warp = 32, k = 8, a_elements = 2, b_elements = 2, c_elements = 2;
+  static At a(int row, int p) { return {p / 2 % 2 + row % 4 * 2 + p / 4 * 8 + row / 4 * 16, p % 2}; }
+  static At b(int p, int column) { return a(p, column); }
+  static int row(int lane, int) { return lane / 2 % 4 + lane / 16 * 4; }
+  static int column(int lane, int i) { return lane % 2 * 2 + lane / 8 % 2 * 4 + i; }
+};
+
+}  // namespace emu
+}  // namespace
+)";
+
+constexpr std::string_view kCuda = R"(#pragma once
+#include <fibers.h>
+#define __global__
+#define __device__
+#define __shared__ static
+#define __launch_bounds__(n)
+#define __syncthreads() emu::barrier()
+#define __shfl_xor_sync(all, value, mask) emu::shuffle_xor(value, mask)
+#define __shfl_xor(value, mask) emu::shuffle_xor(value, mask)
+#define blockIdx emu::group
+#define threadIdx emu::lanes[emu::current].index
+using __half = emu::half;
+using __nv_bfloat16 = emu::bfloat;
+using hip_bfloat16 = emu::bfloat;
+#ifdef RLXC_WARP_64
+using MatrixUnit = emu::MatrixCore;
+#else
+using MatrixUnit = emu::TensorCore;
+#endif
+#define rlxc_mma_f16 emu::multiply<emu::half, MatrixUnit>
+#define rlxc_mma_bf16 emu::multiply<emu::bfloat, MatrixUnit>
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+template <class T, class V>
+inline void atomicAdd(T* p, V v) { *p = T(*p + v); }
+using std::isinf;
+)";
+
+constexpr std::string_view kMetal = R"(#pragma once
+#include <fibers.h>
+#define kernel extern "C"
+#define device
+#define constant const
+#define thread
+#define threadgroup
+using emu::bfloat;
+using emu::half;
+using emu::uint3;
+using uint = unsigned;
+using uchar = unsigned char;
+using ushort = unsigned short;
+using ulong = unsigned long;
+
+template <class T, int N>
+struct alignas(sizeof(T) * N) vec {
+  T at[N];
+  vec() = default;
+  explicit vec(T s) {
+    for (T& t : at) t = s;
+  }
+  T& operator[](int i) { return at[i]; }
+  const T& operator[](int i) const { return at[i]; }
+};
+#define EMU_OPERATOR(op)                                                             \
+  template <class T, int N>                                                          \
+  auto operator op(const vec<T, N>& a, const vec<T, N>& b) {                         \
+    constexpr bool is_bool = sizeof(decltype(a[0] op b[0])) == 1 || sizeof(T) == 1;  \
+    vec<std::conditional_t<is_bool, std::conditional_t<std::is_same_v<decltype(a[0] op b[0]), bool>, bool, T>, T>, N> r; \
+    for (int i = 0; i < N; ++i) r[i] = a[i] op b[i];                                 \
+    return r;                                                                        \
+  }
+EMU_OPERATOR(+) EMU_OPERATOR(-) EMU_OPERATOR(*) EMU_OPERATOR(/) EMU_OPERATOR(&) EMU_OPERATOR(|) EMU_OPERATOR(^)
+EMU_OPERATOR(<) EMU_OPERATOR(<=) EMU_OPERATOR(==) EMU_OPERATOR(!=)
+template <class T, int N>
+vec<T, N> operator-(vec<T, N> a) {
+  for (T& t : a.at) t = -t;
+  return a;
+}
+#define EMU_TYPES(T) using T##2 = vec<T, 2>; using T##4 = vec<T, 4>;
+EMU_TYPES(float) EMU_TYPES(half) EMU_TYPES(bfloat) EMU_TYPES(bool) EMU_TYPES(char) EMU_TYPES(short) EMU_TYPES(int) EMU_TYPES(long)
+EMU_TYPES(uchar) EMU_TYPES(ushort) EMU_TYPES(uint) EMU_TYPES(ulong)
+
+namespace metal {
+enum class mem_flags { mem_device = 1, mem_threadgroup = 2 };
+constexpr mem_flags operator|(mem_flags a, mem_flags) { return a; }
+inline void threadgroup_barrier(mem_flags) { emu::barrier(); }
+template <class T>
+T simd_shuffle_xor(T v, ushort mask) { return emu::shuffle_xor(v, mask); }
+template <class To, class From>
+To as_type(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+template <class T, int N>
+vec<T, N> select(vec<T, N> b, vec<T, N> a, vec<bool, N> c) {
+  for (int i = 0; i < N; ++i) b[i] = c[i] ? a[i] : b[i];
+  return b;
+}
+#define EMU_UNARY(f)                                                   \
+  inline float f(float x) { return std::f(x); }                        \
+  template <int N> vec<float, N> f(vec<float, N> x) {                  \
+    for (float& t : x.at) t = std::f(t);                               \
+    return x;                                                          \
+  }
+EMU_UNARY(exp) EMU_UNARY(log) EMU_UNARY(sqrt) EMU_UNARY(sin) EMU_UNARY(cos) EMU_UNARY(tan) EMU_UNARY(asin) EMU_UNARY(acos) EMU_UNARY(atan)
+EMU_UNARY(sinh) EMU_UNARY(cosh) EMU_UNARY(tanh) EMU_UNARY(asinh) EMU_UNARY(acosh) EMU_UNARY(atanh) EMU_UNARY(floor) EMU_UNARY(ceil)
+EMU_UNARY(trunc) EMU_UNARY(rint) EMU_UNARY(fabs)
+inline float rsqrt(float x) { return 1 / std::sqrt(x); }
+template <int N>
+vec<float, N> rsqrt(vec<float, N> x) {
+  for (float& t : x.at) t = 1 / std::sqrt(t);
+  return x;
+}
+#define EMU_BINARY(f)                                                  \
+  inline float f(float x, float y) { return std::f(x, y); }            \
+  template <int N> vec<float, N> f(vec<float, N> x, vec<float, N> y) { \
+    for (int i = 0; i < N; ++i) x[i] = std::f(x[i], y[i]);             \
+    return x;                                                          \
+  }
+EMU_BINARY(pow) EMU_BINARY(atan2) EMU_BINARY(fmod)
+inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
+template <int N>
+vec<float, N> fma(vec<float, N> a, vec<float, N> b, vec<float, N> c) {
+  for (int i = 0; i < N; ++i) a[i] = std::fma(a[i], b[i], c[i]);
+  return a;
+}
+#define EMU_TEST(f)                                                    \
+  inline bool f(float x) { return std::f(x); }                         \
+  template <int N> vec<bool, N> f(vec<float, N> x) {                   \
+    vec<bool, N> r;                                                    \
+    for (int i = 0; i < N; ++i) r[i] = std::f(x[i]);                   \
+    return r;                                                          \
+  }
+EMU_TEST(isnan) EMU_TEST(isinf)
+template <class T, int M, int N>
+struct simdgroup_matrix {
+  vec<T, 2> held;
+  vec<T, 2>& thread_elements() { return held; }
+};
+template <class T>
+void simdgroup_multiply_accumulate(simdgroup_matrix<float, 8, 8>& d, simdgroup_matrix<T, 8, 8>& a, simdgroup_matrix<T, 8, 8>& b,
+                                   simdgroup_matrix<float, 8, 8>& c) {
+  d = c;
+  emu::multiply<T, emu::Simdgroup>(d.held.at, a.held.at, b.held.at);
+}
+using atomic_float = float;
+using atomic_int = int;
+using atomic_uint = uint;
+enum memory_order { memory_order_relaxed };
+template <class T, class V>
+void atomic_fetch_add_explicit(T* p, V v, memory_order) { *p += v; }
+}  // namespace metal
+)";
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> emulation_headers() {
+  std::vector<std::pair<std::string, std::string>> files = {{"fibers.h", std::string(kFibers)},
+                                                            {"metal_stdlib", std::string(kMetal)}};
+  for (const char* name : {"cuda_fp16.h", "cuda_bf16.h", "math_constants.h"}) files.push_back({name, "#include <cuda.h>\n"});
+  for (const char* name : {"hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bfloat16.h"})
+    files.push_back({name, "#define RLXC_WARP_64\n#include <cuda.h>\n"});
+  files.push_back({"cuda.h", std::string(kCuda)});
+  return files;
+}
+
+std::string emulated(std::string source) {
+  constexpr std::string_view declared = "alignas(16) threadgroup ";
+  for (size_t at = 0; (at = source.find(declared, at)) != std::string::npos;)
+    source.replace(at, declared.size(), "alignas(16) static ");
+  return source;
+}
+
+std::string emulation_entry(const kernel::Kernel& k, size_t i, bool metal) {
+  std::string n = std::to_string(i), s = "static void rlxc_call_" + n + "() {\n  " + k.name + "(";
+  auto add = [&](const std::string& argument) { s += (s.back() == '(' ? "" : ", ") + argument; };
+  for (size_t a = 0; a < k.argument_count(); ++a) add("emu::Any{emu::buffers[" + std::to_string(a) + "]}");
+  for (size_t a = 0; a < k.symbols.size(); ++a) add("emu::symbols[" + std::to_string(a) + "]");
+  kernel::Launch launch = kernel::launch_of(k);
+  if (metal && (launch.grid[0].valid() || launch.grid[1].valid())) add("emu::group");
+  if (metal && (launch.lanes[0].valid() || launch.lanes[1].valid())) add("emu::lanes[emu::current].index");
+  return s + ");\n}\nextern \"C\" void rlxc_entry_" + n +
+         "(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes) {\n" +
+         "  emu::buffers = buffers, emu::symbols = symbols;\n  emu::run(grid, lanes, rlxc_call_" + n + ");\n}\n";
+}
+
+}  // namespace rlxc::target

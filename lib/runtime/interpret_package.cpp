@@ -1,0 +1,125 @@
+#include "runtime/interpret_package.h"
+
+#include "backend/gpu/device_package.h"
+#include "backend/gpu/host/program.hpp"
+#include "backend/gpu/launch_json.h"
+#include "backend/weight_files.h"
+#include "kernel/interpret.h"
+#include "kernel/verify.h"
+#include "runtime/package_call.h"
+#include "runtime/process.h"
+#include "support/json_writer.h"
+
+namespace rlxc {
+namespace {
+
+const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX};
+
+// Memory of the host as that of a device.
+class InterpretedDevice : public Device {
+ public:
+  InterpretedDevice(const codegen::Package& package, kernel::VerifyLimits limits) : package_(package), limits_(limits) {}
+
+  int allocate(size_t bytes) override {
+    buffers_.emplace_back(bytes);
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+  void release(int buffer) override { buffers_[static_cast<size_t>(buffer)] = {}; }
+  void write(Address to, const void* from, size_t bytes) override {
+    if (bytes) std::memcpy(at(to, bytes), from, bytes);
+  }
+  void read(void* to, Address from, size_t bytes) override {
+    if (bytes) std::memcpy(to, at(from, bytes), bytes);
+  }
+  void copy(Address to, Address from, size_t bytes) override {
+    if (bytes) std::memmove(at(to, bytes), at(from, bytes), bytes);
+  }
+  void load(const std::vector<Kernel>&, const std::string&) override {
+    for (const kernel::Kernel& k : package_.kernels)
+      if (const auto problems = kernel::verify(k, limits_); !problems.empty()) fail("kernel " + k.name + ": " + problems[0]);
+  }
+  void launch(int number, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t*) override {
+    const kernel::Kernel& k = package_.kernels[static_cast<size_t>(number)];
+    std::vector<void*> arguments;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const kernel::Buffer& b = k.buffers[i];
+      const auto elements = static_cast<uint64_t>(std::max<int64_t>(kernel::evaluate(k, b.extent, sizes), 0));
+      arguments.push_back(at(places[i], elements * static_cast<uint64_t>(rlxc::bits(b.type.dtype)) / 8));
+    }
+    const kernel::InterpretResult result = kernel::interpret(k, arguments, sizes);
+    if (!result.ok()) fail("kernel " + k.name + ": " + result.findings[0]);
+  }
+
+ private:
+  void* at(Address a, size_t bytes) {
+    std::vector<char>& buffer = buffers_[static_cast<size_t>(a.buffer)];
+    if (a.offset > buffer.size() || bytes > buffer.size() - a.offset) fail("a place lies outside its buffer");
+    return buffer.data() + a.offset;
+  }
+
+  const codegen::Package& package_;
+  const kernel::VerifyLimits limits_;
+  std::vector<std::vector<char>> buffers_;
+};
+
+class InterpretingRunner : public KernelRunner {
+ public:
+  explicit InterpretingRunner(std::string target) : target_(std::move(target)) {}
+
+  bool build(const LirModule& lir, Diagnostics& d) {
+    auto row = capability(target_);
+    if (!row) {
+      d.error(Code::UnsupportedOnTarget, "no kernels are written for " + target_);
+      return false;
+    }
+    package_ = codegen::make_package(lir, c_identifier(lir.module->name), *row, d);
+    if (!package_) return false;
+    std::string text;
+    JsonWriter j(text);
+    write_launch_json(*package_, target_, std::vector<std::string>(package_->kernels.size()), kPacked, j);
+    j.finish();
+    folder_.write("launch.json", text);
+    if (!write_weights_file(*package_, kPacked, folder_.path()))
+      return d.error(Code::NotWritable, "can't write the weights"), false;
+    device_ = std::make_unique<InterpretedDevice>(*package_,
+                                                  kernel::VerifyLimits{row->mapping.shared_bytes, row->mapping.max_group_lanes});
+    return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
+  }
+
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
+    auto call = bind_call(*package_, inputs, d);
+    if (!call) return std::nullopt;
+    std::map<std::string, int64_t> sizes;
+    for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i]] = call->sizes[i];
+    if (!guarded(d, [&] { program_->set_sizes(sizes), program_->run(call->in, call->out); })) return std::nullopt;
+    for (size_t i = 0; i < call->results.size(); ++i) call->set_shape(i, program_->output_shape(i));
+    return std::move(call->results);
+  }
+
+ private:
+  template <class F>
+  bool guarded(Diagnostics& d, F f) {  // the host of device packages throws
+    try {
+      f();
+      return true;
+    } catch (const std::exception& e) {
+      d.error(Code::ToolFailed, e.what(), "package " + package_->name + " for " + target_);
+      return false;
+    }
+  }
+
+  std::string target_;
+  std::optional<codegen::Package> package_;
+  target::WorkFolder folder_;
+  std::unique_ptr<InterpretedDevice> device_;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace
+
+std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule& lir, const std::string& target, Diagnostics& d) {
+  auto runner = std::make_unique<InterpretingRunner>(target);
+  return runner->build(lir, d) ? std::move(runner) : nullptr;
+}
+
+}  // namespace rlxc

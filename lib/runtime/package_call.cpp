@@ -1,0 +1,115 @@
+#include "runtime/package_call.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "ir/bind_dims.h"
+
+namespace rlxc {
+namespace {
+
+const Type& type_of(const codegen::Package& p, const codegen::Port& port) {
+  return p.lir->module->graph(port.graph).type(port.value);
+}
+
+// What nothing reads may have any type.
+bool is_read(const codegen::Package& p, const codegen::Port& input) {
+  return p.lir->module->graph(input.graph).use_count(input.value) > 0;
+}
+
+}  // namespace
+
+void Call::set_shape(size_t result, std::vector<int64_t> dims) {
+  TensorData& d = results[result].tensor;
+  d.dims = std::move(dims);
+  d.bytes = d.bytes.first(static_cast<size_t>(d.size_bytes()));
+}
+
+void bind_input_sizes(Module& m, std::span<const eval::HostValue> inputs) {
+  const Graph& g = m.main();
+  std::vector<KnownSize> sizes;
+  for (size_t i = 0; i < std::min(g.inputs().size(), inputs.size()); ++i)
+    add_sizes(g.type(g.result(g.inputs()[i])), inputs[i].tensor.dims, &sizes);
+  DimBindings bindings;
+  solve_dims(m.dims, sizes, &bindings);
+  bind_dims(m, bindings);
+}
+
+std::optional<Call> bind_call(const codegen::Package& package, std::span<const eval::HostValue> inputs,
+                              Diagnostics& diagnostics) {
+  const Module& m = *package.lir->module;
+  if (inputs.size() != package.inputs.size()) {
+    diagnostics.error(Code::BadShape,
+                      "expected " + std::to_string(package.inputs.size()) + " inputs, got " + std::to_string(inputs.size()));
+    return std::nullopt;
+  }
+  std::vector<KnownSize> sizes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& t = type_of(package, package.inputs[i]);
+    const TensorData& d = inputs[i].tensor;
+    if (d.dtype != t.dtype || d.dims.size() != t.dims.size()) {
+      if (!is_read(package, package.inputs[i])) continue;
+      diagnostics.error(Code::BadType, "expected " + text(t, m.dims), "input \"" + package.inputs[i].name + "\"");
+      return std::nullopt;
+    }
+    add_sizes(t, d.dims, &sizes);
+  }
+  DimBindings bindings;
+  solve_dims(m.dims, sizes, &bindings);
+  Call call;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& t = type_of(package, package.inputs[i]);
+    const TensorData& d = inputs[i].tensor;
+    for (size_t k = 0; is_read(package, package.inputs[i]) && k < t.dims.size(); ++k) {
+      const auto want = m.dims.evaluate(t.dims[k], bindings);
+      if (want && *want == d.dims[k]) continue;
+      diagnostics.error(
+          Code::BadShape,
+          "axis " + std::to_string(k) + " has size " + std::to_string(d.dims[k]) + ", expected " + m.dims.text(t.dims[k]),
+          "input \"" + package.inputs[i].name + "\"");
+      return std::nullopt;
+    }
+    call.in.push_back(d.bytes.data());
+    if (!d.splat) continue;
+    std::vector<std::byte>& all = call.expanded.emplace_back(static_cast<size_t>(d.size_bytes()));
+    for (size_t k = 0; k < all.size(); ++k) all[k] = d.bytes[k % d.bytes.size()];
+    call.in.back() = all.data();
+  }
+  for (const auto& [a, b] : m.dims.equalities()) {
+    const auto x = m.dims.evaluate(a, bindings), y = m.dims.evaluate(b, bindings);
+    if (!x || !y || *x == *y) continue;
+    diagnostics.error(Code::BadBinding, "the model needs " + m.dims.text(a) + " = " + m.dims.text(b) + ", the inputs give " +
+                                            std::to_string(*x) + " and " + std::to_string(*y));
+    return std::nullopt;
+  }
+  for (const auto& [symbol, range] : package.lir->ranges)
+    if (const auto it = bindings.find(symbol);
+        it != bindings.end() && (it->second < range.low->size() || it->second > range.high->size())) {
+      diagnostics.error(Code::BadBinding, symbol + " is " + std::to_string(it->second) + ", memory was planned for " +
+                                              std::to_string(range.low->size()) + ".." + std::to_string(range.high->size()));
+      return std::nullopt;
+    }
+  for (const std::string& s : package.symbols) {
+    const auto it = bindings.find(s);
+    if (it == bindings.end()) {
+      diagnostics.error(Code::UnboundDim, "the inputs do not determine the size \"" + s + "\"");
+      return std::nullopt;
+    }
+    call.sizes.push_back(it->second);
+  }
+  for (const codegen::Port& port : package.outputs) {
+    const Type& t = type_of(package, port);
+    TensorData d;
+    d.dtype = t.dtype;
+    for (Dim dim : t.dims) d.dims.push_back(m.dims.evaluate(dim, bindings).value_or(0));
+    const Dim room = package.lir->plans[port.graph.raw].slot[port.value.raw].size;
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(m.dims.evaluate(room, bindings).value_or(0)) + 64);
+    d.bytes = std::span<const std::byte>(bytes->data(), bytes->size() - 64);
+    call.out.push_back(bytes->data());
+    d.owner = std::move(bytes);
+    call.results.push_back({TypeKind::Tensor, std::move(d), {}});
+  }
+  return call;
+}
+
+}  // namespace rlxc

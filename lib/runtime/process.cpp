@@ -1,0 +1,68 @@
+#include "runtime/process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+extern char** environ;
+
+namespace rlxc::target {
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder(const std::string& kept) : path_(kept), temporary_(kept.empty()) {
+  std::error_code error;
+  if (!temporary_) {
+    std::filesystem::create_directories(path_, error);
+    if (error) path_.clear();
+    return;
+  }
+  path_ = (std::filesystem::temp_directory_path(error) / "rlxc-XXXXXX").string();
+  if (error || !mkdtemp(path_.data())) path_.clear();
+}
+
+WorkFolder::~WorkFolder() {
+  std::error_code ignored;
+  if (temporary_ && !path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+void WorkFolder::write(const std::string& file, std::string_view content) const {
+  std::ofstream(path_ + "/" + file, std::ios::binary) << content;
+}
+
+std::string WorkFolder::read(const std::string& file) const { return read_file(path_ + "/" + file); }
+
+bool run_command(const std::vector<std::string>& command, const std::string& log, std::string* output) {
+  std::vector<char*> argv;
+  for (const std::string& s : command) argv.push_back(const_cast<char*>(s.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ), status = -1;
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed) {
+    *output = "can't run " + command[0];
+    return false;
+  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  *output = read_file(log);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace rlxc::target

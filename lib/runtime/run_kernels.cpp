@@ -1,0 +1,32 @@
+#include "runtime/run_kernels.h"
+
+#include "backend/c/cpu_package.h"
+#include "runtime/run_package.h"
+
+namespace rlxc {
+namespace {
+
+class PackageRunner : public KernelRunner {
+ public:
+  bool build(const LirModule& lir, Diagnostics& d) {
+    package_ = codegen::make_package(lir, c_identifier(lir.module->name), codegen::CapabilityRow{}, d);
+    if (package_) loaded_ = LoadedPackage::build(*package_, {}, d);
+    return loaded_ != nullptr;
+  }
+  std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
+    return loaded_->run(inputs, d);
+  }
+
+ private:
+  std::optional<codegen::Package> package_;
+  std::unique_ptr<LoadedPackage> loaded_;
+};
+
+}  // namespace
+
+std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule& lir, Diagnostics& d) {
+  auto runner = std::make_unique<PackageRunner>();
+  return runner->build(lir, d) ? std::move(runner) : nullptr;
+}
+
+}  // namespace rlxc

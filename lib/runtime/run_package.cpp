@@ -1,0 +1,112 @@
+#include "runtime/run_package.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/c/cpu_package.h"
+#include "runtime/package_call.h"
+#include "runtime/process.h"
+
+namespace rlxc {
+
+struct LoadedPackage::Api {
+  void* (*create_from)(const void* const*, int*);
+  int (*set_sizes)(void*, const int64_t*);
+  int (*run)(void*, const void* const*, void* const*);
+  int64_t (*output_dim)(const void*, int, int);
+  void (*destroy)(void*);
+};
+
+namespace {
+
+template <class F>
+bool find(void* library, const std::string& name, F* f) {
+  *f = reinterpret_cast<F>(dlsym(library, name.c_str()));
+  return *f != nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, const RunOptions& options,
+                                                    Diagnostics& diagnostics) {
+  for (const codegen::Weight& w : p.weights)
+    if (!w.data.valid())
+      diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter \"" + w.name + "\"");
+  if (!diagnostics.ok()) return nullptr;
+  const target::WorkFolder folder(options.folder);
+  if (folder.path().empty()) {
+    diagnostics.error(Code::NotWritable, "can't make a folder for the sources");
+    return nullptr;
+  }
+  const std::string library = folder.path() + "/package.so", log = folder.path() + "/log";
+  std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
+                                      "-fPIC",          "-shared",    "-pthread", "-Wno-psabi"};
+  command.insert(command.end(), options.flags.begin(), options.flags.end());
+  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads, .laps = options.laps})) {
+    folder.write(f.name, f.content);
+    if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(folder.path() + "/" + f.name);
+  }
+  command.insert(command.end(), {"-lm", "-o", library});
+  std::string said;
+  const bool built = target::run_command(command, log, &said);
+  if (!built || !said.empty()) {
+    diagnostics.error(Code::ToolFailed, options.compiler + ": " + said.substr(0, 8000), "package " + p.name);
+    return nullptr;
+  }
+  std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
+  // Threads that wait for work outlive the package.
+  loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
+  auto api = std::make_unique<Api>();
+  if (!loaded->library_ || !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
+      !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
+      !find(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
+      !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
+    const char* why = dlerror();
+    diagnostics.error(Code::ToolFailed, why ? why : "the library lacks a function of its API", "package " + p.name);
+    return nullptr;
+  }
+  loaded->api_ = std::move(api);
+  if (double* laps = nullptr; options.laps && find(loaded->library_, p.name + "_lap_ms", &laps))
+    loaded->laps_ = {laps, p.run_steps()};
+  std::vector<const void*> weights;
+  for (const codegen::Weight& w : p.weights)
+    weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
+  int error = 0;
+  loaded->context_ = loaded->api_->create_from(weights.data(), &error);
+  if (loaded->context_) return loaded;
+  diagnostics.error(Code::ToolFailed, "the package could not be prepared: error " + std::to_string(error), "package " + p.name);
+  return nullptr;
+}
+
+LoadedPackage::LoadedPackage(const codegen::Package& p) : package_(p) {}
+
+LoadedPackage::~LoadedPackage() {
+  if (context_) api_->destroy(context_);
+  if (library_) dlclose(library_);
+}
+
+std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const eval::HostValue> inputs,
+                                                               Diagnostics& diagnostics) {
+  auto call = bind_call(package_, inputs, diagnostics);
+  if (!call) return std::nullopt;
+  int error = call->sizes.empty() ? 0 : api_->set_sizes(context_, call->sizes.data());
+  if (!error) error = api_->run(context_, call->in.data(), call->out.data());
+  for (size_t i = 0; !error && i < call->results.size(); ++i) {
+    std::vector<int64_t> dims = call->results[i].tensor.dims;
+    for (size_t k = 0; k < dims.size(); ++k) dims[k] = api_->output_dim(context_, static_cast<int>(i), static_cast<int>(k));
+    call->set_shape(i, std::move(dims));
+  }
+  if (!error) return std::move(call->results);
+  diagnostics.error(Code::ToolFailed, "the package failed with error " + std::to_string(error), "package " + package_.name);
+  return std::nullopt;
+}
+
+std::optional<std::vector<eval::HostValue>> run_package(const codegen::Package& p, std::span<const eval::HostValue> inputs,
+                                                        Diagnostics& diagnostics, const RunOptions& options) {
+  const auto loaded = LoadedPackage::build(p, options, diagnostics);
+  return loaded ? loaded->run(inputs, diagnostics) : std::nullopt;
+}
+
+}  // namespace rlxc
