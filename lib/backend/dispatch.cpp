@@ -1,8 +1,7 @@
 #include "backend/dispatch.h"
 
 #include "analysis/views.h"
-#include "backend/target_traits.h"
-#include "backend/targets.h"
+#include "backend/backend.h"
 #include "codegen/lower.h"
 #include "ir/graphs.h"
 
@@ -21,23 +20,24 @@ void each_operation(const Module& m, F f) {
   }
 }
 
+struct Claim {
+  std::string_view kind, by;
+};
+constexpr Claim kClaims[] = {
+#define CLAIM(kind, by) {#kind, by},
+#include "backend/claims.def"
+#undef CLAIM
+};
+
+bool claims(const TargetInfo& t, std::string_view kind) {
+  for (const Claim& c : kClaims)
+    if (c.kind == kind) return c.by[t.claims] == 'x';
+  return false;
+}
+
 DispatchNode entry(const Graph& g, NodeId n, DispatchPath path) { return {g.op(n), path, g.id(), n, g.node_name(n), {}}; }
 
 }  // namespace
-
-std::optional<codegen::CapabilityRow> capability_row(std::string_view name) {
-  const auto id = target::target_from_name(name);
-  if (!id || !target::target(*id).language) return std::nullopt;
-  const target::Target& t = target::target(*id);
-  codegen::CapabilityRow row;
-  row.name = name;
-  row.mapping = t.mapping;
-  row.max_arguments = static_cast<size_t>(t.max_arguments), row.weights_apart = t.max_binding > 0;
-  row.dtypes.reset();
-  for (DType d : t.dtypes) row.dtypes.set(static_cast<size_t>(d));
-  row.dtypes &= codegen::CapabilityRow::kernel_dtypes();
-  return row;
-}
 
 std::vector<DispatchNode> foreign_nodes(const Module& m, const TargetTraits& traits) {
   std::vector<DispatchNode> out;
@@ -56,8 +56,8 @@ std::vector<DispatchNode> rewritten_nodes(const Module& m, std::vector<DispatchN
 }
 
 std::vector<DispatchNode> dispatched_nodes(const Module& m, const TargetTraits& traits) {
-  const auto row = capability_row(traits.name);
-  const auto id = target::target_from_name(traits.name);
+  const TargetInfo& info = find_backend(traits.name)->info;
+  const auto row = capability(info);
   std::vector<DispatchNode> out;
   each_operation(m, [&](const Graph& g, NodeId n) {
     DispatchNode d = entry(g, n, DispatchPath::Native);
@@ -67,7 +67,7 @@ std::vector<DispatchNode> dispatched_nodes(const Module& m, const TargetTraits& 
     if (!native || (row && needs_kernel && !codegen::supports(g, n, *row, &d.detail))) {
       d.path = DispatchPath::Unsupported;
       if (d.detail.empty()) d.detail = traits.name + " has no " + std::string(kind_name(d.op));
-    } else if (row && needs_kernel && id && !target::claims(*id, claim_name(d.op))) {
+    } else if (row && needs_kernel && !claims(info, claim_name(d.op))) {
       d.path = DispatchPath::CommonIr;
     }
     out.push_back(std::move(d));

@@ -1,16 +1,11 @@
 // How the nodes of a module run on a target, for the dispatch report.
 #pragma once
-#include <optional>
 #include <vector>
 
-#include "codegen/capability.h"
 #include "passes/pass.h"
 #include "report/dispatch.h"
 
 namespace rlxc {
-
-// What kernels can be made of on this target; nullopt for a target that takes a graph.
-std::optional<codegen::CapabilityRow> capability_row(std::string_view target);
 
 // Nodes of kinds that the target does not have: what legalisation must rewrite. Call before it.
 std::vector<report::DispatchNode> foreign_nodes(const Module&, const TargetTraits&);

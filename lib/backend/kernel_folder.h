@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "ir/lir.h"
 #include "support/output_file.h"
@@ -11,8 +12,7 @@ namespace rlxc {
 // Makes a file of the folder and commits what `body` writes to it.
 using MakeFile = std::function<void(const std::string& name, const std::function<void(OutputFile&)>& body)>;
 
-bool has_kernel_folder(const std::string& target);
 // Errors: Code::UnsupportedOnTarget, every node without a kernel; those of writing.
-void write_kernel_folder(const LirModule&, const std::string& target, const MakeFile&, Diagnostics&);
+void write_kernel_folder(const LirModule&, std::string_view target, const MakeFile&, Diagnostics&);
 
 }  // namespace rlxc

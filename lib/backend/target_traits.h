@@ -1,17 +1,15 @@
-// What each of the seven targets claims, for the passes: which fused kinds it has kernels for, limits of elementwise regions, and
-// the cost figures of fusion decisions.
+// What the passes are told of a target: which fused kinds it has kernels for, limits of elementwise regions, and the figures of
+// the cost model. Made of its row in backend.h.
 #pragma once
-#include <span>
 #include <string_view>
+#include <vector>
 
 #include "passes/pass.h"
 
 namespace rlxc {
 
-std::span<const std::string_view> target_names();  // cpu, metal, mlx, wgpu, cuda, rocm, tpu
+const std::vector<std::string_view>& target_names();  // in the order of backends.def
 // Null for an unknown name.
 const TargetTraits* find_target(std::string_view name);
-uint64_t arena_alignment(std::string_view target);
-uint64_t max_binding(std::string_view target);  // see target::Target; 0 for an unknown name
 
 }  // namespace rlxc

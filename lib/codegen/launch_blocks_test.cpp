@@ -7,7 +7,7 @@
 #include <set>
 
 #include "analysis/phases.h"
-#include "backend/gpu/device_package.h"
+#include "backend/backend.h"
 #include "backend/target_traits.h"
 #include "driver/compile.h"
 #include "memory/plan_lir.h"
@@ -45,7 +45,7 @@ class Blocks {
     const auto o = equivalence_options(*m, seed);
     inputs_ = eval::random_inputs(*m, o), expected_ = results_of(*m, o);
     PlanOptions plan;
-    plan.kernels = capability(target_), plan.verify = true;
+    plan.kernels = capability(find_backend(target_)->info), plan.verify = true;
     lir_ = plan_lir(std::move(m), plan, d_);
     REQUIRE_MESSAGE(lir_.has_value(), d_.text());
   }
@@ -53,7 +53,7 @@ class Blocks {
   int64_t formed() const { return formed_; }
 
   void check_steps() {
-    const auto package = codegen::make_package(*lir_, "blocks", *capability(target_), d_);
+    const auto package = codegen::make_package(*lir_, "blocks", *capability(find_backend(target_)->info), d_);
     REQUIRE_MESSAGE(package.has_value(), d_.text());
     const Graph& g = lir_->module->main();
     std::set<Symbol> launches;

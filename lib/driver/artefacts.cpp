@@ -163,7 +163,7 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
   if (w.wants(Emit::Quant)) w.json("quant.json", [&](JsonWriter& j) { report::write_quant(precision, j, context); });
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
-  if (w.wants(Emit::Kernels) && !w.to_stdout() && has_kernel_folder(c.target)) {
+  if (w.wants(Emit::Kernels) && !w.to_stdout()) {
     // A target that lacks kernels for some nodes still gets its reports, unless the kernels were asked for by name.
     const std::string kernels = "kernels/" + c.target;
     if (!make_folder(folder + "/" + kernels, d)) return false;

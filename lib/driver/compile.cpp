@@ -4,8 +4,8 @@
 #include <charconv>
 #include <chrono>
 
+#include "backend/backend.h"
 #include "backend/dispatch.h"
-#include "backend/gpu/device_package.h"
 #include "backend/target_traits.h"
 #include "driver/config_files.h"
 #include "driver/pipeline.h"
@@ -183,12 +183,13 @@ bool optimise(Module& m, const TargetTraits& target, const Options& o, const Pas
 
 std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const Options& o, Diagnostics& d) {
   PlanOptions planning;
-  planning.alignment = o.alignment ? o.alignment : arena_alignment(target);
+  const TargetInfo& info = find_backend(target)->info;
+  planning.alignment = o.alignment ? o.alignment : info.alignment;
   planning.element_bytes = o.element_bytes;
-  planning.max_binding = o.max_binding && max_binding(target) ? o.max_binding : max_binding(target);
+  planning.max_binding = o.max_binding && info.max_binding ? o.max_binding : info.max_binding;
   planning.in_place = o.in_place, planning.reorder = o.reorder;
   planning.max_arena = o.max_arena, planning.max_packed = o.max_packed;
-  planning.kernels = o.element_bytes > 1 ? std::nullopt : capability(target);
+  planning.kernels = o.element_bytes > 1 ? std::nullopt : capability(info);
   planning.ranges = o.ranges, planning.bounds = o.bounds;
   planning.verify = o.verify;
   auto states = find_states(*m, o.states, d);

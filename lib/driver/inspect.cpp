@@ -6,8 +6,8 @@
 #include <iostream>
 #include <map>
 
+#include "backend/backend.h"
 #include "backend/target_traits.h"
-#include "backend/targets.h"
 #include "codegen/lower.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
@@ -119,9 +119,8 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort
 ExitCode list_command(const std::string& topic, bool json, bool matrix) {
   std::vector<std::vector<std::string>> rows;
   if (topic == "targets") {
-    for (std::string_view n : target_names()) {
-      const TargetTraits& row = *find_target(n);
-      const target::Target& t = target::target(*target::target_from_name(n));
+    for (const Backend* b : backends()) {
+      const TargetInfo& t = b->info;
       const kernel::Mapping& m = t.mapping;
       const bool grid = t.language && m.lanes;
       std::vector<std::string> types, units;
@@ -129,10 +128,10 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
       for (const kernel::MatrixUnit& u : m.matrix_units)
         units.push_back(std::string(name(u.operand)) + " " + std::to_string(u.m) + "x" + std::to_string(u.n) + "x" +
                         std::to_string(u.k));
-      rows.push_back({std::string(n), std::string(t.emits), std::to_string(row.region_max_steps),
-                      std::to_string(row.region_max_inputs), std::to_string(static_cast<int64_t>(row.machine.launch_ns)),
-                      std::isinf(row.machine.wait_ns) ? "" : std::to_string(static_cast<int64_t>(row.machine.wait_ns)),
-                      std::to_string(static_cast<int64_t>(row.machine.memory_gbps)), std::to_string(arena_alignment(n)),
+      rows.push_back({std::string(t.name), std::string(t.emits), std::to_string(t.region_steps), std::to_string(t.region_inputs),
+                      std::to_string(static_cast<int64_t>(t.machine.launch_ns)),
+                      std::isinf(t.machine.wait_ns) ? "" : std::to_string(static_cast<int64_t>(t.machine.wait_ns)),
+                      std::to_string(static_cast<int64_t>(t.machine.memory_gbps)), std::to_string(t.alignment),
                       grid ? std::to_string(m.group_lanes) : "", grid ? std::to_string(m.warp) : "",
                       grid ? std::to_string(m.shared_bytes) : "", join(units, ", "), join(types, " ")});
     }

@@ -1,11 +1,13 @@
 #include "driver/pipeline.h"
 
+#include "backend/backend.h"
 #include "report/precision.h"
 
 namespace rlxc {
 
 std::vector<PipelinePart> pipeline(std::string_view target, const Options& options) {
   std::vector<PipelinePart> parts;
+  const bool fuses = !find_backend(target)->info.primitive_ops;
   const auto add = [&](std::string_view name, std::vector<std::string_view> passes, int repeat = 1) {
     parts.push_back({name, std::move(passes), repeat});
   };
@@ -39,21 +41,21 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
   else if (options.precision != "f32")
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
-  // Neighbours that share data become one launch. XLA fuses by itself and wants primitive operations.
-  if (target != "tpu")
+  // Neighbours that share data become one launch. XLA fuses by itself.
+  if (fuses)
     add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_matmul_swiglu",
                  "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act",
                  "mark_elementwise_regions", "fuse_norm_region", "fuse_reduce_region"});
   // Nothing is left that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
-  if (target != "tpu") legalise.push_back("widen_narrow_types");
+  if (fuses) legalise.push_back("widen_narrow_types");
   add("legalise", legalise);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
-  if (target != "tpu")
+  if (fuses)
     add("fuse", {"fuse_matmul_bias_act", "mark_elementwise_regions", "unfuse_elementwise_regions"});  // of what was expanded
   if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have made new kinds
   // Small blocks, of nodes as they are in the end.
-  if (target != "tpu") add("fuse", {"fuse_transformer_layer", "fuse_attention_block"});
+  if (fuses) add("fuse", {"fuse_transformer_layer", "fuse_attention_block"});
   return parts;
 }
 

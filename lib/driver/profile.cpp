@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "backend/c/cpu_package.h"
+#include "backend/registry.h"
 #include "driver/compile.h"
 #include "eval/random.h"
 #include "passes/lower/maps_as_rows.h"
@@ -93,8 +93,7 @@ std::optional<Profile> profile_model(const Options& o, const ProfileRequest& req
   if (!inputs) return std::nullopt;
   const auto compiled = compile(std::move(*model), "cpu", o, {}, d);
   if (!compiled) return std::nullopt;
-  const auto package =
-      codegen::make_package(compiled->lir, c_identifier(compiled->lir.module->name), codegen::CapabilityRow{}, d);
+  const auto package = cpu_backend().program(compiled->lir, d);
   if (!package) return std::nullopt;
   ::setenv("RLXC_THREADS", std::to_string(request.threads).c_str(), 1);  // read when the package is loaded
   const auto loaded = LoadedPackage::build(

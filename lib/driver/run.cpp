@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <iomanip>
 
-#include "backend/graph_package.h"
+#include "backend/backend.h"
 #include "backend/target_traits.h"
 #include "driver/compile.h"
 #include "eval/random.h"
@@ -147,7 +147,7 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
     for (DataSet& set : p->sets)
       if (!strings_to_bytes(set, d)) return false;
   }
-  if (run.engine == Engine::Kernels && needs_static_sizes(run.target) && !p->sets.empty())
+  if (run.engine == Engine::Kernels && find_backend(run.target)->info.static_sizes && !p->sets.empty())
     bind_input_sizes(m, p->sets.front().inputs);
   p->compiled = compile(std::move(*p->model), run.target, o, {}, d);
   if (!p->compiled) return false;

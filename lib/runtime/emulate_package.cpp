@@ -6,8 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "backend/gpu/device_package.h"
-#include "backend/graph_package.h"
+#include "backend/backend.h"
 #include "backend/host_files.h"
 #include "runtime/emulation.h"
 #include "runtime/package_call.h"
@@ -20,42 +19,37 @@ namespace fs = std::filesystem;
 
 class EmulatedRunner : public KernelRunner {
  public:
-  EmulatedRunner(std::string target, const EmulationOptions& o) : target_(std::move(target)), options_(o) {
-    if (target_ == "cpu") packing_.guard = true;
+  EmulatedRunner(const Backend& backend, const EmulationOptions& o) : backend_(backend), options_(o) {
+    packing_.guard = how() == HostRun::How::Native;
     if (!options_.model_folder.empty()) packing_.max_packed_bytes = CpuPackageOptions().max_packed_bytes;
   }
 
   bool build(const LirModule& lir, Diagnostics& d) {
-    std::optional<std::vector<TextFile>> texts;
-    if (target_ == "cpu") {
-      package_ = codegen::make_package(lir, c_identifier(lir.module->name), codegen::CapabilityRow{}, d);
-      if (package_) texts = write_cpu_package(*package_, packing_);
-    } else if (is_device_target(target_)) {
-      auto p = codegen::make_package(lir, c_identifier(lir.module->name), *capability(target_), d);
-      if (p) package_ = adapt_package(*p, target_, d);
-      if (package_) texts = write_device_package(*package_, target_, packing_);
-    } else {
-      package_ = graph_only_package(lir, d);
-      if (d.ok()) texts = (target_ == "mlx" ? write_mlx_package : write_tpu_package)(*package_, packing_, d);
-    }
-    if (!texts) return false;
+    auto emitted = backend_.emit(lir, packing_, d);
+    if (!emitted) return false;
+    package_ = std::move(emitted->program);
     folder_ = std::make_unique<target::WorkFolder>(options_.folder);
     at_ = folder_->path();
     std::error_code error;
     if (!at_.empty()) fs::create_directories(at_ / "hip", error);
     if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
-    for (const TextFile& f : *texts) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
+    for (const TextFile& f : emitted->files) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
     if (!write_weights_file(*package_, packing_, at_.string()))
       return d.error(Code::NotWritable, "can't write the weights"), false;
-    return target_ == "cpu" ? build_guarded(*texts, d) : !needs_build() || build_native(d);
+    switch (how()) {
+      case HostRun::How::Native: return build_guarded(emitted->files, d);
+      case HostRun::How::Emulated: return build_emulated(d);
+      case HostRun::How::Script: return true;
+    }
+    return false;
   }
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
     auto call = bind_call(*package_, inputs, d);
     if (!call) return std::nullopt;
     std::vector<std::string> command = {"sh", "-c", "cd \"$0\" && exec \"$@\"", at_.string()};
-    for (const char* word : runner()) command.push_back(word);
-    if (target_ != "cpu") command.push_back(".");
+    for (std::string& word : runner()) command.push_back(std::move(word));
+    if (how() != HostRun::How::Native) command.push_back(".");
     else if (!options_.model_folder.empty()) command.insert(command.end(), {"-m", options_.model_folder});
     for (size_t i = 0; i < call->sizes.size(); ++i)
       command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
@@ -81,12 +75,12 @@ class EmulatedRunner : public KernelRunner {
   }
 
  private:
-  bool needs_build() const { return is_device_target(target_) && target_ != "wgpu"; }
-  std::vector<const char*> runner() const {
-    if (needs_build() || target_ == "cpu") return {"./run"};
-    if (target_ == "wgpu") return {"node", "run.mjs"};
-    if (target_ == "tpu") return {"python3", std::getenv("RLXC_STABLEHLO")};
-    return {"python3", "model.py"};
+  HostRun::How how() const { return backend_.info.host_run.how; }
+  std::vector<std::string> runner() const {
+    const HostRun& run = backend_.info.host_run;
+    if (run.how != HostRun::How::Script) return {"./run"};
+    const char* named = run.script_named.empty() ? nullptr : std::getenv(std::string(run.script_named).c_str());
+    return {std::string(run.interpreter), named ? named : std::string(run.script)};
   }
 
   bool build_guarded(const std::vector<TextFile>& texts, Diagnostics& d) {
@@ -99,22 +93,19 @@ class EmulatedRunner : public KernelRunner {
     return tool(command, d);
   }
 
-  bool build_native(Diagnostics& d) {
+  bool build_emulated(Diagnostics& d) {
     for (const auto& [name, text] : target::emulation_headers()) std::ofstream(at_ / name) << text;
     for (const HostFile& h : host_files())
       if (h.name == "device_emulated.hpp") std::ofstream(at_ / "device.hpp") << h.text;
-    const bool metal = target_ == "metal";
-    const std::string compiler = metal ? "clang++" : "g++", extension = target_ == "metal"  ? ".metal"
-                                                                        : target_ == "cuda" ? ".cu"
-                                                                                            : ".hip.cpp";
-    const auto groups = kernel_files(*package_, target_);
-    for (size_t f = 0; f < groups.size(); ++f) {
-      const std::string stem = "kernels_" + std::to_string(f);
+    const HostRun& run = backend_.info.host_run;
+    for (const KernelFile& file : backend_.kernel_files(*package_)) {
+      const std::string stem = file.name.substr(0, file.name.find('.'));
       std::ofstream source(at_ / (stem + ".emulated.cpp"));
-      source << target::emulated(read(at_ / (stem + extension)));
-      for (uint32_t i : groups[f]) source << target::emulation_entry(package_->kernels[i], i, metal);
+      source << target::emulated(read(at_ / file.name));
+      for (uint32_t i : file.kernels) source << target::emulation_entry(package_->kernels[i], i, run.msl_arguments);
       source.close();
-      std::vector<std::string> command = {compiler, "-std=c++17", "-w", "-fwrapv", "-fPIC", "-shared", "-I" + at_.string()};
+      std::vector<std::string> command = {std::string(run.compiler), "-std=c++17", "-w", "-fwrapv", "-fPIC", "-shared",
+                                          "-I" + at_.string()};
       command.insert(command.end(), options_.flags.begin(), options_.flags.end());
       command.insert(command.end(), {(at_ / (stem + ".emulated.cpp")).string(), "-lm", "-o", (at_ / (stem + ".so")).string()});
       if (!tool(command, d)) return false;
@@ -128,7 +119,8 @@ class EmulatedRunner : public KernelRunner {
     return (target::run_command(command, (at_ / "log").string(), &said) && said.empty()) || failed(command[0], said, d);
   }
   bool failed(const std::string& command, const std::string& said, Diagnostics& d) {
-    d.error(Code::ToolFailed, command + ": " + said.substr(0, 8000), "package " + package_->name + " for " + target_);
+    d.error(Code::ToolFailed, command + ": " + said.substr(0, 8000),
+            "package " + package_->name + " for " + std::string(backend_.info.name));
     return false;
   }
 
@@ -152,7 +144,7 @@ class EmulatedRunner : public KernelRunner {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  std::string target_;
+  const Backend& backend_;
   EmulationOptions options_;
   CpuPackageOptions packing_{.threads = false, .max_packed_bytes = UINT64_MAX};
   std::optional<codegen::Package> package_;
@@ -164,11 +156,14 @@ class EmulatedRunner : public KernelRunner {
 
 std::unique_ptr<KernelRunner> make_emulated_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
                                                    const EmulationOptions& options) {
-  if (target != "cpu" && !is_device_target(target) && target != "mlx" && (target != "tpu" || !std::getenv("RLXC_STABLEHLO"))) {
-    d.error(Code::UnsupportedOnTarget, "packages for " + target + " are not run here");
+  const Backend& backend = *find_backend(target);
+  const HostRun& run = backend.info.host_run;
+  if (!run.script_named.empty() && !std::getenv(std::string(run.script_named).c_str())) {
+    d.error(Code::UnsupportedOnTarget, "packages for " + target + " are not run here", {},
+            std::string(run.script_named) + " names a script that runs them");
     return nullptr;
   }
-  auto runner = std::make_unique<EmulatedRunner>(target, options);
+  auto runner = std::make_unique<EmulatedRunner>(backend, options);
   return runner->build(lir, d) ? std::move(runner) : nullptr;
 }
 

@@ -1,6 +1,6 @@
 #include "runtime/interpret_package.h"
 
-#include "backend/gpu/device_package.h"
+#include "backend/backend.h"
 #include "backend/gpu/host/program.hpp"
 #include "backend/gpu/launch_json.h"
 #include "backend/weight_files.h"
@@ -67,12 +67,12 @@ class InterpretingRunner : public KernelRunner {
   explicit InterpretingRunner(std::string target) : target_(std::move(target)) {}
 
   bool build(const LirModule& lir, Diagnostics& d) {
-    auto row = capability(target_);
-    if (!row) {
+    const Backend& backend = *find_backend(target_);
+    if (!backend.info.language) {
       d.error(Code::UnsupportedOnTarget, "no kernels are written for " + target_);
       return false;
     }
-    package_ = codegen::make_package(lir, c_identifier(lir.module->name), *row, d);
+    package_ = backend.program(lir, d);
     if (!package_) return false;
     std::string text;
     JsonWriter j(text);
@@ -81,8 +81,8 @@ class InterpretingRunner : public KernelRunner {
     folder_.write("launch.json", text);
     if (!write_weights_file(*package_, kPacked, folder_.path()))
       return d.error(Code::NotWritable, "can't write the weights"), false;
-    device_ = std::make_unique<InterpretedDevice>(*package_,
-                                                  kernel::VerifyLimits{row->mapping.shared_bytes, row->mapping.max_group_lanes});
+    device_ = std::make_unique<InterpretedDevice>(
+        *package_, kernel::VerifyLimits{backend.info.mapping.shared_bytes, backend.info.mapping.max_group_lanes});
     return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
   }
 

@@ -1,6 +1,6 @@
 #include "runtime/run_kernels.h"
 
-#include "backend/c/cpu_package.h"
+#include "backend/registry.h"
 #include "runtime/run_package.h"
 
 namespace rlxc {
@@ -9,7 +9,7 @@ namespace {
 class PackageRunner : public KernelRunner {
  public:
   bool build(const LirModule& lir, Diagnostics& d) {
-    package_ = codegen::make_package(lir, c_identifier(lir.module->name), codegen::CapabilityRow{}, d);
+    package_ = cpu_backend().program(lir, d);
     if (package_) loaded_ = LoadedPackage::build(*package_, {}, d);
     return loaded_ != nullptr;
   }

@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "backend/c/render.h"
-#include "backend/gpu/wgpu.h"
-#include "backend/targets.h"
+#include "backend/gpu/gpu_backend.h"
 #include "kernel/interpret.h"
 #include "kernel/simplify.h"
 #include "kernel/value.h"
@@ -84,9 +83,9 @@ std::vector<TestMapping> test_mappings() {
   lanes.group_lanes = 64, lanes.max_group_lanes = 256, lanes.shared_bytes = 16 << 10, lanes.max_grid = {7, 7, 7};
   warps.group_lanes = 128, warps.warp = 32;
   std::vector<TestMapping> all = {{"scalar", scalar, {}}, {"vectors", vectors, {}}, {"lanes", lanes, {}}, {"warps", warps, {}}};
-  for (auto [id, dialect] :
-       {std::pair{TargetId::Cuda, Dialect::Cuda}, {TargetId::Rocm, Dialect::Hip}, {TargetId::Metal, Dialect::Metal}})
-    all.push_back({std::string(target(id).name), target(id).mapping, dialect});
+  for (const auto& [backend, dialect] :
+       {std::pair{&cuda_backend(), Dialect::Cuda}, {&rocm_backend(), Dialect::Hip}, {&metal_backend(), Dialect::Metal}})
+    all.push_back({std::string(backend->info.name), backend->info.mapping, dialect});
   return all;
 }
 
@@ -137,15 +136,16 @@ bool fits_wgsl(const Built& b) {
 // On Dawn, where RLXC_WEBGPU names a folder with the npm package `webgpu`.
 void run_wgsl(std::vector<Built> built, std::vector<std::string>* problems) {
   if (!std::getenv("RLXC_WEBGPU")) return;
+  const auto& wgpu = static_cast<const GpuBackend&>(wgpu_backend());
   WorkFolder folder;
   std::string data, jobs;
   std::vector<std::vector<size_t>> offsets(built.size());
   for (size_t i = 0; i < built.size(); ++i) {
     Built& b = built[i];
-    wgpu_prepare(b.kernel);
-    std::string refused = wgpu_refuses(b.kernel), module = "k" + std::to_string(i) + ".wgsl";
+    wgpu.packaging.prepare(b.kernel);
+    std::string refused = wgpu.packaging.refuses(b.kernel), module = "k" + std::to_string(i) + ".wgsl";
     if (!refused.empty()) problems->push_back(b.where + ", as WGSL: " + refused);
-    folder.write(module, render(b.kernel, wgpu()));
+    folder.write(module, render(b.kernel, wgpu.info.language()));
     Launch launch = launch_of(b.kernel);
     jobs += module + " " + b.kernel.name;
     for (int64_t n : extents(b.kernel, launch.grid, b.origin->symbols)) jobs += " " + std::to_string(n);

@@ -7,8 +7,7 @@
 
 #include "backend/c/cpu.h"
 #include "backend/c/render.h"
-#include "backend/gpu/cuda.h"
-#include "backend/gpu/metal.h"
+#include "backend/registry.h"
 #include "runtime/emulation.h"
 #include "runtime/process.h"
 
@@ -28,10 +27,11 @@ std::string entry(const kernel::Kernel& k, size_t i) {
 }
 
 struct DialectRow {
-  const CLike& (*target)();
+  const Backend& (*backend)();
   const char* standard;
 };
-constexpr DialectRow kDialects[] = {{cpu, "-std=gnu11"}, {cuda, "-std=c++17"}, {rocm, "-std=c++17"}, {metal, "-std=c++17"}};
+constexpr DialectRow kDialects[] = {
+    {cpu_backend, "-std=gnu11"}, {cuda_backend, "-std=c++17"}, {rocm_backend, "-std=c++17"}, {metal_backend, "-std=c++17"}};
 
 }  // namespace
 
@@ -47,7 +47,7 @@ std::unique_ptr<NativeModule> NativeModule::build(const std::vector<const kernel
   bool is_c = options.dialect == Dialect::C;
   fs::path source_path = at / (is_c ? "kernels.c" : "kernels.cpp"), runtime = at / "parallel.c";
   std::ofstream source(source_path);
-  source << emulated(render(kernels, row.target()));
+  source << emulated(render(kernels, row.backend().info.language()));
   for (size_t i = 0; i < kernels.size(); ++i)
     source << (is_c ? entry(*kernels[i], i) : emulation_entry(*kernels[i], i, options.dialect == Dialect::Metal));
   source.close();

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "backend/gpu/device_package.h"
+#include "backend/backend.h"
 #include "ir/builder.h"
 #include "ir/text.h"
 #include "memory/plan_lir.h"
@@ -33,8 +33,8 @@ std::optional<LirModule> module_of(int64_t rows, bool own_size, SymbolRanges ran
 }
 
 std::optional<codegen::Package> package_of(const LirModule& lir, const char* target, Diagnostics& d) {
-  const auto package = codegen::make_package(lir, "large", *capability(target), d);
-  return package ? adapt_package(*package, target, d) : std::nullopt;
+  const auto package = codegen::make_package(lir, "large", *capability(find_backend(target)->info), d);
+  return package ? find_backend(target)->adapt(*package, d) : std::nullopt;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-#include "backend/gpu/cuda.h"
-
+// CUDA C++ and HIP: one class, two rows.
+#include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/gpu_cxx.h"
 
 namespace rlxc::target {
@@ -219,14 +219,134 @@ class CudaLike : public GpuCxx {
 
 }  // namespace
 
-const CLike& cuda() {
+static const CLike& cuda() {
   static const CudaLike target(kCuda);
   return target;
 }
 
-const CLike& rocm() {
+static const CLike& rocm() {
   static const CudaLike target(kRocm);
   return target;
 }
 
 }  // namespace rlxc::target
+
+namespace rlxc {
+namespace {
+
+using kernel::columns;
+using kernel::MatrixUnit;
+using kernel::rows;
+
+// PTX ISA, mma.m16n8k16, with the steps of k in the order in which a lane of a quad holds them.
+constexpr MatrixUnit tensor_core(DType t) {
+  return {16,
+          8,
+          16,
+          32,
+          t,
+          DType::F32,
+          {{columns(4), columns(8), rows(1), rows(2), rows(4)}, {columns(1), columns(2), rows(8)}, 3},
+          {{rows(4), rows(8), columns(1), columns(2), columns(4)}, {rows(1), rows(2)}, 2},
+          {{columns(2), columns(4), rows(1), rows(2), rows(4)}, {columns(1), rows(8)}, 2}};
+}
+constexpr MatrixUnit kTensorCores[] = {tensor_core(DType::F16), tensor_core(DType::BF16)};
+
+// AMD's CDNA 2 ISA, v_mfma_f32_16x16x16: four elements of k a lane.
+constexpr MatrixUnit matrix_core(DType t) {
+  return {16,
+          16,
+          16,
+          64,
+          t,
+          DType::F32,
+          {{rows(1), rows(2), rows(4), rows(8), columns(4), columns(8)}, {columns(1), columns(2)}, 2},
+          {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2},
+          {{columns(1), columns(2), columns(4), columns(8), rows(4), rows(8)}, {rows(1), rows(2)}, 2}};
+}
+constexpr MatrixUnit kMatrixCores[] = {matrix_core(DType::F16), matrix_core(DType::BF16)};
+
+constexpr std::string_view kCudaMakefile =
+    R"(# make builds the kernels for the kinds of GPU in ARCHS (make ARCHS=90 for one of them), and the runner `run`.
+NVCC ?= nvcc
+ARCHS ?= 80 90
+KERNELS = $FILES
+
+all: $(KERNELS) run
+
+%.fatbin: %.cu
+	$(NVCC) -std=c++17 -O3 $(foreach a,$(ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -fatbin -o $@ $<
+
+run: main.cpp device.hpp program.hpp
+	$(NVCC) -std=c++17 -O2 -o $@ main.cpp -lcuda
+
+clean:
+	rm -f *.fatbin run
+
+.PHONY: all clean
+)";
+
+constexpr std::string_view kRocmMakefile = R"(# make ARCH=gfx942 builds the kernels for one kind of GPU, and the runner `run`.
+HIPCC ?= hipcc
+ARCH ?= gfx90a
+KERNELS = $FILES
+
+all: $(KERNELS) run
+
+%.hsaco: %.hip.cpp
+	$(HIPCC) -std=c++17 -O3 --genco --offload-arch=$(ARCH) -o $@ $<
+
+run: main.cpp device.hpp program.hpp
+	$(HIPCC) -std=c++17 -O2 -DRLXC_HIP --offload-arch=$(ARCH) -o $@ main.cpp
+
+clean:
+	rm -f *.hsaco run
+
+.PHONY: all clean
+)";
+
+constexpr HostPart kHost[] = {{"program.hpp", "program.hpp"}, {"device_cuda.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
+
+}  // namespace
+
+static constexpr TargetInfo kCuda = {.name = "cuda",
+                                     .emits = "CUDA C++",
+                                     .extension = "cu",
+                                     .language = target::cuda,
+                                     .supports = has_kernels,
+                                     .dtypes = kKernelTypesAndF64,
+                                     .mapping = grid_mapping(256, 1024, 32, 48 << 10, 16, kTensorCores),
+                                     .machine = {2000, 800, 20000, 128, 10e3},
+                                     .alignment = 256,
+                                     .max_arguments = 512,
+                                     .claims = 4,
+                                     .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
+static constexpr GpuPackaging kCudaPackaging = {
+    .host = kHost, .object_extension = ".fatbin", .makefile = kCudaMakefile, .how = kMakeRun};
+
+const Backend& cuda_backend() {
+  static const GpuBackend backend(kCuda, kCudaPackaging);
+  return backend;
+}
+
+static constexpr TargetInfo kRocm = {.name = "rocm",
+                                     .emits = "HIP C++",
+                                     .extension = "hip.cpp",
+                                     .language = target::rocm,
+                                     .supports = has_kernels,
+                                     .dtypes = kKernelTypesAndF64,
+                                     .mapping = grid_mapping(256, 1024, 64, 64 << 10, 16, kMatrixCores),
+                                     .machine = {2000, 800, 20000, 128, 15e3},
+                                     .alignment = 256,
+                                     .max_arguments = 512,
+                                     .claims = 5,
+                                     .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
+static constexpr GpuPackaging kRocmPackaging = {
+    .host = kHost, .object_extension = ".hsaco", .makefile = kRocmMakefile, .how = kMakeRun};
+
+const Backend& rocm_backend() {
+  static const GpuBackend backend(kRocm, kRocmPackaging);
+  return backend;
+}
+
+}  // namespace rlxc

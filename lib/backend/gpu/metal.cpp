@@ -1,5 +1,5 @@
-#include "backend/gpu/metal.h"
-
+// Metal Shading Language 3.1 (bfloat, atomic_float). Compile with -fno-fast-math: NaN and infinities have their meaning.
+#include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/gpu_cxx.h"
 
 namespace rlxc::target {
@@ -146,9 +146,67 @@ class Metal : public GpuCxx {
 
 }  // namespace
 
-const CLike& metal() {
+static const CLike& metal() {
   static const Metal target;
   return target;
 }
 
 }  // namespace rlxc::target
+
+namespace rlxc {
+namespace {
+
+using kernel::columns;
+using kernel::MatrixUnit;
+using kernel::rows;
+using kernel::Spread;
+
+// simdgroup_matrix: the same two elements of a row in each operand, as MLX (steel/gemm/mma.h) relies on too.
+constexpr MatrixUnit simdgroup(DType t) {
+  constexpr Spread spread = {{columns(2), rows(1), rows(2), columns(4), rows(4)}, {columns(1)}, 1};
+  return {8, 8, 8, 32, t, DType::F32, spread, spread, spread};
+}
+constexpr MatrixUnit kSimdgroups[] = {simdgroup(DType::F16), simdgroup(DType::BF16)};
+
+constexpr std::string_view kMetalMakefile = R"(# make builds the kernels and the runner `run` (needs Xcode's command line tools).
+KERNELS = $FILES
+
+all: $(KERNELS) run
+
+%.metallib: %.metal
+	xcrun -sdk macosx metal -std=metal3.1 -fno-fast-math -O2 -o $@ $<
+
+run: main.cpp device.hpp program.hpp
+	clang++ -std=c++17 -O2 -fobjc-arc -x objective-c++ -o $@ main.cpp -framework Foundation -framework Metal
+
+clean:
+	rm -f *.metallib run
+
+.PHONY: all clean
+)";
+
+constexpr HostPart kHost[] = {{"program.hpp", "program.hpp"}, {"device_metal.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
+
+}  // namespace
+
+static constexpr TargetInfo kMetal = {.name = "metal",
+                                      .emits = "Metal Shading Language",
+                                      .extension = "metal",
+                                      .language = target::metal,
+                                      .supports = has_kernels,
+                                      .dtypes = kKernelTypes,
+                                      .mapping = grid_mapping(256, 1024, 32, 32 << 10, 4, kSimdgroups),
+                                      .machine = {500, 200, 4000, 64, 100e3},
+                                      .alignment = 256,
+                                      .max_arguments = 31,
+                                      .claims = 1,
+                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "clang++", .msl_arguments = true}};
+static constexpr GpuPackaging kMetalPackaging = {
+    .host = kHost, .object_extension = ".metallib", .makefile = kMetalMakefile, .how = kMakeRun};
+
+const Backend& metal_backend() {
+  static const GpuBackend backend(kMetal, kMetalPackaging);
+  return backend;
+}
+
+}  // namespace rlxc

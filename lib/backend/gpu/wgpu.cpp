@@ -1,9 +1,16 @@
-#include "backend/gpu/wgpu.h"
-
+// WGSL. One kernel is one module. Binding 0 of group 0 is all memory that is written, as an array of words: WebGPU forbids to
+// bind parts of one buffer twice where one of them is written, and parts at odd offsets. Binding 1 is a uniform with the first
+// element of each argument (i32, counted in elements of the argument) and then the symbols (i32). Bindings 2, 3, ... are further
+// pieces of the memory, where a device cannot bind all of it at a time, and then the arguments that are `separate`, each in one
+// piece or several. See kernel::Buffer::binding.
+// The language has 32-bit numbers only: 8- and 16-bit elements are packed in words as on other targets (f16 and bf16 become
+// f32 when loaded), and stores of them are atomic, since lanes share words. 64-bit integers take 8 bytes in memory and are
+// computed with 32 bits. f64 is refused.
 #include <algorithm>
 #include <set>
 
 #include "backend/c/scalar_helpers.h"
+#include "backend/gpu/gpu_backend.h"
 #include "kernel/math.h"
 #include "kernel/simplify.h"
 
@@ -428,12 +435,13 @@ class Wgpu : public CLike {
 
 }  // namespace
 
-const CLike& wgpu() {
+static const CLike& wgpu() {
   static const Wgpu target;
   return target;
 }
 
-void wgpu_prepare(Kernel& k) {
+// 32-bit integers everywhere but in the types of arguments. Constants saturate.
+static void wgpu_prepare(Kernel& k) {
   kernel::narrow_indices(k, true);
   auto narrow = [](Type& t) {
     if (t.dtype == DType::I64) t.dtype = DType::I32;
@@ -450,7 +458,7 @@ void wgpu_prepare(Kernel& k) {
     if (!global(b)) narrow(b.type);
 }
 
-std::string wgpu_refuses(const Kernel& k) {
+static std::string wgpu_refuses(const Kernel& k) {
   for (const Buffer& b : k.buffers)
     if (b.atomic && wide(b)) return "WGSL has no atomic addition of 64 bits";
   for (const ExprNode& e : k.exprs) {
@@ -462,3 +470,46 @@ std::string wgpu_refuses(const Kernel& k) {
 }
 
 }  // namespace rlxc::target
+
+namespace rlxc {
+namespace {
+
+constexpr std::string_view kWebRun =
+    "In Node, with the npm package `webgpu`: `node run.mjs WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and "
+    "writes output_<i>.bin. In a browser with "
+    "WebGPU: serve this folder, with the weights files in it, and open index.html. 64-bit integers are computed with 32 bits; "
+    "f16 and bf16 with f32.";
+
+constexpr HostPart kHost[] = {{"rlxc.mjs", "rlxc.mjs"}, {"run.mjs", "run.mjs"}, {"index.html", "index.html"}};
+
+constexpr kernel::Mapping wgpu_mapping() {
+  kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4);
+  m.max_grid = {65535, 65535, 65535};
+  return m;
+}
+
+}  // namespace
+
+static constexpr TargetInfo kWgpu = {.name = "wgpu",
+                                     .emits = "WGSL",
+                                     .extension = "wgsl",
+                                     .language = target::wgpu,
+                                     .supports = has_kernels,
+                                     .dtypes = kKernelTypes,
+                                     .mapping = wgpu_mapping(),
+                                     .region_inputs = 8,
+                                     .machine = {3000, 100, 2000, 32, 500e3},
+                                     .alignment = 256,
+                                     .max_binding = uint64_t{128} << 20,
+                                     .max_arguments = 8,
+                                     .claims = 3,
+                                     .host_run = {.how = HostRun::How::Script, .interpreter = "node", .script = "run.mjs"}};
+static constexpr GpuPackaging kWgpuPackaging = {
+    .kernels_in_file = 0, .host = kHost, .how = kWebRun, .prepare = target::wgpu_prepare, .refuses = target::wgpu_refuses};
+
+const Backend& wgpu_backend() {
+  static const GpuBackend backend(kWgpu, kWgpuPackaging);
+  return backend;
+}
+
+}  // namespace rlxc

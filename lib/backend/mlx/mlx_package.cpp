@@ -1,12 +1,13 @@
 // The Python module of the mlx target: a function for each graph whose lines are calls of rlxc_mlx.py, one for each node.
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "backend/graph_package.h"
 #include "backend/host_files.h"
-#include "backend/targets.h"
+#include "backend/registry.h"
 #include "codegen/step_extents.h"
 #include "ir/dim_postfix.h"
 #include "support/number.h"
@@ -39,23 +40,28 @@ std::string function(OpKind op) {
   return s;
 }
 
-// What rlxc_mlx.py and the files that it imports define.
+// Parts of the host. They define a function for each kind of functions.def.
 bool is_part(const HostFile& h) { return h.name.starts_with("rlxc_mlx"); }
-const std::set<std::string>& functions() {
-  static const auto names = [] {
-    std::set<std::string> all;
-    for (const HostFile& h : host_files()) {
-      if (!is_part(h)) continue;
-      for (std::string_view line : split(h.text, '\n')) {
-        if (line.starts_with("def ")) all.emplace(line.substr(4, line.find('(') - 4));
-        else if (const size_t equals = line.find(" = "); equals != line.npos && line[0] >= 'a' && line[0] <= 'z')
-          for (std::string_view n : split(line.substr(0, equals), ',')) all.emplace(trim(n));
-      }
-    }
-    return all;
-  }();
-  return names;
+
+std::bitset<kOpCount> functions() {
+  std::bitset<kOpCount> kinds;
+#define MLX_FUNCTION(kind) kinds.set(static_cast<size_t>(OpKind::kind));
+#include "backend/mlx/functions.def"
+#undef MLX_FUNCTION
+  return kinds;
 }
+
+bool has_function(OpKind op) {
+  static const std::bitset<kOpCount> kinds = functions();
+  return kinds.test(static_cast<size_t>(op));
+}
+
+// Control flow and elementwise regions become functions of the module.
+bool has_form(OpKind op) { return has_trait(op, kBody) || op == OpKind::ElementwiseRegion || has_function(op); }
+
+constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16, DType::I32,
+                            DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool,
+                            DType::C64, DType::I4,  DType::U4,   DType::I2,  DType::U2};
 
 // Types of inputs and weights that from_bytes of rlxc_mlx.py reads into wider ones.
 constexpr DType kRead[] = {DType::F64, DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F4E2M1};
@@ -145,9 +151,7 @@ class MlxModule {
     return s;
   }
 
-  bool holds(const Type& t) const {
-    return t.kind == TypeKind::Tensor && target::has_dtype(target::target(target::TargetId::Mlx), t.dtype);
-  }
+  bool holds(const Type& t) const { return t.kind == TypeKind::Tensor && std::ranges::count(kTypes, t.dtype) > 0; }
 
   bool fits(const Graph& g, NodeId n) {
     std::string why;
@@ -155,8 +159,8 @@ class MlxModule {
     const OpKind op = g.op(n);
     if (op == OpKind::ElementwiseRegion) {
       for (const RegionStep& s : g.attrs<RegionAttrs>(n).steps)
-        if (!functions().contains(function(s.op))) why = "no " + std::string(kind_name(s.op)) + " on MLX";
-    } else if (!leaf && !last && !has_mlx_function(op)) {
+        if (!has_function(s.op)) why = "no " + std::string(kind_name(s.op)) + " on MLX";
+    } else if (!leaf && !last && !has_form(op)) {
       why = "no " + std::string(kind_name(op)) + " on MLX";
     }
     const auto check = [&](const Type& t, bool read) {
@@ -332,14 +336,15 @@ std::string formulas(const Module& m, const std::vector<codegen::Port>& inputs) 
   return s + "}\n";
 }
 
-}  // namespace
+class MlxBackend : public Backend {
+ public:
+  using Backend::Backend;
+  std::optional<std::vector<TextFile>> write(const codegen::Package&, const CpuPackageOptions&, Diagnostics&) const override;
+};
 
-bool has_mlx_function(OpKind op) {
-  return has_trait(op, kBody) || op == OpKind::ElementwiseRegion || functions().contains(function(op));
-}
-
-std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p, const CpuPackageOptions& options,
-                                                       Diagnostics& d) {
+// model.py, rlxc_mlx*.py, model.json, README.md.
+std::optional<std::vector<TextFile>> MlxBackend::write(const codegen::Package& p, const CpuPackageOptions& options,
+                                                       Diagnostics& d) const {
   const std::string graphs = MlxModule(p, d).run();
   if (!d.ok()) return std::nullopt;
   const Module& m = *p.lir->module;
@@ -348,7 +353,7 @@ std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p
                       "os\nimport sys\n\nimport rlxc_mlx as ops\n\n";
   model += "INPUTS = " + ports(m, p.inputs) + "FORMULAS = " + formulas(m, p.inputs) + "OUTPUTS = " + ports(m, p.outputs) +
            graphs + std::string(kTail);
-  std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, "mlx", options)}};
+  std::vector<TextFile> files = {{"model.py", std::move(model)}, {"model.json", model_json(p, info.name, options)}};
   for (const HostFile& h : host_files())
     if (is_part(h)) files.push_back({std::string(h.name), std::string(h.text)});
   files.push_back({"README.md", "# " + p.name +
@@ -359,6 +364,22 @@ std::optional<std::vector<TextFile>> write_mlx_package(const codegen::Package& p
                                     "`python3 model.py WEIGHTS [SIZE=VALUE...] INPUT...` runs it on raw files and writes "
                                     "output_<i>.bin. WEIGHTS is the folder with the weights.\n"});
   return files;
+}
+
+}  // namespace
+
+static constexpr TargetInfo kMlx = {.name = "mlx",
+                                    .emits = "Python module on mlx.core",
+                                    .extension = "py",
+                                    .supports = has_form,
+                                    .dtypes = kTypes,
+                                    .machine = {500, 200, 4000, 64, 200e3},
+                                    .claims = 2,
+                                    .host_run = {.how = HostRun::How::Script, .interpreter = "python3", .script = "model.py"}};
+
+const Backend& mlx_backend() {
+  static const MlxBackend backend(kMlx);
+  return backend;
 }
 
 }  // namespace rlxc

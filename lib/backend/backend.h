@@ -1,0 +1,102 @@
+// A back end turns a planned module into a package: text files that a person can read, build and run. A target is one row
+// (TargetInfo) in the folder of its family and one line of backends.def; other rooms read the row, never the name.
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "analysis/cost.h"
+#include "backend/c/cpu_package.h"
+#include "codegen/capability.h"
+#include "codegen/package.h"
+
+namespace rlxc {
+
+namespace target {
+class CLike;
+}
+
+// How a package is executed on a machine without the target's device.
+struct HostRun {
+  enum class How : uint8_t {
+    Native,    // built by the C compiler with AddressSanitizer
+    Emulated,  // sources built as C++ with the headers of runtime/emulation.h
+    Script,    // an interpreter runs the package's host
+  };
+  How how = How::Native;
+  std::string_view compiler = {};      // of emulated sources
+  bool msl_arguments = false;          // kernels take their argument list as MSL spells it
+  std::string_view interpreter = {};   // of a script
+  std::string_view script = {};        // in the package
+  std::string_view script_named = {};  // or the environment variable that names it
+};
+
+struct TargetInfo {
+  std::string_view name;                           // as on the command line
+  std::string_view emits;                          // what a person gets
+  std::string_view extension;                      // of its kernel sources
+  const target::CLike& (*language)() = nullptr;    // null: emitted as a graph, without kernels
+  bool (*supports)(OpKind) = nullptr;              // kinds that some form of it can be written for
+  std::span<const DType> dtypes = {};              // that buffers may have
+  kernel::Mapping mapping = {};                    // of kernels
+  uint32_t region_steps = 32, region_inputs = 16;  // limits of an elementwise region
+  Machine machine = {};                            // typical device, for the cost model
+  uint64_t alignment = 64;                         // of arena slots, in bytes
+  uint64_t max_binding = 0;                        // bytes of a buffer that a kernel can be given at a time; 0: any
+  size_t max_arguments = 0;    // of a kernel; with max_binding all memory but the weights counts as one. 0: any
+  bool primitive_ops = false;  // the target's compiler fuses and packs sub-byte types itself
+  bool static_sizes = false;   // a program is for one set of sizes
+  size_t claims = 0;           // column of claims.def
+  HostRun host_run = {};
+};
+
+// Types of buffers that every kernel language here has.
+inline constexpr DType kKernelTypes[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::I16, DType::I32,
+                                         DType::I64, DType::U8,  DType::U16,  DType::U32, DType::U64, DType::Bool};
+inline constexpr DType kKernelTypesAndF64[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8,
+                                               DType::I16, DType::I32, DType::I64,  DType::U8,  DType::U16,
+                                               DType::U32, DType::U64, DType::Bool};
+
+// What code generation must know of the target; nullopt for a target that takes a graph.
+std::optional<codegen::CapabilityRow> capability(const TargetInfo&);
+bool has_kernels(OpKind);  // `supports` of targets that kernels are written for
+
+struct KernelFile {
+  std::string name;
+  std::vector<uint32_t> kernels;  // by number in the program
+};
+
+struct EmittedPackage {
+  codegen::Package program;
+  std::vector<TextFile> files;
+};
+
+// Errors of all members: Code::UnsupportedOnTarget for every node that the target cannot run, Code::MissingWeights.
+class Backend {
+ public:
+  explicit Backend(const TargetInfo& i) : info(i) {}
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  // Kernels, weights and the commands that run them; of a graph target weights, inputs and outputs only. O(nodes).
+  std::optional<codegen::Package> program(const LirModule&, Diagnostics&) const;
+  // The program with the target's integer types and bindings.
+  virtual std::optional<codegen::Package> adapt(codegen::Package program, Diagnostics&) const { return program; }
+  // The package's text files. Beside them belong the weights (write_weights).
+  virtual std::optional<std::vector<TextFile>> write(const codegen::Package& adapted, const CpuPackageOptions&,
+                                                     Diagnostics&) const = 0;
+  // Sources with kernels among those files, for targets that build them apart.
+  virtual std::vector<KernelFile> kernel_files(const codegen::Package&) const { return {}; }
+
+  // All of the above.
+  std::optional<EmittedPackage> emit(const LirModule&, const CpuPackageOptions&, Diagnostics&) const;
+
+  const TargetInfo info;
+};
+
+std::span<const Backend* const> backends();            // in the order of backends.def
+const Backend* find_backend(std::string_view target);  // null for an unknown name
+
+}  // namespace rlxc

@@ -1,0 +1,58 @@
+// Targets with a launch geometry: kernels in the target's language, launch.json with the program, and a host that carries it out.
+#pragma once
+#include "backend/registry.h"
+
+namespace rlxc {
+
+struct HostPart {
+  std::string_view from, to;  // name in a host folder, name in the package
+};
+
+// What the package of such a target holds beside its kernels.
+struct GpuPackaging {
+  size_t kernels_in_file = 64;                 // 0: each in a file named after it
+  std::span<const HostPart> host;              // files that are the same for every model
+  std::string_view object_extension = {};      // of what a kernel source is compiled to
+  std::string_view makefile = {};              // $FILES: the compiled kernel sources; empty: nothing to build
+  std::string_view how;                        // for the README: how to build and run
+  void (*prepare)(kernel::Kernel&) = nullptr;  // before it is rendered; null: 64-bit indices become 32-bit where proven
+  std::string (*refuses)(const kernel::Kernel&) = nullptr;  // why it cannot be written, or empty
+};
+
+inline constexpr std::string_view kMakeRun =
+    "Build with `make`. Then, in this folder, `./run WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and writes "
+    "output_<i>.bin.";
+
+// Groups of `group_lanes` threads with shared memory, and vectors of 16 bytes.
+constexpr kernel::Mapping grid_mapping(int group_lanes, int max_group_lanes, int warp, int64_t shared_bytes, int max_vector_lanes,
+                                       std::span<const kernel::MatrixUnit> matrix_units = {}) {
+  kernel::Mapping m;
+  m.lanes = true;
+  m.load_bytes = m.vector_bytes = 16;
+  m.max_vector_lanes = max_vector_lanes;
+  m.group_lanes = group_lanes;
+  m.max_group_lanes = max_group_lanes;
+  m.warp = warp;
+  m.shared_bytes = shared_bytes;
+  m.vector_registers = 64;
+  m.matrix_units = matrix_units;
+  return m;
+}
+
+class GpuBackend : public Backend {
+ public:
+  GpuBackend(const TargetInfo& i, const GpuPackaging& p) : Backend(i), packaging(p) {}
+
+  // Kernels take the target's integer types. Where it binds weights apart, a kernel used with and without them becomes two.
+  std::optional<codegen::Package> adapt(codegen::Package, Diagnostics&) const override;
+  // kernels_*.<language>, launch.json, host sources, Makefile, README.md.
+  std::optional<std::vector<TextFile>> write(const codegen::Package&, const CpuPackageOptions&, Diagnostics&) const override;
+  std::vector<KernelFile> kernel_files(const codegen::Package&) const override;
+
+  const GpuPackaging packaging;
+
+ private:
+  std::string readme(const codegen::Package&, const CpuPackageOptions&) const;
+};
+
+}  // namespace rlxc
