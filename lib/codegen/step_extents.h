@@ -1,4 +1,4 @@
-// What control flow tells of sizes that only a run tells (docs/run-time-extents.md).
+// What control flow tells of sizes that only a run tells (docs/data-dependent-dims.md).
 #pragma once
 #include <map>
 #include <optional>
