@@ -8,6 +8,7 @@
 #include "driver/commands.h"
 #include "driver/options.h"
 #include "driver/reproducer.h"
+#include "support/temporary_folder.h"
 #include "support/text.h"
 
 namespace {
@@ -183,6 +184,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e, const std::vector
 
 int main(int argc, char** argv) {
   report_crashes(argc, argv);
+  clean_up_on_signals();
   Options o;
   apply_environment(o, [](const char* name) -> const char* { return std::getenv(name); });
   RunRequest run;
@@ -413,6 +415,11 @@ int main(int argc, char** argv) {
       commands.push_back(line);
     }
     code = completion_command(name, commands);
+  }
+  std::cout.flush();
+  if (!std::cout && code == ExitCode::Ok) {
+    std::cerr << "rlxc: error[RLX0106]: cannot write to standard output\n";
+    code = ExitCode::Unwritable;
   }
   return static_cast<int>(code);
 }

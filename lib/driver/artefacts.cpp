@@ -14,6 +14,7 @@
 #include "report/plan_json.h"
 #include "report/precision.h"
 #include "support/output_file.h"
+#include "support/output_folder.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -23,11 +24,12 @@ namespace fs = std::filesystem;
 
 class ArtefactWriter {
  public:
-  ArtefactWriter(const Options& o, std::string folder, Diagnostics& d)
-      : options_(o), folder_(std::move(folder)), diagnostics_(d) {}
+  // Files go to the folder `to`, which becomes `shown`; to standard output if `to` is empty.
+  ArtefactWriter(const Options& o, std::string to, std::string shown, Diagnostics& d)
+      : options_(o), to_(std::move(to)), shown_(std::move(shown)), diagnostics_(d) {}
 
   bool wants(Emit e) const { return options_.emit.empty() || options_.emit.contains(e); }
-  bool to_stdout() const { return folder_ == "-"; }
+  bool to_stdout() const { return to_.empty(); }
 
   template <class Body>
   void json(const std::string& name, Body body) {
@@ -43,7 +45,7 @@ class ArtefactWriter {
   // `name` is the path below the folder.
   template <class Body>
   void file(const std::string& name, Body body) {
-    auto f = OutputFile::create(to_stdout() ? "-" : folder_ + "/" + name, diagnostics_);
+    auto f = OutputFile::create(to_stdout() ? "-" : to_ + "/" + name, diagnostics_, shown_ + (to_stdout() ? "" : "/" + name));
     if (!f) return;
     body(*f);
     if (f->commit()) written_.push_back({name, f->sha256_hex(), f->size()});
@@ -51,18 +53,10 @@ class ArtefactWriter {
 
  private:
   const Options& options_;
-  std::string folder_;
+  std::string to_, shown_;
   Diagnostics& diagnostics_;
   std::vector<report::ManifestFile> written_;
 };
-
-bool make_folder(const std::string& folder, Diagnostics& d) {
-  if (folder == "-") return true;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) d.error(Code::NotWritable, "cannot make the folder \"" + folder + "\": " + error.message());
-  return !error;
-}
 
 // The options that change what is written, as text; of paths only the last component.
 std::vector<std::pair<std::string, std::string>> resolved_options(const Options& o, const LirModule& lir) {
@@ -141,9 +135,10 @@ std::string dispatch_text(const Compiled& c, const InputIdentity& input) {
 }
 
 bool write_artefacts(const Compiled& c, const InputIdentity& input, const Options& o, const std::string& folder, Diagnostics& d) {
-  if (!make_folder(folder, d)) return false;
+  std::optional<OutputFolder> out;
+  if (folder != "-" && !(out = OutputFolder::create(folder, d))) return false;
   const report::ReportContext context = context_of(c, input);
-  ArtefactWriter w(o, folder, d);
+  ArtefactWriter w(o, out ? out->staging() : "", folder, d);
   const auto text = [&](const std::string& name, const auto& body) {
     if (!w.to_stdout()) w.file(name, [&](OutputFile& f) { f.write(body()); });
   };
@@ -166,7 +161,9 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
   if (w.wants(Emit::Kernels) && !w.to_stdout()) {
     // A target that lacks kernels for some nodes still gets its reports, unless the kernels were asked for by name.
     const std::string kernels = "kernels/" + c.target;
-    if (!make_folder(folder + "/" + kernels, d)) return false;
+    std::error_code ignored;  // the first file says so
+    fs::create_directory(out->staging() + "/kernels", ignored);
+    fs::create_directory(out->staging() + "/" + kernels, ignored);
     Diagnostics found;
     write_kernel_folder(
         c.lir, c.target, [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, found);
@@ -176,8 +173,7 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
       d.add(std::move(item));
     }
     if (!found.ok()) {
-      std::error_code ignored;
-      fs::remove(folder + "/" + kernels, ignored);
+      fs::remove(out->staging() + "/" + kernels, ignored);
       if (d.ok())
         d.warning(Code::UnsupportedOnTarget, kernels + " is not written", {},
                   "the other artefacts are complete; --emit kernels makes this an error");
@@ -187,7 +183,7 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Option
     const report::Manifest manifest{c.lir.fingerprint.hex(), w.written(), resolved_options(o, c.lir)};
     w.json("manifest.json", [&](JsonWriter& j) { report::write_manifest(manifest, j, context); });
   }
-  return d.ok();
+  return d.ok() && (!out || out->commit(d));
 }
 
 }  // namespace rlxc

@@ -1,5 +1,5 @@
-// Writes what a compile found out: one function a file. Each file appears whole or not at all (temporary name, then rename);
-// manifest.json is written last and lists the others with their sha256.
+// Writes the artefacts of a compile, one function a file. The folder is replaced as a unit (support/output_folder.h);
+// manifest.json lists its files with their sha256.
 #pragma once
 #include <string>
 
@@ -13,7 +13,7 @@ struct InputIdentity {
   bool sampled = false;  // the hash is of the size and both ends of the file
 };
 
-// Into `folder`, which is made if need be; or to standard output if it is "-" (then exactly one artefact is asked for).
+// Into `folder`, or to standard output if it is "-" (then exactly one artefact is asked for).
 bool write_artefacts(const Compiled&, const InputIdentity&, const Options&, const std::string& folder, Diagnostics&);
 
 // The reports for people.

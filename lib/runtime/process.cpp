@@ -23,20 +23,15 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-WorkFolder::WorkFolder(const std::string& kept) : path_(kept), temporary_(kept.empty()) {
+WorkFolder::WorkFolder(const std::string& kept) {
   std::error_code error;
-  if (!temporary_) {
-    std::filesystem::create_directories(path_, error);
-    if (error) path_.clear();
+  if (!kept.empty()) {
+    std::filesystem::create_directories(kept, error);
+    if (!error) path_ = kept;
     return;
   }
-  path_ = (std::filesystem::temp_directory_path(error) / "rlxc-XXXXXX").string();
-  if (error || !mkdtemp(path_.data())) path_.clear();
-}
-
-WorkFolder::~WorkFolder() {
-  std::error_code ignored;
-  if (temporary_ && !path_.empty()) std::filesystem::remove_all(path_, ignored);
+  const auto parent = std::filesystem::temp_directory_path(error);
+  if (!error) path_ = temporary_.emplace(parent.string(), "rlxc-").path();
 }
 
 void WorkFolder::write(const std::string& file, std::string_view content) const {
@@ -53,13 +48,18 @@ bool run_command(const std::vector<std::string>& command, const std::string& log
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t child = 0;
-  int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ), status = -1;
+  int failed = posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environ), status = -1;
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed) {
     *output = "can't run " + command[0];
     return false;
   }
+  const ChildProcess running(child);
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   *output = read_file(log);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;

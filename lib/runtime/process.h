@@ -1,8 +1,11 @@
 // Running a compiler or an interpreter of another language, in a folder that goes away.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "support/temporary_folder.h"
 
 namespace rlxc::target {
 
@@ -10,7 +13,6 @@ namespace rlxc::target {
 class WorkFolder {
  public:
   explicit WorkFolder(const std::string& kept = {});  // path() is empty where it can't be made
-  ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
 
@@ -19,12 +21,12 @@ class WorkFolder {
   std::string read(const std::string& file) const;
 
  private:
+  std::optional<TemporaryFolder> temporary_;
   std::string path_;
-  bool temporary_ = false;
 };
 
-// Runs a command (found on PATH) with its output and errors written to the file `log`, and read back into *output. True where
-// it ends with status 0.
+// Runs a command (found on PATH), in a process group that ends with this process, with its output and errors written to the file
+// `log`, and read back into *output. True where it ends with status 0.
 bool run_command(const std::vector<std::string>& command, const std::string& log, std::string* output);
 
 }  // namespace rlxc::target

@@ -31,28 +31,30 @@ std::string link_target(const std::string& path) {
 
 }  // namespace
 
-std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostics& d) {
-  if (path == "-") return OutputFile(path, {}, STDOUT_FILENO, d);
-  if (path.empty() || path.find('\0') != std::string::npos) return refuse(d, path, "not a file name");
+std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostics& d, const std::string& shown) {
+  const std::string& name = shown.empty() ? path : shown;
+  if (path == "-") return OutputFile(path, {}, name, STDOUT_FILENO, d);
+  if (path.empty() || path.find('\0') != std::string::npos) return refuse(d, name, "not a file name");
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) return refuse(d, path, "it is a directory");
+    if (S_ISDIR(info.st_mode)) return refuse(d, name, "it is a directory");
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return refuse(d, path, reason(errno));
-    return OutputFile(path, {}, fd, d);
+    if (fd < 0) return refuse(d, name, reason(errno));
+    return OutputFile(path, {}, name, fd, d);
   }
   std::string final_path = path;
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) final_path = link_target(path);
   std::string temporary = final_path + ".tmp-" + std::to_string(::getpid());
   ::unlink(temporary.c_str());  // left by an earlier process of the same id
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return refuse(d, path, reason(errno));
-  return OutputFile(std::move(final_path), std::move(temporary), fd, d);
+  if (fd < 0) return refuse(d, name, reason(errno));
+  return OutputFile(std::move(final_path), std::move(temporary), name, fd, d);
 }
 
 OutputFile::OutputFile(OutputFile&& o) noexcept
     : path_(std::move(o.path_)),
       temporary_(std::exchange(o.temporary_, {})),
+      shown_(std::move(o.shown_)),
       fd_(std::exchange(o.fd_, -1)),
       diagnostics_(o.diagnostics_),
       size_(o.size_),
@@ -64,6 +66,7 @@ OutputFile& OutputFile::operator=(OutputFile&& o) noexcept {
     discard();
     path_ = std::move(o.path_);
     temporary_ = std::exchange(o.temporary_, {});
+    shown_ = std::move(o.shown_);
     fd_ = std::exchange(o.fd_, -1);
     diagnostics_ = o.diagnostics_;
     size_ = o.size_;
@@ -83,7 +86,7 @@ void OutputFile::discard() {
 }
 
 void OutputFile::fail(const char* what, int error) {
-  if (!failed_) diagnostics_->error(Code::NotWritable, std::string(what) + ": " + reason(error), "\"" + path_ + "\"");
+  if (!failed_) diagnostics_->error(Code::NotWritable, std::string(what) + ": " + reason(error), "\"" + shown_ + "\"");
   failed_ = true;
 }
 

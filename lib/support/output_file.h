@@ -15,10 +15,10 @@ namespace rlxc {
 // Writes to `PATH.tmp-<pid>` in the folder of PATH; commit() renames, destruction without commit() removes. "-" is standard
 // output, and an existing PATH that is a device or a pipe is written in place. A symbolic link is followed: its target is
 // replaced. The first failure is reported to the Diagnostics (which must outlive the file) and later writes do nothing.
-// Unbuffered: write large pieces, or put a JsonWriter in front.
+// Unbuffered: write large pieces, or put a JsonWriter in front. Errors name `shown`, or PATH.
 class OutputFile {
  public:
-  static std::optional<OutputFile> create(const std::string& path, Diagnostics&);
+  static std::optional<OutputFile> create(const std::string& path, Diagnostics&, const std::string& shown = {});
 
   OutputFile(OutputFile&&) noexcept;
   OutputFile& operator=(OutputFile&&) noexcept;
@@ -31,18 +31,18 @@ class OutputFile {
   bool commit(Durability durability = Durability::PageCache);  // false if this or anything before failed
 
   bool ok() const { return !failed_; }
-  const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }                // bytes written so far
   std::string sha256_hex() const { return sha_.hex(); }  // of them
 
  private:
-  OutputFile(std::string path, std::string temporary, int fd, Diagnostics& d)
-      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd), diagnostics_(&d) {}
+  OutputFile(std::string path, std::string temporary, std::string shown, int fd, Diagnostics& d)
+      : path_(std::move(path)), temporary_(std::move(temporary)), shown_(std::move(shown)), fd_(fd), diagnostics_(&d) {}
   void fail(const char* what, int error);
   void discard();
 
   std::string path_;
   std::string temporary_;  // empty if written in place
+  std::string shown_;
   int fd_ = -1;
   Diagnostics* diagnostics_;
   uint64_t size_ = 0;

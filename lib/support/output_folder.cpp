@@ -1,0 +1,214 @@
+#include "support/output_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "support/json_reader.h"
+
+namespace rlxc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kManifest = "manifest.json";
+constexpr size_t kMostForeign = 10000;  // files that an exchange carries over
+
+struct ManifestEntry {
+  std::string path;
+  uint64_t bytes = 0;
+};
+
+// False where there is no readable manifest.
+bool read_manifest(const fs::path& folder, std::vector<ManifestEntry>* entries) {
+  std::ifstream in(folder / kManifest, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  JsonReader r(text);
+  bool found = false;
+  if (!r.begin_object()) return false;
+  for (std::string_view key; r.next_key(&key);) {
+    if (key != "files") {
+      r.skip();
+      continue;
+    }
+    found = r.begin_array();
+    while (r.next_item()) {
+      ManifestEntry& e = entries->emplace_back();
+      r.begin_object();
+      for (std::string_view field; r.next_key(&field);) {
+        if (field == "path") r.string(&e.path);
+        else if (field == "bytes") r.unsigned_integer(&e.bytes);
+        else r.skip();
+      }
+    }
+  }
+  return r.ok() && found;
+}
+
+bool fail(Diagnostics& d, const std::string& path, const std::string& why) {
+  d.error(Code::NotWritable, "cannot write: " + why, "\"" + path + "\"");
+  return false;
+}
+
+// Makes the files of `from` that are neither in `replaced` nor in `to` appear in `to`, by hard links. O(files). False where one
+// cannot be linked or there are too many.
+bool carry_over(const fs::path& from, const fs::path& to, const std::set<std::string>& replaced) {
+  std::error_code error;
+  size_t count = 0;
+  for (fs::recursive_directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
+    const fs::path name = it->path().lexically_relative(from), target = to / name;
+    const fs::file_status status = it->symlink_status(error);
+    if (error || ++count > kMostForeign) return false;
+    if (fs::is_directory(status)) {
+      fs::create_directory(target, it->path(), error);
+      continue;
+    }
+    if (replaced.contains(name.generic_string()) || fs::symlink_status(target, error).type() != fs::file_type::not_found)
+      continue;
+    error.clear();
+    if (fs::is_symlink(status)) fs::copy_symlink(it->path(), target, error);
+    else if (fs::is_regular_file(status)) fs::create_hard_link(it->path(), target, error);
+    else return false;
+  }
+  return !error;
+}
+
+// Folders that held only replaced files are empty now.
+void remove_empty_folders(const fs::path& folder, const std::set<std::string>& replaced) {
+  std::set<fs::path> parents;
+  for (const std::string& file : replaced)
+    for (fs::path p = fs::path(file).parent_path(); !p.empty() && p.is_relative() && p != ".."; p = p.parent_path())
+      parents.insert(p);
+  std::error_code ignored;
+  for (auto it = parents.rbegin(); it != parents.rend(); ++it) ::rmdir((folder / *it).c_str());
+}
+
+bool contains_working_directory(const fs::path& folder) {
+  std::error_code error;
+  const fs::path current = fs::current_path(error);
+  const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), current.begin(), current.end());
+  return error || end == folder.end();
+}
+
+// Atomic. False where the file system has no such exchange.
+bool exchange(const fs::path& a, const fs::path& b) {
+#ifdef RENAME_EXCHANGE
+  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+#else
+  return false;
+#endif
+}
+
+// Paths of a manifest are relative and stay in the folder; others in a manifest that somebody edited are left alone.
+bool is_inside(const std::string& name) {
+  const fs::path p(name);
+  if (name.empty() || p.is_absolute()) return false;
+  for (const fs::path& part : p)
+    if (part == "..") return false;
+  return true;
+}
+
+bool move_files(const fs::path& from, const fs::path& to, const std::set<std::string>& replaced, std::string* why) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
+    const fs::path name = it->path().lexically_relative(from);
+    if (it->is_directory(error)) fs::create_directories(to / name, error);
+    else if (name != kManifest) files.push_back(name);
+    if (error) break;
+  }
+  if (!error) ::unlink((to / kManifest).c_str());
+  for (const fs::path& name : files)
+    if (!error) fs::rename(from / name, to / name, error);
+  if (!error && fs::exists(from / kManifest, error)) fs::rename(from / kManifest, to / kManifest, error);
+  if (error) {
+    *why = error.message();
+    return false;
+  }
+  const std::set<fs::path> written(files.begin(), files.end());
+  for (const std::string& name : replaced)
+    if (name != kManifest && !written.contains(fs::path(name))) ::unlink((to / name).c_str());
+  remove_empty_folders(to, replaced);
+  return true;
+}
+
+}  // namespace
+
+std::optional<OutputFolder> OutputFolder::create(const std::string& path, Diagnostics& d) {
+  OutputFolder out;
+  std::error_code error;
+  fs::path full = fs::weakly_canonical(fs::absolute(path, error), error);
+  if (!full.has_filename()) full = full.parent_path();
+  if (!error && fs::exists(full, error) && !fs::is_directory(full, error)) {
+    fail(d, path, "it is not a folder");
+    return std::nullopt;
+  }
+  if (!error) fs::create_directories(full.parent_path(), error);
+  if (error) {
+    fail(d, path, error.message());
+    return std::nullopt;
+  }
+  out.path_ = full.string();
+  // The root folder has no parent to write beside.
+  const fs::path parent = full.has_relative_path() ? full.parent_path() : full;
+  out.staging_ = std::make_unique<TemporaryFolder>(parent.string(), "." + full.filename().string() + ".rlxc-");
+  if (out.staging().empty()) {
+    fail(d, path, std::generic_category().message(errno));
+    return std::nullopt;
+  }
+  struct stat info;
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  const bool is_new = ::stat(out.path_.c_str(), &info) != 0;
+  ::chmod(out.staging().c_str(), is_new ? 0777 & ~mask : info.st_mode & 07777);
+  return out;
+}
+
+bool OutputFolder::commit(Diagnostics& d) {
+  const fs::path from = staging(), to = path_;
+  std::vector<ManifestEntry> written, older;
+  if (fs::exists(from / kManifest)) {
+    if (!read_manifest(from, &written)) return fail(d, path_, "the manifest cannot be read back");
+    for (const ManifestEntry& e : written) {
+      std::error_code error;
+      if (fs::file_size(from / e.path, error) != e.bytes || error)
+        return fail(d, path_ + "/" + e.path, "the file is not as it was written");
+    }
+  }
+  // One commit at a time; the lock is that of the parent folder and goes with the process.
+  const int lock = ::open(to.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock >= 0) ::flock(lock, LOCK_EX);
+  const SignalDelay delay;
+  std::error_code error;
+  const bool had_manifest = read_manifest(to, &older);
+  std::set<std::string> replaced = {kManifest};
+  for (const ManifestEntry& e : older)
+    if (is_inside(e.path)) replaced.insert(e.path);
+  bool done = false;
+  std::string why;
+  if (!fs::exists(to, error)) {
+    done = ::rename(from.c_str(), to.c_str()) == 0;
+    if (done) staging_->release();
+    else why = std::generic_category().message(errno);
+  } else {
+    const bool as_unit = (had_manifest || fs::is_empty(to, error)) && !contains_working_directory(to);
+    done = as_unit && carry_over(to, from, replaced);
+    if (done) {
+      remove_empty_folders(from, replaced);
+      done = exchange(from, to);  // the old artefacts are in the staging folder now, which goes
+    }
+    if (!done) done = move_files(from, to, replaced, &why);
+  }
+  if (lock >= 0) ::close(lock);
+  return done || fail(d, path_, why);
+}
+
+}  // namespace rlxc

@@ -1,0 +1,65 @@
+#!/bin/bash
+# A compile that is interrupted leaves the old artefacts or the new ones, never both, and a signal leaves no temporary folder and no
+# child process. RLXC_TEST_KILLS sets how often (60).
+set -u
+kills=${RLXC_TEST_KILLS:-60}
+fail() { echo "$*"; exit 1; }
+export HOME="$TMPDIR"
+mkdir "$TMPDIR/tmp" "$TMPDIR/work"
+state() { (cd "$1" && find . -type f ! -name notes.txt | sort | xargs -d '\n' sha256sum | sha256sum); }
+compile() { "$RLXC" compile examples/bert.onnx --target "$1" -q -o "$TMPDIR/work/out" 2>/dev/null; }
+
+compile cuda && cuda=$(state "$TMPDIR/work/out") || fail "compile for cuda"
+echo mine >"$TMPDIR/work/out/notes.txt"
+compile cpu && cpu=$(state "$TMPDIR/work/out") || fail "compile for cpu"
+[ "$cuda" != "$cpu" ] || fail "the two states are alike"
+start=$(date +%s%N)
+compile cuda
+took=$((($(date +%s%N) - start) / 1000))  # microseconds
+signals=(TERM INT HUP KILL)
+for ((i = 0; i < kills; ++i)); do
+  target=cpu
+  [ $((i % 2)) -eq 0 ] || target=cuda
+  # An interactive shell's background job: SIGINT is not ignored.
+  setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=INT "$RLXC" compile examples/bert.onnx --target $target -q \
+    -o "$TMPDIR/work/out" >/dev/null 2>&1 &
+  pid=$!
+  pause=$((RANDOM * took / 32768))
+  sleep "$(printf '%d.%06d' $((pause / 1000000)) $((pause % 1000000)))"
+  signal=${signals[$((i % 4))]}
+  kill -"$signal" "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+  now=$(state "$TMPDIR/work/out")
+  [ "$now" = "$cpu" ] || [ "$now" = "$cuda" ] || fail "after $signal number $i the folder is mixed"
+  [ "$(cat "$TMPDIR/work/out/notes.txt")" = mine ] || fail "after $signal number $i a foreign file is gone"
+  left=$(find "$TMPDIR/work" -maxdepth 1 -name '.*rlxc*')
+  [ -z "$left" ] || [ "$signal" = KILL ] || fail "after $signal number $i there is $left"
+  rm -rf "$TMPDIR"/work/.*rlxc*
+done
+
+# `run` ends its compiler with itself.
+export TMPDIR="$TMPDIR/tmp"
+for signal in TERM INT HUP; do
+  setsid env --default-signal=INT "$RLXC" run examples/bert.onnx --data examples/bert_data >/dev/null 2>&1 &
+  pid=$!
+  for ((t = 0; t < 200; ++t)); do
+    [ -z "$(find "$TMPDIR" -name '*.c' | head -1)" ] || break
+    sleep 0.01
+  done
+  sleep 0.1
+  children=$(pgrep -P "$pid")
+  [ -n "$children" ] || fail "run has no compiler to end"
+  kill -$signal "$pid"
+  wait "$pid" 2>/dev/null
+  status=$?
+  [ $status -gt 128 ] || fail "run ends with $status on $signal"
+  for child in $children; do kill -0 "$child" 2>/dev/null && fail "a compiler outlives $signal"; done
+  [ -z "$(ls -A "$TMPDIR")" ] || fail "run leaves $(ls -A "$TMPDIR") after $signal"
+done
+
+# A full device is an error of every command that prints.
+for command in "list passes" "compile examples/mlp.json --emit plan -o -" "inspect examples/mlp.json" "explain RLX0106"; do
+  "$RLXC" $command >/dev/full 2>/dev/null
+  status=$?
+  [ $status -eq 6 ] || fail "rlxc $command on a full device ends with $status"
+done
