@@ -299,9 +299,11 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
     const Graph& g = m.graph(port.graph);
     s += "    {\"name\": " + port.name.python_string() +
          ", \"dtype\": " + ForeignText(name(g.dtype(port.value))).python_string() + ", \"shape\": [";
-    for (Dim d : g.dims(port.value))
-      s += (s.back() == '[' ? "" : ", ") +
-           (d.is_static() ? std::to_string(d.size()) : ForeignText(m.dims.text(d)).python_string());
+    for (Dim d : g.dims(port.value)) {
+      const std::string size =
+          d.is_static() ? std::to_string(d.size()) : ForeignText(symbol_name(m.dims, d).value_or(m.dims.text(d))).python_string();
+      s += (s.back() == '[' ? "" : ", ") + size;
+    }
     s += "]},\n";
   }
   return s + "]\n";
