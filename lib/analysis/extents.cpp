@@ -54,7 +54,7 @@ class ExtentFinder {
     const auto name = undefined(d);
     if (!name) return false;
     known_.insert(*name), defined_.insert(*name);
-    extents_.push_back({*name, g.id(), n, std::nullopt});
+    extents_.push_back({ForeignText(*name), g.id(), n, std::nullopt});
     return true;
   }
 
@@ -126,7 +126,7 @@ class ExtentFinder {
   bool uses(Dim d, const std::vector<Carried>& symbols) const {
     const auto used = dims_.symbols_of(d);
     return std::any_of(symbols.begin(), symbols.end(), [&](const Carried& c) {
-      return std::find(used.begin(), used.end(), extents_[c.extent].symbol) != used.end();
+      return std::find(used.begin(), used.end(), extents_[c.extent].symbol.bytes()) != used.end();
     });
   }
 
@@ -134,7 +134,7 @@ class ExtentFinder {
     if (!high) return;
     if (!dims_.at_least(*high, 0)) high = dims_.max(*high, Dim(0));
     extents_[extent].bound = high;
-    ranges_[extents_[extent].symbol] = {Dim(0), high};
+    ranges_[extents_[extent].symbol.bytes()] = {Dim(0), high};
   }
 
   void bound(const DimBindings& given) {
@@ -142,11 +142,11 @@ class ExtentFinder {
     for (size_t i = 0; i < extents_.size(); ++i) {
       // What a branch makes is there before its size is compared with anything.
       const bool branches = m_.graph(extents_[i].graph).op(extents_[i].node) == OpKind::If;
-      const auto it = branches ? given.end() : given.find(extents_[i].symbol);
+      const auto it = branches ? given.end() : given.find(extents_[i].symbol.bytes());
       const auto derived = it != given.end()              ? std::optional(Dim(it->second))
                            : carried_extents_.contains(i) ? std::nullopt
                                                           : bound_of(extents_[i], values);
-      set(i, derived ? derived : required_size(extents_[i].symbol));
+      set(i, derived ? derived : required_size(extents_[i].symbol.bytes()));
     }
     for (size_t g = graphs_.size(); g-- > 0;)
       for (NodeId n : m_.graph(graphs_[g]).nodes())
@@ -191,7 +191,7 @@ class ExtentFinder {
     for (size_t r = 0; r < g.result_count(e.node); ++r) {
       const auto d = g.dims(g.result(e.node, r));
       for (size_t k = 0; k < d.size(); ++k)
-        if (d[k] == dims_.symbol(e.symbol)) return dims_.max(a.dims(a.outputs()[r])[k], b.dims(b.outputs()[r])[k]);
+        if (d[k] == dims_.symbol(e.symbol.bytes())) return dims_.max(a.dims(a.outputs()[r])[k], b.dims(b.outputs()[r])[k]);
     }
     return std::nullopt;
   }
@@ -200,14 +200,14 @@ class ExtentFinder {
   std::optional<Dim> carried_bound(const Carried& c, const std::vector<Carried>& all, std::optional<Dim> trips) {
     const auto out = resolved(c.last);
     if (!out) return std::nullopt;
-    const Dim growth = dims_.sub(*out, dims_.symbol(extents_[c.extent].symbol));
+    const Dim growth = dims_.sub(*out, dims_.symbol(extents_[c.extent].symbol.bytes()));
     if (!uses(growth, all)) {
       if (dims_.at_least(dims_.sub(Dim(0), growth), 0)) return c.first;
       if (!trips) return std::nullopt;
       return dims_.add(c.first, dims_.mul(dims_.max(*trips, Dim(0)), growth));
     }
     SymbolRanges open;
-    for (const Carried& other : all) open[extents_[other.extent].symbol] = {Dim(0), std::nullopt};
+    for (const Carried& other : all) open[extents_[other.extent].symbol.bytes()] = {Dim(0), std::nullopt};
     const auto high = range_of(dims_, *out, open).high;
     return high ? std::optional(dims_.max(c.first, *high)) : std::nullopt;
   }
@@ -230,7 +230,7 @@ std::vector<Extent> find_extents(Module& m, const DimBindings& given) { return E
 SymbolRanges extent_ranges(const std::vector<Extent>& extents) {
   SymbolRanges ranges;
   for (const Extent& e : extents)
-    if (e.bound) ranges[e.symbol] = {Dim(0), e.bound};
+    if (e.bound) ranges[e.symbol.bytes()] = {Dim(0), e.bound};
   return ranges;
 }
 

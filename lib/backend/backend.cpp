@@ -37,7 +37,7 @@ std::optional<codegen::CapabilityRow> capability(const TargetInfo& t) {
 bool has_kernels(OpKind op) { return op != OpKind::DotGeneral && op != OpKind::BatchNormInference && codegen::has_lowering(op); }
 
 std::optional<codegen::Package> Backend::program(const LirModule& lir, Diagnostics& d) const {
-  if (const auto row = capability(info)) return codegen::make_package(lir, c_identifier(lir.module->name), *row, d);
+  if (const auto row = capability(info)) return codegen::make_package(lir, codegen::package_name(*lir.module), *row, d);
   codegen::Package p = graph_only_package(lir, d);
   return d.ok() ? std::optional(std::move(p)) : std::nullopt;
 }

@@ -6,7 +6,7 @@ namespace rlxc {
 
 WeightFiles locate_weights(const codegen::Package& p, const CpuPackageOptions& o) {
   WeightFiles located;
-  located.files = {weights_file(p)};
+  located.files.emplace_back(weights_file(p));
   std::vector<const TensorData*> data;
   uint64_t total = 0;
   static const TensorData none;
@@ -21,7 +21,7 @@ WeightFiles locate_weights(const codegen::Package& p, const CpuPackageOptions& o
       continue;
     }
     const auto [it, is_new] = numbers.try_emplace(d->file, static_cast<uint32_t>(located.files.size()));
-    if (is_new) located.files.push_back(d->file);
+    if (is_new) located.files.emplace_back(d->file);
     located.weights.push_back({it->second, d->offset, stored});
   }
   return located;

@@ -14,7 +14,7 @@ struct WeightFiles {
     uint32_t file;
     uint64_t offset, stored;  // bytes in the file; less than those of the weight: one element, which all are equal to
   };
-  std::vector<std::string> files;  // <name>.weights, then files of the model (relative to its folder)
+  std::vector<ForeignText> files;  // <name>.weights, then files of the model (relative to its folder)
   std::vector<Row> weights;        // by weight
   uint64_t packed_bytes = 0;       // length of <name>.weights
 };

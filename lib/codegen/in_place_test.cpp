@@ -25,7 +25,7 @@ ConvAttrs conv(int64_t pad, int64_t groups = 1) {
 // Operations beside each other in one module, each between elementwise ones, so that operands and results lie in the arena.
 class Cases {
  public:
-  Cases() : b_(m_->main(), &d_) { m_->name = "in_place"; }
+  Cases() : b_(m_->main(), &d_) { m_->name = ForeignText("in_place"); }
 
   // `overwritten`: results that take the place of an operand.
   void add(OpKind op, Attrs attrs, const std::vector<Type>& types, size_t overwritten = 1) {

@@ -41,7 +41,7 @@ struct Net {
     const auto expected = eval::evaluate(*m, inputs, d);
     REQUIRE_MESSAGE(expected.has_value(), d.text());
     LoadedModel model;
-    m->name = "narrow";
+    m->name = ForeignText("narrow");
     model.module = std::move(m);
     const auto compiled = compile(std::move(model), "cpu", {}, {}, d);
     REQUIRE_MESSAGE(compiled.has_value(), d.text());

@@ -52,10 +52,10 @@ class Packager {
     for (size_t g = 0; g < m_.graph_count(); ++g) lower_graph(m_.graph(GraphId(g)));
     const Graph& main = m_.main();
     for (NodeId n : main.inputs())
-      p_.inputs.push_back({std::string(m_.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
+      p_.inputs.push_back({ForeignText(m_.text(main.value_name(main.result(n)))), main.id(), main.result(n)});
     for (size_t i = 0; i < main.outputs().size(); ++i) {
-      std::string name(m_.text(main.output_name(i)));
-      if (name.empty()) name = std::string(m_.text(main.value_name(main.outputs()[i])));
+      ForeignText name(m_.text(main.output_name(i)));
+      if (name.empty()) name = ForeignText(m_.text(main.value_name(main.outputs()[i])));
       p_.outputs.push_back({std::move(name), main.id(), main.outputs()[i]});
     }
     for (const auto* ports : {&p_.inputs, &p_.outputs})
@@ -63,7 +63,7 @@ class Packager {
         if (main.type(port.value).kind != TypeKind::Tensor || main.dtype(port.value) == DType::String)
           diagnostics_.error(Code::UnsupportedOnTarget,
                              "the " + row_.name + " target has no values of type " + text(main.type(port.value), dims_),
-                             "\"" + port.name + "\"",
+                             port.name.quoted(),
                              main.type(port.value).key != MapKey::None
                                  ? "give the model a tensor in place of the map, or run it with --engine=reference"
                                  : "");
@@ -79,7 +79,7 @@ class Packager {
   Dim aligned(Dim d) { return dims_.mul(dims_.ceil_div(d, Dim(kAlignment)), Dim(kAlignment)); }
   const GraphPlan& plan(const Graph& g) const { return lir_.plans[g.id().raw]; }
   std::string where(const Graph& g, NodeId n) const {
-    return "node \"" + g.label(n) + "\" (" + std::string(kind_name(g.op(n))) + ")";
+    return "node " + g.label(n).quoted() + " (" + std::string(kind_name(g.op(n))) + ")";
   }
 
   void collect_weights(const Graph& g) {
@@ -94,7 +94,7 @@ class Packager {
         continue;
       }
       weight_of_[g.id().raw][v.raw] = static_cast<uint32_t>(p_.weights.size());
-      std::string name(m_.text(g.value_name(v)));
+      const ForeignText name(m_.text(g.value_name(v)));
       p_.weights.push_back({data, g.dtype(v), name.empty() ? g.label(n) : name,
                             data.valid() ? m_.data[data].size_bytes() : static_cast<uint64_t>(size.size())});
     }
@@ -290,7 +290,7 @@ class Packager {
       joined->buffers[i].may_alias =
           whole.places[i].memory != Place::Memory::Weights && whole.places[i].memory != Place::Memory::Packed;
     kernel::simplify(*joined);
-    joined->comments.push_back(joined->name + ": " + std::to_string(parts.size()) + " kernels, one after another");
+    joined->comments.push_back({joined->name + ": " + std::to_string(parts.size()) + " kernels, one after another", {}});
     whole.kernel = intern(std::move(*joined));
     for (NodeId n : nodes) note_user(whole.kernel, g, n);
     steps->resize(first);
@@ -344,9 +344,9 @@ class Packager {
   // A kernel with the same text but for its name and head is used again.
   uint32_t intern(kernel::Kernel k) {
     const std::string op = std::move(k.name);
-    std::vector<std::string> head = std::move(k.comments);
+    std::vector<kernel::Comment> head = std::move(k.comments);
     k.name = "k", k.comments.clear();
-    for (const kernel::Buffer& b : k.buffers) k.comments.push_back(b.may_alias ? "shared" : "");
+    for (const kernel::Buffer& b : k.buffers) k.comments.push_back({b.may_alias ? "shared" : "", {}});
     std::string text = kernel::to_text(k);
     const auto [it, is_new] = by_text_.try_emplace(std::move(text), static_cast<uint32_t>(p_.kernels.size()));
     if (is_new) {
@@ -360,9 +360,9 @@ class Packager {
   // The head of a kernel lists the nodes that share it.
   void note_user(uint32_t kernel, const Graph& g, NodeId n) {
     constexpr size_t kListed = 8;
-    std::vector<std::string>& comments = p_.kernels[kernel].comments;
-    if (++users_[kernel] <= kListed) comments.push_back("node " + g.label(n));
-    else if (users_[kernel] == kListed + 1) comments.push_back("and other nodes");
+    std::vector<kernel::Comment>& comments = p_.kernels[kernel].comments;
+    if (++users_[kernel] <= kListed) comments.push_back({"node ", g.label(n)});
+    else if (users_[kernel] == kListed + 1) comments.push_back({"and other nodes", {}});
   }
 
   void control(const Graph& g, NodeId n, std::vector<Step>* steps) {
@@ -399,11 +399,11 @@ class Packager {
   void collect_symbols() {
     std::set<std::string> known, extents, used;
     for (const Extent& e : lir_.extents) {
-      extents.insert(e.symbol);
+      extents.insert(e.symbol.bytes());
       if (e.bound) continue;
       diagnostics_.error(Code::UnsupportedOnTarget,
-                         "the " + row_.name + " target: nothing says how large \"" + e.symbol + "\" of its result can get",
-                         where(m_.graph(e.graph), e.node), "give a bound with --bound " + e.symbol + "=SIZE");
+                         "the " + row_.name + " target: nothing says how large " + e.symbol.quoted() + " of its result can get",
+                         where(m_.graph(e.graph), e.node), "give a bound with --bound " + e.symbol.shell_word() + "=SIZE");
     }
     for (const Port& in : p_.inputs)
       for (Dim d : m_.main().dims(in.value))
@@ -440,15 +440,17 @@ class Packager {
       for (Dim d : m_.main().dims(out.value)) use(d, {});
     for (Dim d : {p_.arena_bytes, p_.held_bytes, p_.scratch_bytes}) reserve(d, {});
     for (const auto& [name, node] : unbounded)
-      diagnostics_.error(Code::UnsupportedOnTarget,
-                         "the " + row_.name + " target: nothing bounds the memory of what depends on \"" + name + "\"", node,
-                         "give a bound with --bound " + name + "=SIZE, or bind the sizes of the inputs");
-    for (const auto& [name, node] : unknown)
       diagnostics_.error(
           Code::UnsupportedOnTarget,
-          "the " + row_.name + " target needs sizes that follow from those of the inputs; \"" + name + "\" does not", node);
+          "the " + row_.name + " target: nothing bounds the memory of what depends on " + ForeignText(name).quoted(), node,
+          "give a bound with --bound " + ForeignText(name).shell_word() + "=SIZE, or bind the sizes of the inputs");
+    for (const auto& [name, node] : unknown)
+      diagnostics_.error(Code::UnsupportedOnTarget,
+                         "the " + row_.name + " target needs sizes that follow from those of the inputs; " +
+                             ForeignText(name).quoted() + " does not",
+                         node);
     used.insert(known.begin(), known.end());
-    p_.symbols.assign(used.begin(), used.end());
+    for (const std::string& s : used) p_.symbols.emplace_back(s);
     for (GraphProgram& g : p_.graphs)
       for (Step& s : g.run)
         for (std::vector<Dim>& equal : s.equal) equal = given_pairs(p_, equal);
@@ -477,8 +479,9 @@ class Packager {
 
 std::vector<Dim> given_pairs(const Package& p, std::span<const Dim> pairs) {
   const auto given = [&](Dim d) {
-    return std::ranges::all_of(p.lir->module->dims.symbols_of(d),
-                               [&](const std::string& s) { return std::ranges::binary_search(p.symbols, s); });
+    return std::ranges::all_of(p.lir->module->dims.symbols_of(d), [&](const std::string& s) {
+      return std::ranges::binary_search(p.symbols, s, {}, &ForeignText::bytes);
+    });
   };
   std::vector<Dim> kept;
   for (size_t i = 0; i < pairs.size(); i += 2)
@@ -498,6 +501,19 @@ uint64_t cell_bytes(const Package& p) {
   uint64_t loops = 0;
   for (const GraphProgram& g : p.graphs) loops += static_cast<uint64_t>(std::ranges::count(g.run, Step::Kind::Loop, &Step::kind));
   return loop_cell(p, loops);
+}
+
+std::string package_name(const Module& m) {
+  // Files of packages, prefixes of their own functions and of those of the C library, and R_OK to X_OK of unistd.h.
+  constexpr std::string_view kTaken[] = {"main", "parallel", "cnd", "mtx", "sem", "thrd", "timer", "tss", "f", "r", "w", "x"};
+  constexpr std::string_view kPrefixes[] = {"kernels", "posix", "pthread", "rlxc"};
+  const std::string name = m.name.identifier("model_");
+  std::string lower = name;  // file systems may not tell upper from lower case
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const bool taken = std::ranges::count(kTaken, lower) > 0 ||
+                     std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return lower.starts_with(prefix); });
+  return taken ? "model_" + name : name;
 }
 
 std::optional<Package> make_package(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics) {

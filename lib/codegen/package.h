@@ -8,6 +8,7 @@
 #include "codegen/lower.h"
 #include "ir/lir.h"
 #include "support/diagnostics.h"
+#include "support/foreign_text.h"
 
 namespace rlxc::codegen {
 
@@ -66,24 +67,24 @@ struct GraphProgram {
 struct Weight {
   DataId data;  // invalid: the model carries none, the caller gives it
   DType dtype = DType::F32;
-  std::string name;
+  ForeignText name;
   uint64_t bytes = 0;
 };
 
 struct Port {
-  std::string name;
+  ForeignText name;
   GraphId graph;
   ValueId value;
 };
 
 struct Package {
-  std::string name;
+  std::string name;  // an identifier, see package_name
   const LirModule* lir = nullptr;
   std::vector<kernel::Kernel> kernels;  // equal kernels of several nodes are one
   std::vector<GraphProgram> graphs;     // by graph id
   std::vector<Weight> weights;
   std::vector<Port> inputs, outputs;           // of the main graph
-  std::vector<std::string> symbols;            // of the inputs, that sizes depend on
+  std::vector<ForeignText> symbols;            // of the inputs, that sizes depend on
   Dim packed_bytes, load_scratch_bytes;        // static
   Dim arena_bytes, held_bytes, scratch_bytes;  // of a run: one block with these parts in order
   std::vector<uint64_t> cuts;                  // where its memory is cut for a device, see driver/bind_memory.h
@@ -102,6 +103,9 @@ std::vector<Dim> equal_sizes(const Package&);  // such pairs of the model (DimTa
 // condition. Where those of a loop begin, and bytes of all.
 uint64_t loop_cell(const Package&, uint64_t loop);
 uint64_t cell_bytes(const Package&);
+
+// The name of the module as a prefix of names in C and of files. It meets none of those that packages have anyway.
+std::string package_name(const Module&);
 
 // Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);

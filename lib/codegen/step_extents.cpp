@@ -8,7 +8,7 @@ namespace rlxc::codegen {
 
 StepExtents::StepExtents(const LirModule& lir) : lir_(lir), owner_(lir.module->graph_count()) {
   for (uint32_t i = 0; i < lir.extents.size(); ++i) {
-    number_.try_emplace(lir.extents[i].symbol, i);
+    number_.try_emplace(lir.extents[i].symbol.bytes(), i);
     first_of_.try_emplace({lir.extents[i].graph.raw, lir.extents[i].node.raw}, i);
   }
   if (lir.extents.empty()) return;

@@ -65,7 +65,7 @@ void describe(const Options& o, int64_t rewrite, int64_t total, Diagnostics& d) 
   if (const std::string what = counted_more(last.result, record.result); !what.empty()) std::cout << " (" << what << ")";
   if (now->out.decisions.size() > before->out.decisions.size())
     if (const Decision& decision = now->out.decisions.back(); decision.fused)
-      std::cout << ", " << decision.pattern << " at " << decision.node;
+      std::cout << ", " << decision.pattern << " at " << decision.node.line();
   std::cout << "\n"
             << unified_diff(before->text, now->text, "before", "after") << "see it in its place: rlxc compile " << o.input
             << " --target " << o.targets[0] << " --bisect-limit " << rewrite << " --dump -o out\n";

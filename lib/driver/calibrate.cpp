@@ -12,6 +12,7 @@
 #include "passes/quantise/tensor_names.h"
 #include "runtime/data_set.h"
 #include "support/json_writer.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -78,7 +79,7 @@ class Calibration {
     for (const Tap& t : taps_) {
       if (t.fixed) out.entries.emplace_back(t.name, *t.fixed);
       else if (t.range.seen()) out.entries.emplace_back(t.name, entry_of(t.range.choose(method, percentile)));
-      else unseen += (unseen.empty() ? "\"" : ", \"") + t.name + "\"";
+      else unseen += (unseen.empty() ? "" : ", ") + quote(t.name);
     }
     if (!unseen.empty())
       d.warning(Code::BadCalibration, "no sample reached these tensors, so they are not in the record: " + unseen);

@@ -7,6 +7,7 @@
 #include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/compile.h"
+#include "support/foreign_text.h"
 #include "support/json_writer.h"
 #include "support/text.h"
 
@@ -58,12 +59,14 @@ void print(const Findings& f) {
   }
   std::cout << f.target << ": " << f.errors << (f.errors == 1 ? " error\n" : " errors\n");
   for (const Finding& g : f.list) {
-    std::cout << "  " << code_text(g.code) << " " << (g.op.empty() ? "" : g.op + ": ") << g.message;
+    std::cout << "  " << code_text(g.code) << " " << (g.op.empty() ? "" : g.op + ": ") << terminal_text(g.message, "    ");
     const std::vector<std::string> shown(g.nodes.begin(),
                                          g.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(g.nodes.size(), kShownNodes)));
     if (g.nodes.size() > 1) std::cout << " (" << g.nodes.size() << " nodes)";
-    if (!g.nodes[0].empty()) std::cout << "\n    at " << join(shown, ", ") << (g.nodes.size() > shown.size() ? ", ..." : "");
-    std::cout << "\n    help: " << (g.help.empty() ? "see rlxc explain " + code_text(g.code) : g.help) << "\n";
+    if (!g.nodes[0].empty())
+      std::cout << "\n    at " << terminal_text(join(shown, ", "), "    ") << (g.nodes.size() > shown.size() ? ", ..." : "");
+    std::cout << "\n    help: " << (g.help.empty() ? "see rlxc explain " + code_text(g.code) : terminal_text(g.help, "    "))
+              << "\n";
   }
   if (f.unlisted > 0) std::cout << "  and " << f.unlisted << " more of these kinds\n";
 }

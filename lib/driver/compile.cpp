@@ -79,7 +79,7 @@ void say_columns(const Module& m, const std::vector<std::optional<MapKeysAttrs>>
               "kernels have no maps: it is " + text(m.main().type(m.main().outputs()[i]), m.dims) +
                   ", with a column for each key: " + join(names, ", ") +
                   (more > 0 ? " and " + std::to_string(more) + " more" : ""),
-              "output \"" + std::string(m.text(m.main().output_name(i))) + "\"");
+              "output " + ForeignText(m.text(m.main().output_name(i))).quoted());
   }
 }
 
@@ -198,7 +198,7 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   auto lir = plan_lir(std::move(m), planning, d);
   if (!lir) return std::nullopt;
   std::vector<std::string_view> names;
-  for (const Extent& e : lir->extents) names.push_back(e.symbol);
+  for (const Extent& e : lir->extents) names.push_back(e.symbol.bytes());
   bool known = true;
   for (const auto& [symbol, size] : o.bounds) {
     if (std::ranges::find(names, symbol) != names.end()) continue;

@@ -92,7 +92,8 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;
   out.module->dims.complete();
-  if (out.module->name.empty() || out.module->name == "main") out.module->name = std::filesystem::path(o.input).stem().string();
+  if (out.module->name.empty() || out.module->name == "main")
+    out.module->name = ForeignText(std::filesystem::path(o.input).stem().string());
   return out;
 }
 

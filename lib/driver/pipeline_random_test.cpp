@@ -62,7 +62,7 @@ TEST_CASE("random graphs: each pass alone keeps what is computed, and finds noth
         if (!is_exact(pass)) continue;
         const auto after = make(seed);
         PassRun run;
-        const std::string what = std::string(pass.name) + ", graph " + std::to_string(seed) + " of " + before->name;
+        const std::string what = std::string(pass.name) + ", graph " + std::to_string(seed) + " of " + before->name.line();
         if (run(*after, pass.name).changed) check_same(expected, *after, o, what);
         CHECK_MESSAGE(run.diagnostics.ok(), what << ": " << run.diagnostics.text());
       }
@@ -82,7 +82,7 @@ TEST_CASE("random graphs: the pipelines of cpu and tpu keep what is computed") {
         Compiled out;
         Diagnostics d;
         REQUIRE_MESSAGE(optimise(*after, *find_target(target), options, {}, {}, &out, d), d.text());
-        check_same(expected, *after, o, std::string(target) + ", graph " + std::to_string(seed) + " of " + before->name);
+        check_same(expected, *after, o, std::string(target) + ", graph " + std::to_string(seed) + " of " + before->name.line());
       }
     }
 }
@@ -101,7 +101,7 @@ TEST_CASE("random graphs: a compile that ends after any rewrite keeps what is co
         Diagnostics d;
         REQUIRE_MESSAGE(optimise(*after, *find_target("cpu"), options, {}, {}, &out, d), d.text());
         check_same(expected, *after, o,
-                   std::to_string(limit) + " rewrites, graph " + std::to_string(seed) + " of " + before->name);
+                   std::to_string(limit) + " rewrites, graph " + std::to_string(seed) + " of " + before->name.line());
         return out.passes.rewrites.made;
       };
       const int64_t all = cut(-1);

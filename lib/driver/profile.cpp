@@ -57,7 +57,7 @@ std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const doub
       const auto [found, fresh] = at.try_emplace({s.graph.raw, s.node.raw}, out.size());
       if (fresh) {
         NodeTime& t = out.emplace_back();
-        t.node = t.op = "copy of an output";
+        t.op = "copy of an output", t.node = ForeignText(t.op);
         if (const Graph& g = m.graph(s.graph); s.node.valid())
           t.node = g.label(s.node), t.op = kind_name(g.op(s.node)), t.result = text(g.type(g.result(s.node)), m.dims),
           t.cost = node_cost(g, s.node);
@@ -124,7 +124,7 @@ std::string profile_text(const Profile& p, const ProfileRequest& request) {
   for (auto& [name, n] : by_op) ops.push_back(std::move(n));
   const auto share = [&](double ms) { return fixed(sum > 0 ? 100 * ms / sum : 0, 1) + "%"; };
 
-  std::string out = p.model + ": " + fixed(p.run_ms, 3) + " ms a run, " + fixed(sum, 3) + " ms of it in " +
+  std::string out = p.model.line() + ": " + fixed(p.run_ms, 3) + " ms a run, " + fixed(sum, 3) + " ms of it in " +
                     std::to_string(p.nodes.size()) + " nodes; least of " + std::to_string(p.repeat) + " runs on " +
                     std::to_string(p.threads) + (p.threads == 1 ? " thread\n\n" : " threads\n\n");
   report::Table table({"operation", "launches", "ms", "share", "GFLOP/s", "GB/s"});
@@ -139,8 +139,8 @@ std::string profile_text(const Profile& p, const ProfileRequest& request) {
   const auto order = longest_first(p.nodes);
   for (size_t i = 0; i < std::min(order.size(), request.top); ++i) {
     const NodeTime& n = p.nodes[order[i]];
-    nodes.add({report::one_line(n.node), n.op, n.result, fixed(n.ms, 3), share(n.ms), rate(n.cost.flops, n.ms),
-               rate(bytes_of(n.cost), n.ms)});
+    nodes.add(
+        {n.node.line(), n.op, n.result, fixed(n.ms, 3), share(n.ms), rate(n.cost.flops, n.ms), rate(bytes_of(n.cost), n.ms)});
   }
   nodes.print(&out);
   if (order.size() > request.top) out += "and " + std::to_string(order.size() - request.top) + " more (--top N)\n";

@@ -18,14 +18,15 @@ struct ProfileRequest {
 };
 
 struct NodeTime {
-  std::string node, op, result;  // its name, kind, and the type of its first result
-  size_t launches = 0;           // kernels and copies
-  double ms = 0;                 // of a run, the least
-  Cost cost;                     // zero where sizes are symbolic
+  ForeignText node;
+  std::string op, result;  // its name, kind, and the type of its first result
+  size_t launches = 0;     // kernels and copies
+  double ms = 0;           // of a run, the least
+  Cost cost;               // zero where sizes are symbolic
 };
 
 struct Profile {
-  std::string model;
+  ForeignText model;
   int threads = 1, repeat = 1;
   double run_ms = 0;            // wall time of a run, the least
   std::vector<NodeTime> nodes;  // in the order of execution; those of bodies of control flow after the main graph

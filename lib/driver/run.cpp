@@ -25,7 +25,7 @@ namespace {
 
 std::string output_label(const Module& m, size_t i) {
   const Symbol s = m.main().output_name(i);
-  return s.valid() ? std::string(m.text(s)) : "output " + std::to_string(i);
+  return s.valid() ? ForeignText(m.text(s)).line() : "output " + std::to_string(i);
 }
 
 // The least relative tolerance that makes sense: one unit in the last place, two where expected values were rounded on the way.
@@ -187,7 +187,7 @@ ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, D
   bool pass = true;
   out << std::setprecision(4);
   for (const DataSet& set : p->sets) {
-    out << set.name << '\n';
+    out << ForeignText(set.name).line() << '\n';
     const auto results = p->run(set.inputs, d);
     if (!results) return d.exit();
     for (size_t i = 0; i < std::min(results->size(), set.expected.size()); ++i)

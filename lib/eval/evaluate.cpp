@@ -260,7 +260,7 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
       ok = compute(run, g, n, operands, &results);
     }
     if (!ok) {
-      if (run.where.empty()) run.where = "node \"" + g.label(n) + "\" (" + std::string(name(g.op(n))) + ")";
+      if (run.where.empty()) run.where = "node " + g.label(n).quoted() + " (" + std::string(name(g.op(n))) + ")";
       return false;
     }
     for (size_t i = 0; i < results.size(); ++i) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "support/text.h"
+
 namespace rlxc {
 namespace {
 
@@ -435,12 +437,7 @@ std::string DimTable::text(const Poly& p) const {
       } else if (is_plain_symbol(names_[at.symbol])) {
         out += names_[at.symbol];
       } else {
-        out += '"';
-        for (char ch : names_[at.symbol]) {
-          if (ch == '"' || ch == '\\') out += '\\';
-          out += ch;
-        }
-        out += '"';
+        out += quote(names_[at.symbol]);
       }
     }
   };

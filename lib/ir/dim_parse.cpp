@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "ir/dim.h"
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -87,15 +88,12 @@ class DimParser {
   }
 
   std::optional<Dim> quoted() {
-    std::string name;
     size_t i = 1;
-    for (; i < s_.size() && s_[i] != '"'; ++i) {
-      if (s_[i] == '\\' && i + 1 < s_.size()) ++i;
-      name += s_[i];
-    }
-    if (i == s_.size() || name.empty()) return std::nullopt;
+    while (i < s_.size() && s_[i] != '"') i += s_[i] == '\\' ? 2 : 1;
+    const auto name = unquote(s_.substr(0, i + 1));
+    if (!name || name->empty()) return std::nullopt;
     s_.remove_prefix(i + 1);
-    return table_.symbol(name);
+    return table_.symbol(*name);
   }
 
   DimTable& table_;

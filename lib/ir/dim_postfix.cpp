@@ -2,6 +2,9 @@
 
 #include <string_view>
 
+#include "support/foreign_text.h"
+#include "support/text.h"
+
 namespace rlxc {
 namespace {
 
@@ -32,9 +35,7 @@ class DimPostfix {
     if (next('"')) {
       while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
       ++at_;
-      std::string name = "$";
-      for (size_t i = begin + 1; i + 1 < at_; ++i) name += text_[i] == '\\' ? text_[++i] : text_[i];
-      return out_.push_back(std::move(name));
+      return out_.push_back("$" + unquote(text_.substr(begin, at_ - begin)).value_or(""));
     }
     while (at_ < text_.size() && std::string_view("+-*(),").find(text_[at_]) == std::string_view::npos) ++at_;
     const std::string word(text_.substr(begin, at_ - begin));
@@ -71,12 +72,7 @@ std::string dim_python(const DimTable& table, Dim d, const std::string& symbols)
     if (number) {
       stack.push_back(item);
     } else if (item[0] == '$') {
-      std::string name;
-      for (char c : item.substr(1)) {
-        if (c == '\'' || c == '\\') name += '\\';
-        name += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-      }
-      stack.push_back(symbols + "['" + name + "']");
+      stack.push_back(symbols + "[" + ForeignText(std::string_view(item).substr(1)).python_string('\'') + "]");
     } else {
       const std::string b = std::move(stack.back());
       stack.pop_back();

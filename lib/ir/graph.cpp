@@ -197,14 +197,14 @@ void Graph::set_output_name(size_t i, Symbol s) {
 
 void Graph::remove_input(NodeId n) { std::erase(inputs_, n); }
 
-std::string Graph::label(NodeId n) const {
+ForeignText Graph::label(NodeId n) const {
   const Node& node = nodes_[n.raw];
-  if (node.name.valid()) return std::string(module_->text(node.name));
+  if (node.name.valid()) return ForeignText(module_->text(node.name));
   if (node.origin.valid() && !module_->origin(node.origin).sources.empty())
-    return std::string(module_->text(module_->origin(node.origin).sources.front()));
+    return ForeignText(module_->text(module_->origin(node.origin).sources.front()));
   if (node.result_count > 0 && values_[node.first_result].name.valid())
-    return std::string(module_->text(values_[node.first_result].name));
-  return "%" + std::to_string(node.first_result);
+    return ForeignText(module_->text(values_[node.first_result].name));
+  return ForeignText("%" + std::to_string(node.first_result));
 }
 
 void Graph::clear() { *this = Graph(*module_, id_, std::move(name_)); }
@@ -257,7 +257,7 @@ void Graph::compact() {
   for (NodeId& n : inputs_) n = node_map[n.raw];
 }
 
-Module::Module(std::string module_name) : name(std::move(module_name)) { make_graph("main"); }
+Module::Module(std::string_view module_name) : name(module_name) { make_graph("main"); }
 
 GraphId Module::make_graph(std::string graph_name) {
   const GraphId id(graphs_.size());

@@ -13,6 +13,7 @@
 
 #include "ir/attrs.h"
 #include "ir/type.h"
+#include "support/foreign_text.h"
 #include "support/interner.h"
 
 namespace rlxc {
@@ -78,7 +79,7 @@ class Graph {
   // its own. Names are unique in a module.
   Symbol launch(NodeId n) const { return nodes_[n.raw].launch; }
   void set_launch(NodeId n, Symbol s) { nodes_[n.raw].launch = s; }
-  std::string label(NodeId) const;  // the node's name, else its sources, else the name of its first result, else "%id"
+  ForeignText label(NodeId) const;  // the node's name, else its sources, else the name of its first result, else "%id"
 
   // Values.
   const Type& type(ValueId v) const;
@@ -237,11 +238,11 @@ enum class Stage : uint8_t { Hir, Mir, Lir };
 
 class Module {
  public:
-  explicit Module(std::string name = "main");
+  explicit Module(std::string_view name = "main");
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  std::string name;
+  ForeignText name;
   Stage stage = Stage::Mir;
   DimTable dims;
   TypeTable types;

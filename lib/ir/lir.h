@@ -74,7 +74,7 @@ struct GraphPlan {
 
 // A size that only a run tells: a symbol that a node defines each time it runs, for all that is computed after it.
 struct Extent {
-  std::string symbol;
+  ForeignText symbol;
   GraphId graph;
   NodeId node;
   std::optional<Dim> bound;  // over symbols of the inputs: it is never larger. Absent: nothing is known

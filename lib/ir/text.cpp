@@ -1,5 +1,8 @@
 #include "ir/text.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "support/number.h"
 #include "support/text.h"
 
@@ -23,6 +26,14 @@ std::string element(const TensorData& d, int64_t i) {
   }
   if (d.dtype == DType::U64) return std::to_string(static_cast<uint64_t>(element_as_int(d, i)));
   return std::to_string(element_as_int(d, i));
+}
+
+// As the parser reads it: a word, or any text in quotes.
+std::string graph_name(const Graph& g) {
+  const auto in_word = [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("_.-+").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return "@" + (std::ranges::all_of(g.name(), in_word) ? g.name() : quote(g.name()));
 }
 
 void print_data(const TensorData& d, const TextOptions& options, std::string* out) {
@@ -97,7 +108,7 @@ void print_node(const Graph& g, NodeId n, const TextOptions& options, std::strin
   }
   if (!g.bodies(n).empty()) {
     std::vector<std::string> names;
-    for (GraphId b : g.bodies(n)) names.push_back("@" + m.graph(b).name());
+    for (GraphId b : g.bodies(n)) names.push_back(graph_name(m.graph(b)));
     *out += " [" + join(names, ", ") + "]";
   }
   const Attrs& attrs = m.attrs[g.attr_id(n)];
@@ -132,7 +143,7 @@ void print_node(const Graph& g, NodeId n, const TextOptions& options, std::strin
 
 std::string print(const Graph& g, const TextOptions& options) {
   const Module& m = g.module();
-  std::string out = "graph @" + g.name() + " {\n";
+  std::string out = "graph " + graph_name(g) + " {\n";
   for (NodeId n : g.nodes()) {
     out += "  ";
     print_node(g, n, options, &out);
@@ -149,7 +160,7 @@ std::string print(const Graph& g, const TextOptions& options) {
 
 std::string print(const Module& m, const TextOptions& options) {
   static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
-  std::string out = "module " + quote(m.name) + " " + std::string(kStages[static_cast<size_t>(m.stage)]) + " {\n";
+  std::string out = "module " + m.name.quoted() + " " + std::string(kStages[static_cast<size_t>(m.stage)]) + " {\n";
   for (const auto& [a, b] : m.dims.equalities()) out += "equal " + quote(m.dims.text(a)) + " " + quote(m.dims.text(b)) + "\n";
   for (size_t i = 0; i < m.graph_count(); ++i) out += print(m.graph(GraphId(i)), options);
   return out + "}\n";

@@ -52,6 +52,12 @@ class TextParser {
       ++at_;
     return s_.substr(begin, at_ - begin);
   }
+  bool graph_name(std::string* out) {
+    if (!expect('@')) return false;
+    if (peek('"')) return quoted(out);
+    *out = word();
+    return true;
+  }
   bool quoted(std::string* out) {
     skip();
     if (at_ >= s_.size() || s_[at_] != '"') return fail("expected a quoted name");
@@ -73,7 +79,9 @@ class TextParser {
     static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
     std::string text;
     if (word() != "module") return at_ = 0, fail("expected 'module'");
-    if (!quoted(&module_->name)) return false;
+    std::string name;
+    if (!quoted(&name)) return false;
+    module_->name = ForeignText(name);
     const std::string_view stage = word();
     bool known = false;
     for (size_t i = 0; i < 3; ++i)
@@ -103,18 +111,19 @@ class TextParser {
     const size_t keep = at_;
     for (size_t p = at_; (p = s_.find("graph @", p)) != s_.npos; ++p) {
       if (p > 0 && s_[p - 1] != '\n') continue;
-      at_ = p + 7;
-      const std::string graph_name(word());
-      const GraphId id = graphs_.empty() ? GraphId(0) : module_->make_graph(graph_name);
-      if (!graphs_.emplace(graph_name, id).second) return fail("two graphs have this name");
+      at_ = p + 6;
+      std::string name;
+      if (!graph_name(&name)) return false;
+      const GraphId id = graphs_.empty() ? GraphId(0) : module_->make_graph(name);
+      if (!graphs_.emplace(name, id).second) return fail("two graphs have this name");
     }
     at_ = keep;
     return true;
   }
 
   bool graph(Graph& g) {
-    if (!expect('@')) return false;
-    word();
+    std::string name;
+    if (!graph_name(&name)) return false;
     values_.clear();
     if (!expect('{')) return false;
     for (;;) {
@@ -168,8 +177,9 @@ class TextParser {
     std::vector<GraphId> bodies;
     if (eat('[')) {
       do {
-        if (!expect('@')) return false;
-        auto it = graphs_.find(std::string(word()));
+        std::string name;
+        if (!graph_name(&name)) return false;
+        auto it = graphs_.find(name);
         if (it == graphs_.end()) return fail("unknown graph");
         bodies.push_back(it->second);
       } while (eat(','));

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/builder.h"
 #include "ir/verify.h"
 
 using namespace rlxc;
@@ -46,6 +47,25 @@ TEST_CASE("text parses, verifies and prints back the same") {
   CHECK(verify(*m, d));
   CHECK(d.text() == "");
   CHECK(print(*m) == kText);
+}
+
+TEST_CASE("any name fits on one line and comes back") {
+  Diagnostics d;
+  Module m("m\n}");
+  const Dim size = m.dims.symbol("n\n\"\\\u2028");
+  Builder main(m.main(), &d);
+  m.main().add_output(main.input("x\r\x1b", tensor_type(DType::F32, {size})), m.symbol("y\u0085"));
+  Graph& body = m.graph(m.make_graph("body\n@x"));
+  body.add_output(Builder(body, &d).input("z\n}", tensor_type(DType::F32, {size})), {});
+  const std::string text = print(m);
+  CHECK(std::ranges::count(text, '\n') == 10);
+  const auto back = parse_text(text, d);
+  INFO(text, d.text());
+  REQUIRE(back);
+  CHECK(print(*back) == text);
+  CHECK(back->name == "m\n}");
+  CHECK(back->dims.equal(back->main().dims(back->main().outputs()[0])[0], back->dims.symbol("n\n\"\\\u2028")));
+  CHECK(back->graph(GraphId(1)).name() == "body\n@x");
 }
 
 TEST_CASE("large constants print in full when asked") {

@@ -24,7 +24,7 @@ class Verifier {
 
  private:
   std::string where(const Graph& g, NodeId n) const {
-    return (g.id().raw ? "graph @" + g.name() + ": " : std::string()) + "node \"" + g.label(n) + "\" (" +
+    return (g.id().raw ? "graph @" + ForeignText(g.name()).line() + ": " : std::string()) + "node " + g.label(n).quoted() + " (" +
            std::string(name(g.op(n))) + ")";
   }
 

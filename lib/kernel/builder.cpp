@@ -153,10 +153,10 @@ void Builder::barrier(bool global) {
   append(std::move(s));
 }
 
-void Builder::comment(std::string text) {
+void Builder::comment(Comment comment) {
   Stmt s;
   s.kind = StmtKind::Comment;
-  s.text = std::move(text);
+  s.comment = std::move(comment);
   append(std::move(s));
 }
 

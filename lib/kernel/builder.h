@@ -65,7 +65,7 @@ class Builder {
   Builder& operator=(const Builder&) = delete;
 
   Kernel* kernel() { return kernel_.get(); }
-  void head(std::string line) { kernel_->comments.push_back(std::move(line)); }
+  void head(std::string line) { kernel_->comments.push_back({std::move(line), {}}); }
 
   // Arguments, in the order of the calls. Names are made unique and legal in every target.
   Expr symbol(const std::string& name, int64_t min = 0, int64_t max = int64_t{1} << 31);
@@ -118,7 +118,7 @@ class Builder {
   }
   Expr let(const std::string& name, Expr value);
   void barrier(bool global = false);
-  void comment(std::string text);
+  void comment(Comment);
 
   // Opens a loop of the launch nest, that stays open to the end of the kernel; before any other statement. Returns its index.
   Expr grid(const std::string& name, int axis, Index extent) { return open_for(name, extent.in(kernel()), LoopKind::Grid, axis); }

@@ -19,6 +19,7 @@
 
 #include "kernel/matrix.h"
 #include "support/dtype.h"
+#include "support/foreign_text.h"
 #include "support/ids.h"
 
 namespace rlxc::kernel {
@@ -90,6 +91,12 @@ struct Buffer {
 enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Lane };
 enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Barrier, Comment };
 
+struct Comment {
+  std::string text;  // the compiler's own words
+  ForeignText name;  // of a node, after the text; may be empty
+  std::string line() const { return "// " + text + name.line(); }
+};
+
 struct Stmt {
   StmtKind kind = StmtKind::Comment;
   LoopKind loop = LoopKind::Serial;
@@ -101,13 +108,13 @@ struct Stmt {
   bool global = false;      // Barrier: lanes see each other's stores to arguments too, not only to Shared buffers
   std::vector<Stmt> body;   // For, If
   std::vector<Stmt> other;  // If: else
-  std::string text;         // Comment
+  Comment comment;
 };
 
 struct Kernel {
   std::string name;
-  std::vector<std::string> comments;  // op, shapes, dtypes, node names: printed above the kernel
-  std::vector<Buffer> buffers;        // arguments first, in order of the argument list, then allocations
+  std::vector<Comment> comments;  // op, shapes, dtypes, node names: printed above the kernel
+  std::vector<Buffer> buffers;    // arguments first, in order of the argument list, then allocations
   std::vector<Var> vars;
   std::vector<VarId> symbols;  // i64 arguments, after the buffers in the argument list
   std::vector<ExprNode> exprs;

@@ -16,7 +16,7 @@ class Text {
   explicit Text(const Kernel& k) : k_(k) {}
 
   std::string run() {
-    for (const std::string& c : k_.comments) out_ += "// " + c + "\n";
+    for (const Comment& c : k_.comments) out_ += c.line() + "\n";
     out_ += "kernel " + k_.name + "(";
     constexpr const char* kAccess[] = {"in", "out", "inout"};
     for (size_t i = 0; i < k_.argument_count(); ++i) {
@@ -90,7 +90,7 @@ class Text {
           line(depth, "atomic " + k_.buffer(s.buffer).name + "[" + expr(s.index) + "] += " + expr(s.value));
           break;
         case StmtKind::Barrier: line(depth, s.global ? "barrier global" : "barrier"); break;
-        case StmtKind::Comment: line(depth, "// " + s.text); break;
+        case StmtKind::Comment: line(depth, s.comment.line()); break;
       }
   }
 

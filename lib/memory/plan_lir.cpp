@@ -134,7 +134,7 @@ class GraphPlanner {
       const ValueId owner = lives_.owner[root.raw];
       if (owner != old && plan_.slot[owner.raw].region == Region::State) {
         diagnostics_.error(Code::BadFlag, "--state: the new value of one state is the old value of another",
-                           "output \"" + std::string(g_.module().text(g_.output_name(s.output))) + "\"");
+                           "output " + ForeignText(g_.module().text(g_.output_name(s.output))).quoted());
         return false;
       }
       if (owner != root || root != v || plan_.slot[v.raw].region != Region::None || plan_.phase[g_.def(v).raw] == Phase::Prologue)

@@ -87,7 +87,7 @@ uint64_t packed_bytes(const LirModule& lir) {
 
 std::vector<std::string> packed_nodes(const LirModule& lir) {
   std::vector<std::string> names;
-  for (const Pack& p : lir.plans[0].packs) names.push_back(lir.module->main().label(p.node));
+  for (const Pack& p : lir.plans[0].packs) names.push_back(lir.module->main().label(p.node).bytes());
   return names;
 }
 

@@ -29,7 +29,7 @@ struct Model {
 // Plans with the states, runs it interpreted and compiled, and compares with the reference evaluator.
 std::optional<LirModule> check(std::unique_ptr<Module> m, const std::vector<std::pair<std::string, std::string>>& names,
                                PlanOptions options = {}) {
-  m->name = "states";
+  m->name = ForeignText("states");
   Diagnostics d;
   auto states = find_states(*m, names, d);
   REQUIRE_MESSAGE(states.has_value(), d.text());

@@ -51,9 +51,9 @@ struct TargetTraits {
 struct Decision {
   std::string pattern;  // "matmul_bias_act", "attention", ...
   std::string reason;
-  std::string node;  // label of the node that the decision is about
+  ForeignText node;  // label of the node that the decision is about
   GraphId graph;
-  std::vector<std::string> members;  // labels of the nodes that were merged
+  std::vector<ForeignText> members;  // labels of the nodes that were merged
   std::string detail;                // numbers and names behind the reason
   std::string hint;                  // what the author of the model could do
   bool fused = false;

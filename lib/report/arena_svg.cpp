@@ -46,7 +46,7 @@ class ArenaPicture {
     make_curve();
     height_ = std::max<uint64_t>({bytes(plan_.arena_size).value_or(0), top_, 1});
     bound_ = plan_.symbolic ? live_peak_ : plan_.lower_bound;
-    const std::string name = "Activation arena of " + lir_.module->name;
+    const std::string name = "Activation arena of " + lir_.module->name.line();
     Svg svg(
         kLeft + kPlotWidth + kRight, kTop + kPlotHeight + kBottom, name,
         "Each rectangle is a tensor: from left to right the steps at which it is needed, from bottom to top the bytes it takes.",
@@ -177,7 +177,7 @@ class ArenaPicture {
 
   std::string tooltip(const Block& b) const {
     const Module& m = *lir_.module;
-    std::string s = b.root.valid() ? value_label(graph_, b.root) : "bodies of " + graph_.label(b.node);
+    std::string s = b.root.valid() ? value_label(graph_, b.root).line() : "bodies of " + graph_.label(b.node).line();
     s += "\n" + std::string(kind_name(graph_.op(b.node)));
     if (b.root.valid()) s += " " + text(graph_.type(b.root), m.dims);
     s += "\n" + human_bytes(b.size) + (b.size >= 1024 ? " (" + grouped(b.size) + " bytes)" : "") + " at offset " +
@@ -209,7 +209,8 @@ class ArenaPicture {
       if (std::min(width, height) < kBordered) css += " thin";
       svg.rect(css, left, up, std::max(width, 0.6), std::max(height, 0.6)).close(tooltip(b));
       if (height < 13 || width < 40) continue;
-      const std::string label = fitting(b.root.valid() ? value_label(graph_, b.root) : graph_.label(b.node), width - 8, kAdvance);
+      const std::string label =
+          fitting((b.root.valid() ? value_label(graph_, b.root) : graph_.label(b.node)).line(), width - 8, kAdvance);
       if (!label.empty()) labels_.push_back({left + 4, up + height / 2 + 4, label});
     }
     for (const auto& [at, cell] : cells)
@@ -247,7 +248,7 @@ class ArenaPicture {
     svg.line("peak", px, kTop, px, kTop + kPlotHeight);
     const uint32_t step = step_of_[peak_column_];
     std::string label = "peak at step " + std::to_string(step);
-    if (step < plan_.schedule.size()) label += ": " + fitting(graph_.label(plan_.schedule[step]), 300, kAdvance);
+    if (step < plan_.schedule.size()) label += ": " + fitting(graph_.label(plan_.schedule[step]).line(), 300, kAdvance);
     const bool at_right = px > kLeft + kPlotWidth - 380;
     svg.raw("<text class=\"mark\" text-anchor=\"")
         .raw(at_right ? "end" : "start")

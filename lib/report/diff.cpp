@@ -124,7 +124,8 @@ std::string diff_text(const Diff& d, size_t limit) {
   for (const Change& c : d.changes) {
     if (c.added || c.removed || !c.before.text.empty() || !c.after.text.empty()) continue;
     const double p = percent(c.before.number, c.after.number);
-    numbers.add({one_line(c.name), shortest(c.before.number), shortest(c.after.number), std::isfinite(p) ? rounded(p) : "new"});
+    numbers.add(
+        {ForeignText(c.name).line(), shortest(c.before.number), shortest(c.after.number), std::isfinite(p) ? rounded(p) : "new"});
     ++rows;
   }
   if (rows) numbers.print(&out);
@@ -133,7 +134,7 @@ std::string diff_text(const Diff& d, size_t limit) {
     const bool text = !c.before.text.empty() && !c.after.text.empty();
     if (!c.added && !c.removed && !text) continue;
     const std::string kind = std::string(c.added ? "+" : c.removed ? "-" : "~") + " " + section(c.name);
-    if (++shown[kind] <= limit) out += (c.added ? "+ " : c.removed ? "- " : "~ ") + one_line(c.name) + "\n";
+    if (++shown[kind] <= limit) out += (c.added ? "+ " : c.removed ? "- " : "~ ") + ForeignText(c.name).line() + "\n";
   }
   for (const auto& [kind, count] : shown)
     if (count > limit) out += kind + ": " + std::to_string(count - limit) + " more\n";

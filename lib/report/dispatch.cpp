@@ -31,8 +31,8 @@ void write_counts(const PathCounts& counts, JsonWriter& out) {
   for (size_t p = 0; p < kPaths.size(); ++p) out.key(kPaths[p]).integer(counts[p]);
 }
 
-std::string label(const Module& names, const DispatchNode& n) {
-  return n.name.valid() ? std::string(names.text(n.name)) : "node " + std::to_string(n.id.raw);
+ForeignText label(const Module& names, const DispatchNode& n) {
+  return ForeignText(n.name.valid() ? names.text(n.name) : "node " + std::to_string(n.id.raw));
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void write_dispatch(const Module& names, std::span<const DispatchNode> nodes, Js
 void write_dispatch_text(const Module& names, std::span<const DispatchNode> nodes, std::string* out,
                          const ReportContext& context) {
   const Summary summary(nodes);
-  *out += "Dispatch of " + one_line(context.input_name) + " for " + context.target + "\n\n";
+  *out += "Dispatch of " + ForeignText(context.input_name).line() + " for " + context.target + "\n\n";
   Table table({"operation", std::string(kPaths[0]), std::string(kPaths[1]), std::string(kPaths[2]), std::string(kPaths[3])});
   const auto add = [&](std::string_view first, const PathCounts& c) {
     std::vector<std::string> row{std::string(first)};
@@ -87,8 +87,8 @@ void write_dispatch_text(const Module& names, std::span<const DispatchNode> node
   *out += "\nUnsupported on " + context.target + "\n";
   for (const DispatchNode& n : nodes) {
     if (n.path != DispatchPath::Unsupported) continue;
-    *out += "  " + one_line(label(names, n)) + " (" + std::string(kind_name(n.op)) + ")";
-    if (!n.detail.empty()) *out += ": " + one_line(n.detail);
+    *out += "  " + label(names, n).line() + " (" + std::string(kind_name(n.op)) + ")";
+    if (!n.detail.empty()) *out += ": " + ForeignText(n.detail).line();
     *out += '\n';
   }
 }

@@ -84,7 +84,7 @@ class FusionWriter {
     if (!d.fused) out_.key("reason").string(d.reason);
     if (!d.members.empty()) {
       out_.key("members").begin_array(JsonLayout::Line);
-      for (const std::string& m : d.members) out_.string(m);
+      for (const ForeignText& m : d.members) out_.string(m);
       out_.end_array();
     }
     if (!d.detail.empty()) out_.key("detail").string(d.detail);

@@ -20,7 +20,7 @@ class MissIndex {
  public:
   MissIndex(const Module& m, std::span<const Decision> decisions) : module_(m) {
     for (const Decision& d : decisions)
-      if (!d.fused) misses_[d.node].push_back(&d);
+      if (!d.fused) misses_[d.node.bytes()].push_back(&d);
   }
   bool empty() const { return misses_.empty(); }
 
@@ -50,8 +50,8 @@ class MissIndex {
       if (it == misses_.end()) return;
       for (const Decision* d : it->second) {
         if (out->size() >= kMostReasons) return;
-        const bool fits =
-            d->members.empty() || std::ranges::any_of(d->members, [&](const std::string& s) { return names(g, neighbour, s); });
+        const bool fits = d->members.empty() ||
+                          std::ranges::any_of(d->members, [&](const ForeignText& s) { return names(g, neighbour, s.bytes()); });
         const bool known =
             std::ranges::any_of(*out, [&](const Decision* o) { return o->pattern == d->pattern && o->reason == d->reason; });
         if (fits && !known) out->push_back(d);
@@ -127,10 +127,10 @@ std::vector<Decision> settled(std::vector<Decision> decisions) {
     h.update_text(node);
     return h;
   };
-  const auto key = [&](const Decision& d, std::string_view node) { return key_of(d, d.pattern, node); };
+  const auto key = [&](const Decision& d) { return key_of(d, d.pattern, d.node.bytes()); };
   std::unordered_map<uint64_t, size_t> merged;  // node of a declined decision -> the last decision that merged it, plus one
   for (const Decision& d : decisions)
-    if (!d.fused) merged.try_emplace(key(d, d.node).digest().low);
+    if (!d.fused) merged.try_emplace(key(d).digest().low);
   const auto note = [&](const Decision& d, std::string_view node, size_t i) {
     // What stays apart from its elementwise readers, or from a product, may become part of any other kernel.
     for (std::string_view pattern : {std::string_view(d.pattern), kElementwiseRegion, kProductEnd})
@@ -139,18 +139,18 @@ std::vector<Decision> settled(std::vector<Decision> decisions) {
   for (size_t i = 0; i < decisions.size() && !merged.empty(); ++i) {
     const Decision& d = decisions[i];
     if (!d.fused) continue;
-    note(d, d.node, i);
-    for (const std::string& m : d.members) note(d, m, i);
+    note(d, d.node.bytes(), i);
+    for (const ForeignText& m : d.members) note(d, m.bytes(), i);
   }
   std::unordered_set<uint64_t> seen;
   std::vector<Decision> out;
   for (size_t i = 0; i < decisions.size(); ++i) {
     Decision& d = decisions[i];
     if (!d.fused) {
-      Hash128 same = key(d, d.node);
+      Hash128 same = key(d);
       const size_t last = merged.at(same.digest().low);
       same.update_text(d.reason);
-      for (const std::string& m : d.members) same.update_text(m);
+      for (const ForeignText& m : d.members) same.update_text(m.bytes());
       if (last > i + 1 || !seen.insert(same.digest().low).second) continue;
     }
     out.push_back(std::move(d));

@@ -52,14 +52,14 @@ void write_misses(const DecisionSummary& summary, std::string* out) {
     std::string_view hint;
     for (size_t i = 0; i < list.size() && i < kNodesShown; ++i) {
       const Decision& d = *list[i];
-      *out += "    " + one_line(d.node);
-      if (!d.members.empty()) *out += " with " + one_line(d.members.front());
-      if (!d.detail.empty()) *out += " (" + one_line(d.detail) + ")";
+      *out += "    " + d.node.line();
+      if (!d.members.empty()) *out += " with " + d.members.front().line();
+      if (!d.detail.empty()) *out += " (" + ForeignText(d.detail).line() + ")";
       *out += '\n';
       if (!d.hint.empty()) hint = d.hint;
     }
     more(list.size(), kNodesShown, "    ", out);
-    if (!hint.empty()) *out += "    hint: " + one_line(hint) + "\n";
+    if (!hint.empty()) *out += "    hint: " + ForeignText(hint).line() + "\n";
   }
 }
 
@@ -76,16 +76,16 @@ void write_groups(std::span<const Decision> decisions, std::string* out) {
     if (!d.fused) continue;
     if (count == 0) *out += "\nFormed\n";
     if (++count > kGroupsShown) continue;
-    *out += "  " + d.pattern + " @ " + one_line(d.node);
-    if (!d.detail.empty()) *out += " (" + one_line(d.detail) + ")";
-    for (size_t i = 0; i < d.members.size() && i < kMembersShown; ++i) *out += (i ? ", " : " <- ") + one_line(d.members[i]);
+    *out += "  " + d.pattern + " @ " + d.node.line();
+    if (!d.detail.empty()) *out += " (" + ForeignText(d.detail).line() + ")";
+    for (size_t i = 0; i < d.members.size() && i < kMembersShown; ++i) *out += (i ? ", " : " <- ") + d.members[i].line();
     if (d.members.size() > kMembersShown) *out += " and " + std::to_string(d.members.size() - kMembersShown) + " more";
     *out += '\n';
   }
   more(count, kGroupsShown, "  ", out);
 }
 
-std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_name(g.op(n))) + " " + one_line(g.label(n)); }
+std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_name(g.op(n))) + " " + g.label(n).line(); }
 
 // The most bytes first: where another fusion would pay.
 void write_handovers(const FusionReport& report, std::string* out) {
@@ -110,7 +110,7 @@ void write_handovers(const FusionReport& report, std::string* out) {
 
 void write_fusion_text(const FusionReport& report, std::string* out, const ReportContext& context) {
   const DecisionSummary summary(report.decisions);
-  *out += "Fusion of " + one_line(context.input_name) + " for " + context.target + "\n\n";
+  *out += "Fusion of " + ForeignText(context.input_name).line() + " for " + context.target + "\n\n";
   write_changes(report, out);
   write_patterns(summary, out);
   write_misses(summary, out);

@@ -71,19 +71,19 @@ class BoxMaker {
     GraphBox box;
     box.op = graph_.op(n);
     box.head = kind_name(box.op);
-    box.label = graph_.label(n);
+    box.label = graph_.label(n).line();
     box.small = box.op == OpKind::Input || view_of(graph_, n).has_value();
     for (size_t r = 0; r < graph_.result_count(n); ++r)
       box.type += (r ? ", " : "") + text(graph_.type(graph_.result(n, r)), m.dims);
-    box.tooltip = box.head + " \"" + box.label + "\"\n" + box.type;
+    box.tooltip = box.head + " " + graph_.label(n).quoted() + "\n" + box.type;
     for (const auto& [field, value] : attr_fields(m.attrs[graph_.attr_id(n)], m.dims, false, box.op)) {
       box.tooltip += "\n" + field + " = ";
       const std::string* s = std::get_if<std::string>(&value);
-      box.tooltip += s ? *s : short_list(value);
+      box.tooltip += s ? ForeignText(*s).line() : short_list(value);
     }
-    if (graph_.launch(n).valid()) box.tooltip += "\nin launch " + std::string(m.text(graph_.launch(n)));
+    if (graph_.launch(n).valid()) box.tooltip += "\nin launch " + ForeignText(m.text(graph_.launch(n))).line();
     for (GraphId b : graph_.bodies(n))
-      box.tooltip += "\nbody @" + m.graph(b).name() + ": " + grouped(m.graph(b).live_nodes()) + " nodes";
+      box.tooltip += "\nbody @" + ForeignText(m.graph(b).name()).line() + ": " + grouped(m.graph(b).live_nodes()) + " nodes";
     if (graph_.origin(n).valid()) {
       const Origin& o = m.origin(graph_.origin(n));
       if (o.sources.size() > 1) box.tooltip += "\nfrom " + listed(o.sources);
@@ -97,7 +97,7 @@ class BoxMaker {
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(int64_t v) const { return std::to_string(v); }
     std::string operator()(double v) const { return shortest(v); }
-    std::string operator()(const std::string& v) const { return v; }
+    std::string operator()(const std::string& v) const { return ForeignText(v).line(); }
     template <class T>
     std::string operator()(const std::vector<T>& list) const {
       std::string s = "[";
@@ -109,7 +109,8 @@ class BoxMaker {
 
   std::string listed(const std::vector<Symbol>& symbols) const {
     std::string s;
-    for (size_t i = 0; i < symbols.size() && i < 12; ++i) s += (i ? ", " : "") + std::string(lir_.module->text(symbols[i]));
+    for (size_t i = 0; i < symbols.size() && i < 12; ++i)
+      s += (i ? ", " : "") + ForeignText(lir_.module->text(symbols[i])).line();
     return symbols.size() > 12 ? s + " and " + std::to_string(symbols.size() - 12) + " more" : s;
   }
 
@@ -180,11 +181,12 @@ class BoxMaker {
     GraphBox box;
     box.is_part = true;
     box.op = kinds.front();
-    box.head = scope.empty() ? graph_.label(shown_[begin]) + " ..." : std::string(scope);
+    box.head = scope.empty() ? graph_.label(shown_[begin]).line() + " ..." : ForeignText(scope).line();
     box.label = grouped(end - begin) + " nodes";
     for (size_t i = 0; i < kinds.size() && i < 3; ++i)
       box.type += (i ? ", " : "") + grouped(count[static_cast<size_t>(kinds[i])]) + " " + std::string(kind_name(kinds[i]));
-    box.tooltip = box.head + "\n" + box.label + ", " + graph_.label(shown_[begin]) + " to " + graph_.label(shown_[end - 1]);
+    box.tooltip =
+        box.head + "\n" + box.label + ", " + graph_.label(shown_[begin]).line() + " to " + graph_.label(shown_[end - 1]).line();
     for (size_t i = 0; i < kinds.size() && i < 10; ++i)
       box.tooltip += "\n" + grouped(count[static_cast<size_t>(kinds[i])]) + " " + std::string(kind_name(kinds[i]));
     out_.boxes.push_back(std::move(box));

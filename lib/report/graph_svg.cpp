@@ -32,7 +32,7 @@ class GraphPicture {
     rows_ = static_cast<uint32_t>(std::ceil(std::max(layout_.layers, 1u) / columns));
     const double drawn = columns * column - kColumnGap, width = std::max(drawn + 2 * kMargin, kLeastWidth);
     left_ = (width - drawn) / 2;
-    const std::string name = "Graph of " + lir_.module->name;
+    const std::string name = "Graph of " + lir_.module->name.line();
     Svg svg(width, kTop + rows_ * kRow + kMargin, name, "Operations from the inputs at the top to the outputs at the bottom.",
             style());
     svg.text("head", kMargin, 30, name);

@@ -246,12 +246,12 @@ void ModuleTerms::contents(const TensorData& d) {
   }
 }
 
-std::string value_label(const Graph& g, ValueId v) {
-  if (g.value_name(v).valid()) return std::string(g.module().text(g.value_name(v)));
+ForeignText value_label(const Graph& g, ValueId v) {
+  if (g.value_name(v).valid()) return ForeignText(g.module().text(g.value_name(v)));
   const NodeId n = g.def(v);
-  std::string label = g.label(n);
+  std::string label = g.label(n).bytes();
   if (g.result_count(n) > 1 && !label.starts_with('%')) label += "#" + std::to_string(g.result_index(v));
-  return label;
+  return ForeignText(label);
 }
 
 }  // namespace rlxc::report

@@ -54,6 +54,6 @@ class ModuleTerms {
 };
 
 // The name of a value: its own, that of its node or of the node's first source, or "%id".
-std::string value_label(const Graph&, ValueId);
+ForeignText value_label(const Graph&, ValueId);
 
 }  // namespace rlxc::report

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "support/text.h"
+#include "support/foreign_text.h"
 
 namespace rlxc::report {
 namespace {
@@ -27,23 +27,7 @@ Svg::Svg(double width, double height, std::string_view title, std::string_view d
   rect("page", 0, 0, width, height).close();
 }
 
-Svg& Svg::escape(std::string_view s) {
-  while (!s.empty()) {
-    const int step = utf8_step(s);
-    const auto length = static_cast<size_t>(std::abs(step));
-    const char c = s.front();
-    const bool allowed = step > 0 && (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t');
-    const bool noncharacter = length == 3 && (s.substr(0, 3) == "\xEF\xBF\xBE" || s.substr(0, 3) == "\xEF\xBF\xBF");
-    if (!allowed || noncharacter) out_ += "\xEF\xBF\xBD";
-    else if (c == '&') out_ += "&amp;";
-    else if (c == '<') out_ += "&lt;";
-    else if (c == '>') out_ += "&gt;";
-    else if (c == '"') out_ += "&quot;";
-    else out_ += s.substr(0, length);
-    s.remove_prefix(length);
-  }
-  return *this;
-}
+Svg& Svg::escape(std::string_view s) { return raw(markup(s)); }
 
 Svg& Svg::number(double v) {
   const long long hundredths = std::llround(v * 100);

@@ -13,7 +13,7 @@ class Svg {
   Svg(double width, double height, std::string_view title, std::string_view description, std::string_view style);
 
   Svg& raw(std::string_view s) { return out_ += s, *this; }
-  Svg& escape(std::string_view);  // as content or in an attribute; characters that XML cannot hold become U+FFFD
+  Svg& escape(std::string_view);  // see `markup`
   Svg& number(double);
 
   Svg& rect(std::string_view css_class, double x, double y, double width, double height);  // left open: end with `close`

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "support/text.h"
-
 namespace rlxc::report {
 
 void Table::print(std::string* out) const {
@@ -16,16 +14,6 @@ void Table::print(std::string* out) const {
     while (out->ends_with(' ')) out->pop_back();
     *out += '\n';
   }
-}
-
-std::string one_line(std::string_view s) {
-  std::string_view rest = s;
-  while (!rest.empty()) {
-    const int step = utf8_step(rest);
-    if (step < 0 || static_cast<unsigned char>(rest.front()) < 0x20 || rest.front() == 0x7F) return quote(s);
-    rest.remove_prefix(static_cast<size_t>(step));
-  }
-  return std::string(s);
 }
 
 }  // namespace rlxc::report

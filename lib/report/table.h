@@ -1,7 +1,6 @@
-// Plain text for people: tables with aligned columns, names on one line.
+// Plain text for people: tables with aligned columns.
 #pragma once
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace rlxc::report {
@@ -16,8 +15,5 @@ class Table {
  private:
   std::vector<std::vector<std::string>> rows_;
 };
-
-// A name as it is, or quoted if it holds control characters or ill-formed UTF-8.
-std::string one_line(std::string_view);
 
 }  // namespace rlxc::report

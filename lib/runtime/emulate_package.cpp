@@ -52,7 +52,7 @@ class EmulatedRunner : public KernelRunner {
     if (how() != HostRun::How::Native) command.push_back(".");
     else if (!options_.model_folder.empty()) command.insert(command.end(), {"-m", options_.model_folder});
     for (size_t i = 0; i < call->sizes.size(); ++i)
-      command.push_back(package_->symbols[i] + "=" + std::to_string(call->sizes[i]));
+      command.push_back(package_->symbols[i].bytes() + "=" + std::to_string(call->sizes[i]));
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::string name = "input_" + std::to_string(i) + ".bin";
       std::ofstream(at_ / name, std::ios::binary)

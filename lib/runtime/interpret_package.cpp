@@ -90,7 +90,7 @@ class InterpretingRunner : public KernelRunner {
     auto call = bind_call(*package_, inputs, d);
     if (!call) return std::nullopt;
     std::map<std::string, int64_t> sizes;
-    for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i]] = call->sizes[i];
+    for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i].bytes()] = call->sizes[i];
     if (!guarded(d, [&] { program_->set_sizes(sizes), program_->run(call->in, call->out); })) return std::nullopt;
     for (size_t i = 0; i < call->results.size(); ++i) call->set_shape(i, program_->output_shape(i));
     return std::move(call->results);

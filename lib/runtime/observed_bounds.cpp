@@ -21,7 +21,7 @@ Axis axis_of(const Module& m, const Extent& e) {
   for (size_t r = 0; r < g.result_count(e.node); ++r) {
     const auto dims = g.dims(g.result(e.node, r));
     for (size_t k = 0; k < dims.size(); ++k)
-      if (symbol_name(m.dims, dims[k]) == e.symbol) return {e.graph, g.result(e.node, r), k};
+      if (symbol_name(m.dims, dims[k]) == e.symbol.bytes()) return {e.graph, g.result(e.node, r), k};
   }
   return {};
 }
@@ -44,11 +44,12 @@ DimBindings observed_bounds(const LirModule& lir, std::span<const DataSet> sets,
   for (const DataSet& set : sets) eval::evaluate(m, set.inputs, quiet, options);
   for (const auto& [extent, axis] : open) {
     if (axis.largest < 0) continue;
-    bounds[extent->symbol] = axis.largest;
+    bounds[extent->symbol.bytes()] = axis.largest;
     d.warning(Code::UnboundDim,
-              "nothing says how large \"" + extent->symbol + "\" of its result can get: taken from the data, " +
+              "nothing says how large " + extent->symbol.quoted() + " of its result can get: taken from the data, " +
                   std::to_string(axis.largest),
-              "node \"" + m.graph(extent->graph).label(extent->node) + "\"", "--bound " + extent->symbol + "=SIZE gives another");
+              "node " + m.graph(extent->graph).label(extent->node).quoted(),
+              "--bound " + extent->symbol.shell_word() + "=SIZE gives another");
   }
   return bounds;
 }

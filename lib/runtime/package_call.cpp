@@ -49,7 +49,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
     const TensorData& d = inputs[i].tensor;
     if (d.dtype != t.dtype || d.dims.size() != t.dims.size()) {
       if (!is_read(package, package.inputs[i])) continue;
-      diagnostics.error(Code::BadType, "expected " + text(t, m.dims), "input \"" + package.inputs[i].name + "\"");
+      diagnostics.error(Code::BadType, "expected " + text(t, m.dims), "input " + package.inputs[i].name.quoted());
       return std::nullopt;
     }
     add_sizes(t, d.dims, &sizes);
@@ -66,7 +66,7 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
       diagnostics.error(
           Code::BadShape,
           "axis " + std::to_string(k) + " has size " + std::to_string(d.dims[k]) + ", expected " + m.dims.text(t.dims[k]),
-          "input \"" + package.inputs[i].name + "\"");
+          "input " + package.inputs[i].name.quoted());
       return std::nullopt;
     }
     call.in.push_back(d.bytes.data());
@@ -85,14 +85,15 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
   for (const auto& [symbol, range] : package.lir->ranges)
     if (const auto it = bindings.find(symbol);
         it != bindings.end() && (it->second < range.low->size() || it->second > range.high->size())) {
-      diagnostics.error(Code::BadBinding, symbol + " is " + std::to_string(it->second) + ", memory was planned for " +
-                                              std::to_string(range.low->size()) + ".." + std::to_string(range.high->size()));
+      diagnostics.error(Code::BadBinding, ForeignText(symbol).line() + " is " + std::to_string(it->second) +
+                                              ", memory was planned for " + std::to_string(range.low->size()) + ".." +
+                                              std::to_string(range.high->size()));
       return std::nullopt;
     }
-  for (const std::string& s : package.symbols) {
-    const auto it = bindings.find(s);
+  for (const ForeignText& s : package.symbols) {
+    const auto it = bindings.find(s.bytes());
     if (it == bindings.end()) {
-      diagnostics.error(Code::UnboundDim, "the inputs do not determine the size \"" + s + "\"");
+      diagnostics.error(Code::UnboundDim, "the inputs do not determine the size " + s.quoted());
       return std::nullopt;
     }
     call.sizes.push_back(it->second);

@@ -33,7 +33,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
                                                     Diagnostics& diagnostics) {
   for (const codegen::Weight& w : p.weights)
     if (!w.data.valid())
-      diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter \"" + w.name + "\"");
+      diagnostics.error(Code::MissingWeights, "the model carries no data for this parameter", "parameter " + w.name.quoted());
   if (!diagnostics.ok()) return nullptr;
   const target::WorkFolder folder(options.folder);
   if (folder.path().empty()) {

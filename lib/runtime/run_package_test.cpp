@@ -42,7 +42,7 @@ Spec absent() {
 class Cases {
  public:
   // With `symbolic`, sizes of inputs become symbols: size n is the symbol `d / n`: any text names a size.
-  explicit Cases(bool symbolic = false) : symbolic_(symbolic), b_(m_->main(), &d_) { m_->name = "cases"; }
+  explicit Cases(bool symbolic = false) : symbolic_(symbolic), b_(m_->main(), &d_) { m_->name = ForeignText("cases"); }
 
   void add(OpKind op, Attrs attrs, const std::vector<Spec>& specs) {
     std::vector<ValueId> operands;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "support/foreign_text.h"
+
 namespace rlxc {
 namespace {
 
@@ -83,11 +85,12 @@ std::string Diagnostics::text(size_t warnings) const {
     size_t& n = printed[static_cast<size_t>(std::ranges::find_if(counts_, same) - counts_.begin())];
     if (warning && n >= warnings) continue;
     ++n;
-    if (!file_.empty()) out += file_ + ": ";
-    out += std::string(word(d.severity)) + "[" + code_text(d.code) + "]: ";
-    if (!d.where.empty()) out += d.where + ": ";
-    out += d.message + "\n";
-    if (!d.help.empty()) out += "  help: " + d.help + "\n";
+    std::string text = file_.empty() ? "" : file_ + ": ";
+    text += std::string(word(d.severity)) + "[" + code_text(d.code) + "]: ";
+    if (!d.where.empty()) text += d.where + ": ";
+    text += d.message;
+    if (!d.help.empty()) text += "\nhelp: " + d.help;
+    out += terminal_text(text, "  ") + "\n";
   }
   for (size_t i = 0; i < counts_.size(); ++i) {
     const size_t rest = counts_[i].all - printed[i];

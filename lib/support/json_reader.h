@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/foreign_text.h"
+
 namespace rlxc {
 
 // Strict RFC 8259: one value, nothing after it, no comments, UTF-8 checked, no key twice in one object. Integers are exact or
@@ -33,6 +35,12 @@ class JsonReader {
   // Views are valid until the next string is read.
   bool string(std::string_view*);
   bool string(std::string*);
+  bool string(ForeignText* out) {
+    std::string_view text;
+    if (!string(&text)) return false;
+    *out = ForeignText(text);
+    return true;
+  }
   bool integer(int64_t*);
   bool unsigned_integer(uint64_t*);
   bool number(double*);  // also "inf", "-inf" and "nan" as strings

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/foreign_text.h"
+
 namespace rlxc {
 
 class OutputFile;
@@ -33,6 +35,7 @@ class JsonWriter {
   JsonWriter& key(std::string_view);
 
   JsonWriter& string(std::string_view);
+  JsonWriter& string(const ForeignText& s) { return string(s.bytes()); }
   JsonWriter& integer(int64_t);
   JsonWriter& unsigned_integer(uint64_t);
   JsonWriter& number(double);

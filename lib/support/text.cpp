@@ -59,18 +59,33 @@ int utf8_step(std::string_view s) {
   return length;
 }
 
+bool is_printable(std::string_view s) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
+  switch (utf8_step(s)) {
+    case 1: return byte(0) >= 0x20 && byte(0) != 0x7F;
+    case 2: return !(byte(0) == 0xC2 && byte(1) < 0xA0) && s.substr(0, 2) != "\u061C";
+    case 3: {
+      const std::string_view c = s.substr(0, 3);
+      return !(c == "\u200E" || c == "\u200F" || (c >= "\u2028" && c <= "\u202E") || (c >= "\u2066" && c <= "\u2069") ||
+               c == "\uFEFF");
+    }
+    case 4: return true;
+    default: return false;
+  }
+}
+
 std::string quote(std::string_view s) {
   std::string out = "\"";
   while (!s.empty()) {
     const char c = s.front();
-    const int step = utf8_step(s);
-    const auto length = static_cast<size_t>(std::max(1, step));
+    const auto length = static_cast<size_t>(std::max(1, utf8_step(s)));
     if (c == '"' || c == '\\') (out += '\\') += c;
     else if (c == '\n') out += "\\n";
     else if (c == '\t') out += "\\t";
     else if (c == '\r') out += "\\r";
-    else if (step < 0 || static_cast<uint8_t>(c) < 0x20 || c == 0x7F) append_hex(out, c);
-    else out += s.substr(0, length);
+    else if (is_printable(s)) out += s.substr(0, length);
+    else
+      for (char byte : s.substr(0, length)) append_hex(out, byte);
     s.remove_prefix(length);
   }
   return out += '"';

@@ -29,7 +29,11 @@ std::string_view trim(std::string_view);  // without spaces, tabs and line ends 
 // one (at least 1) that U+FFFD should replace (Unicode 15, table 3-7 and "substitution of maximal subparts").
 int utf8_step(std::string_view text);
 
-// In double quotes with \" \\ \n \t \r and \xNN for other control bytes and ill-formed UTF-8, so that any name fits on one line.
+// Does `text` (not empty) start with a character that has a form of its own? Not so: control characters, separators of lines and
+// paragraphs, marks of writing direction (which show text in another order), U+FEFF, ill-formed UTF-8.
+bool is_printable(std::string_view text);
+
+// In double quotes with \" \\ \n \t \r and \xNN for the bytes of what else is not printable, so that any name fits on one line.
 std::string quote(std::string_view);
 
 // The bytes behind a text that `quote` wrote; nullopt if it is not one.

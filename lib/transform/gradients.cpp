@@ -112,7 +112,7 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId see
     const Rule rule = has_slope(g.op(*n)) ? elementwise_back : find_rule(g.op(*n));
     Adjoint a(b, *n, given, active);
     if (!rule || !rule(a)) {
-      diagnostics.error(Code::UnsupportedOp, "the gradient of \"" + g.label(*n) + "\" (" + std::string(name(g.op(*n))) +
+      diagnostics.error(Code::UnsupportedOp, "the gradient of " + g.label(*n).quoted() + " (" + std::string(name(g.op(*n))) +
                                                  (!rule              ? ") is not known"
                                                   : a.inside.empty() ? ") is not known for its attributes or sizes"
                                                                      : ") is not known: " + a.inside));
@@ -124,7 +124,7 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, ValueId y, ValueId see
     for (const auto& [of, value] : a.parts) {
       const Term own = value.valid() ? Term{&b, b.cast(value.v, g.dtype(of))} : value;
       if (const Term part = own.valid() ? unbroadcast(own, dims_of(of)) : own; part.valid()) parts[of.raw].push_back(part.v);
-      else diagnostics.error(Code::Internal, "the gradient of \"" + g.label(*n) + "\" could not be built");
+      else diagnostics.error(Code::Internal, "the gradient of " + g.label(*n).quoted() + " could not be built");
     }
   }
   if (diagnostics.errors() != errors) return std::nullopt;
@@ -149,7 +149,7 @@ ValueId substitute(Builder& b, ValueId y, std::span<const ValueId> from, std::sp
   for (NodeId n : nodes_between(g, y, sources, from, false, &reached)) {
     if (!g.bodies(n).empty()) {
       diagnostics.error(Code::UnsupportedOp,
-                        "\"" + g.label(n) + "\" (" + std::string(name(g.op(n))) + ") cannot be computed again with other inputs");
+                        g.label(n).quoted() + " (" + std::string(name(g.op(n))) + ") cannot be computed again with other inputs");
       return {};
     }
     std::vector<ValueId> operands;

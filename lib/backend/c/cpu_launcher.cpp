@@ -15,13 +15,6 @@ using codegen::Step;
 
 constexpr size_t kStepsInFunction = 64;
 
-std::string comment(std::string s) {
-  for (char& c : s)
-    if (static_cast<unsigned char>(c) < 32 || c == '\\') c = ' ';
-  for (size_t at; (at = s.find("*/")) != std::string::npos;) s[at] = ' ';
-  return s;
-}
-
 class Launcher {
  public:
   Launcher(const Package& p, const CpuPackageOptions& o, CSizes* sizes)
@@ -112,7 +105,7 @@ class Launcher {
   }
 
   void step(const Step& s) {
-    if (s.node.valid() && s.node != last_) line("// " + comment(m_.graph(s.graph).label(s.node)));
+    if (s.node.valid() && s.node != last_) line("// " + m_.graph(s.graph).label(s.node).line());
     last_ = s.node;
     switch (s.kind) {
       case Step::Kind::Launch: {
@@ -312,9 +305,9 @@ class Launcher {
 
 }  // namespace
 
-CSizes::CSizes(DimTable& dims, std::vector<std::string> symbols, const std::vector<Extent>& extents)
+CSizes::CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<Extent>& extents)
     : dims_(dims), symbols_(std::move(symbols)) {
-  for (size_t i = 0; i < extents.size(); ++i) extents_.emplace(extents[i].symbol, "x[" + std::to_string(i) + "]");
+  for (size_t i = 0; i < extents.size(); ++i) extents_.emplace(extents[i].symbol.bytes(), "x[" + std::to_string(i) + "]");
 }
 
 std::string CSizes::operator()(Dim d) {
@@ -355,11 +348,10 @@ std::string CSizes::expression(Dim d, const SymbolText& symbol) const {
 std::string CSizes::table() const {
   std::string out;
   const auto given = [&](const std::string& name) {
-    return "s[" + std::to_string(std::ranges::find(symbols_, name) - symbols_.begin()) + "]";
+    return "s[" + std::to_string(std::ranges::find(symbols_, name, &ForeignText::bytes) - symbols_.begin()) + "]";
   };
   for (size_t i = 0; i < entries_.size(); ++i)
-    out +=
-        "  n[" + std::to_string(i) + "] = " + expression(entries_[i], given) + ";  // " + comment(dims_.text(entries_[i])) + "\n";
+    out += "  n[" + std::to_string(i) + "] = " + expression(entries_[i], given) + ";  // " + dims_.text(entries_[i]) + "\n";
   return out;
 }
 

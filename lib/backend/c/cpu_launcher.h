@@ -14,7 +14,7 @@ namespace rlxc {
 // over the extents x[i] that kernels and control flow store.
 class CSizes {
  public:
-  CSizes(DimTable& dims, std::vector<std::string> symbols, const std::vector<Extent>& extents);
+  CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<Extent>& extents);
   std::string operator()(Dim);  // as an operand
   std::string table() const;    // statements that fill n[] from s[], and set `bad` on overflow
   size_t count() const { return entries_.size(); }
@@ -23,7 +23,7 @@ class CSizes {
   using SymbolText = std::function<std::string(const std::string&)>;
   std::string expression(Dim, const SymbolText&) const;
   DimTable& dims_;
-  std::vector<std::string> symbols_;
+  std::vector<ForeignText> symbols_;
   std::map<std::string, std::string, std::less<>> extents_;  // what stands for them
   std::vector<Dim> entries_;
   std::map<int64_t, size_t> index_;  // by the Dim's representation

@@ -8,7 +8,6 @@
 #include "backend/c/cpu_launcher.h"
 #include "backend/c/render.h"
 #include "support/checked.h"
-#include "support/text.h"
 
 namespace rlxc {
 namespace {
@@ -59,10 +58,10 @@ std::string header(const Package& p, bool files) {
   const std::string& n = p.name;
   std::string s = "// " + n + ": a model as C, made by rlxc.\n//\n";
   for (size_t i = 0; i < p.inputs.size(); ++i)
-    s += "// input " + std::to_string(i) + ": " + quote(p.inputs[i].name) + " " + shape_text(p, p.inputs[i]) + "\n";
+    s += "// input " + std::to_string(i) + ": " + p.inputs[i].name.quoted() + " " + shape_text(p, p.inputs[i]) + "\n";
   for (size_t i = 0; i < p.outputs.size(); ++i)
-    s += "// output " + std::to_string(i) + ": " + quote(p.outputs[i].name) + " " + shape_text(p, p.outputs[i]) + "\n";
-  for (size_t i = 0; i < p.symbols.size(); ++i) s += "// size " + std::to_string(i) + ": " + quote(p.symbols[i]) + "\n";
+    s += "// output " + std::to_string(i) + ": " + p.outputs[i].name.quoted() + " " + shape_text(p, p.outputs[i]) + "\n";
+  for (size_t i = 0; i < p.symbols.size(); ++i) s += "// size " + std::to_string(i) + ": " + p.symbols[i].quoted() + "\n";
   s += "//\n// Tensors are dense, row-major, little-endian; bool is a byte, 0 or 1; f16 and bf16 are their bits as "
        "uint16_t.\n#pragma once\n";
   s += "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
@@ -114,7 +113,7 @@ std::string prototypes(const Package& p) {
 }
 
 std::string weight_table(const Package& p, const Storage& storage) {
-  std::vector<std::string> files = {weights_file(p)};
+  std::vector<ForeignText> files = {ForeignText(weights_file(p))};
   std::string rows;
   uint64_t packed = 0;
   for (const codegen::Weight& w : p.weights) {
@@ -124,20 +123,21 @@ std::string weight_table(const Package& p, const Storage& storage) {
     if (!w.data.valid()) {
       file = -1, offset = 0, stored = w.bytes;
     } else if (storage.in_model_file(w)) {
-      const auto it = std::find(files.begin(), files.end(), d.file);
+      const auto it = std::ranges::find(files, d.file, &ForeignText::bytes);
       file = it - files.begin();
-      if (it == files.end()) files.push_back(d.file);
+      if (it == files.end()) files.emplace_back(d.file);
       offset = d.offset;
     } else {
       packed += padded_weight(stored);
     }
-    rows += "    {" + quote(w.name) + ", " + std::to_string(file) + ", " + std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) +
-            ", " + std::to_string(offset) + "u, " + std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
+    rows += "    {" + w.name.c_string() + ", " + std::to_string(file) + ", " +
+            std::to_string(std::max(rlxc::bits(w.dtype) / 8, 1)) + ", " + std::to_string(offset) + "u, " +
+            std::to_string(stored) + "u, " + std::to_string(w.bytes) + "u},\n";
   }
   std::string s = "enum { FILES = " + std::to_string(files.size()) + ", WEIGHTS = " + std::to_string(p.weights.size()) +
                   " };\n\n// The first file is the package's own, the others are the model's; -1 is none: only " + p.name +
                   "_create_from can give it.\nstatic const char* const kFiles[FILES] = {";
-  for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + quote(files[i]);
+  for (size_t i = 0; i < files.size(); ++i) s += (i ? ", " : "") + files[i].c_string();
   s += "};\n\ntypedef struct {\n  const char* name;\n  int file, alignment;\n  uint64_t offset, stored, bytes;  // in the file; "
        "stored < bytes: one element, which all are equal to\n} weight_row;\n\n";
   return s + "static const weight_row kWeights[WEIGHTS + 1] = {\n" + rows + "    {\"\", 0, 1, 0, 0, 0}};\n\n";
@@ -371,7 +371,7 @@ void $N_destroy($N_ctx* c) {
 std::string extents_member(const Package& p) {
   if (p.lir->extents.empty()) return {};
   std::string names;
-  for (const Extent& e : p.lir->extents) names += (names.empty() ? "" : ", ") + quote(e.symbol);
+  for (const Extent& e : p.lir->extents) names += (names.empty() ? "" : ", ") + e.symbol.quoted();
   return "  int64_t x[" + std::to_string(p.lir->extents.size()) + "];  // extents of the last run: " + names + "\n";
 }
 
@@ -405,7 +405,7 @@ std::string launcher(const Package& p, const Storage& storage, const CpuPackageO
   // What the plan and the model need of sizes.
   std::string conditions;
   for (size_t i = 0; i < p.symbols.size(); ++i)
-    if (const auto range = p.lir->ranges.find(p.symbols[i]); range != p.lir->ranges.end())
+    if (const auto range = p.lir->ranges.find(p.symbols[i].bytes()); range != p.lir->ranges.end())
       conditions += "  if (s[" + std::to_string(i) + "] < " + std::to_string(range->second.low->size()) + " || s[" +
                     std::to_string(i) + "] > " + std::to_string(range->second.high->size()) + ") return " + upper(p.name) +
                     "_NO_SIZES;\n";
@@ -565,9 +565,9 @@ std::string makefile(const Package& p, size_t files) {
 
 std::string readme(const Package& p, const Storage& storage) {
   uint64_t own = 0;
-  std::set<std::string> files;
+  std::set<ForeignText> files;
   for (const codegen::Weight& w : p.weights) {
-    if (storage.in_model_file(w)) files.insert(data_of(p, w).file);
+    if (storage.in_model_file(w)) files.emplace(data_of(p, w).file);
     else own += padded_weight(storage.stored_bytes(w));
   }
   std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " +
@@ -582,13 +582,15 @@ std::string readme(const Package& p, const Storage& storage) {
     s += "; `-w FOLDER` says where `" + weights_file(p) + "` is, if not here.\n";
   } else {
     s += " and `-m FOLDER`, the folder of the model: these weight files are read where they are:\n\n";
-    for (const std::string& f : files) s += "- `" + f + "`\n";
+    for (const ForeignText& f : files) s += "- `" + f.markdown() + "`\n";
   }
   s += "\n| tensor | name | type |\n|---|---|---|\n";
   for (size_t i = 0; i < p.inputs.size(); ++i)
-    s += "| input " + std::to_string(i) + " | " + p.inputs[i].name + " | " + shape_text(p, p.inputs[i]) + " |\n";
+    s += "| input " + std::to_string(i) + " | " + p.inputs[i].name.markdown() + " | " +
+         ForeignText(shape_text(p, p.inputs[i])).markdown() + " |\n";
   for (size_t i = 0; i < p.outputs.size(); ++i)
-    s += "| output " + std::to_string(i) + " | " + p.outputs[i].name + " | " + shape_text(p, p.outputs[i]) + " |\n";
+    s += "| output " + std::to_string(i) + " | " + p.outputs[i].name.markdown() + " | " +
+         ForeignText(shape_text(p, p.outputs[i])).markdown() + " |\n";
   return s;
 }
 
@@ -597,13 +599,6 @@ std::string readme(const Package& p, const Storage& storage) {
 uint64_t padded_weight(uint64_t bytes) { return align_up(bytes, 64).value_or(bytes); }
 
 std::string weights_file(const Package& p) { return p.name + ".weights"; }
-
-std::string c_identifier(std::string_view text) {
-  std::string s;
-  for (char c : text) s += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
-  if (s.empty() || (s[0] >= '0' && s[0] <= '9') || s[0] == '_') s = "model_" + s;
-  return s;
-}
 
 std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOptions& o) {
   const Storage storage(p, o);
@@ -618,7 +613,7 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
   }
   files.push_back({"parallel.c", std::string(target::parallel_runtime(o.threads))});
   std::string names;
-  for (const std::string& s : p.symbols) names += quote(s) + ", ";
+  for (const ForeignText& s : p.symbols) names += s.c_string() + ", ";
   std::string shapes;
   for (const codegen::Port& out : p.outputs) {
     const Type& t = p.lir->module->main().type(out.value);

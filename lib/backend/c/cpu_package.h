@@ -34,7 +34,4 @@ bool write_weights(const codegen::Package&, const CpuPackageOptions&,
                    const std::function<bool(std::span<const std::byte>)>& write);
 bool write_weights_file(const codegen::Package&, const CpuPackageOptions&, const std::string& folder);
 
-// A C identifier made of any text.
-std::string c_identifier(std::string_view);
-
 }  // namespace rlxc

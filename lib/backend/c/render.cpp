@@ -43,7 +43,7 @@ class Printer {
     k_ = &k;
     out_.clear(), outlined_.clear();
     std::string head;
-    for (const std::string& line : k.comments) head += "// " + line + "\n";
+    for (const Comment& c : k.comments) head += c.line() + "\n";
     Launch launch = launch_of(k);
     std::string open = target_.open(k, launch, helpers_);
     depth_ = 1;
@@ -119,7 +119,7 @@ class Printer {
 
   void statement(const Stmt& s, const std::vector<Stmt>& siblings) {
     switch (s.kind) {
-      case StmtKind::Comment: return line("// " + s.text);
+      case StmtKind::Comment: return line(s.comment.line());
       case StmtKind::Barrier: return line(std::string(target_.barrier(s.global)));
       case StmtKind::Let: {
         const Var& v = k_->var(s.var);

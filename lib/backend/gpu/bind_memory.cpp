@@ -46,7 +46,7 @@ void copy_weights_of_control(Package* p) {
 class Memory {
  public:
   explicit Memory(const Package& p) : p_(p), inputs_(p.inputs.size()), arena_(p.graphs.size()) {
-    is_known_ = std::ranges::all_of(p.symbols, [&](const std::string& s) { return p.lir->ranges.contains(s); });
+    is_known_ = std::ranges::all_of(p.symbols, [&](const ForeignText& s) { return p.lir->ranges.contains(s.bytes()); });
     part(p.packed_bytes);
     for (const codegen::Port& port : p.outputs) outputs_.push_back(part(port_bytes(port)));
     for (uint32_t i = 0; i < p.inputs.size(); ++i) {
@@ -186,7 +186,7 @@ class KernelSplitter {
   }
 
   void too_many(const Step& s, size_t count) {
-    const std::string node = "node \"" + p_.lir->module->graph(s.graph).label(s.node) + "\"",
+    const std::string node = "node " + p_.lir->module->graph(s.graph).label(s.node).quoted(),
                       needs = "it binds " + std::to_string(count) + " buffers at a time, of which ";
     if (count > kMostBindings)
       diagnostics_.error(Code::UnsupportedOnTarget, needs + "there can be " + std::to_string(kMostBindings), node,
@@ -221,8 +221,8 @@ void bind_memory(Package* p, uint64_t limit, Diagnostics& d) {
     d.warning(Code::UnsupportedOnTarget,
               "all memory that kernels write takes more than " + std::to_string(memory.total()) +
                   " bytes in one binding, of which only " + std::to_string(limit) + " are sure to work on every device",
-              "size \"" + p->symbols[0] + "\"",
-              "give the sizes' ranges, as --range " + p->symbols[0] + "=1..1024: then it is bound in pieces");
+              "size " + p->symbols[0].quoted(),
+              "give the sizes' ranges, as --range " + p->symbols[0].shell_word() + "=1..1024: then it is bound in pieces");
   }
   KernelSplitter(p, limit, memory, d).run();
 }

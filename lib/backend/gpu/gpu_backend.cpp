@@ -31,13 +31,13 @@ std::string GpuBackend::readme(const Package& p, const CpuPackageOptions& option
   s += located.packed_bytes > 0 ? " `" + weights_file(p) + "` (" + std::to_string(located.packed_bytes) + " bytes)"
                                 : std::string(" no own files");
   for (size_t i = 1; i < located.files.size() && i < 4; ++i)
-    s += (i > 1 || located.packed_bytes > 0 ? ", `" : " but `") + located.files[i] + "`";
+    s += (i > 1 || located.packed_bytes > 0 ? ", `" : " but `") + located.files[i].markdown() + "`";
   s += located.files.size() > 4 ? " and other files of the model.\n" : ".\n";
   s += "\n| tensor | name | type |\n|---|---|---|\n";
   for (const auto& [kind, ports] : {std::pair{"input ", &p.inputs}, std::pair{"output ", &p.outputs}})
     for (size_t i = 0; i < ports->size(); ++i)
-      s += "| " + std::string(kind) + std::to_string(i) + " | " + (*ports)[i].name + " | " +
-           text(m.graph((*ports)[i].graph).type((*ports)[i].value), m.dims) + " |\n";
+      s += "| " + std::string(kind) + std::to_string(i) + " | " + (*ports)[i].name.markdown() + " | " +
+           ForeignText(text(m.graph((*ports)[i].graph).type((*ports)[i].value), m.dims)).markdown() + " |\n";
   return s;
 }
 
@@ -49,8 +49,8 @@ std::optional<Package> GpuBackend::adapt(Package p, Diagnostics& d) const {
     const std::string why = packaging.refuses ? packaging.refuses(k) : "";
     if (why.empty()) continue;
     std::string nodes;
-    for (const std::string& line : k.comments)
-      if (line.starts_with("node ") || line.starts_with("and ")) nodes += (nodes.empty() ? "" : ", ") + line;
+    for (const kernel::Comment& c : k.comments)
+      if (!c.name.empty() || c.text.starts_with("and ")) nodes += (nodes.empty() ? "" : ", ") + c.text + c.name.line();
     d.error(Code::UnsupportedOnTarget, "the " + std::string(info.name) + " target: " + why,
             nodes.empty() ? "kernel " + k.name : nodes);
   }

@@ -48,11 +48,11 @@ class Writer {
     j_.key("format").string("rlxc-launch").key("format_version").string("1.0").key("tool_version").string(version());
     j_.key("target").string(target).key("name").string(p_.name);
     j_.key("symbols").begin_array(JsonLayout::Line);
-    for (const std::string& s : p_.symbols) j_.string(s);
+    for (const ForeignText& s : p_.symbols) j_.string(s);
     j_.end_array();
     j_.key("ranges").begin_array(JsonLayout::Line);
-    for (const std::string& s : p_.symbols)
-      if (const auto range = p_.lir->ranges.find(s); range != p_.lir->ranges.end()) {
+    for (const ForeignText& s : p_.symbols)
+      if (const auto range = p_.lir->ranges.find(s.bytes()); range != p_.lir->ranges.end()) {
         j_.begin_array(JsonLayout::Line).string(s).integer(range->second.low->size()).integer(range->second.high->size());
         j_.end_array();
       }

@@ -16,15 +16,6 @@
 namespace rlxc {
 namespace {
 
-std::string python_string(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-  }
-  return out + "\"";
-}
-
 std::string python_number(double v) {
   if (std::isnan(v)) return "math.nan";
   if (std::isinf(v)) return v > 0 ? "math.inf" : "-math.inf";
@@ -90,8 +81,8 @@ class Keywords {
   std::string text(bool v) const { return v ? "True" : "False"; }
   std::string text(int64_t v) const { return std::to_string(v); }
   std::string text(double v) const { return python_number(v); }
-  std::string text(DType v) const { return python_string(rlxc::name(v)); }
-  std::string text(const std::string& v) const { return python_string(v); }
+  std::string text(DType v) const { return ForeignText(rlxc::name(v)).python_string(); }
+  std::string text(const std::string& v) const { return ForeignText(v).python_string(); }
   std::string text(Dim v) const { return dim_python(dims_, v, "n"); }
   std::string text(DataId) const { return ""; }
   std::string text(const std::vector<RegionStep>&) const { return ""; }
@@ -102,7 +93,7 @@ class Keywords {
   }
   template <class E>
   requires std::is_enum_v<E> std::string text(E v)
-  const { return python_string(enum_names(v)[static_cast<size_t>(v)]); }
+  const { return ForeignText(enum_names(v)[static_cast<size_t>(v)]).python_string(); }
   template <class T>
   std::string text(const std::vector<T>& v) const {
     std::string s = "[";
@@ -137,18 +128,12 @@ class MlxModule {
       if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant)
         names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
       if (!fits(g, n) || has_trait(g.op(n), kLeaf | kTerminator)) continue;
-      body += "    " + node(g, n) + "  # " + comment(g.label(n)) + "\n";
+      body += "    " + node(g, n) + "  # " + g.label(n).line() + "\n";
       for (const auto& [symbol, size] : told(g, n)) body += "    n[" + symbol + "] = " + size + "\n";
     }
     body += "    return (";
     for (ValueId v : g.outputs()) body += names_[v.raw] + ", ";
     return "\n\n" + head + "):\n" + body + ")\n";
-  }
-
-  static std::string comment(std::string s) {
-    for (char& c : s)
-      if (static_cast<unsigned char>(c) < 32) c = ' ';
-    return s;
   }
 
   bool holds(const Type& t) const { return t.kind == TypeKind::Tensor && std::ranges::count(kTypes, t.dtype) > 0; }
@@ -172,7 +157,7 @@ class MlxModule {
       for (ValueId v : g.operands(n)) check(g.type(v), false);
     if (!why.empty())
       d_.error(Code::UnsupportedOnTarget, "the mlx target: " + why,
-               "node \"" + g.label(n) + "\" (" + std::string(kind_name(op)) + ")");
+               "node " + g.label(n).quoted() + " (" + std::string(kind_name(op)) + ")");
     return why.empty();
   }
 
@@ -199,7 +184,7 @@ class MlxModule {
       for (size_t r = 0; r < g.result_count(n); ++r)
         for (size_t axis = 0; axis < g.dims(g.result(n, r)).size(); ++axis)
           if (symbol_name(m_.dims, g.dims(g.result(n, r))[axis]) == p_.lir->extents[*extent].symbol)
-            sizes.try_emplace(python_string(p_.lir->extents[*extent].symbol),
+            sizes.try_emplace(p_.lir->extents[*extent].symbol.python_string(),
                               local(g.result(n, r)) + ".shape[" + std::to_string(axis) + "]");
     return sizes;
   }
@@ -209,7 +194,7 @@ class MlxModule {
     codegen::Step s;
     s.kind = g.op(n) == OpKind::Loop ? codegen::Step::Kind::Loop : codegen::Step::Kind::Scan, s.graph = g.id(), s.node = n;
     extents_.tell(&s);
-    const auto name = [&](uint32_t e) { return python_string(p_.lir->extents[e].symbol); };
+    const auto name = [&](uint32_t e) { return p_.lir->extents[e].symbol.python_string(); };
     std::string carried, rows;
     for (const codegen::ToldExtent& e : s.extents)
       carried += "(" + name(e.extent) + ", " + dim_python(m_.dims, e.size[0], "n") +
@@ -219,7 +204,7 @@ class MlxModule {
       const ValueId row = body.outputs()[body.outputs().size() - s.stacked.size() + k];
       rows += "(lambda: [";
       for (Dim d : body.dims(row)) rows += dim_python(m_.dims, d, "n") + ", ";
-      rows += "], ops.DTYPES[" + python_string(rlxc::name(body.dtype(row))) + "], [";
+      rows += "], ops.DTYPES[" + ForeignText(rlxc::name(body.dtype(row))).python_string() + "], [";
       for (uint32_t e : s.stacked[k].changing) rows += name(e) + ", ";
       rows += "]), ";
     }
@@ -258,7 +243,7 @@ class MlxModule {
         if (a != RegionStep::kNone)
           arguments += (arguments.empty() ? "" : ", ") + std::string(a & RegionStep::kStep ? "s" : "i") +
                        std::to_string(a & ~RegionStep::kStep);
-      const std::string parameters = steps[s].op == OpKind::Cast ? "to=" + python_string(name(steps[s].dtype))
+      const std::string parameters = steps[s].op == OpKind::Cast ? "to=" + ForeignText(name(steps[s].dtype)).python_string()
                                                                  : parameters_of(steps[s].op, steps[s].alpha, steps[s].beta);
       body += "    s" + std::to_string(s) + " = ops." + function(steps[s].op) + "(" + arguments +
               (parameters.empty() ? "" : ", " + parameters) + ")\n";
@@ -312,10 +297,13 @@ std::string ports(const Module& m, const std::vector<codegen::Port>& list) {
   std::string s = "[\n";
   for (const codegen::Port& port : list) {
     const Graph& g = m.graph(port.graph);
-    s += "    {\"name\": " + python_string(port.name) + ", \"dtype\": " + python_string(name(g.dtype(port.value))) +
-         ", \"shape\": [";
-    for (Dim d : g.dims(port.value))
-      s += (s.back() == '[' ? "" : ", ") + (d.is_static() ? std::to_string(d.size()) : python_string(m.dims.text(d)));
+    s += "    {\"name\": " + port.name.python_string() +
+         ", \"dtype\": " + ForeignText(name(g.dtype(port.value))).python_string() + ", \"shape\": [";
+    for (Dim d : g.dims(port.value)) {
+      const std::string size =
+          d.is_static() ? std::to_string(d.size()) : ForeignText(symbol_name(m.dims, d).value_or(m.dims.text(d))).python_string();
+      s += (s.back() == '[' ? "" : ", ") + size;
+    }
     s += "]},\n";
   }
   return s + "]\n";
@@ -328,11 +316,11 @@ std::string formulas(const Module& m, const std::vector<codegen::Port>& inputs) 
     for (Dim d : m.graph(port.graph).dims(port.value)) {
       if (d.is_static() || symbol_name(m.dims, d)) continue;
       std::string symbols;
-      for (const std::string& s : m.dims.symbols_of(d)) symbols += python_string(s) + ", ";
+      for (const std::string& s : m.dims.symbols_of(d)) symbols += ForeignText(s).python_string() + ", ";
       lines[m.dims.text(d)] = "((" + symbols + "), lambda n: " + dim_python(m.dims, d, "n") + ")";
     }
   std::string s = "{";
-  for (const auto& [text, line] : lines) s += (s.size() > 1 ? ", " : "") + python_string(text) + ": " + line;
+  for (const auto& [text, line] : lines) s += (s.size() > 1 ? ", " : "") + ForeignText(text).python_string() + ": " + line;
   return s + "}\n";
 }
 

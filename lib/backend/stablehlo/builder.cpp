@@ -192,10 +192,8 @@ Hlo HloBuilder::dot(const Hlo& a, const Hlo& b, const std::vector<int64_t>& batc
   return convert(y, a.dtype);
 }
 
-void HloBuilder::comment(const std::string& s) {
-  text_ += indent_ + "// ";
-  for (char c : s) text_ += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-  text_ += '\n';
+void HloBuilder::comment(const ForeignText& name, std::string_view kind) {
+  text_ += indent_ + "// " + name.line() + " (" + std::string(kind) + ")\n";
 }
 
 // Functions that StableHLO lacks, by those that it has.

@@ -7,6 +7,7 @@
 
 #include "kernel/expr.h"
 #include "support/dtype.h"
+#include "support/foreign_text.h"
 
 namespace rlxc::stablehlo {
 
@@ -61,7 +62,7 @@ class HloBuilder {
   // An expression of the kernel language whose parameters are these values (of one shape).
   Hlo expression(const kernel::Kernel&, kernel::ExprId, const std::vector<Hlo>& parameters, const std::vector<int64_t>& dims);
 
-  void comment(const std::string&);
+  void comment(const ForeignText& name, std::string_view kind);
   std::string take() { return std::move(text_); }
 
  private:

@@ -68,11 +68,12 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
     bool known = true;  // else it follows from another error, which is reported
     for (ValueId v : g.operands(n)) known &= !v.valid() || !value_[v.raw].name.empty();
     const std::string kind(kind_name(g.op(n)));
-    b_.comment(g.label(n) + " (" + kind + ")");
+    b_.comment(g.label(n), kind);
     const TranslateFn translate = find(g.op(n));
     if (!translate) why = "no translation of " + kind;
     else if (known && fits(g, n, &why) && !translate(*this, g, n, &why) && why.empty()) known = false;  // an error within a body
-    if (!why.empty()) d_.error(Code::UnsupportedOnTarget, "the tpu target: " + why, "node \"" + g.label(n) + "\" (" + kind + ")");
+    if (!why.empty())
+      d_.error(Code::UnsupportedOnTarget, "the tpu target: " + why, "node " + g.label(n).quoted() + " (" + kind + ")");
   }
   std::vector<Hlo> outputs;
   for (ValueId v : g.outputs()) outputs.push_back(value_[v.raw]);

@@ -8,6 +8,15 @@
 namespace rlxc::onnx_import {
 namespace {
 
+// JSON and other artefacts cannot hold such a name, and without it two names could become one.
+void refuse_unless_utf8(std::string_view name, Diagnostics& d) {
+  for (std::string_view rest = name; !rest.empty();) {
+    const int step = utf8_step(rest);
+    if (step < 0) return d.error(Code::BadGraph, "the name " + quote(name) + " is not UTF-8");
+    rest.remove_prefix(static_cast<size_t>(step));
+  }
+}
+
 constexpr int64_t kNewestOpset = 28;
 
 // The versions of operators that the file states; a model without any is of the first.
@@ -80,12 +89,15 @@ bool Importer::run() {
   if (!enter(0, true, {}, model_.opsets)) return false;
   GraphInfo info;
   if (!read_graph(model_.graph, &info)) return false;
-  module_.name = info.name.empty() ? "main" : std::string(info.name);
+  module_.name = ForeignText(info.name.empty() ? "main" : info.name);
   main_inputs(info);
   import_nodes(model_.graph, 1);
   main_outputs(info);
   check_bindings();
   leave();
+  refuse_unless_utf8(module_.name.bytes(), diagnostics_);
+  for (size_t i = 0; i < module_.strings.size(); ++i) refuse_unless_utf8(module_.text(Symbol(i)), diagnostics_);
+  for (const auto& [name, index] : model_dims_) refuse_unless_utf8(name, diagnostics_);
   return diagnostics_.ok();
 }
 

@@ -147,7 +147,7 @@ class MatMulEpilogue {
     const bool steps = ctx_.target.strides && layout && product_ends_in(g_, n, *layout) && !layout_in_larger(g_, r->residual);
     if (!steps) {
       ctx_.decisions.push_back(declined(g_, "matmul_bias_act", r->node, "layout",
-                                        "the product " + g_.label(n) + " cannot be made in the order of the sum",
+                                        "the product " + g_.label(n).line() + " cannot be made in the order of the sum",
                                         "add to rows of the product before they are moved"));
       return false;
     }

@@ -107,7 +107,7 @@ class NormRegions {
     if (after.valid()) members.push_back(after);
     if (shared || is_summed(n)) {
       if (after.valid() && read_before(sum, after, members)) {
-        decline(n, "read_before", "what is normalised is read before " + g_.label(after));
+        decline(n, "read_before", "what is normalised is read before " + g_.label(after).line());
         members.pop_back(), after = {};
       }
       if (shared && read_before(sum, members.back(), members)) {

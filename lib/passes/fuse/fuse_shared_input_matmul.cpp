@@ -73,7 +73,8 @@ class SharedInput {
   // Those whose weights are kept alike become one product.
   void merge_alike(std::span<const NodeId> nodes, ValueId x) {
     const auto apart = [&](NodeId n, std::string_view reason) {
-      ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason, "reads " + g_.label(g_.def(x)) + " as others do",
+      ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason,
+                                        "reads " + g_.label(g_.def(x)).line() + " as others do",
                                         "give all products of one value constant weights of one layout and type"));
     };
     std::vector<std::vector<NodeId>> alike;

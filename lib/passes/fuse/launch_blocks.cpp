@@ -143,7 +143,7 @@ class Blocks {
       return no("cost", time.detail());
     }
     if (!context_.target.joins) return no("no_kernel", time.detail());
-    if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", "\"" + g_.label(n) + "\" has a launch of its own");
+    if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", g_.label(n).quoted() + " has a launch of its own");
     std::string why;
     if (!context_.target.joins(
             g_, nodes, [&](ValueId v) { return is_known_on_load(g_, phases_, v); }, &why))

@@ -13,7 +13,7 @@ constexpr size_t kShown = 8;  // nodes of a kind that a message names
 
 // "name" f32[2,3], bool[2,3]: the node and the types of its operands.
 std::string describe(const Graph& g, NodeId n) {
-  std::string s = "\"" + g.label(n) + "\"";
+  std::string s = g.label(n).quoted();
   for (ValueId v : g.operands(n))
     if (v.valid()) s += (v == g.operand(n, 0) ? " (" : ", ") + text(g.type(v), g.module().dims);
   return g.operands(n).empty() ? s : s + ")";

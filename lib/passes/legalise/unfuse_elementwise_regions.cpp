@@ -66,7 +66,7 @@ PassResult unfuse_elementwise_regions(Module& m, PassContext& context) {
         continue;
       const std::vector<ValueId> v = unfuse_region(g, n);
       if (v.empty()) {
-        context.diagnostics.error(Code::Internal, "a region does not type-check step by step", "node \"" + g.label(n) + "\"");
+        context.diagnostics.error(Code::Internal, "a region does not type-check step by step", "node " + g.label(n).quoted());
         continue;
       }
       g.replace_all_uses(g.result(n), v[0]);

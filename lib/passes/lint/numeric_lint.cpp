@@ -80,7 +80,7 @@ class Linter {
  private:
   void warn(NodeId n, std::string message, std::string_view fix) {
     ctx_.diagnostics.warning(Code::NumericHazard, std::move(message),
-                             "node \"" + g_.label(n) + "\" (" + std::string(kind_name(g_.op(n))) + ")", std::string(fix));
+                             "node " + g_.label(n).quoted() + " (" + std::string(kind_name(g_.op(n))) + ")", std::string(fix));
     ++findings_;
   }
 

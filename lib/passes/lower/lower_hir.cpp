@@ -102,7 +102,7 @@ PassResult lower_hir(Module& m, PassContext& context) {
     for (NodeId n : g.nodes()) {
       if (!has_trait(g.op(n), kHir)) continue;
       const Lowering* l = find(g.op(n));
-      const std::string where = "node \"" + g.label(n) + "\" (" + std::string(name(g.op(n))) + ")";
+      const std::string where = "node " + g.label(n).quoted() + " (" + std::string(name(g.op(n))) + ")";
       if (l && legalise::expand_node(g, n, context.options.fusion == FusionPolicy::Direct ? l->direct : l->fusable)) ++lowered;
       else context.diagnostics.error(Code::UnsupportedAttribute, "the block cannot be lowered with these operands", where);
     }

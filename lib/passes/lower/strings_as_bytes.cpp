@@ -47,7 +47,7 @@ class TextLowering {
         if (d)
           d->warning(Code::UnsupportedOnTarget,
                      "kernels have rows of bytes for strings, and none for one that ends with a zero byte",
-                     "node \"" + g_.label(n) + "\"");
+                     "node " + g_.label(n).quoted());
         return false;
       }
       nodes.push_back(n);

@@ -220,14 +220,14 @@ class Rewriter {
     ++casts;
     std::string reason = weight ? "weight, cast once at load time" : user == graph_.terminator() ? "output keeps its type" : "";
     if (reason.empty())
-      reason =
-          (t == DType::F32 ? "needed in f32 by " : "input of ") + std::string(name(graph_.op(user))) + " " + graph_.label(user);
+      reason = (t == DType::F32 ? "needed in f32 by " : "input of ") + std::string(name(graph_.op(user))) + " " +
+               graph_.label(user).line();
     notes_.push_back({value_label(v), std::string(name(from)), std::string(name(t)), std::move(reason)});
     return graph_.result(n);
   }
 
   std::string value_label(ValueId v) const {
-    return graph_.value_name(v).valid() ? std::string(module_.text(graph_.value_name(v))) : graph_.label(graph_.def(v));
+    return graph_.value_name(v).valid() ? std::string(module_.text(graph_.value_name(v))) : graph_.label(graph_.def(v)).bytes();
   }
 
   // A constant in a narrow type, finite values kept finite. Invalid when it is too large to convert here.

@@ -75,8 +75,8 @@ class Scaler {
     const ValueId codes = b.create(OpKind::Cast, {b.div(v, s)}, CastAttrs{config_.to, true});
     const ValueId y = b.cast(b.reshape(b.mul(b.cast(codes, DType::F32), s), whole), t);
     if (!y.valid()) return {};
-    context_.precision.push_back({g_.label(g_.def(x)), std::string(name(t)), std::string(name(config_.to)),
-                                  "operand of " + g_.label(n) + ", one scale " +
+    context_.precision.push_back({g_.label(g_.def(x)).bytes(), std::string(name(t)), std::string(name(config_.to)),
+                                  "operand of " + g_.label(n).line() + ", one scale " +
                                       (blocked ? "for " + std::to_string(config_.block) + " terms" : "for all")});
     return y;
   }

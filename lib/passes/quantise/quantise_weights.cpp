@@ -122,7 +122,7 @@ class WeightQuantiser {
       it = made_.try_emplace({w.raw, rows_of_k}, Constants{std::move(q.codes), std::move(q.scales)}).first;
       char error[32];
       std::snprintf(error, sizeof error, "%.2g", 100 * q.error);
-      context_.precision.push_back({g_.label(g_.def(w)), std::string(name(g_.dtype(w))), std::string(name(config_.to)),
+      context_.precision.push_back({g_.label(g_.def(w)).bytes(), std::string(name(g_.dtype(w))), std::string(name(config_.to)),
                                     "weight, one scale " + scope() + ", error " + error + " %"});
     }
     const ValueId codes = b.constant(it->second.codes), scale = b.constant(it->second.scales);

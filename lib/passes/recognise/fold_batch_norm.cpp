@@ -14,7 +14,7 @@ NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
   const bool transposed = g.op(conv) == OpKind::ConvTranspose;
   if ((g.op(conv) != OpKind::Conv && !transposed) || g.attrs<NormAttrs>(bn).axis != 1) return {};
   const auto decline = [&](std::string_view reason, std::string_view hint) {
-    ctx.decisions.push_back(declined(g, "batch_norm", bn, reason, "after " + g.label(conv), std::string(hint)));
+    ctx.decisions.push_back(declined(g, "batch_norm", bn, reason, "after " + g.label(conv).line(), std::string(hint)));
     return NodeId();
   };
   if (transposed && g.attrs<ConvAttrs>(conv).groups != 1) return decline("groups", "");

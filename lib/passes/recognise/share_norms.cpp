@@ -120,7 +120,7 @@ class SharedNorms {
         if (use.user == g_.terminator()) return fault("readers", "it is a result of the graph");
         if (keeps_rows(use.user)) values.push_back(g_.result(use.user));
         else if (takes_scale(use.user, use.index)) s.products.push_back(use.user);
-        else return fault("readers", g_.label(use.user) + " reads it and has no weights that could take its scale");
+        else return fault("readers", g_.label(use.user).line() + " reads it and has no weights that could take its scale");
       }
     }
     return s;

@@ -14,7 +14,7 @@ PassResult specialise_params(Module& m, PassContext& ctx) {
     const ValueId v = g.result(n);
     const DataId data = g.attrs<DataAttrs>(n).data;
     if (!data.valid() || (m.data[data].bytes.empty() && m.data[data].size_bytes() > 0)) {
-      ctx.diagnostics.error(Code::MissingWeights, "the values of parameter \"" + g.label(n) + "\" are not known");
+      ctx.diagnostics.error(Code::MissingWeights, "the values of parameter " + g.label(n).quoted() + " are not known");
       continue;
     }
     made += ctx.rewrite([&] {

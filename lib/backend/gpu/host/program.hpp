@@ -103,8 +103,13 @@ class JsonParser {
       ++at_;
       const char* escapes = "n\nt\tr\rb\bf\f";
       const char* found = std::strchr(escapes, *at_);
-      if (*at_ == 'u') s += "?", at_ += 4;  // only control characters of names are written so
-      else s += found && *at_ ? found[1] : *at_;
+      if (*at_ != 'u') {
+        s += found && *at_ ? found[1] : *at_;
+        continue;
+      }
+      const std::string digits(at_ + 1, strnlen(at_ + 1, 4));
+      s += static_cast<char>(std::strtol(digits.c_str(), nullptr, 16));  // only control characters are written so
+      at_ += digits.size();
     }
     ++at_;
     return s;
