@@ -78,7 +78,7 @@ class Verifier {
       for (ValueId v : g.operands(n)) in.push_back(v.valid() ? &g.type(v) : nullptr);
       while (!in.empty() && !in.back()) in.pop_back();
       std::string message;
-      const auto inferred = infer(m, op, m.attrs[g.attr_id(n)], in, g.bodies(n), &message);
+      const auto inferred = infer(m, op, m.attrs[g.attr_id(n)], in, g.bodies(n).copy(), &message);
       if (!inferred) {
         diagnostics_.error(Code::BadShape, message, where(g, n));
         continue;
