@@ -82,6 +82,29 @@ TEST_CASE("nodes may be erased and inserted while walking") {
   CHECK(f.g.live_nodes() == 2);
 }
 
+TEST_CASE("tensors that no process can address are refused, also where only some of their sizes are known") {
+  const auto fits = [](std::vector<Dim> sizes, const char* symbol = nullptr) {
+    Module m;
+    if (symbol) sizes.push_back(m.dims.symbol(symbol));
+    Builder b(m.main());
+    m.main().add_output(b.unary(OpKind::Relu, b.input("x", tensor_type(DType::F32, std::move(sizes)))), {});
+    Diagnostics d, all;
+    const bool ok = verify_sizes(m, d);
+    CHECK(verify(m, all) == ok);
+    CHECK(ok == d.ok());
+    return ok;
+  };
+  const Dim k(int64_t{1} << 15);
+  CHECK(fits({k, k, k}));
+  CHECK(fits({k, k, k}, "batch"));
+  CHECK(fits({k, k, k, k, k, Dim(0)}));
+  CHECK_FALSE(fits({k, k, k, Dim(2)}));
+  CHECK_FALSE(fits({k, k, k, Dim(2)}, "batch"));
+  CHECK_FALSE(fits({k, k, k, k, Dim(4)}));  // 2^62 elements, 2^64 bytes
+  CHECK_FALSE(fits({k, k, k, k, k}));
+  CHECK_FALSE(fits(std::vector<Dim>(65, Dim(1))));
+}
+
 TEST_CASE("lists of a graph are read while nodes are added") {
   Fixture f;
   const GraphId body = f.m.make_graph("body");
