@@ -37,11 +37,7 @@ void evaluate(const Options& options) {
   eval::EquivalenceOptions o;
   o.evaluation.max_steps = 1 << 20;
   o.evaluation.max_bytes = 1 << 26;
-  for (NodeId n : m.main().inputs()) {
-    double size = 1;
-    for (Dim dim : m.main().type(m.main().result(n)).dims) size *= dim.is_static() ? static_cast<double>(dim.size()) : 2;
-    if (size > 1 << 20) return;
-  }
+  if (!eval::random_inputs_fit(m, o.evaluation, d)) return;
   const auto params = eval::random_weights(m, o.evaluation.bindings, o.seed, o.range);
   o.evaluation.params = &params;
   eval::evaluate(m, eval::random_inputs(m, o), d, o.evaluation);

@@ -63,7 +63,7 @@ TEST_CASE("forward and backward refer to the same bytes of the same files") {
     const WeightFiles located = locate_weights(*package, {.max_packed_bytes = 0});
     CHECK(located.packed_bytes == 0);  // nothing is copied
     for (size_t w = 0; w < package->weights.size(); ++w)
-      where[i][package->weights[w].name.bytes()] = {located.files[located.weights[w].file], located.weights[w].offset,
+      where[i][package->weights[w].name.bytes()] = {located.files[located.weights[w].file].bytes(), located.weights[w].offset,
                                                     located.weights[w].stored};
   }
   CHECK(where[0].size() == 2);

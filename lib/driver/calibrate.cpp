@@ -125,6 +125,7 @@ std::optional<Calibrated> calibrate(const Options& o, const CalibrateRequest& re
   eval::EquivalenceOptions random;
   random.range = {-3, 3, 0, 3};
   random.evaluation.bindings = o.bind;
+  if (request.random > 0 && !eval::random_inputs_fit(m, random.evaluation, d)) return std::nullopt;
   for (random.seed = 1; random.seed <= request.random; ++random.seed)
     samples.push_back({"random", eval::random_inputs(m, random), {}});
   if (samples.empty()) return d.error(Code::BadFlag, "there are no samples", {}, "give --data DIR or --random N"), std::nullopt;

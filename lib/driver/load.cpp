@@ -88,7 +88,8 @@ std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
     out.module = onnx_import::import_onnx(o.input, options, d);
   }
   if (!out.module) return std::nullopt;
-  if (out.format != "onnx" && (!bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))) return std::nullopt;
+  if (out.format == "onnx" ? !verify_sizes(*out.module, d) : !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
+    return std::nullopt;
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;
   out.module->dims.complete();

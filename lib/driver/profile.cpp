@@ -33,6 +33,7 @@ std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const std::stri
   maps_as_rows(m);
   const bool has_strings = strings_as_bytes(m);
   if (data.empty()) {
+    if (!eval::random_inputs_fit(m, {}, d)) return std::nullopt;
     for (NodeId n : m.main().inputs())
       set.inputs.push_back(eval::random_value(m, m.main().type(m.main().result(n)), {}, set.inputs.size() + 1, {.int_high = 1}));
     return std::move(set.inputs);

@@ -91,6 +91,9 @@ std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vect
     DataSet& set = sets.emplace_back();
     for (const auto& [symbol, size] : bind) set.name += (set.name.empty() ? "" : ", ") + symbol + "=" + std::to_string(size);
     if (set.name.empty()) set.name = "random inputs";
+    eval::Options sized = limits;
+    sized.bindings = bind;
+    if (!eval::random_inputs_fit(m, sized, d)) return std::nullopt;
     for (size_t i = 0; i < m.main().inputs().size(); ++i) {
       const ValueId v = m.main().result(m.main().inputs()[i]);
       set.inputs.push_back(eval::random_value(m, m.main().type(v), bind, i + 1, {.int_high = 1}));

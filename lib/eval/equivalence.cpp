@@ -10,7 +10,8 @@ std::optional<std::vector<HostValue>> results(const Module& m, const Equivalence
   Options evaluation = o.evaluation;
   evaluation.params = &params;
   Diagnostics diagnostics;
-  auto out = evaluate(m, random_inputs(m, o), diagnostics, evaluation);
+  std::optional<std::vector<HostValue>> out;
+  if (random_inputs_fit(m, evaluation, diagnostics)) out = evaluate(m, random_inputs(m, o), diagnostics, evaluation);
   if (!out) *why = diagnostics.text();
   return out;
 }

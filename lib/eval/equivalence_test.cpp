@@ -42,6 +42,21 @@ TEST_CASE("random values depend on seed and name only") {
   for (double v : numbers(eval::random_value(m, tensor_type(DType::I64, {Dim(50)}), {}, 3))) CHECK((v >= 0 && v <= 3));
 }
 
+TEST_CASE("random inputs that memory has no room for are refused") {
+  const auto fit = [](std::vector<Dim> sizes) {
+    Module m;
+    Builder(m.main()).input("x", tensor_type(DType::I8, std::move(sizes)));
+    Diagnostics d;
+    const bool ok = eval::random_inputs_fit(m, {}, d);
+    if (!ok) CHECK(d.text().find("input \"x\"") != std::string::npos);
+    return ok;
+  };
+  CHECK(fit({Dim(1 << 20), Dim(4)}));
+  CHECK(fit({Dim(int64_t{1} << 40), Dim(int64_t{1} << 40), Dim(0)}));
+  CHECK_FALSE(fit({Dim(1 << 20), Dim(1 << 20)}));
+  CHECK_FALSE(fit({Dim(int64_t{1} << 40), Dim(int64_t{1} << 40)}));
+}
+
 TEST_CASE("compare: tolerances, NaN, infinities, exact integers, shapes") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   CHECK(eval::compare(f32({4}, {1, nan, inf, -inf}), f32({4}, {1.00001, nan, inf, -inf}), 1e-4, 0).pass);

@@ -32,6 +32,20 @@ std::vector<int64_t> sizes_of(const Module& m, const Type& type, const DimBindin
   return dims;
 }
 
+bool random_inputs_fit(const Module& m, const Options& options, Diagnostics& d) {
+  double bytes = 0;
+  for (NodeId n : m.main().inputs()) {
+    const Type& t = m.main().type(m.main().result(n));
+    if (t.kind != TypeKind::Tensor) continue;
+    bytes += sizeof(double) * static_cast<double>(product(sizes_of(m, t, options.bindings)));
+    if (bytes > static_cast<double>(options.max_bytes))
+      return d.error(Code::TooLarge, "random inputs take more than " + std::to_string(options.max_bytes) + " bytes",
+                     "input \"" + m.main().label(n) + "\"", "bind its symbols to smaller sizes, or give data"),
+             false;
+  }
+  return true;
+}
+
 HostValue random_value(const Module& m, const Type& type, const DimBindings& bindings, uint64_t seed, const RandomRange& range) {
   if (type.kind == TypeKind::Map) return empty_map(type);
   if (type.kind != TypeKind::Tensor) return {type.kind, {}, {}};

@@ -15,7 +15,10 @@ struct RandomRange {
 // The sizes of a tensor type, its symbols bound (an unbound one is 2).
 std::vector<int64_t> sizes_of(const Module&, const Type&, const DimBindings&);
 
-// A value of the type and those sizes; sequences and maps are empty.
+// Whether random values for all inputs can be made within the options' max_bytes; false with Code::TooLarge at an input if not.
+bool random_inputs_fit(const Module&, const Options&, Diagnostics&);
+
+// A value of the type and those sizes, which the caller has checked to fit; sequences and maps are empty.
 HostValue random_value(const Module&, const Type&, const DimBindings&, uint64_t seed, const RandomRange& = {});
 
 // A seed that depends on `name` only, through `seed`.

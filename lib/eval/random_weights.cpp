@@ -83,6 +83,8 @@ NamedValues random_weights(const Module& m, const DimBindings& bindings, uint64_
   for (const Weight& w : weights) {
     const uint64_t own = seed_of(seed, w.name);
     const auto block = w.bytes > kBlockBytes ? shared[w.key()] : nullptr;
+    if (!block && checked_product(w.dims).value_or(INT64_MAX) > static_cast<int64_t>(kBlockBytes))
+      continue;  // no room: it stays without data
     if (!block) {
       out[w.name] = random_value(m, w.type, bindings, own, w.range);
       continue;

@@ -4,6 +4,7 @@
 
 #include "support/checked.h"
 #include "support/half.h"
+#include "support/saturate.h"
 
 namespace rlxc::eval {
 namespace {
@@ -46,11 +47,7 @@ bool is_packed(DType t) { return t != DType::String && bits(t) < 8; }
 // Native representation of integers: V to T by the rules of `store`.
 template <class T, class V>
 T to_integer(V v) {
-  if constexpr (std::is_same_v<V, double>)
-    return static_cast<T>(ops::lit(ops::Wrap<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(),
-                                   std::clamp(v, static_cast<double>(std::numeric_limits<T>::min()),
-                                              static_cast<double>(std::numeric_limits<T>::max())))
-                              .v);
+  if constexpr (std::is_same_v<V, double>) return saturating_cast<T>(v);
   else if constexpr (std::is_same_v<V, Complex>) return to_integer<T>(v.real());
   else return static_cast<T>(v.v);
 }
@@ -285,17 +282,15 @@ RLXC_INSTANTIATE(Cell16)
 RLXC_INSTANTIATE(std::string)
 #undef RLXC_INSTANTIATE
 
+constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+
 std::vector<int64_t> strides_of(std::span<const int64_t> dims) {
   std::vector<int64_t> s(dims.size(), 1);
-  for (size_t i = dims.size(); i-- > 1;) s[i - 1] = s[i] * dims[i];
+  for (size_t i = dims.size(); i-- > 1;) s[i - 1] = checked_mul(s[i], dims[i]).value_or(kLargest);
   return s;
 }
 
-int64_t product(std::span<const int64_t> dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
-}
+int64_t product(std::span<const int64_t> dims) { return checked_product(dims).value_or(kLargest); }
 
 std::string show(DType t, std::span<const int64_t> dims) {
   std::string s(name(t));

@@ -110,7 +110,7 @@ bool with_numbers(DType t, F&& f) {
 }
 
 std::vector<int64_t> strides_of(std::span<const int64_t> dims);  // row-major, in elements
-int64_t product(std::span<const int64_t> dims);
-std::string show(DType, std::span<const int64_t> dims);  // "f32[2,3]"
+int64_t product(std::span<const int64_t> dims);                  // saturates
+std::string show(DType, std::span<const int64_t> dims);          // "f32[2,3]"
 
 }  // namespace rlxc::eval

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "support/half.h"
+#include "support/saturate.h"
 
 namespace rlxc {
 namespace {
@@ -26,12 +27,7 @@ std::vector<std::byte> store(T v) {
 
 template <class T>
 std::vector<std::byte> store_int(double v) {
-  if (std::isnan(v)) return store(T{0});
-  constexpr double low = static_cast<double>(std::numeric_limits<T>::min());
-  constexpr double high = static_cast<double>(std::numeric_limits<T>::max());
-  if (v <= low) return store(std::numeric_limits<T>::min());
-  if (v >= high) return store(std::numeric_limits<T>::max());
-  return store(static_cast<T>(v));
+  return store(saturating_cast<T>(v));
 }
 
 int packed_bits(const TensorData& d, int64_t i) {
@@ -112,10 +108,7 @@ int64_t element_as_int(const TensorData& d, int64_t index) {
       const int v = packed_bits(d, index), sign = 1 << (bits(d.dtype) - 1);
       return (v ^ sign) - sign;
     }
-    default: {
-      const double v = element_as_double(d, index);
-      return std::isnan(v) ? 0 : static_cast<int64_t>(std::fmin(std::fmax(v, -9.2e18), 9.2e18));
-    }
+    default: return saturating_cast<int64_t>(element_as_double(d, index));
   }
 }
 

@@ -2,6 +2,7 @@
 // referred to; a weight of 30 GB costs one row here.
 #pragma once
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,7 @@ struct TensorData {
   uint64_t size_bytes() const;  // of the whole tensor, also for splats
 };
 
+// References to rows stay valid while rows are added.
 class DataTable {
  public:
   DataId add(TensorData d) {
@@ -40,7 +42,7 @@ class DataTable {
   size_t size() const { return rows_.size(); }
 
  private:
-  std::vector<TensorData> rows_;
+  std::deque<TensorData> rows_;
 };
 
 // A tensor with its own copy of `bytes`.

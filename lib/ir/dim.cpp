@@ -22,6 +22,7 @@ int64_t floor_div_int(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a <
 int64_t mod_int(int64_t a, int64_t b) { return a - floor_div_int(a, b) * b; }
 
 std::optional<int64_t> apply(DimFn fn, int64_t a, int64_t b) {
+  if (a == INT64_MIN) return std::nullopt;  // a / -1 would overflow
   switch (fn) {
     case DimFn::FloorDiv: return b == 0 ? std::nullopt : std::optional(floor_div_int(a, b));
     case DimFn::Mod: return b == 0 ? std::nullopt : std::optional(mod_int(a, b));
@@ -147,9 +148,14 @@ Dim DimTable::add(Dim a, Dim b) {
 Dim DimTable::sub(Dim a, Dim b) { return intern(add_poly(poly(a), poly(b), -1)); }
 
 Dim DimTable::mul(Dim a, Dim b) {
+  const auto degree = [](const Poly& p) {
+    size_t most = 0;
+    for (const Term& t : p) most = std::max(most, t.atoms.size());
+    return most;
+  };
   if (a.is_static() && b.is_static()) return Dim(clamp_mul(a.size(), b.size()));
   const Poly x = poly(a), y = poly(b);
-  if (x.size() * y.size() > kMaxTerms) return fresh("opaque");
+  if (x.size() * y.size() > kMaxTerms || degree(x) + degree(y) > kMaxDegree) return fresh("opaque");
   return intern(mul_poly(x, y));
 }
 

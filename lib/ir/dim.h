@@ -41,11 +41,12 @@ enum class DimFn : uint8_t { FloorDiv, Mod, Min, Max };
 using DimBindings = std::map<std::string, int64_t, std::less<>>;
 
 // Owns the symbols and expressions of one module. Operations cost O(terms). Not thread-safe. An expression that would grow
-// beyond kMaxTerms or kMaxWeight becomes a fresh symbol: nothing is known about it any more, and nothing false.
+// beyond kMaxTerms, kMaxDegree or kMaxWeight becomes a fresh symbol: nothing is known about it any more, and nothing false.
 // Scalars (shape arithmetic may be negative, as in `seq-1`) are Dims too: a negative constant is an expression with no symbol.
 class DimTable {
  public:
   static constexpr size_t kMaxTerms = 1024;
+  static constexpr size_t kMaxDegree = 256;  // of a product of symbols
   static constexpr int64_t kMaxWeight = 2048;
 
   Dim constant(int64_t);               // also negative ones

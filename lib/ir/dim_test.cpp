@@ -79,7 +79,23 @@ TEST_CASE("binding evaluates, and overflow is no value") {
   CHECK(t.bind(e, {{"seq", 7}}) == Dim(6));
   const Dim big = t.mul(s, t.mul(s, s));
   CHECK_FALSE(t.evaluate(big, {{"seq", int64_t{1} << 40}}).has_value());
+  const Dim lowest = t.mul(s, t.sub(Dim(0), Dim(int64_t{1} << 56)));
+  const Dim quotient = t.floor_div(lowest, t.sub(s, Dim(129)));
+  CHECK(t.evaluate(lowest, {{"seq", 128}}) == INT64_MIN);
+  CHECK_FALSE(t.evaluate(quotient, {{"seq", 128}}).has_value());  // -2^63 / -1
   CHECK(t.symbols_of(t.mul(s, t.symbol("batch"))) == std::vector<std::string>{"batch", "seq"});
+}
+
+TEST_CASE("a power that is squared again and again is not written out") {
+  DimTable t;
+  const Dim n = t.symbol("n");
+  Dim power = n;
+  for (int i = 0; i < 8; ++i) power = t.mul(power, power);
+  CHECK(t.evaluate(power, {{"n", 1}}) == 1);
+  CHECK(t.weight(power) == 256);
+  for (int i = 0; i < 60; ++i) power = t.mul(power, power);
+  CHECK(t.weight(power) <= 256);
+  CHECK_FALSE(t.equal(power, n));
 }
 
 TEST_CASE("functions nested deeply take linear time") {

@@ -110,13 +110,12 @@ void Graph::set_operand(NodeId n, size_t index, ValueId v) {
 }
 
 void Graph::set_operands(NodeId n, std::span<const ValueId> list) {
-  const std::vector<ValueId> values(list.begin(), list.end());  // `list` may point into operands_
   for (uint32_t i = 0; i < nodes_[n.raw].operand_count; ++i) unlink_use(nodes_[n.raw].first_operand + i);
-  if (values.size() > nodes_[n.raw].operand_count) nodes_[n.raw].first_operand = allocate_operands(values.size());
-  nodes_[n.raw].operand_count = static_cast<uint32_t>(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
+  if (list.size() > nodes_[n.raw].operand_count) nodes_[n.raw].first_operand = allocate_operands(list.size());
+  nodes_[n.raw].operand_count = static_cast<uint32_t>(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
     const uint32_t slot = nodes_[n.raw].first_operand + static_cast<uint32_t>(i);
-    operands_[slot] = values[i];
+    operands_[slot] = list[i];
     link_use(slot, n);
   }
 }
@@ -172,7 +171,7 @@ void Graph::replace_all_uses(ValueId from, ValueId to) {
 void Graph::add_output(ValueId v, Symbol output_name) {
   // At the end of the pool the list grows in place.
   if (const Node& t = nodes_[terminator_.raw]; t.first_operand + t.operand_count != operands_.size()) {
-    const std::vector<ValueId> list(outputs().begin(), outputs().end());
+    const std::vector<ValueId> list = outputs().copy();
     set_operands(terminator_, {});
     nodes_[terminator_.raw].first_operand = static_cast<uint32_t>(operands_.size());
     set_operands(terminator_, list);

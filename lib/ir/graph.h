@@ -1,5 +1,7 @@
 // The one container of HIR, MIR and LIR: a list of nodes in execution order over values, with maintained use lists.
 // Ids are indices into vectors; nodes are rewritten in place and erased nodes leave a tombstone until `compact`.
+// Nothing handed out is a pointer into those vectors: lists are positions (PoolRange), which are read while the graph grows, and
+// types, attributes, data and origins never move. `compact` and `clear` end every list.
 // A Module owns everything that is shared: symbols, types, attributes, data, names and all graphs (sub-graphs of control flow).
 #pragma once
 #include <deque>
@@ -15,6 +17,7 @@
 #include "ir/type.h"
 #include "support/foreign_text.h"
 #include "support/interner.h"
+#include "support/pool_range.h"
 
 namespace rlxc {
 
@@ -56,17 +59,13 @@ class Graph {
   void set_attrs(NodeId n, AttrId a) { nodes_[n.raw].attrs = a; }
   template <class A>
   const A& attrs(NodeId n) const;  // requires that A is the op's attribute struct
-  std::span<const ValueId> operands(NodeId n) const {
-    return {operands_.data() + nodes_[n.raw].first_operand, nodes_[n.raw].operand_count};
-  }
+  PoolRange<ValueId> operands(NodeId n) const { return {operands_, nodes_[n.raw].first_operand, nodes_[n.raw].operand_count}; }
   ValueId operand(NodeId n, size_t i) const {
     return i < nodes_[n.raw].operand_count ? operands_[nodes_[n.raw].first_operand + i] : ValueId();
   }
   size_t result_count(NodeId n) const { return nodes_[n.raw].result_count; }
   ValueId result(NodeId n, size_t i = 0) const { return ValueId(nodes_[n.raw].first_result + i); }
-  std::span<const GraphId> bodies(NodeId n) const {
-    return {bodies_.data() + nodes_[n.raw].first_body, nodes_[n.raw].body_count};
-  }
+  PoolRange<GraphId> bodies(NodeId n) const { return {bodies_, nodes_[n.raw].first_body, nodes_[n.raw].body_count}; }
   void set_operand(NodeId, size_t index, ValueId);
   void set_operands(NodeId, std::span<const ValueId>);
 
@@ -109,8 +108,8 @@ class Graph {
   void replace_all_uses(ValueId from, ValueId to);
 
   // Inputs in declared order, and outputs (operands of the terminator) with their names.
-  std::span<const NodeId> inputs() const { return inputs_; }
-  std::span<const ValueId> outputs() const { return operands(terminator_); }
+  PoolRange<NodeId> inputs() const { return {inputs_, 0, inputs_.size()}; }
+  PoolRange<ValueId> outputs() const { return operands(terminator_); }
   NodeId terminator() const { return terminator_; }
   void add_output(ValueId, Symbol name);
   void set_outputs(std::span<const ValueId>);  // keeps the names of as many outputs as there were

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "ir/builder.h"
 #include "ir/verify.h"
 
@@ -78,6 +80,57 @@ TEST_CASE("nodes may be erased and inserted while walking") {
   CHECK(seen == 10);
   CHECK(f.g.outputs()[0] == f.x);
   CHECK(f.g.live_nodes() == 2);
+}
+
+TEST_CASE("tensors that no process can address are refused, also where only some of their sizes are known") {
+  const auto fits = [](std::vector<Dim> sizes, const char* symbol = nullptr) {
+    Module m;
+    if (symbol) sizes.push_back(m.dims.symbol(symbol));
+    Builder b(m.main());
+    m.main().add_output(b.unary(OpKind::Relu, b.input("x", tensor_type(DType::F32, std::move(sizes)))), {});
+    Diagnostics d, all;
+    const bool ok = verify_sizes(m, d);
+    CHECK(verify(m, all) == ok);
+    CHECK(ok == d.ok());
+    return ok;
+  };
+  const Dim k(int64_t{1} << 15);
+  CHECK(fits({k, k, k}));
+  CHECK(fits({k, k, k}, "batch"));
+  CHECK(fits({k, k, k, k, k, Dim(0)}));
+  CHECK_FALSE(fits({k, k, k, Dim(2)}));
+  CHECK_FALSE(fits({k, k, k, Dim(2)}, "batch"));
+  CHECK_FALSE(fits({k, k, k, k, Dim(4)}));  // 2^62 elements, 2^64 bytes
+  CHECK_FALSE(fits({k, k, k, k, k}));
+  CHECK_FALSE(fits(std::vector<Dim>(65, Dim(1))));
+}
+
+TEST_CASE("lists of a graph are read while nodes are added") {
+  Fixture f;
+  const GraphId body = f.m.make_graph("body");
+  const TypeId flag = f.m.types.tensor(DType::Bool, {});
+  const ValueId c = f.g.result(f.g.make_node(OpKind::Param, {}, f.m.attrs.intern(NoAttrs{}), {&flag, 1}));
+  const NodeId n = f.g.make_node(OpKind::If, std::array{c, f.x, f.w}, f.m.attrs.intern(IfAttrs{}), {}, std::array{body, body});
+  f.g.add_output(f.x, {});
+  f.g.add_output(f.w, {});
+  const Type& type = f.g.type(f.w);
+  const auto operands = f.g.operands(n);
+  const auto bodies = f.g.bodies(n);
+  const auto inputs = f.g.inputs();
+  const auto outputs = f.g.outputs();
+  const TensorData& data = f.m.data[f.m.data.add(make_splat(DType::I8, {4}, element_bytes(DType::I8, 7)))];
+  for (int i = 0; i < 1000; ++i) {
+    const ValueId v = f.b.input("more", tensor_type(DType::F32, {i}));
+    const NodeId copy = f.g.make_node(OpKind::If, std::array{c, v}, f.g.attr_id(n), {}, bodies.copy());
+    f.g.set_operands(copy, operands.copy());
+    f.m.data.add(make_splat(DType::I8, {i}, element_bytes(DType::I8, 1)));
+  }
+  CHECK(operands.copy() == std::vector{c, f.x, f.w});
+  CHECK(bodies.copy() == std::vector{body, body});
+  CHECK(inputs.copy() == std::vector{f.g.def(f.x)});
+  CHECK(outputs.copy() == std::vector{f.x, f.w});
+  CHECK(&type == &f.g.type(f.w));
+  CHECK(element_as_int(data, 0) == 7);
 }
 
 TEST_CASE("the verifier finds a use before its definition and a wrong type") {

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "ir/infer.h"
+#include "support/checked.h"
 
 namespace rlxc {
 namespace {
@@ -20,6 +21,14 @@ class Verifier {
         diagnostics_.error(Code::BadGraph, "sub-graph @" + module_.graph(GraphId(g)).name() + " belongs to several nodes");
     if (!diagnostics_.ok()) return;
     for (size_t g = 0; g < module_.graph_count(); ++g) types(module_.graph(GraphId(g)));
+  }
+
+  void sizes() {
+    for (size_t i = 0; i < module_.graph_count(); ++i) {
+      const Graph& g = module_.graph(GraphId(i));
+      for (NodeId n : g.nodes())
+        for (size_t r = 0; r < g.result_count(n); ++r) check_size(g, n, g.type(g.result(n, r)));
+    }
   }
 
  private:
@@ -78,7 +87,7 @@ class Verifier {
       for (ValueId v : g.operands(n)) in.push_back(v.valid() ? &g.type(v) : nullptr);
       while (!in.empty() && !in.back()) in.pop_back();
       std::string message;
-      const auto inferred = infer(m, op, m.attrs[g.attr_id(n)], in, g.bodies(n), &message);
+      const auto inferred = infer(m, op, m.attrs[g.attr_id(n)], in, g.bodies(n).copy(), &message);
       if (!inferred) {
         diagnostics_.error(Code::BadShape, message, where(g, n));
         continue;
@@ -119,9 +128,17 @@ class Verifier {
   }
 
   void check_size(const Graph& g, NodeId n, const Type& t) {
-    if (t.rank() > 64) diagnostics_.error(Code::TooLarge, "rank " + std::to_string(t.rank()) + " is more than 64", where(g, n));
-    if (t.is_static() && t.dtype != DType::String && !byte_size(t))
-      diagnostics_.error(Code::TooLarge, "the tensor " + text(t, module_.dims) + " is too large", where(g, n));
+    if (t.rank() > kMaxRank)
+      diagnostics_.error(Code::TooLarge, "rank " + std::to_string(t.rank()) + " is more than " + std::to_string(kMaxRank),
+                         where(g, n));
+    std::vector<int64_t> known;
+    for (Dim d : t.dims)
+      if (d.is_static()) known.push_back(d.size());
+    const auto elements = checked_product(known);
+    const DType sized = t.dtype == DType::String ? DType::U8 : t.dtype;  // a string takes a byte at least
+    const auto bytes = elements ? byte_size(sized, static_cast<uint64_t>(*elements)) : std::nullopt;
+    if (!bytes || *bytes > kMaxTensorBytes)
+      diagnostics_.error(Code::TooLarge, "the tensor " + text(t, module_.dims) + " takes more than 2^47 bytes", where(g, n));
   }
 
   DimTable& dims() { return const_cast<Module&>(module_).dims; }
@@ -135,6 +152,12 @@ class Verifier {
 bool verify(const Module& m, Diagnostics& d) {
   const size_t before = d.errors();
   Verifier(m, d).run();
+  return d.errors() == before;
+}
+
+bool verify_sizes(const Module& m, Diagnostics& d) {
+  const size_t before = d.errors();
+  Verifier(m, d).sizes();
   return d.errors() == before;
 }
 

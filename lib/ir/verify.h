@@ -8,4 +8,10 @@ namespace rlxc {
 
 bool verify(const Module&, Diagnostics&);
 
+// The part of it that a limit asks for: every tensor has at most kMaxRank axes, and kMaxTensorBytes where its symbols are 1.
+// O(results).
+inline constexpr int kMaxRank = 64;
+inline constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 47;  // what a process can address
+bool verify_sizes(const Module&, Diagnostics&);
+
 }  // namespace rlxc

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "kernel/fold.h"
+#include "support/saturate.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -54,7 +55,7 @@ bool fold(ExprOp op, Expr a, Expr b, Expr* out) {
 }  // namespace
 
 Expr constant(Kernel* k, DType t, double v) {
-  if (!is_float(t)) return constant_int(k, t, static_cast<int64_t>(v));
+  if (!is_float(t)) return constant_int(k, t, saturating_cast<int64_t>(v));
   if (t == DType::F32) v = static_cast<float>(v);
   return intern(k, ExprOp::Const, t, {}, std::bit_cast<int64_t>(v));
 }

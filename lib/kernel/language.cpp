@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdio>
 
+#include "kernel/fold.h"
+
 namespace rlxc::kernel {
 namespace {
 
@@ -105,9 +107,9 @@ int64_t evaluate(const Kernel& k, ExprId root, const std::vector<int64_t>& symbo
         for (size_t s = 0; s < k.symbols.size(); ++s)
           if (k.symbols[s].raw == e.payload) value[i] = symbols[s];
         break;
-      case ExprOp::Add: value[i] = arg(0) + arg(1); break;
-      case ExprOp::Sub: value[i] = arg(0) - arg(1); break;
-      case ExprOp::Mul: value[i] = arg(0) * arg(1); break;
+      case ExprOp::Add:
+      case ExprOp::Sub:
+      case ExprOp::Mul: value[i] = fold_int(e.op, DType::I64, arg(0), arg(1)).value_or(0); break;
       case ExprOp::Div: value[i] = arg(1) > 0 ? arg(0) / arg(1) : 0; break;
       case ExprOp::Mod: value[i] = arg(1) > 0 ? arg(0) % arg(1) : 0; break;
       case ExprOp::Cast: value[i] = arg(0); break;

@@ -8,6 +8,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "support/saturate.h"
+
 namespace rlxc::ops {
 
 template <class T>
@@ -76,11 +78,7 @@ inline double lit(double, double value) { return value; }
 inline Complex lit(Complex, double value) { return value; }
 template <class T>
 Wrap<T> lit(Wrap<T>, double value) {
-  using L = std::numeric_limits<T>;
-  if (std::isnan(value)) return 0;
-  if (value <= static_cast<double>(L::min())) return L::min();
-  if (value >= static_cast<double>(L::max())) return L::max();
-  return static_cast<T>(value);
+  return saturating_cast<T>(value);
 }
 
 template <Scalar V>

@@ -166,7 +166,7 @@ std::vector<IndexPart> index_parts(const Graph& g, ValueId index) {
     return parts;
   }
   const bool joined = g.op(n) == OpKind::Concat && g.attrs<AxisAttrs>(n).axis == static_cast<int64_t>(sizes.size()) - 1;
-  for (ValueId v : joined ? g.operands(n) : std::span<const ValueId>(&index, 1)) {
+  for (ValueId v : joined ? g.operands(n).copy() : std::vector{index}) {
     if (g.dims(v).back() != Dim(1)) return {};
     const auto p = index_part(g, v);
     if (!p || (p->axis && *p->axis == 0)) return {};

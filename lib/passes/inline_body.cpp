@@ -14,7 +14,7 @@ std::vector<ValueId> copy_body(Graph& g, NodeId before, const Graph& body, std::
     types.clear();
     for (ValueId v : body.operands(n)) operands.push_back(v.valid() ? map[v.raw] : v);
     for (size_t r = 0; r < body.result_count(n); ++r) types.push_back(body.type_id(body.result(n, r)));
-    const NodeId copy = g.make_node(body.op(n), operands, body.attr_id(n), types, body.bodies(n), before);
+    const NodeId copy = g.make_node(body.op(n), operands, body.attr_id(n), types, body.bodies(n).copy(), before);
     g.set_node_name(copy, body.node_name(n));
     g.set_origin(copy, body.origin(n));
     for (size_t r = 0; r < types.size(); ++r) {

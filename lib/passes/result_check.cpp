@@ -67,7 +67,9 @@ std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& 
   weights_ = eval::random_weights(m, {}, seed_, options.range, weights_);
   options.evaluation.params = &weights_;
   Diagnostics d;
-  auto results = eval::evaluate(m, eval::random_inputs(m, options), d, options.evaluation);
+  std::optional<std::vector<eval::HostValue>> results;
+  if (eval::random_inputs_fit(m, options.evaluation, d))
+    results = eval::evaluate(m, eval::random_inputs(m, options), d, options.evaluation);
   if (!results) *why = d.items().empty() ? "unknown" : d.items()[0].where + ": " + d.items()[0].message;
   return results;
 }

@@ -121,7 +121,7 @@ void ModuleTerms::value(ValueId v) {
   else out_.null();
 }
 
-void ModuleTerms::values(std::span<const ValueId> list) {
+void ModuleTerms::values(PoolRange<ValueId> list) {
   out_.begin_array(JsonLayout::Line);
   for (ValueId v : list) value(v);
   out_.end_array();

@@ -26,7 +26,7 @@ class ModuleTerms {
   void name(Symbol s) { out_.string(module_.text(s)); }
   void names(const std::vector<Symbol>&);
   void value(ValueId);  // the id, or null
-  void values(std::span<const ValueId>);
+  void values(PoolRange<ValueId>);
   void symbols();                    // members "symbols" and "equalities"
   void ranges(const SymbolRanges&);  // member "ranges", if there are any
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "support/half.h"
+#include "support/saturate.h"
 
 namespace rlxc {
 namespace {
@@ -20,7 +21,7 @@ float put_f16(std::span<uint8_t> b, size_t i, float v) {
   b[i] = static_cast<uint8_t>(h), b[i + 1] = static_cast<uint8_t>(h >> 8);
   return f16_to_float(h);
 }
-int nearest(float v, int low, int high) { return std::clamp(static_cast<int>(std::nearbyint(v)), low, high); }
+int nearest(float v, int low, int high) { return std::clamp(saturating_cast<int>(std::nearbyint(v)), low, high); }
 // The code of x for a step; 0 where the step is.
 int code(float x, float step, int low, int high) { return step == 0 ? std::clamp(0, low, high) : nearest(x / step, low, high); }
 

@@ -5,6 +5,7 @@
 
 #include "kernel/math.h"
 #include "support/number.h"
+#include "support/saturate.h"
 
 namespace rlxc::stablehlo {
 namespace {
@@ -93,7 +94,7 @@ Hlo HloBuilder::dense(DType t, std::vector<int64_t> dims, const std::string& lit
   return op("constant", {}, t, std::move(dims), "value = dense<" + literal + "> : " + of);
 }
 Hlo HloBuilder::constant(DType t, double v, std::vector<int64_t> dims) {
-  if (!is_float(t)) return constant_int(t, static_cast<int64_t>(v), std::move(dims));
+  if (!is_float(t)) return constant_int(t, saturating_cast<int64_t>(v), std::move(dims));
   return dense(t, std::move(dims), float_literal(t, v));
 }
 Hlo HloBuilder::constant_int(DType t, int64_t v, std::vector<int64_t> dims) {

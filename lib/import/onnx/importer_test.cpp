@@ -1,6 +1,7 @@
 // What is wrong with a model is told, whatever it is.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "ir/dim_postfix.h"
@@ -95,6 +96,23 @@ TEST_CASE("sizes that overflow, negative sizes, ranks beyond any limit") {
   Diagnostics e;
   const auto module = huge.load(e);
   CHECK((!module || !verify(*module, e)));
+}
+
+TEST_CASE("numbers that no integer holds are computed with") {
+  OnnxModel m(22);
+  m.input("x", DType::F32, {2, 3}, some(6, 1));
+  m.add(node("Constant", {}, {"nan"}, {attribute("value_float", std::nan(""))}));
+  for (int type : {2, 3, 4, 5, 6, 7, 9, 12, 13}) {  // u8, i8, u16, i16, i32, i64, bool, u32, u64
+    const std::string y = "y" + std::to_string(type);
+    m.add(node("Cast", {"nan"}, {y}, {attribute("to", type)}));
+    m.output(y);
+  }
+  m.add(node("EyeLike", {"x"}, {"far"}, {attribute("k", INT64_MIN)}));
+  m.output("far");
+  auto got = m.run();
+  CHECK(got.back() == std::vector<double>(6, 0.0));
+  got.pop_back();
+  for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == std::vector{i == 6 ? 1.0 : 0.0});
 }
 
 TEST_CASE("functions that call themselves, bodies nested without end") {

@@ -164,7 +164,7 @@ std::optional<Num> num_cast(DimTable& t, DType from, DType to, const Num& a) {
   }
   if (!is_float(from)) return checked(t, to, a);
   if (a.is_real) {
-    if (std::abs(a.real) > static_cast<double>(kExact)) return std::nullopt;
+    if (!(std::abs(a.real) <= static_cast<double>(kExact))) return std::nullopt;
     return checked(t, to, integer(t.constant(static_cast<int64_t>(a.real))));
   }
   if (a.den == 1) return checked(t, to, a);

@@ -2,6 +2,7 @@
 // Lin and Weng (2004), as libsvm does it.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "import/onnx/handlers.h"
 #include "import/onnx/ml.h"
@@ -33,7 +34,7 @@ ValueId kernel(Op& op, ValueId x, ValueId vectors) {
   const ValueId dot = b.matmul(x, vectors, false, true);
   if (name == "LINEAR") return dot;
   const ValueId shifted = b.add(b.mul(dot, real(p[0])), real(p[1]));
-  if (name == "POLY") return b.create(OpKind::Pow, {shifted, real(static_cast<double>(static_cast<int64_t>(p[2])))});
+  if (name == "POLY") return b.create(OpKind::Pow, {shifted, real(std::trunc(p[2]))});
   if (name == "SIGMOID") return b.unary(OpKind::Tanh, shifted);
   return op.fail(Code::BadAttribute, "kernel_type " + quote(name) + " is unknown"), ValueId();
 }

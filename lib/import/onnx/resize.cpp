@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "import/onnx/handlers.h"
+#include "support/saturate.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
@@ -34,7 +35,7 @@ bool scaled_sizes(Op& op, const Known& scales, const std::vector<int64_t>& axes,
     if (const auto n = t.constant_value(size); n && s.is_real) {
       if (!(s.real > 0) || s.real > 1e6)
         return op.fail(Code::BadAttribute, "scale " + std::to_string(s.real) + " is out of range");
-      a->sizes[axis] = Dim(static_cast<int64_t>(std::floor(static_cast<double>(*n) * s.real)));
+      a->sizes[axis] = Dim(saturating_cast<int64_t>(std::floor(static_cast<double>(*n) * s.real)));
       reals[axis] = s.real;
       continue;
     }
@@ -67,7 +68,7 @@ bool fit_aspect_ratio(Op& op, std::string_view policy, const std::vector<int64_t
   for (int64_t axis : axes) {
     const auto k = static_cast<size_t>(axis);
     a->scales[k] = ratio;
-    a->sizes[k] = Dim(static_cast<int64_t>(std::floor(ratio * static_cast<double>(op.sizes(0)[k].size()) + 0.5)));
+    a->sizes[k] = Dim(saturating_cast<int64_t>(std::floor(ratio * static_cast<double>(op.sizes(0)[k].size()) + 0.5)));
   }
   return true;
 }

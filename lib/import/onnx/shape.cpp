@@ -6,6 +6,7 @@
 #include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "support/checked.h"
+#include "support/saturate.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
@@ -259,7 +260,7 @@ void range(Op& op) {
     const bool up = *each > 0;
     Dim span = up ? op.dims().sub(limit.num, start.num) : op.dims().sub(start.num, limit.num);
     if (const auto v = op.dims().constant_value(span)) span = Dim(std::max<int64_t>(*v, 0));
-    length = op.dims().ceil_div(span, Dim(static_cast<int64_t>(std::abs(*each))));
+    length = op.dims().ceil_div(span, Dim(saturating_cast<int64_t>(std::abs(*each))));
   }
   const auto scalar = [&](size_t i) { return op.b.reshape(op.in(i), {}); };
   op.set(0, op.b.create(OpKind::Range, {scalar(0), scalar(2)}, DimsAttrs{{length}, false}));
@@ -272,7 +273,7 @@ void eye_like(Op& op) {
   const ValueId zero = op.b.scalar(DType::I64, 0), one = op.b.scalar(DType::I64, 1);
   const ValueId row =
       op.b.reshape(op.b.create(OpKind::Range, {zero, one}, DimsAttrs{{op.sizes(0)[0]}, false}), {op.sizes(0)[0], Dim(1)});
-  const ValueId column = op.b.create(OpKind::Range, {op.b.scalar(DType::I64, static_cast<double>(-op.i("k", 0))), one},
+  const ValueId column = op.b.create(OpKind::Range, {op.b.scalar(DType::I64, -static_cast<double>(op.i("k", 0))), one},
                                      DimsAttrs{{op.sizes(0)[1]}, false});
   op.set(0, op.b.cast(op.b.create(OpKind::Eq, {row, column}), *to));
 }

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "import/onnx/handlers.h"
+#include "support/saturate.h"
 
 namespace rlxc::onnx_import {
 
@@ -88,7 +89,7 @@ void mel_weight_matrix(Op& op) {
   std::vector<int64_t> edge;
   for (int64_t i = 0; i < bands + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (static_cast<double>(i) * step + low) / 2595) - 1);
-    edge.push_back(std::min(static_cast<int64_t>(std::floor((v[1] + 1) * hertz / v[2])), bins - 1));
+    edge.push_back(std::min(saturating_cast<int64_t>(std::floor((v[1] + 1) * hertz / v[2])), bins - 1));
   }
   std::vector<float> y(static_cast<size_t>(bands * bins), 0);
   for (size_t i = 0; i < static_cast<size_t>(bands); ++i) {

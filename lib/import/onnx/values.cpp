@@ -148,9 +148,9 @@ ValueId Importer::materialise(ValId id) {
   Builder& b = f.builder;
   ValueId made;
   if (v.outer.valid()) {
-    auto [it, fresh] = f.capture_of.try_emplace(v.outer.raw, f.captures.size());
+    if (!materialise(v.outer).valid()) return {};
+    const auto [it, fresh] = f.capture_of.try_emplace(v.outer.raw, f.captures.size());
     if (fresh) {
-      if (!materialise(v.outer).valid()) return {};
       const std::string_view name = module_.text(v.name);
       const ValueId inner = b.input(name.empty() ? "" : fresh_name(name), module_.types[v.type]);
       f.captures.push_back({v.outer, inner});

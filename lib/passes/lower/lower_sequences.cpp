@@ -5,6 +5,7 @@
 #include "ir/builder.h"
 #include "ir/graphs.h"
 #include "passes/match.h"
+#include "support/saturate.h"
 
 namespace rlxc {
 namespace {
@@ -136,13 +137,13 @@ class SequenceLowering {
     if (pieces.valid() && g_.rank(pieces) == 1) {
       const auto count = match::size_at(g_, pieces, 0);
       if (!count || *count > kLongest) return;
-      for (double v : match::elements(g_, pieces, *count)) sizes.push_back(static_cast<int64_t>(v));
+      for (double v : match::elements(g_, pieces, *count)) sizes.push_back(saturating_cast<int64_t>(v));
       if (sizes.empty()) return void(of_[g_.result(n).raw] = Elements(static_cast<size_t>(*count)));
     } else {
       const auto piece = pieces.valid() ? match::scalar(g_, pieces) : 1;
       if (!piece || *piece < 1 || !whole || *whole / *piece > static_cast<double>(kLongest)) return;
-      for (int64_t at = 0; at < *whole; at += static_cast<int64_t>(*piece))
-        sizes.push_back(std::min(static_cast<int64_t>(*piece), *whole - at));
+      for (int64_t at = 0; at < *whole; at += saturating_cast<int64_t>(*piece))
+        sizes.push_back(std::min(saturating_cast<int64_t>(*piece), *whole - at));
     }
     Elements e;
     int64_t at = 0;

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <limits>
 
+#include "support/saturate.h"
+
 namespace rlxc {
 namespace {
 
@@ -33,7 +35,7 @@ void ValueRange::count(const std::vector<double>& values) {
   const double width = high_ - low_;
   for (double x : values) {
     if (!std::isfinite(x) || x == 0) continue;
-    const int bin = width > 0 ? static_cast<int>((x - low_) / width * kBins) : 0;
+    const int bin = width > 0 ? saturating_cast<int>((x - low_) / width * kBins) : 0;
     ++bins_[static_cast<size_t>(std::clamp(bin, 0, kBins - 1))];
     ++total_;
   }
@@ -54,9 +56,11 @@ double ValueRange::cost(const Ends& e, RangeMethod method) const {
   std::vector<double> p(kBins), inside(kBins);
   std::array<double, kLevels> level_sum{};
   std::array<int, kLevels> level_bins{};
-  const auto bin_of = [&](double x) { return std::clamp(static_cast<int>((x - low_) / (high_ - low_) * kBins), 0, kBins - 1); };
+  const auto bin_of = [&](double x) {
+    return std::clamp(saturating_cast<int>((x - low_) / (high_ - low_) * kBins), 0, kBins - 1);
+  };
   const auto level_of = [&](int b) {
-    return std::clamp(static_cast<int>((value(b) - e.low) / (e.high - e.low) * kLevels), 0, kLevels - 1);
+    return std::clamp(saturating_cast<int>((value(b) - e.low) / (e.high - e.low) * kLevels), 0, kLevels - 1);
   };
   for (int b = 0; b < kBins; ++b) {
     const double n = bins_[static_cast<size_t>(b)], x = value(b);

@@ -175,6 +175,20 @@ TEST_CASE("a broadcast that the operation does itself is dropped") {
   CHECK(h.simplified(h.b.add(h.b.expand(v, {3, 4}), v)) == "param expand add");
 }
 
+// The lists of operands are in one pool, which new nodes make grow: each count of nodes is one place where it does.
+TEST_CASE("a transposed sum of a row and a column is one of reshaped operands, wherever the pool of operands ends") {
+  for (int nodes = 0; nodes < 40; ++nodes) {
+    Fixture f;
+    for (int k = 0; k < nodes; ++k) f.b.unary(OpKind::Neg, f.x);
+    const ValueId row = f.b.input("row", tensor_type(DType::F32, {1, 8})),
+                  column = f.b.input("column", tensor_type(DType::F32, {8, 1}));
+    CHECK(f.simplified(f.b.transpose(f.b.add(row, column), {1, 0})) == "input input reshape reshape add");
+    const NodeId add = f.g.def(f.g.outputs()[0]);
+    CHECK(f.g.operand(f.g.def(f.g.operand(add, 0)), 0) == row);
+    CHECK(f.g.operand(f.g.def(f.g.operand(add, 1)), 0) == column);
+  }
+}
+
 TEST_CASE("a transposed operand becomes a flag of the product") {
   Fixture f;
   const ValueId w = f.b.param("w", tensor_type(DType::F32, {8, 4}));

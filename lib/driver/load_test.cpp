@@ -1,0 +1,34 @@
+#include "driver/load.h"
+
+#include <fstream>
+
+#include "support/onnx_model.h"
+#include "support/temp_dir.h"
+
+using namespace rlxc;
+using namespace rlxc::test;
+
+TEST_CASE("a model with a tensor that no process can address is refused, whatever its form") {
+  OnnxModel m(17);
+  m.raw_graph(field(11, value_info("x", DType::F32, {int64_t{1} << 31, int64_t{1} << 31})));
+  m.add(node("Relu", {"x"}, {"y"}));
+  m.output("y");
+  const TempDir dir;
+  std::ofstream(dir / "m.onnx", std::ios::binary) << m.bytes();
+  std::ofstream(dir / "m.rlxir") << R"(module "m" mir {
+graph @main {
+  %0 = input "x" : f32[2147483648,2147483648]
+  %1 = relu(%0) : f32[2147483648,2147483648]
+  return %1 "y"
+}
+}
+)";
+  for (const char* name : {"m.onnx", "m.rlxir"}) {
+    Options o;
+    o.input = dir / name;
+    Diagnostics d;
+    CHECK_FALSE(load_model(o, d).has_value());
+    REQUIRE_FALSE(d.items().empty());
+    CHECK_MESSAGE(d.items()[0].code == Code::TooLarge, d.text());
+  }
+}

@@ -1,0 +1,21 @@
+// Numbers from files brought into the range of a type: conversions and negations that have no undefined cases.
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+namespace rlxc {
+
+// `v` truncated toward zero; the nearest limit of T where it is out of range; 0 for NaN.
+template <std::integral T>
+constexpr T saturating_cast(double v) {
+  using L = std::numeric_limits<T>;
+  if (v != v) return 0;
+  if (v <= static_cast<double>(L::min())) return L::min();
+  if (v >= static_cast<double>(L::max())) return L::max();
+  return static_cast<T>(v);
+}
+
+constexpr int64_t saturating_negate(int64_t v) { return v == INT64_MIN ? INT64_MAX : -v; }
+
+}  // namespace rlxc
