@@ -53,7 +53,13 @@ for signal in TERM INT HUP; do
   wait "$pid" 2>/dev/null
   status=$?
   [ $status -gt 128 ] || fail "run ends with $status on $signal"
-  for child in $children; do kill -0 "$child" 2>/dev/null && fail "a compiler outlives $signal"; done
+  for child in $children; do
+    for ((t = 0; t < 200; ++t)); do  # an orphan is a zombie until the system reaps it
+      [[ $(ps -o stat= -p "$child") = [!Z]* ]] || break
+      sleep 0.01
+    done
+    [ "$t" -lt 200 ] || fail "a compiler outlives $signal"
+  done
   [ -z "$(ls -A "$TMPDIR")" ] || fail "run leaves $(ls -A "$TMPDIR") after $signal"
 done
 
