@@ -48,19 +48,4 @@ bool continues_launch(const Graph& g, NodeId before, NodeId n) {
   return before.valid() && g.launch(n).valid() && g.launch(before) == g.launch(n);
 }
 
-int64_t count_launches(const Module& m) {
-  int64_t count = 0;
-  for (size_t i = 0; i < m.graph_count(); ++i) {
-    const Graph& g = m.graph(GraphId(i));
-    const auto phases = derive_phases(g);
-    NodeId before;
-    for (NodeId n : g.nodes()) {
-      if (!is_launch(g, n, phases[n.raw])) continue;
-      count += !continues_launch(g, before, n);
-      before = n;
-    }
-  }
-  return count;
-}
-
 }  // namespace rlxc

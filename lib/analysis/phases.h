@@ -14,6 +14,5 @@ bool is_known_on_load(const Graph&, const std::vector<Phase>& phase, ValueId);
 // One launch may run several of them, which then follow each other: does `n` continue the launch of the one before it, if any?
 bool is_launch(const Graph&, NodeId, Phase);
 bool continues_launch(const Graph&, NodeId before, NodeId n);
-int64_t count_launches(const Module&);  // of all graphs
 
 }  // namespace rlxc

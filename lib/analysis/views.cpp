@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "analysis/cost.h"
-#include "analysis/narrow.h"
 
 namespace rlxc {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/narrow.h"
 #include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "ops/elementwise.h"

@@ -17,14 +17,14 @@ struct Function {
   }
 };
 
-struct Cell {
+struct Sizes {
   int64_t gates, hidden, directions;
   Dim length, batch, inputs;
   DType type;  // to compute in
 };
 
 // x * w^T + bias of the input for all steps: [length * batch (in the order of x), gates * hidden].
-void project(const Node& node, const Cell& cell, int64_t direction, uint32_t to) {
+void project(const Node& node, const Sizes& cell, int64_t direction, uint32_t to) {
   Scope s(node, "input");
   const int64_t width = cell.gates * cell.hidden;
   const Expr inputs = s.size(cell.inputs).in(s.kernel());
@@ -44,7 +44,7 @@ void project(const Node& node, const Cell& cell, int64_t direction, uint32_t to)
 
 class Steps {
  public:
-  Steps(const Node& node, const Cell& cell, int64_t direction, const Function* functions, uint32_t projected)
+  Steps(const Node& node, const Sizes& cell, int64_t direction, const Function* functions, uint32_t projected)
       : node_(node),
         a_(node.attrs<RnnAttrs>()),
         cell_(cell),
@@ -80,7 +80,7 @@ class Steps {
         row_ = b_.let("row_x", (a_.batch_first ? i * length + t : t * batch + i) * (cell_.gates * hidden));
         if (node_.op() == OpKind::Lstm) lstm();
         else if (node_.op() == OpKind::Gru) gru();
-        else b_.loop("k", hidden, [&](Expr e) { next_.store(e, f_[0](clipped(input(0, e) + product(0, e, state_)))); });
+        else each([&](Cell& cell) { next_.store(cell.k, ops::rnn_step(cell)); });
         b_.loop("k", hidden, [&](Expr e) {
           const Expr v = b_.let("v", next_.load(e));
           state_.store(e, v);
@@ -128,36 +128,52 @@ class Steps {
     return b_.let("dot", total.get() + optional(3, (direction_ * 2 + 1) * cell_.gates * hidden + (gate * hidden + k)));
   }
 
-  void lstm() {  // gates i, o, f, c; peepholes i, o, f
+  // Element k of the state: the Cell of ops/recurrent.h.
+  struct Cell {
+    Steps& s;
+    Expr k;
+
+    Expr input(int64_t i) { return s.input(i, k); }
+    Expr gate(int64_t i) { return s.input(i, k) + s.product(i, k, s.state_); }
+    Expr gate(int64_t i, int64_t p, Expr memory) { return s.input(i, k) + s.product(i, k, s.state_) + s.peephole(p, k, memory); }
+    Expr activated(size_t i, Expr v) { return s.f_[i](s.clipped(v)); }
+    Expr output(Expr memory) { return s.f_[2](memory); }
+    Expr let(const char* name, Expr v) { return s.b_.let(name, v); }
+    Expr recurrent(bool linear) {  // memory_ holds r, or r times the state
+      return linear ? s.memory_.load(k) * s.product(2, k, s.state_) : s.product(2, k, s.memory_);
+    }
+    Expr update() { return let("z", s.update_.load(k)); }
+    Expr state() { return s.state_.load(k); }
+  };
+  template <class F>
+  void each(F&& body) {
     b_.loop("k", cell_.hidden, [&](Expr k) {
-      const Expr old = b_.let("old", memory_.load(k));
-      const Expr in = b_.let("in", f_[0](clipped(input(0, k) + product(0, k, state_) + peephole(0, k, old))));
-      const Expr forget = b_.let(
-          "forget", a_.input_forget ? 1.0 - in : f_[0](clipped(input(2, k) + product(2, k, state_) + peephole(2, k, old))));
-      const Expr candidate = b_.let("candidate", f_[1](clipped(input(3, k) + product(3, k, state_))));
-      const Expr memory = b_.let("memory", forget * old + in * candidate);
-      const Expr out = b_.let("out", f_[0](clipped(input(1, k) + product(1, k, state_) + peephole(1, k, memory))));
-      memory_.store(k, memory), next_.store(k, out * f_[2](memory));
+      Cell cell{*this, k};
+      body(cell);
     });
   }
 
-  void gru() {  // gates z, r, h
+  void lstm() {
+    each([&](Cell& cell) {
+      Expr memory = b_.let("old", memory_.load(cell.k));
+      const Expr next = ops::lstm_step(cell, a_.input_forget, &memory);
+      memory_.store(cell.k, memory), next_.store(cell.k, next);
+    });
+  }
+
+  void gru() {
     const bool linear = a_.linear_before_reset;
-    b_.loop("k", cell_.hidden, [&](Expr k) {
-      update_.store(k, f_[0](clipped(input(0, k) + product(0, k, state_))));
-      const Expr reset = b_.let("reset", f_[0](clipped(input(1, k) + product(1, k, state_))));
-      memory_.store(k, linear ? reset : reset * state_.load(k));
+    each([&](Cell& cell) {
+      update_.store(cell.k, ops::gru_gate(cell, 0));
+      const Expr reset = b_.let("reset", ops::gru_gate(cell, 1));
+      memory_.store(cell.k, linear ? reset : reset * state_.load(cell.k));
     });
-    b_.loop("k", cell_.hidden, [&](Expr k) {
-      const Expr recurrent = linear ? memory_.load(k) * product(2, k, state_) : product(2, k, memory_);
-      const Expr candidate = b_.let("candidate", f_[1](clipped(input(2, k) + recurrent))), z = b_.let("z", update_.load(k));
-      next_.store(k, (1.0 - z) * candidate + z * state_.load(k));
-    });
+    each([&](Cell& cell) { next_.store(cell.k, ops::gru_step(cell, linear)); });
   }
 
   const Node& node_;
   const RnnAttrs& a_;
-  const Cell& cell_;
+  const Sizes& cell_;
   int64_t direction_;
   const Function* f_;
   Scope s_;
@@ -172,13 +188,13 @@ bool lower_recurrent(const Node& node) {
   const auto& a = node.attrs<RnnAttrs>();
   const auto x = node.dims(0);
   const ops::Recurrence r = ops::recurrence(node.op(), a);
-  Cell cell{r.gates,
-            a.hidden,
-            r.directions,
-            x[a.batch_first ? 1 : 0],
-            x[a.batch_first ? 0 : 1],
-            x[2],
-            kernel::compute_dtype(node.dtype(0))};
+  Sizes cell{r.gates,
+             a.hidden,
+             r.directions,
+             x[a.batch_first ? 1 : 0],
+             x[a.batch_first ? 0 : 1],
+             x[2],
+             kernel::compute_dtype(node.dtype(0))};
   if (cell.hidden < 1 || cell.hidden > kMaxHidden)
     return node.fail("the size of the state must be 1 to " + std::to_string(kMaxHidden));
   std::string why;

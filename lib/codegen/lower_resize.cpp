@@ -6,6 +6,7 @@
 
 #include "codegen/lowerings.h"
 #include "kernel/builders/generate.h"
+#include "ops/resize.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -19,9 +20,7 @@ struct Axis {
   double roi_start = 0, roi_end = 1;
 };
 
-struct Quotient {
-  Expr over, under;
-};
+using Quotient = ops::ResizeCoordinate<Expr>;
 
 // A scale as the quotient of two small integers: those of models are mostly 2, 4, 0.5, 1.5.
 std::optional<std::pair<int64_t, int64_t>> small_quotient(double scale) {
@@ -59,40 +58,15 @@ class Resizer {
     return x;
   }
 
-  // The source coordinate of result coordinate i (ONNX operator Resize, coordinate_transformation_mode).
   Quotient source(const Axis& k, Expr i) const {
     const DType t = a_.coord == CoordMode::TfCropAndResize ? real_ : k.p.dtype();
-    const Expr x = cast_to(i, t), in = cast_to(k.in, t), out = cast_to(k.out, t), last = in - 1, zero = kernel::lit(x, 0),
-               one = kernel::lit(x, 1), middle = (x * 2 + 1) * k.q;
-    switch (a_.coord) {
-      case CoordMode::HalfPixel: return {middle - k.p, k.p * 2};
-      case CoordMode::HalfPixelSymmetric: return {middle - k.p + in * k.p - out * k.q, k.p * 2};
-      case CoordMode::PytorchHalfPixel: return {select(k.out > 1, middle - k.p, zero), k.p * 2};
-      case CoordMode::AlignCorners: {
-        const Expr steps = a_.scales.empty() ? out - 1 : in * k.p - k.q;
-        return {select(steps == 0, zero, x * last * (a_.scales.empty() ? one : k.q)), select(steps == 0, one, steps)};
-      }
-      case CoordMode::Asymmetric: return {x * k.q, k.p};
-      case CoordMode::TfHalfPixelForNn: return {middle, k.p * 2};
-      case CoordMode::TfCropAndResize:
-        return {select(k.out > 1, k.roi_start * last + x * (k.roi_end - k.roi_start) * last / max(out - 1, 1),
-                       (0.5 * (k.roi_start + k.roi_end)) * last),
-                one};
-    }
-    return {x, one};
+    const Expr x = cast_to(i, t), in = cast_to(k.in, t), out = cast_to(k.out, t);
+    return ops::resize_source(a_, x, in, out, k.p, k.q, k.out > 1, k.roi_start, k.roi_end);
   }
   Expr value(Quotient x) const { return real(x.over) / real(x.under); }
 
   Expr nearest(const Axis& k, Quotient x) const {
-    if (is_float(x.over.dtype())) {
-      const Expr c = value(x);
-      switch (a_.nearest) {
-        case NearestMode::RoundPreferFloor: return clamped(k, cast_to(ceil(c - 0.5), DType::I64));
-        case NearestMode::RoundPreferCeil: return clamped(k, cast_to(floor(c + 0.5), DType::I64));
-        case NearestMode::Floor: return clamped(k, cast_to(floor(c), DType::I64));
-        case NearestMode::Ceil: return clamped(k, cast_to(ceil(c), DType::I64));
-      }
-    }
+    if (is_float(x.over.dtype())) return clamped(k, cast_to(ops::resize_nearest(a_.nearest, value(x)), DType::I64));
     const Expr a = x.over, b = x.under;
     switch (a_.nearest) {
       case NearestMode::RoundPreferFloor: return min(max(a * 2 + b - 1, 0) / (b * 2), k.in - 1);
@@ -105,15 +79,6 @@ class Resizer {
 
   Expr outside(const Axis& k, Expr x) const { return x < 0.0 || x > real(k.in - 1); }
   static Expr clamped(const Axis& k, Expr at) { return max(min(at, k.in - 1), 0); }
-
-  // The interpolation at distance x: a tent, or Keys' cubic (1981).
-  Expr weight(Expr x) const {
-    const Expr d = abs(x), zero = kernel::lit(x, 0.0);
-    if (a_.mode == ResizeMode::Linear) return max(1.0 - d, 0.0);
-    const double a = a_.cubic_a;
-    const Expr near = ((a + 2) * d - (a + 3)) * d * d + 1.0, far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-    return select(d <= 1.0, near, select(d < 2.0, far, zero));
-  }
 
   bool copy_nearest() const {
     Scope s(node_);
@@ -173,7 +138,7 @@ class Resizer {
                                  weights = b.variable("weights", kernel::constant(s.kernel(), real_, 0));
                              b.loop("tap", taps, [&](Expr i) {
                                const Expr at = b.let("at", base + (start + i));
-                               Expr w = weight((real(start + i) - ratio) * shrink);
+                               Expr w = ops::resize_weight(a_.mode, a_.cubic_a, (real(start + i) - ratio) * shrink);
                                if (a_.exclude_outside) w = select(at < 0 || at >= axis_k.in, kernel::lit(w, 0.0), w);
                                w = b.let("w", w);
                                std::vector<Expr> place = index;

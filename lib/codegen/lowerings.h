@@ -17,7 +17,7 @@ Expr step_value(const RegionStep&, std::span<const Expr> values, const std::func
 // The parameters of an elementwise node: alpha and beta, or the bounds of a clamp.
 std::pair<double, double> elementwise_parameters(const Attrs&);
 
-// The value of an i32 code of a type that kernels do not hold (analysis/narrow.h), in the type to compute with.
+// The value of an i32 code of a type that kernels do not hold (is_narrow), in the type to compute with.
 Expr narrow_value(DType, Expr code);
 
 bool lower_reshape(const Node&);

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/narrow.h"
 #include "codegen/lower.h"
 #include "kernel/builders/common.h"
 

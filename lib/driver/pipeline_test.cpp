@@ -4,11 +4,11 @@
 
 #include <cmath>
 
-#include "analysis/phases.h"
 #include "backend/target_traits.h"
 #include "driver/compile.h"
 #include "eval/equivalence.h"
 #include "ir/builder.h"
+#include "support/count_launches.h"
 
 using namespace rlxc;
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/phases.h"
 #include "backend/target_traits.h"
 #include "driver/compile.h"
 #include "import/json/import.h"
 #include "ir/bind_dims.h"
 #include "memory/plan_lir.h"
+#include "support/count_launches.h"
 #include "support/rewrite.h"
 #include "transform/gradients.h"
 

@@ -1,10 +1,8 @@
-// The table of operations against what the rooms have for each: a name that is read back, evaluation, kernels or a decomposition.
+// The table of operations against what the rooms have for each: a name that is read back, attributes, evaluation.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <string>
 
-#include "codegen/lower.h"
 #include "eval/eval.h"
 #include "ir/attrs.h"
 
@@ -24,19 +22,5 @@ TEST_CASE("every operation has a name, a meaning, attributes that are listed, an
       CHECK_MESSAGE(set_attr_field(a, field, value, dims, &message), field, ": ", message);
     }
     CHECK((eval::has_evaluator(op) || has_trait(op, kTerminator)));
-  }
-}
-
-// The exceptions run on the host: control flow, sequences and strings, image files, and what makes sizes of data.
-TEST_CASE("every operation on tensors has kernels or a decomposition") {
-  for (int k = 0; k < kOpCount; ++k) {
-    const auto op = static_cast<OpKind>(k);
-    if (has_trait(op, kLeaf | kTerminator | kHir | kFused | kBody | kSequenceOp)) continue;
-    static constexpr OpKind kHost[] = {
-        OpKind::Iota,   OpKind::NonZero,  OpKind::Unique,    OpKind::NonMaxSuppression,
-        OpKind::Random, OpKind::DimValue, OpKind::ReshapeTo, OpKind::ImageDecode,
-    };
-    if (std::find(std::begin(kHost), std::end(kHost), op) != std::end(kHost)) continue;
-    CHECK_MESSAGE(codegen::has_lowering(op), std::string(name(op)));
   }
 }

@@ -12,7 +12,7 @@
 namespace rlxc::eval {
 namespace {
 
-constexpr int kMaxDepth = 64;  // of nested bodies
+constexpr int kMaxBodyDepth = 64;  // of nested bodies
 
 bool eval_constant(Context& c) {
   const DataId id = c.a<DataAttrs>().data;
@@ -224,8 +224,8 @@ bool run_graph(Run& run, const Graph& g, std::vector<HostValue> inputs, std::vec
   if (inputs.size() != g.inputs().size())
     return run.fail(Code::BadArity,
                     "takes " + std::to_string(g.inputs().size()) + " inputs, got " + std::to_string(inputs.size()));
-  if (++run.depth > kMaxDepth)
-    return run.fail(Code::TooLarge, "bodies are nested more than " + std::to_string(kMaxDepth) + " deep");
+  if (++run.depth > kMaxBodyDepth)
+    return run.fail(Code::TooLarge, "bodies are nested more than " + std::to_string(kMaxBodyDepth) + " deep");
   std::vector<HostValue> values(g.value_capacity());
   std::vector<uint32_t> uses(g.value_capacity());
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -37,7 +37,7 @@ bool eval_shared_linear_pair(Context& c) {
   return c.put_result(0, times(x, c.t(1)).values) && c.put_result(1, times(x, c.t(2)).values);
 }
 
-bool eval_swiglu(Context& c) {
+bool eval_swiglu_block(Context& c) {
   const Rows x = rows_of(c, 0);
   if (!c.charge(static_cast<double>(x.rows) * static_cast<double>(c.t(1).elements() + c.t(2).elements() + c.t(3).elements())))
     return false;
@@ -143,7 +143,7 @@ bool eval_decoder_block(Context& c) {
 
 std::span<const Entry> hir_evaluators() {
   static constexpr Entry kTable[] = {{OpKind::SharedLinearPair, eval_shared_linear_pair},
-                                     {OpKind::SwiGLU, eval_swiglu},
+                                     {OpKind::SwiGLU, eval_swiglu_block},
                                      {OpKind::ResidualRmsNorm, eval_residual_rms_norm},
                                      {OpKind::DepthwiseConv1dCausal, eval_depthwise_conv},
                                      {OpKind::LlamaDecoderBlock, eval_decoder_block}};

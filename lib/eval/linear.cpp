@@ -36,8 +36,8 @@ class PanelLoader {
   std::vector<V> run_ = std::vector<V>(std::max(kRows, kColumns));
 };
 
-// Rows of the left operand and of the result that meet one matrix of the right one; all counted in elements.
-struct Rows {
+// RowBlock of the left operand and of the result that meet one matrix of the right one; all counted in elements.
+struct RowBlock {
   int64_t a, b, c, m;
 };
 
@@ -57,7 +57,7 @@ std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bo
   const TensorData* leads[] = {&lead_a, &lead_b};
   std::vector<V> out(static_cast<size_t>(product(dims)), V(0));
   if (out.empty() || k == 0) return out;
-  std::vector<Rows> blocks;
+  std::vector<RowBlock> blocks;
   const auto add_rows = [&](int64_t first, int64_t second, int64_t at, int64_t rows) {
     for (int64_t i = 0; i < rows; i += kMostRows)
       blocks.push_back({first * m * k + i * k, second * k * n, at * m * n + i * n, std::min(kMostRows, rows - i)});
@@ -71,7 +71,7 @@ std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bo
   in_parallel(columns * count, static_cast<double>(out.size()) * static_cast<double>(k), [&](int64_t first, int64_t last) {
     PanelLoader<V> panels(b, trans_b, k, n);
     for (int64_t i = first; i < last; ++i) {
-      const Rows& rows = blocks[static_cast<size_t>(i % count)];
+      const RowBlock& rows = blocks[static_cast<size_t>(i % count)];
       const int64_t n0 = i / count * kPanelColumns;
       for (int64_t k0 = 0; k0 < k; k0 += kPanelRows)
         panels.load_panel(rows.b, k0, n0).multiply(x.data() + rows.a + k0, k, out.data() + rows.c + n0, n, rows.m);

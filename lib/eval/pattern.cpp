@@ -7,7 +7,7 @@ namespace rlxc::eval {
 namespace {
 
 constexpr size_t kMaxStates = 100'000;
-constexpr int kMaxDepth = 200;  // of nested groups
+constexpr int kMaxGroupDepth = 200;  // of nested groups
 constexpr uint32_t kLastPoint = 0x10FFFF;
 
 // The code point at the front of s, which is not empty; a byte that begins none stands for itself.
@@ -55,7 +55,7 @@ class PatternParser {
   void insert(size_t at, Instruction i) { code().insert(code().begin() + static_cast<std::ptrdiff_t>(at), i); }
 
   bool alternatives(int depth) {
-    if (depth > kMaxDepth) return fail("groups are nested too deep");
+    if (depth > kMaxGroupDepth) return fail("groups are nested too deep");
     std::vector<size_t> jumps;
     for (;;) {
       const size_t start = code().size();

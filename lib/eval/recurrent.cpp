@@ -24,65 +24,61 @@ struct Activation {
 };
 
 // One direction of a recurrence on one row of the batch.
-struct Cell {
+struct Direction {
   int64_t inputs, hidden, gates;
   const double *w, *r, *bias, *peephole;  // of this direction; bias: input part, then recurrent part; null when absent
-  Activation f, g, h;
+  Activation activations[3];
   double clip;
   bool input_forget, linear_before_reset;
-
-  double clipped(double v) const { return clip > 0 ? std::clamp(v, -clip, clip) : v; }
-  double dot(const double* row, const double* x, int64_t n) const {
-    double s = 0;
-    for (int64_t i = 0; i < n; ++i) s += row[i] * x[i];
-    return s;
-  }
-  double from_input(int64_t gate, int64_t i, const double* x) const {
-    return dot(w + (gate * hidden + i) * inputs, x, inputs) + (bias ? bias[gate * hidden + i] : 0);
-  }
-  double recurrent_bias(int64_t gate, int64_t i) const { return bias ? bias[(gates + gate) * hidden + i] : 0; }
-  double from_state(int64_t gate, int64_t i, const double* s) const {
-    return dot(r + (gate * hidden + i) * hidden, s, hidden) + recurrent_bias(gate, i);
-  }
-  double peep(int64_t k, int64_t i, double c) const { return peephole ? peephole[k * hidden + i] * c : 0; }
-
-  void lstm(const double* x, std::vector<double>& s, std::vector<double>& cell) const {  // gates i, o, f, c; peepholes i, o, f
-    std::vector<double> next(s.size());
-    for (int64_t k = 0; k < hidden; ++k) {
-      double& c = cell[static_cast<size_t>(k)];
-      const double in = f(clipped(from_input(0, k, x) + from_state(0, k, s.data()) + peep(0, k, c)));
-      const double forget = input_forget ? 1 - in : f(clipped(from_input(2, k, x) + from_state(2, k, s.data()) + peep(2, k, c)));
-      const double candidate = g(clipped(from_input(3, k, x) + from_state(3, k, s.data())));
-      c = forget * c + in * candidate;
-      const double out = f(clipped(from_input(1, k, x) + from_state(1, k, s.data()) + peep(1, k, c)));
-      next[static_cast<size_t>(k)] = out * h(c);
-    }
-    s = std::move(next);
-  }
-  void gru(const double* x, std::vector<double>& s) const {  // gates z, r, h
-    std::vector<double> z(s.size()), reset(s.size()), gated(s.size());
-    for (int64_t k = 0; k < hidden; ++k) {
-      const auto at = static_cast<size_t>(k);
-      z[at] = f(clipped(from_input(0, k, x) + from_state(0, k, s.data())));
-      reset[at] = f(clipped(from_input(1, k, x) + from_state(1, k, s.data())));
-      gated[at] = reset[at] * s[at];
-    }
-    std::vector<double> next(s.size());
-    for (int64_t k = 0; k < hidden; ++k) {
-      const auto at = static_cast<size_t>(k);
-      const double state = linear_before_reset ? reset[at] * from_state(2, k, s.data()) : from_state(2, k, gated.data());
-      const double candidate = g(clipped(from_input(2, k, x) + state));
-      next[at] = (1 - z[at]) * candidate + z[at] * s[at];
-    }
-    s = std::move(next);
-  }
-  void rnn(const double* x, std::vector<double>& s) const {
-    std::vector<double> next(s.size());
-    for (int64_t k = 0; k < hidden; ++k)
-      next[static_cast<size_t>(k)] = f(clipped(from_input(0, k, x) + from_state(0, k, s.data())));
-    s = std::move(next);
-  }
 };
+
+// Element k of the state at a step: the Cell of ops/recurrent.h.
+struct Cell {
+  const Direction& d;
+  const double* x;
+  const std::vector<double>&s, &update_gate, &reset, &gated;  // the state before; those of a GRU
+  int64_t k;
+
+  static double dot(const double* row, const double* v, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += row[i] * v[i];
+    return sum;
+  }
+  double input(int64_t i) const {
+    const int64_t row = i * d.hidden + k;
+    return dot(d.w + row * d.inputs, x, d.inputs) + (d.bias ? d.bias[row] : 0);
+  }
+  double product(int64_t i, const std::vector<double>& v) const {
+    const int64_t row = i * d.hidden + k;
+    return dot(d.r + row * d.hidden, v.data(), d.hidden) + (d.bias ? d.bias[d.gates * d.hidden + row] : 0);
+  }
+  double gate(int64_t i) const { return input(i) + product(i, s); }
+  double gate(int64_t i, int64_t p, double memory) const {
+    return gate(i) + (d.peephole ? d.peephole[p * d.hidden + k] * memory : 0);
+  }
+  double activated(size_t i, double v) const { return d.activations[i](d.clip > 0 ? std::clamp(v, -d.clip, d.clip) : v); }
+  double output(double memory) const { return d.activations[2](memory); }
+  static double let(std::string_view, double v) { return v; }
+  double recurrent(bool linear) const { return linear ? reset[at()] * product(2, s) : product(2, gated); }
+  double update() const { return update_gate[at()]; }
+  double state() const { return s[at()]; }
+  size_t at() const { return static_cast<size_t>(k); }
+};
+
+// One step of all elements.
+void advance(OpKind op, const Direction& d, const double* x, std::vector<double>& s, std::vector<double>& memory) {
+  std::vector<double> next(s.size()), update(s.size()), reset(s.size()), gated(s.size());
+  Cell cell{d, x, s, update, reset, gated, 0};
+  for (cell.k = 0; op == OpKind::Gru && cell.k < d.hidden; ++cell.k) {
+    update[cell.at()] = ops::gru_gate(cell, 0), reset[cell.at()] = ops::gru_gate(cell, 1);
+    gated[cell.at()] = reset[cell.at()] * s[cell.at()];
+  }
+  for (cell.k = 0; cell.k < d.hidden; ++cell.k)
+    next[cell.at()] = op == OpKind::Lstm  ? ops::lstm_step(cell, d.input_forget, &memory[cell.at()])
+                      : op == OpKind::Gru ? ops::gru_step(cell, d.linear_before_reset)
+                                          : ops::rnn_step(cell);
+  s = std::move(next);
+}
 
 bool operand_is(Context& c, size_t i, const std::vector<int64_t>& dims) {
   return !c.has(i) || c.dims(i) == dims ||
@@ -93,7 +89,7 @@ bool operand_is(Context& c, size_t i, const std::vector<int64_t>& dims) {
 bool eval_recurrence(Context& c) {
   const auto& a = c.a<RnnAttrs>();
   const auto& d = c.dims(0);
-  const bool lstm = c.op == OpKind::Lstm, gru = c.op == OpKind::Gru;
+  const bool lstm = c.op == OpKind::Lstm;
   const ops::Recurrence kind = ops::recurrence(c.op, a);
   const int64_t directions = kind.directions, gates = kind.gates, hidden = a.hidden;
   const int64_t length = d[a.batch_first ? 1 : 0], batch = d[a.batch_first ? 0 : 1], inputs = d[2];
@@ -123,22 +119,19 @@ bool eval_recurrence(Context& c) {
   std::vector<double> y(static_cast<size_t>(length * directions * batch * hidden), 0.0),
       y_h(static_cast<size_t>(directions * batch * hidden)), y_c(y_h.size());
   for (int64_t dir = 0; dir < directions; ++dir) {
-    Cell cell{inputs,
-              hidden,
-              gates,
-              w.data() + dir * gates * hidden * inputs,
-              r.data() + dir * gates * hidden * hidden,
-              bias.empty() ? nullptr : bias.data() + dir * 2 * gates * hidden,
-              peepholes.empty() ? nullptr : peepholes.data() + dir * 3 * hidden,
-              {},
-              {},
-              {},
-              a.clip,
-              a.input_forget,
-              a.linear_before_reset};
-    Activation* targets[] = {&cell.f, &cell.g, &cell.h};
+    Direction direction{inputs,
+                        hidden,
+                        gates,
+                        w.data() + dir * gates * hidden * inputs,
+                        r.data() + dir * gates * hidden * hidden,
+                        bias.empty() ? nullptr : bias.data() + dir * 2 * gates * hidden,
+                        peepholes.empty() ? nullptr : peepholes.data() + dir * 3 * hidden,
+                        {},
+                        a.clip,
+                        a.input_forget,
+                        a.linear_before_reset};
     for (size_t k = 0; k < kind.activations; ++k)
-      targets[k]->activation = (*activations)[static_cast<size_t>(dir) * kind.activations + k];
+      direction.activations[k].activation = (*activations)[static_cast<size_t>(dir) * kind.activations + k];
     const bool reverse = a.direction == RnnDirection::Reverse || dir == 1;
     for (int64_t b = 0; b < batch; ++b) {
       const size_t at = state_at(dir, b);
@@ -152,9 +145,7 @@ bool eval_recurrence(Context& c) {
       for (int64_t step = 0; step < n; ++step) {
         const int64_t t = reverse ? n - 1 - step : step;
         const double* row = x.data() + (a.batch_first ? b * length + t : t * batch + b) * inputs;
-        if (lstm) cell.lstm(row, s, memory);
-        else if (gru) cell.gru(row, s);
-        else cell.rnn(row, s);
+        advance(c.op, direction, row, s, memory);
         const int64_t to = a.batch_first ? (b * length + t) * directions + dir : (t * directions + dir) * batch + b;
         std::copy(s.begin(), s.end(), y.begin() + to * hidden);
       }

@@ -26,7 +26,7 @@ NodeId Builder::create_node(OpKind op, std::span<const ValueId> operands, Attrs 
   const auto used = operands.first(types.size());
   auto results = infer(module(), op, attrs, types, bodies, &error_);
   if (!results) {
-    if (diagnostics_) diagnostics_->error(Code::BadShape, std::string(name(op)) + ": " + error_, where_);
+    if (diagnostics_) diagnostics_->error(Code::BadShape, std::string(name(op)) + ": " + error_);
     return {};
   }
   std::vector<TypeId> ids;

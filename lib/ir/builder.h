@@ -19,9 +19,8 @@ class Builder {
   DimTable& dims() { return module().dims; }
   void insert_before(NodeId n) { before_ = n; }
   NodeId insertion_point() const { return before_; }
-  void set_node_name(Symbol s) { name_ = s; }                       // of the nodes made from now on
-  void set_where(std::string where) { where_ = std::move(where); }  // the place in diagnostics
-  const std::string& error() const { return error_; }               // why the last create failed
+  void set_node_name(Symbol s) { name_ = s; }          // of the nodes made from now on
+  const std::string& error() const { return error_; }  // why the last create failed
 
   NodeId create_node(OpKind, std::span<const ValueId> operands, Attrs, std::span<const GraphId> bodies = {});
   ValueId create(OpKind, std::span<const ValueId> operands, Attrs);
@@ -55,7 +54,7 @@ class Builder {
   Diagnostics* diagnostics_;
   NodeId before_;
   Symbol name_;
-  std::string where_, error_;
+  std::string error_;
 };
 
 }  // namespace rlxc

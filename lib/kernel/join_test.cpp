@@ -25,7 +25,7 @@ Mapping lanes_of(int64_t shared_bytes = 1 << 10) {
 
 // y[i] = f(x[i]) by groups of 8 lanes.
 Kernel each(const std::function<Expr(Expr)>& f) {
-  Builder b("each");
+  kernel::Builder b("each");
   const Buf x = b.input("x", DType::F32, kElements), y = b.output("y", DType::F32, kElements);
   const Expr i = b.grid("g", 0, kElements / 8) * 8 + b.lanes("l", 0, 8);
   y.store(i, f(x[i]));
@@ -34,7 +34,7 @@ Kernel each(const std::function<Expr(Expr)>& f) {
 
 // Groups of `lanes`, a grid of two axes, turn their elements round, in `rounds` rounds.
 Kernel reversed(int64_t lanes, int64_t rounds) {
-  Builder b("reversed");
+  kernel::Builder b("reversed");
   const Buf x = b.input("x", DType::F32, kElements), y = b.output("y", DType::F32, kElements);
   const Expr row = b.grid("row", 1, kElements / lanes / 2), half = b.grid("half", 0, 2), l = b.lanes("l", 0, lanes);
   const Buf s = b.shared("s", DType::F32, lanes);

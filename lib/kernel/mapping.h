@@ -25,7 +25,6 @@ struct Mapping {
   // loops on threads
   int threads = 1;
   int64_t parallel_bytes = 256 << 10;  // a thread is worth starting for this much traffic
-  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 16 << 20;
 
   int vector_lanes(int element_bytes) const { return lanes_of(vector_bytes, element_bytes); }
   int load_lanes(int element_bytes) const { return lanes_of(load_bytes, element_bytes); }

@@ -32,4 +32,41 @@ struct CellActivation {
 // name, or the wrong number of names.
 std::optional<std::vector<CellActivation>> cell_activations(OpKind, const RnnAttrs&, std::string* why);
 
+// The equations of a step, at numbers, kernel expressions or tensors of a graph. A Cell gives the values V of them:
+//   V gate(i)              sum of gate i from the input and the state, before its activation
+//   V gate(i, p, memory)   the same with peephole p
+//   V activated(i, v)      activation i of v, which is clipped first
+//   V output(memory)       the last activation, without clipping
+//   V let(name, v)         v, under a name where values have one
+
+// Gates i, o, f, c; peepholes i, o, f. The next state, and the next memory in *memory.
+template <class Cell, class V>
+V lstm_step(Cell& cell, bool input_forget, V* memory) {
+  const V in = cell.let("in", cell.activated(0, cell.gate(0, 0, *memory)));
+  const V forget = cell.let("forget", input_forget ? 1.0 - in : cell.activated(0, cell.gate(2, 2, *memory)));
+  const V candidate = cell.let("candidate", cell.activated(1, cell.gate(3)));
+  *memory = cell.let("memory", forget * *memory + in * candidate);
+  const V out = cell.let("out", cell.activated(0, cell.gate(1, 1, *memory)));
+  return out * cell.output(*memory);
+}
+
+// Gates z, r, h. First z and r; then the next state, of
+//   V recurrent(linear)    the product of gate h: r times that of the state if `linear`, else that of r times the state
+//   V input(i), update(), state()
+template <class Cell>
+auto gru_gate(Cell& cell, int64_t i) {
+  return cell.activated(0, cell.gate(i));
+}
+template <class Cell>
+auto gru_step(Cell& cell, bool linear_before_reset) {
+  const auto recurrent = cell.recurrent(linear_before_reset);
+  const auto candidate = cell.let("candidate", cell.activated(1, cell.input(2) + recurrent)), z = cell.update();
+  return (1.0 - z) * candidate + z * cell.state();
+}
+
+template <class Cell>
+auto rnn_step(Cell& cell) {
+  return cell.activated(0, cell.gate(0));
+}
+
 }  // namespace rlxc::ops

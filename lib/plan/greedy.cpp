@@ -20,8 +20,6 @@ constexpr OrderKey kKeys[] = {
     {"length", length, size}, {"tightness and area", tightness, area}, {"end", end, size},   {"start", start, size},
 };
 
-int64_t round_up(int64_t n, int64_t align) { return align == 1 ? n : (n + align - 1) / align * align; }
-
 }  // namespace
 
 std::span<const OrderKey> order_keys() { return kKeys; }

@@ -9,6 +9,8 @@
 
 namespace rlxc::plan {
 
+inline int64_t round_up(int64_t n, int64_t align) { return align == 1 ? n : (n + align - 1) / align * align; }
+
 struct Item {
   static constexpr int64_t kFree = -1;
 

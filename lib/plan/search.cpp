@@ -11,11 +11,9 @@ namespace rlxc::plan {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
-constexpr uint32_t kNone = 0xFFFFFFFFu;
+constexpr uint32_t kNoTwin = 0xFFFFFFFFu;
 constexpr int kMemoBitsMin = 8, kMemoBitsMax = 20;
 constexpr uint32_t kStaircaseItems = 512;  // with more, sorting costs more than the bound saves
-
-int64_t round_up(int64_t n, int64_t align) { return align == 1 ? n : (n + align - 1) / align * align; }
 
 auto kind(const Item& i) { return std::tuple(i.lo, i.hi, i.size, i.align); }
 
@@ -42,7 +40,7 @@ void Search::find_twins(std::span<const uint32_t> order) {
   std::vector<uint32_t> sorted(order.begin(), order.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](uint32_t a, uint32_t b) { return kind(instance_.items[a]) < kind(instance_.items[b]); });
-  twin_.assign(sorted.size(), kNone);
+  twin_.assign(sorted.size(), kNoTwin);
   for (size_t k = 1; k < sorted.size(); ++k)
     if (kind(instance_.items[sorted[k - 1]]) == kind(instance_.items[sorted[k]])) twin_[sorted[k]] = sorted[k - 1];
 }
@@ -184,7 +182,7 @@ bool Search::narrow(Range open, int64_t last, size_t first) {
       tops_[s] = std::min(tops_[s], effective_[j] + size_[j]);
     }
   }
-  const auto is_twin = [&](uint32_t j) { return options_.twins && twin_[j] != kNone && !placed_[twin_[j]]; };
+  const auto is_twin = [&](uint32_t j) { return options_.twins && twin_[j] != kNoTwin && !placed_[twin_[j]]; };
   for (uint32_t k = open.begin; k < open.end; ++k) {
     const uint32_t j = open_[k];
     bool fills = !deferred(j, last) && least_[j] == effective_[j];
@@ -200,14 +198,14 @@ bool Search::narrow(Range open, int64_t last, size_t first) {
     const Candidate& next = candidates_[first];
     return lo_[next.item] <= s && s < hi_[next.item] && lowest_[s] == next.offset;
   };
-  uint32_t best = kNone;
+  uint32_t best = kNoTwin;
   for (uint32_t s = from; s < to; ++s) {
-    if (fillers_[s] == 0 || (best != kNone && fillers_[s] >= fillers_[best])) continue;
+    if (fillers_[s] == 0 || (best != kNoTwin && fillers_[s] >= fillers_[best])) continue;
     if (fillers_[s] > 1 && guide_ == Guide::Order && !filled_by_next(s)) continue;
     const int64_t left = height_ - lowest_[s] - load_[s];
     if (second_[s] > lowest_[s] + left && (left == 0 || (lowest_[s] == ground && left < smallest))) best = s;
   }
-  if (best == kNone) return false;
+  if (best == kNoTwin) return false;
   candidates_.resize(first);
   for (uint32_t k = open.begin; k < open.end; ++k) {
     const uint32_t j = open_[k];
@@ -232,7 +230,7 @@ Verdict Search::branch(Range open, int64_t last) {
   for (uint32_t k = open.begin; k < open.end; ++k) {
     const uint32_t j = open_[k];
     if (deferred(j, last) || least_[j] >= lowest_top) continue;
-    if (options_.twins && twin_[j] != kNone && !placed_[twin_[j]]) continue;
+    if (options_.twins && twin_[j] != kNoTwin && !placed_[twin_[j]]) continue;
     candidates_.push_back({least_[j], rank_[j], j});
   }
   const auto sort = [&] {

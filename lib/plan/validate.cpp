@@ -15,11 +15,6 @@ std::string describe(const Problem& p, const std::vector<uint64_t>& offsets, uin
 
 }  // namespace
 
-std::string_view finding_name(FindingKind kind) {
-  static constexpr std::array<std::string_view, 5> names = {"missing", "misaligned", "moved", "outside-arena", "overlap"};
-  return names[static_cast<size_t>(kind)];
-}
-
 std::vector<Finding> validate(const Problem& p, const std::vector<uint64_t>& offsets, uint64_t arena, size_t limit) {
   std::vector<Finding> findings;
   auto report = [&](FindingKind kind, uint32_t i, uint32_t j, std::string text) {

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "plan/problem.h"
@@ -10,8 +9,6 @@
 namespace rlxc::plan {
 
 enum class FindingKind : uint8_t { Missing, Misaligned, Moved, OutsideArena, Overlap };
-
-std::string_view finding_name(FindingKind);  // "overlap", ...
 
 struct Finding {
   FindingKind kind;

@@ -11,7 +11,7 @@
 namespace rlxc::report {
 namespace {
 
-constexpr double kLeft = 84, kTop = 96, kPlotWidth = 1200, kPlotHeight = 620, kRight = 24, kBottom = 56;
+constexpr double kPlotLeft = 84, kPlotTop = 96, kPlotWidth = 1200, kPlotHeight = 620, kRight = 24, kBottom = 56;
 constexpr size_t kMostAlone = 6000;
 constexpr double kCell = 8;  // pixels of a square that small slots share
 constexpr int64_t kSymbolHint = 128;
@@ -48,7 +48,7 @@ class ArenaPicture {
     bound_ = plan_.symbolic ? live_peak_ : plan_.lower_bound;
     const std::string name = "Activation arena of " + lir_.module->name.line();
     Svg svg(
-        kLeft + kPlotWidth + kRight, kTop + kPlotHeight + kBottom, name,
+        kPlotLeft + kPlotWidth + kRight, kPlotTop + kPlotHeight + kBottom, name,
         "Each rectangle is a tensor: from left to right the steps at which it is needed, from bottom to top the bytes it takes.",
         style());
     heading(svg, name);
@@ -127,13 +127,13 @@ class ArenaPicture {
     if (!plan_.symbolic) peak_column_ = column(plan_.peak_step);
   }
 
-  double x(double column) const { return kLeft + kPlotWidth * column / static_cast<double>(step_of_.size()); }
+  double x(double column) const { return kPlotLeft + kPlotWidth * column / static_cast<double>(step_of_.size()); }
   double y(uint64_t offset) const {
-    return kTop + kPlotHeight * (1 - static_cast<double>(offset) / static_cast<double>(height_));
+    return kPlotTop + kPlotHeight * (1 - static_cast<double>(offset) / static_cast<double>(height_));
   }
 
   void heading(Svg& svg, const std::string& name) const {
-    svg.text("head", kLeft, 26, fitting(name, kPlotWidth - 120, kAdvance * 1.6) + ": " + human_bytes(height_));
+    svg.text("head", kPlotLeft, 26, fitting(name, kPlotWidth - 120, kAdvance * 1.6) + ": " + human_bytes(height_));
     std::string line =
         grouped(blocks_.size()) + " slots in " + grouped(step_of_.size() - 1) + " steps; lower bound " + human_bytes(bound_);
     if (plan_.symbolic) {
@@ -151,8 +151,8 @@ class ArenaPicture {
       if (plan_.reordered)
         line += ", " + human_bytes(static_cast<uint64_t>(plan_.given_arena.size() - plan_.arena_size.size())) + " by order";
     }
-    svg.text("label", kLeft, 46, line);
-    op_class_legend(svg, kLeft, 68);
+    svg.text("label", kPlotLeft, 46, line);
+    op_class_legend(svg, kPlotLeft, 68);
   }
 
   // A step of 1, 2 or 5 times a power of ten (of two for bytes) that makes at most ten marks.
@@ -165,14 +165,14 @@ class ArenaPicture {
   void axes(Svg& svg) const {
     const uint64_t step = tick(height_, true);
     for (uint64_t b = 0; b <= height_; b += step) {
-      svg.line("grid", kLeft, y(b), kLeft + kPlotWidth, y(b));
-      svg.raw("<text class=\"small\" text-anchor=\"end\" x=\"").number(kLeft - 6).raw("\" y=\"").number(y(b) + 3).raw("\">");
+      svg.line("grid", kPlotLeft, y(b), kPlotLeft + kPlotWidth, y(b));
+      svg.raw("<text class=\"small\" text-anchor=\"end\" x=\"").number(kPlotLeft - 6).raw("\" y=\"").number(y(b) + 3).raw("\">");
       svg.escape(human_bytes(b)).raw("</text>\n");
     }
     const uint64_t columns = step_of_.size() - 1;
     for (uint64_t c = 0; c <= columns; c += std::max<uint64_t>(1, tick(columns, false)))
-      svg.text("step", x(static_cast<double>(c) + 0.5), kTop + kPlotHeight + 16, std::to_string(step_of_[c]));
-    svg.text("label", kLeft + kPlotWidth / 2 - 80, kTop + kPlotHeight + 48, "step of the schedule (weights left out)");
+      svg.text("step", x(static_cast<double>(c) + 0.5), kPlotTop + kPlotHeight + 16, std::to_string(step_of_[c]));
+    svg.text("label", kPlotLeft + kPlotWidth / 2 - 80, kPlotTop + kPlotHeight + 48, "step of the schedule (weights left out)");
   }
 
   std::string tooltip(const Block& b) const {
@@ -200,8 +200,8 @@ class ArenaPicture {
       const Block& b = blocks_[i];
       const double left = x(b.first), width = x(b.last + 1.0) - left, up = y(b.offset + b.size), height = y(b.offset) - up;
       if (i >= alone || (width < 1.5 && height < 1.5)) {
-        Cell& cell =
-            cells[{static_cast<int>((left + width / 2 - kLeft) / kCell), static_cast<int>((up + height / 2 - kTop) / kCell)}];
+        Cell& cell = cells[{static_cast<int>((left + width / 2 - kPlotLeft) / kCell),
+                            static_cast<int>((up + height / 2 - kPlotTop) / kCell)}];
         ++cell.count, cell.bytes += b.size;
         continue;
       }
@@ -214,7 +214,7 @@ class ArenaPicture {
       if (!label.empty()) labels_.push_back({left + 4, up + height / 2 + 4, label});
     }
     for (const auto& [at, cell] : cells)
-      svg.rect("tiny", kLeft + at.first * kCell + 1, kTop + at.second * kCell + 1, kCell - 2, kCell - 2)
+      svg.rect("tiny", kPlotLeft + at.first * kCell + 1, kPlotTop + at.second * kCell + 1, kCell - 2, kCell - 2)
           .close(grouped(cell.count) + (cell.count == 1 ? " small slot, " : " small slots, ") + human_bytes(cell.bytes));
   }
 
@@ -241,20 +241,20 @@ class ArenaPicture {
 
   void marks(Svg& svg) const {
     svg.raw("<g pointer-events=\"none\">\n");
-    svg.line("top", kLeft, y(height_), kLeft + kPlotWidth, y(height_));
-    svg.line("bound", kLeft, y(bound_), kLeft + kPlotWidth, y(bound_));
-    svg.text("mark", kLeft + 4, y(bound_) - 4, "lower bound " + human_bytes(bound_));
+    svg.line("top", kPlotLeft, y(height_), kPlotLeft + kPlotWidth, y(height_));
+    svg.line("bound", kPlotLeft, y(bound_), kPlotLeft + kPlotWidth, y(bound_));
+    svg.text("mark", kPlotLeft + 4, y(bound_) - 4, "lower bound " + human_bytes(bound_));
     const double px = x(peak_column_ + 0.5);
-    svg.line("peak", px, kTop, px, kTop + kPlotHeight);
+    svg.line("peak", px, kPlotTop, px, kPlotTop + kPlotHeight);
     const uint32_t step = step_of_[peak_column_];
     std::string label = "peak at step " + std::to_string(step);
     if (step < plan_.schedule.size()) label += ": " + fitting(graph_.label(plan_.schedule[step]).line(), 300, kAdvance);
-    const bool at_right = px > kLeft + kPlotWidth - 380;
+    const bool at_right = px > kPlotLeft + kPlotWidth - 380;
     svg.raw("<text class=\"mark\" text-anchor=\"")
         .raw(at_right ? "end" : "start")
         .raw("\" x=\"")
         .number(px + (at_right ? -4 : 4));
-    svg.raw("\" y=\"").number(kTop + kPlotHeight + 29).raw("\">").escape(label).raw("</text>\n</g>\n");
+    svg.raw("\" y=\"").number(kPlotTop + kPlotHeight + 29).raw("\">").escape(label).raw("</text>\n</g>\n");
   }
 
   const LirModule& lir_;

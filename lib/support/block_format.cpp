@@ -348,17 +348,17 @@ struct TernaryOne {
   }
 };
 
-struct Row {
+struct BlockFormatRow {
   std::string_view name;
   int elements, bytes;
   void (*decode)(Bytes, std::span<float>);
   void (*encode)(Values, std::span<uint8_t>);
 };
 template <class F>
-constexpr Row row(std::string_view name, int elements, int bytes) {
+constexpr BlockFormatRow row(std::string_view name, int elements, int bytes) {
   return {name, elements, bytes, F::decode, F::encode};
 }
-constexpr Row kRows[kBlockFormatCount] = {
+constexpr BlockFormatRow kBlockFormatRows[kBlockFormatCount] = {
     row<Small<4, false>>("q4_0", 32, 18), row<Small<4, true>>("q4_1", 32, 20),     row<Small<5, false>>("q5_0", 32, 22),
     row<Small<5, true>>("q5_1", 32, 24),  row<Eight<32, false>>("q8_0", 32, 34),   row<TwoK>("q2_k", 256, 84),
     row<ThreeK>("q3_k", 256, 110),        row<Medium<4>>("q4_k", 256, 144),        row<Medium<5>>("q5_k", 256, 176),
@@ -366,7 +366,7 @@ constexpr Row kRows[kBlockFormatCount] = {
     row<FourXS>("iq4_xs", 256, 136),      row<TernaryOne>("tq1_0", 256, 54),       row<TernaryTwo>("tq2_0", 256, 66),
     row<Table<true>>("mxfp4", 32, 17)};
 
-const Row& row_of(BlockFormat f) { return kRows[static_cast<size_t>(f)]; }
+const BlockFormatRow& row_of(BlockFormat f) { return kBlockFormatRows[static_cast<size_t>(f)]; }
 
 }  // namespace
 
@@ -376,7 +376,7 @@ int block_bytes(BlockFormat f) { return row_of(f).bytes; }
 
 std::optional<BlockFormat> block_format_from_name(std::string_view name) {
   for (size_t i = 0; i < kBlockFormatCount; ++i)
-    if (kRows[i].name == name) return static_cast<BlockFormat>(i);
+    if (kBlockFormatRows[i].name == name) return static_cast<BlockFormat>(i);
   return std::nullopt;
 }
 

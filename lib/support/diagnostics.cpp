@@ -8,20 +8,20 @@
 namespace rlxc {
 namespace {
 
-struct Row {
+struct CodeRow {
   Code code;
   ExitCode exit;
   std::string_view text;
 };
 
-constexpr auto kRows = std::to_array<Row>({
+constexpr auto kCodeRows = std::to_array<CodeRow>({
 #define CODE(number, name, exit, text) {Code::name, ExitCode::exit, text},
 #include "support/diagnostics.def"
 #undef CODE
 });
 
-const Row& row(Code c) {
-  return *std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.code == c; });
+const CodeRow& row(Code c) {
+  return *std::find_if(kCodeRows.begin(), kCodeRows.end(), [&](const CodeRow& r) { return r.code == c; });
 }
 
 std::string_view word(Severity s) { return s == Severity::Error ? "error" : s == Severity::Warning ? "warning" : "note"; }
@@ -39,7 +39,7 @@ std::string code_text(Code c) {
 bool code_from_text(std::string_view s, Code* out) {
   if (s.starts_with("RLX")) s.remove_prefix(3);
   while (s.size() > 1 && s.front() == '0') s.remove_prefix(1);
-  for (const Row& r : kRows)
+  for (const CodeRow& r : kCodeRows)
     if (std::to_string(static_cast<int>(r.code)) == s) return *out = r.code, true;
   return false;
 }
@@ -47,7 +47,7 @@ bool code_from_text(std::string_view s, Code* out) {
 const std::vector<Code>& all_codes() {
   static const std::vector<Code> codes = [] {
     std::vector<Code> v;
-    for (const Row& r : kRows) v.push_back(r.code);
+    for (const CodeRow& r : kCodeRows) v.push_back(r.code);
     return v;
   }();
   return codes;

@@ -6,7 +6,7 @@
 namespace rlxc {
 namespace {
 
-struct Row {
+struct DTypeRow {
   std::string_view text;
   int bits;
   DTypeClass cls;
@@ -14,18 +14,18 @@ struct Row {
   std::string_view reference;
 };
 
-constexpr std::array<Row, kDTypeCount> kRows = {{
+constexpr std::array<DTypeRow, kDTypeCount> kDTypeRows = {{
 #define DTYPE(id, text, bits, cls, onnx, ref) {text, bits, DTypeClass::cls, onnx, ref},
 #include "support/dtype.def"
 #undef DTYPE
 }};
 
-const Row& row(DType t) { return kRows[static_cast<size_t>(t)]; }
+const DTypeRow& row(DType t) { return kDTypeRows[static_cast<size_t>(t)]; }
 
 template <class Match>
 std::optional<DType> find(Match match) {
-  for (size_t i = 0; i < kRows.size(); ++i)
-    if (match(kRows[i])) return static_cast<DType>(i);
+  for (size_t i = 0; i < kDTypeRows.size(); ++i)
+    if (match(kDTypeRows[i])) return static_cast<DType>(i);
   return std::nullopt;
 }
 
@@ -37,11 +37,11 @@ DTypeClass dtype_class(DType t) { return row(t).cls; }
 int onnx_dtype(DType t) { return row(t).onnx; }
 
 std::optional<DType> dtype_from_name(std::string_view s) {
-  return find([&](const Row& r) { return r.text == s || r.reference == s; });
+  return find([&](const DTypeRow& r) { return r.text == s || r.reference == s; });
 }
 
 std::optional<DType> dtype_from_onnx(int tensor_proto_type) {
-  return find([&](const Row& r) { return r.onnx == tensor_proto_type; });
+  return find([&](const DTypeRow& r) { return r.onnx == tensor_proto_type; });
 }
 
 std::optional<uint64_t> byte_size(DType t, uint64_t elements) {

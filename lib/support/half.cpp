@@ -94,12 +94,12 @@ double decode_e8m0(uint32_t code) {
   return code == 0xFF ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, static_cast<int>(code) - 127);
 }
 
-using Table = std::array<float, 256>;
+using ByteTable = std::array<float, 256>;
 
 template <DType T>
 const float* table() {
-  static const Table values = [] {
-    Table t{};
+  static const ByteTable values = [] {
+    ByteTable t{};
     for (uint32_t i = 0; i < 1u << bits(T); ++i) t[i] = static_cast<float>(decode_float(T, i));
     return t;
   }();

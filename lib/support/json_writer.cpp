@@ -29,7 +29,7 @@ size_t plain_prefix(std::string_view s) {
   return i;
 }
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
 }  // namespace
 
@@ -111,7 +111,7 @@ void JsonWriter::quoted(std::string_view s) {
     if (s.empty()) break;
     const int step = utf8_step(s);
     const auto length = static_cast<size_t>(std::abs(step));
-    if (step < 0) put(kReplacement);
+    if (step < 0) put(kReplacementCharacter);
     else if (step > 1) put(s.substr(0, length));
     else escaped(s.front());
     s.remove_prefix(length);

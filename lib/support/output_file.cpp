@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <system_error>
 #include <utility>
+
+#include "support/text.h"
 
 namespace rlxc {
 namespace {
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 std::optional<OutputFile> refuse(Diagnostics& d, const std::string& path, const std::string& why) {
   d.error(Code::NotWritable, "cannot write: " + why, "\"" + path + "\"");
@@ -39,7 +38,7 @@ std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostic
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) return refuse(d, name, "it is a directory");
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return refuse(d, name, reason(errno));
+    if (fd < 0) return refuse(d, name, system_error_text(errno));
     return OutputFile(path, {}, name, fd, d);
   }
   std::string final_path = path;
@@ -47,7 +46,7 @@ std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostic
   std::string temporary = final_path + ".tmp-" + std::to_string(::getpid());
   ::unlink(temporary.c_str());  // left by an earlier process of the same id
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return refuse(d, name, reason(errno));
+  if (fd < 0) return refuse(d, name, system_error_text(errno));
   return OutputFile(std::move(final_path), std::move(temporary), name, fd, d);
 }
 
@@ -86,7 +85,7 @@ void OutputFile::discard() {
 }
 
 void OutputFile::fail(const char* what, int error) {
-  if (!failed_) diagnostics_->error(Code::NotWritable, std::string(what) + ": " + reason(error), "\"" + shown_ + "\"");
+  if (!failed_) diagnostics_->error(Code::NotWritable, std::string(what) + ": " + system_error_text(error), "\"" + shown_ + "\"");
   failed_ = true;
 }
 

@@ -32,7 +32,7 @@ int signal_pipe[2] = {-1, -1};
 
 void on_signal(int number) {
   const auto byte = static_cast<unsigned char>(number);
-  [[maybe_unused]] const ssize_t written = write(signal_pipe[1], &byte, 1);
+  [[maybe_unused]] const ssize_t written = ::write(signal_pipe[1], &byte, 1);
 }
 
 // Again where another thread made files in the meantime.

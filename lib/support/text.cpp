@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <system_error>
 
 namespace rlxc {
 namespace {
@@ -37,6 +38,8 @@ std::vector<std::string_view> split(std::string_view s, char separator) {
   parts.push_back(s);
   return parts;
 }
+
+std::string system_error_text(int error) { return std::generic_category().message(error); }
 
 std::string_view trim(std::string_view s) {
   const size_t first = s.find_first_not_of(" \t\r\n");

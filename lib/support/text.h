@@ -23,6 +23,8 @@ std::string join(const Range& parts, std::string_view separator) {
 // The pieces between separators: one more than there are separators, so "" gives {""} and "a," gives {"a", ""}.
 std::vector<std::string_view> split(std::string_view, char separator);
 
+std::string system_error_text(int error);  // of errno
+
 std::string_view trim(std::string_view);  // without spaces, tabs and line ends at both ends
 
 // The length of the well-formed UTF-8 sequence that `text` (not empty) starts with, or minus the length of the longest prefix of

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Includes follow the allowed direction between rooms, files stay short and without copies; the checker of includes notices faults.
+# Files are formatted and short, hold no copies, and include in the allowed direction between rooms; the checker notices faults.
 set -eu
-scripts/check layers length duplicates
+scripts/check format layers length duplicates
 
 mkdir -p "$TMPDIR/scripts" "$TMPDIR/lib/support" "$TMPDIR/lib/ir"
 cp scripts/check-layers "$TMPDIR/scripts/"

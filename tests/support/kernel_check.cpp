@@ -187,7 +187,7 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
     for (const auto& [mapping_name, mapping, only] : test_mappings()) {
       std::string where = c.name + " (" + mapping_name + ")";
       const VerifyLimits limits{mapping.shared_bytes, mapping.max_group_lanes};
-      Builder b("k" + std::to_string(number++) + "_" + mapping_name);
+      kernel::Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();
       if (only && !k.matrix) continue;

@@ -9,11 +9,11 @@ namespace rlxc::target {
 namespace {
 
 // $T type, $U unsigned type to shift in, $W type to multiply in, $B bits - 1, $sqrt square root.
-struct Row {
+struct HelperRow {
   ExprOp op;
   const char* text;
 };
-constexpr Row kAny[] = {
+constexpr HelperRow kAny[] = {
     {ExprOp::Add, "($T a, $T b) { return ($T)(a + b); }"},
     {ExprOp::Sub, "($T a, $T b) { return ($T)(a - b); }"},
     {ExprOp::Mul, "($T a, $T b) { return ($T)(($W)a * ($W)b); }"},
@@ -24,7 +24,7 @@ constexpr Row kAny[] = {
     {ExprOp::Ne, "($T a, $T b) { return a != b; }"},
     {ExprOp::Not, "($T a) { return !a; }"},
 };
-constexpr Row kInt[] = {
+constexpr HelperRow kInt[] = {
     {ExprOp::Min, "($T a, $T b) { return a < b ? a : b; }"},
     {ExprOp::Max, "($T a, $T b) { return a > b ? a : b; }"},
     {ExprOp::Abs, "($T a) { return a < 1 ? ($T)(0 - a) : a; }"},
@@ -35,17 +35,17 @@ constexpr Row kInt[] = {
     {ExprOp::Shl, "($T a, $T b) { return ($T)(($U)a << (b & $B)); }"},
     {ExprOp::Shr, "($T a, $T b) { return ($T)(a >> (b & $B)); }"},
 };
-constexpr Row kSigned[] = {
+constexpr HelperRow kSigned[] = {
     {ExprOp::Div, "($T a, $T b) { return b == 0 ? 0 : b == -1 ? ($T)(0 - a) : ($T)(a / b); }"},
     {ExprOp::Mod, "($T a, $T b) { return b == 0 || b == -1 ? 0 : ($T)(a % b); }"},
 };
-constexpr Row kUnsigned[] = {
+constexpr HelperRow kUnsigned[] = {
     {ExprOp::Abs, "($T a) { return a; }"},
     {ExprOp::Div, "($T a, $T b) { return b == 0 ? 0 : ($T)(a / b); }"},
     {ExprOp::Mod, "($T a, $T b) { return b == 0 ? 0 : ($T)(a % b); }"},
 };
-constexpr Row kBool[] = {{ExprOp::BitNot, "($T a) { return !a; }"}};
-constexpr Row kFloat[] = {
+constexpr HelperRow kBool[] = {{ExprOp::BitNot, "($T a) { return !a; }"}};
+constexpr HelperRow kFloat[] = {
     {ExprOp::Min, "($T a, $T b) { return a < b || a != a ? a : b; }"},
     {ExprOp::Max, "($T a, $T b) { return a > b || a != a ? a : b; }"},
     {ExprOp::Rsqrt, "($T a) { return 1 / $sqrt(a); }"},
@@ -54,8 +54,8 @@ constexpr Row kFloat[] = {
 };
 
 template <size_t N>
-const char* find(const Row (&rows)[N], ExprOp op) {
-  for (const Row& r : rows)
+const char* find(const HelperRow (&rows)[N], ExprOp op) {
+  for (const HelperRow& r : rows)
     if (r.op == op) return r.text;
   return nullptr;
 }

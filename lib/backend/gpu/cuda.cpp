@@ -12,7 +12,7 @@ using kernel::LoopKind;
 using kernel::Space;
 using kernel::Spread;
 
-struct Row {
+struct DialectRow {
   std::string_view prelude;
   std::string_view bf16;
   std::string_view shuffle;   // $V value, $M mask
@@ -20,14 +20,14 @@ struct Row {
   std::string_view bf16_instruction;
 };
 
-constexpr Row kCuda = {R"(#include <cuda_bf16.h>
+constexpr DialectRow kCuda = {R"(#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <math_constants.h>
 #include <stdint.h>
 
 )",
-                       "__nv_bfloat16", "__shfl_xor_sync(0xffffffffu, $V, $M)",
-                       R"(#ifndef rlxc_mma_$N
+                              "__nv_bfloat16", "__shfl_xor_sync(0xffffffffu, $V, $M)",
+                              R"(#ifndef rlxc_mma_$N
 __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.$I.$I.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -35,15 +35,15 @@ __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* 
 }
 #endif
 )",
-                       "bf16"};
-constexpr Row kRocm = {R"(#include <hip/hip_bfloat16.h>
+                              "bf16"};
+constexpr DialectRow kRocm = {R"(#include <hip/hip_bfloat16.h>
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 #include <stdint.h>
 
 )",
-                       "hip_bfloat16", "__shfl_xor($V, $M)",
-                       R"(#ifndef rlxc_mma_$N
+                              "hip_bfloat16", "__shfl_xor($V, $M)",
+                              R"(#ifndef rlxc_mma_$N
 __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* b) {
   typedef $W words __attribute__((ext_vector_type(4)));
   typedef float sums __attribute__((ext_vector_type(4)));
@@ -57,7 +57,7 @@ __device__ inline void rlxc_mma_$N(float* c, const uint32_t* a, const uint32_t* 
 }
 #endif
 )",
-                       "bf16_1k"};
+                              "bf16_1k"};
 
 constexpr std::string_view kVector = R"(template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
@@ -96,7 +96,7 @@ __device__ inline vec<T, N> operator-(vec<T, N> a) {
 
 class CudaLike : public GpuCxx {
  public:
-  explicit CudaLike(const Row& row) : row_(row) {}
+  explicit CudaLike(const DialectRow& row) : row_(row) {}
 
   std::string_view prelude() const override { return row_.prelude; }
   std::string_view shared_qualifier() const override { return "alignas(16) __shared__ "; }
@@ -214,7 +214,7 @@ class CudaLike : public GpuCxx {
   std::string pointer(const Buffer&, const std::string& to) const override { return to + "*"; }
 
  private:
-  const Row& row_;
+  const DialectRow& row_;
 };
 
 }  // namespace
@@ -305,7 +305,7 @@ clean:
 .PHONY: all clean
 )";
 
-constexpr HostPart kHost[] = {{"program.hpp", "program.hpp"}, {"device_cuda.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
+constexpr HostPart kCudaHost[] = {{"program.hpp", "program.hpp"}, {"device_cuda.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
 
 }  // namespace
 
@@ -322,7 +322,7 @@ static constexpr TargetInfo kCuda = {.name = "cuda",
                                      .claims = 4,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
 static constexpr GpuPackaging kCudaPackaging = {
-    .host = kHost, .object_extension = ".fatbin", .makefile = kCudaMakefile, .how = kMakeRun};
+    .host = kCudaHost, .object_extension = ".fatbin", .makefile = kCudaMakefile, .how = kMakeRun};
 
 const Backend& cuda_backend() {
   static const GpuBackend backend(kCuda, kCudaPackaging);
@@ -342,7 +342,7 @@ static constexpr TargetInfo kRocm = {.name = "rocm",
                                      .claims = 5,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
 static constexpr GpuPackaging kRocmPackaging = {
-    .host = kHost, .object_extension = ".hsaco", .makefile = kRocmMakefile, .how = kMakeRun};
+    .host = kCudaHost, .object_extension = ".hsaco", .makefile = kRocmMakefile, .how = kMakeRun};
 
 const Backend& rocm_backend() {
   static const GpuBackend backend(kRocm, kRocmPackaging);

@@ -480,7 +480,7 @@ constexpr std::string_view kWebRun =
     "WebGPU: serve this folder, with the weights files in it, and open index.html. 64-bit integers are computed with 32 bits; "
     "f16 and bf16 with f32.";
 
-constexpr HostPart kHost[] = {{"rlxc.mjs", "rlxc.mjs"}, {"run.mjs", "run.mjs"}, {"index.html", "index.html"}};
+constexpr HostPart kWgpuHost[] = {{"rlxc.mjs", "rlxc.mjs"}, {"run.mjs", "run.mjs"}, {"index.html", "index.html"}};
 
 constexpr kernel::Mapping wgpu_mapping() {
   kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4);
@@ -505,7 +505,7 @@ static constexpr TargetInfo kWgpu = {.name = "wgpu",
                                      .claims = 3,
                                      .host_run = {.how = HostRun::How::Script, .interpreter = "node", .script = "run.mjs"}};
 static constexpr GpuPackaging kWgpuPackaging = {
-    .kernels_in_file = 0, .host = kHost, .how = kWebRun, .prepare = target::wgpu_prepare, .refuses = target::wgpu_refuses};
+    .kernels_in_file = 0, .host = kWgpuHost, .how = kWebRun, .prepare = target::wgpu_prepare, .refuses = target::wgpu_refuses};
 
 const Backend& wgpu_backend() {
   static const GpuBackend backend(kWgpu, kWgpuPackaging);

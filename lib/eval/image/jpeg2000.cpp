@@ -13,12 +13,12 @@ constexpr int64_t kMaxTiles = 4096;
 constexpr int kMaxChannels = 4;
 
 // The file as OpenJPEG reads it.
-struct Source {
+struct Jpeg2000Source {
   std::span<const uint8_t> file;
   size_t at = 0;
 
   static OPJ_SIZE_T read(void* to, OPJ_SIZE_T count, void* user) {
-    auto& s = *static_cast<Source*>(user);
+    auto& s = *static_cast<Jpeg2000Source*>(user);
     const size_t n = std::min(count, s.file.size() - s.at);
     if (n == 0) return static_cast<OPJ_SIZE_T>(-1);
     std::memcpy(to, s.file.data() + s.at, n);
@@ -26,13 +26,13 @@ struct Source {
     return n;
   }
   static OPJ_OFF_T skip(OPJ_OFF_T count, void* user) {
-    auto& s = *static_cast<Source*>(user);
+    auto& s = *static_cast<Jpeg2000Source*>(user);
     if (count < 0 || static_cast<size_t>(count) > s.file.size() - s.at) return -1;
     s.at += static_cast<size_t>(count);
     return count;
   }
   static OPJ_BOOL seek(OPJ_OFF_T to, void* user) {
-    auto& s = *static_cast<Source*>(user);
+    auto& s = *static_cast<Jpeg2000Source*>(user);
     if (to < 0 || static_cast<size_t>(to) > s.file.size()) return OPJ_FALSE;
     s.at = static_cast<size_t>(to);
     return OPJ_TRUE;
@@ -92,15 +92,15 @@ bool copy(const opj_image_t& image, Decoding& d) {
 
 bool decode_jpeg2000(Decoding& d) {
   if (!sizes_allowed(d)) return false;
-  Source source{d.file};
+  Jpeg2000Source source{d.file};
   const Owned<opj_codec_t> decoder(opj_create_decompress(d.file[0] == 0 ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K), opj_destroy_codec);
   const Owned<opj_stream_t> stream(opj_stream_create(size_t{1} << 16, OPJ_TRUE), [](opj_stream_t* s) { opj_stream_destroy(s); });
   if (!decoder || !stream) return d.fail("no memory");
   opj_stream_set_user_data(stream.get(), &source, nullptr);
   opj_stream_set_user_data_length(stream.get(), d.file.size());
-  opj_stream_set_read_function(stream.get(), Source::read);
-  opj_stream_set_skip_function(stream.get(), Source::skip);
-  opj_stream_set_seek_function(stream.get(), Source::seek);
+  opj_stream_set_read_function(stream.get(), Jpeg2000Source::read);
+  opj_stream_set_skip_function(stream.get(), Jpeg2000Source::skip);
+  opj_stream_set_seek_function(stream.get(), Jpeg2000Source::seek);
   opj_set_error_handler(
       decoder.get(),
       [](const char* message, void* user) {

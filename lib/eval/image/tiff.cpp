@@ -10,13 +10,13 @@ namespace rlxc::eval::codec {
 namespace {
 
 // The file as libtiff reads it.
-struct Source {
+struct TiffSource {
   Decoding& decoding;
   uint64_t at = 0;
 
-  static Source& of(thandle_t h) { return *static_cast<Source*>(h); }
+  static TiffSource& of(thandle_t h) { return *static_cast<TiffSource*>(h); }
   static tmsize_t read(thandle_t h, void* to, tmsize_t count) {
-    Source& s = of(h);
+    TiffSource& s = of(h);
     const auto file = s.decoding.file;
     const uint64_t n = s.at < file.size() ? std::min<uint64_t>(static_cast<uint64_t>(count), file.size() - s.at) : 0;
     if (n > 0) std::memcpy(to, file.data() + s.at, n);
@@ -25,7 +25,7 @@ struct Source {
   }
   static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
   static toff_t seek(thandle_t h, toff_t offset, int whence) {
-    Source& s = of(h);
+    TiffSource& s = of(h);
     return s.at = (whence == SEEK_CUR ? s.at : whence == SEEK_END ? s.decoding.file.size() : 0) + offset;
   }
   static int close(thandle_t) { return 0; }
@@ -43,15 +43,15 @@ struct Source {
 }  // namespace
 
 bool decode_tiff(Decoding& d) {
-  Source source{d};
+  TiffSource source{d};
   const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
   if (!options) return d.fail("no memory");
-  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), Source::error, &d);
-  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), Source::warning, nullptr);
+  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), TiffSource::error, &d);
+  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), TiffSource::warning, nullptr);
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), d.max_pixels * 8 + (1 << 20));
   const std::unique_ptr<TIFF, void (*)(TIFF*)> tiff(
-      TIFFClientOpenExt("image", "rm", &source, Source::read, Source::write, Source::seek, Source::close, Source::size, nullptr,
-                        nullptr, options.get()),
+      TIFFClientOpenExt("image", "rm", &source, TiffSource::read, TiffSource::write, TiffSource::seek, TiffSource::close,
+                        TiffSource::size, nullptr, nullptr, options.get()),
       TIFFClose);
   uint32_t width = 0, height = 0;
   if (!tiff || !TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) || !TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height))

@@ -13,11 +13,6 @@ namespace {
 using Node = ReferenceNode;
 using transform::Term;
 
-std::vector<Dim> sizes(Node& n, ValueId v) {
-  return v.valid() ? std::vector<Dim>(n.b.graph().dims(v).begin(), n.b.graph().dims(v).end()) : std::vector<Dim>();
-}
-Term term(Node& n, size_t operand) { return {&n.b, n.in[operand]}; }
-
 std::vector<int64_t> all_but_last(const Term& x) { return transform::all_but(x.rank() - 1, x.rank()); }
 
 ValueId relu_backward(Node& n) { return n.count(2, 2) ? select(term(n, 0) > 0, term(n, 1), 0.0).v : ValueId(); }

@@ -12,10 +12,6 @@ namespace {
 
 using Node = ReferenceNode;
 
-std::vector<Dim> sizes(Node& n, ValueId v) {
-  return v.valid() ? std::vector<Dim>(n.b.graph().dims(v).begin(), n.b.graph().dims(v).end()) : std::vector<Dim>();
-}
-
 // ---- Transformer blocks.
 
 struct Heads {

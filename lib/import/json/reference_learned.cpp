@@ -13,8 +13,6 @@ namespace {
 using Node = ReferenceNode;
 using transform::make, transform::Term;
 
-Term term(Node& n, size_t operand) { return {&n.b, n.in[operand]}; }
-
 // ---- Modulation broadcasts on all but the last axis.
 
 // norm(x) (1 + scale) + shift.

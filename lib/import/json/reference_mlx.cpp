@@ -9,13 +9,12 @@ namespace {
 
 using Node = ReferenceNode;
 using transform::Term;
-constexpr DType kReal = DType::F32;
 
 struct MlxScheme {
   enum Kind { Affine, Mxfp4, Mxfp8 } kind = Affine;
   int64_t bits = 4, group = 32;
 };
-std::optional<MlxScheme> scheme_of(Node& n) {
+std::optional<MlxScheme> mlx_scheme_of(Node& n) {
   const ReferenceTag tag = reference_tag(n, "scheme");
   MlxScheme s;
   s.group = tag.number(tag.has("group_size") ? "group_size" : tag.has("group") ? "group" : "g");
@@ -59,8 +58,8 @@ Term weights(Node& n, const MlxScheme& s, Dim rows, Dim k) {
 }
 
 // x [M,K], codes of experts [E,out,K], scales and biases [E,out,groups], the expert of each row.
-ValueId grouped_matmul(Node& n) {
-  const auto s = n.count(5, 5) ? scheme_of(n) : std::nullopt;
+ValueId mlx_grouped_matmul(Node& n) {
+  const auto s = n.count(5, 5) ? mlx_scheme_of(n) : std::nullopt;
   if (!s) return {};
   const auto scales = Term{&n.b, n.in[2]}.dims();
   if (n.rank(0) != 2 || n.type.rank() != 2 || scales.size() != 3)
@@ -73,14 +72,14 @@ ValueId grouped_matmul(Node& n) {
 }  // namespace
 
 ValueId reference_mlx_matmul(ReferenceNode& n) {  // x, codes, scales, biases
-  const auto s = n.count(4, 4) ? scheme_of(n) : std::nullopt;
+  const auto s = n.count(4, 4) ? mlx_scheme_of(n) : std::nullopt;
   if (!s || n.rank(0) < 2 || n.type.rank() < 2) return n.good ? n.fail(Code::BadShape, "needs x [.., K]"), ValueId() : ValueId();
   const Term x{&n.b, n.b.cast(n.in[0], kReal)};
   return x.valid() ? matmul(x, weights(n, *s, n.type.dims.back(), x.dims().back()), false, true).v : ValueId();
 }
 
 std::span<const ReferenceRow> reference_mlx_rows() {
-  static constexpr ReferenceRow kRows[] = {{"DequantGroupedMatMulMlx", grouped_matmul}};
+  static constexpr ReferenceRow kRows[] = {{"DequantGroupedMatMulMlx", mlx_grouped_matmul}};
   return kRows;
 }
 

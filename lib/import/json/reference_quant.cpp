@@ -10,11 +10,6 @@ namespace rlxc::import_json {
 namespace {
 
 using Node = ReferenceNode;
-constexpr DType kReal = DType::F32;
-
-std::vector<Dim> sizes(Node& n, ValueId v) {
-  return v.valid() ? std::vector<Dim>(n.b.graph().dims(v).begin(), n.b.graph().dims(v).end()) : std::vector<Dim>();
-}
 
 // ---- Packed weights.
 

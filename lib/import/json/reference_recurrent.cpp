@@ -11,8 +11,6 @@ namespace {
 using Node = ReferenceNode;
 using transform::concat, transform::make, transform::Term;
 
-std::vector<Dim> sizes(Node& n, size_t operand) { return Term{&n.b, n.in[operand]}.dims(); }
-
 // A scan over axis 1 of `sequences`: step(state, slices) -> {next state, result of the step}. The results along axis 1.
 template <class Step>
 Term scanned(Node& n, std::string_view what, Term state, const std::vector<Term>& sequences, Step step) {
@@ -51,7 +49,7 @@ Term as_matrix(Term x, Dim rows, Dim columns) {
 // v differs from its own answer to k.
 ValueId delta_net(Node& n, bool has_state) {
   const int64_t width = n.integer("state_size");
-  const auto d = sizes(n, 0);
+  const auto d = sizes(n, n.in[0]);
   if (d.size() != 4 || width < 1) return n.fail(Code::BadShape, "needs q [batch, length, heads, size]"), ValueId();
   const auto in = [&](size_t i) { return Term{&n.b, n.in[i]}; };
   const Dim one(1), rows = n.flag("gate_per_channel") ? d[3] : one;
@@ -83,7 +81,7 @@ ValueId gated_delta_net_backward(Node& n) {
 // answers to c.
 ValueId mamba2(Node& n) {
   if (!n.count(5, 5)) return {};
-  const auto d = sizes(n, 0), wide = sizes(n, 3);
+  const auto d = sizes(n, n.in[0]), wide = sizes(n, n.in[3]);
   if (d.size() != 4 || wide.size() != 4 || n.rank(1) != 3 || n.rank(4) != 4)
     return n.fail(Code::BadShape, "needs x [batch, length, heads, size], dt, a, b and c"), ValueId();
   const auto in = [&](size_t i) { return Term{&n.b, n.in[i]}; };
@@ -131,7 +129,7 @@ ValueId recurrent(Node& n) {
                 layers = n.integer(n.find("num_layers") ? "num_layers" : "layers", 1), both = n.flag("bidirectional") ? 2 : 1;
   if (!n.good || !n.count(kFixed, kFixed + (kLstm ? 2 : 1))) return {};
   if (n.flag("carry")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
-  const auto d = sizes(n, 0);
+  const auto d = sizes(n, n.in[0]);
   const auto width = d.size() == 3 ? n.b.dims().constant_value(d[2]) : std::nullopt;
   if (!width || hidden < 1 || hidden > 1 << 20 || layers < 1 || layers > 1 << 10)
     return n.fail(Code::BadShape, "needs x [batch, length, size] of a known size, and layers of at least one unit"), ValueId();

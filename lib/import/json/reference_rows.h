@@ -3,6 +3,7 @@
 #include <span>
 
 #include "import/json/reference.h"
+#include "ir/term.h"
 
 namespace rlxc::import_json {
 
@@ -27,6 +28,11 @@ std::span<const ReferenceRow> reference_manifold_rows();
 std::span<const ReferenceRow> reference_mlx_rows();
 
 // What several families use.
+constexpr DType kReal = DType::F32;  // in which codes and scales are multiplied
+inline transform::Term term(ReferenceNode& n, size_t operand) { return {&n.b, n.in[operand]}; }
+inline std::vector<Dim> sizes(ReferenceNode& n, ValueId v) {
+  return v.valid() ? transform::Term{&n.b, v}.dims() : std::vector<Dim>();
+}
 ConvAttrs reference_conv_attrs(ReferenceNode&);
 bool reference_epilogue(ReferenceNode&, Epilogue*);
 std::optional<AttentionLayout> reference_head_layout(ReferenceNode&, int64_t heads);

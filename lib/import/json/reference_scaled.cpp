@@ -15,7 +15,6 @@ namespace {
 
 using Node = ReferenceNode;
 using transform::make, transform::Term;
-constexpr DType kReal = DType::F32;
 
 // Codes of sign, exponent and mantissa, from the top bit down.
 struct Format {

@@ -13,7 +13,6 @@ namespace {
 using Node = ReferenceNode;
 using transform::make, transform::Term;
 
-Term term(Node& n, size_t operand) { return {&n.b, n.in[operand]}; }
 std::optional<int64_t> known(Node& n, Dim d) {
   const auto v = n.b.dims().constant_value(d);
   if (!v) n.fail(Code::UnsupportedAttribute, "needs known sizes");

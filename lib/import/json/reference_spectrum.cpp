@@ -13,7 +13,6 @@ namespace {
 using Node = ReferenceNode;
 using transform::concat, transform::make, transform::Term;
 
-Term term(Node& n, size_t operand) { return {&n.b, n.in[operand]}; }
 Term integers(Node& n, const std::vector<int64_t>& v) {
   return {&n.b, n.b.constant(make_data(DType::I64, {static_cast<int64_t>(v.size())}, v))};
 }

@@ -11,9 +11,6 @@ namespace {
 
 using Node = ReferenceNode;
 
-std::vector<Dim> sizes(Node& n, ValueId v) {
-  return v.valid() ? std::vector<Dim>(n.b.graph().dims(v).begin(), n.b.graph().dims(v).end()) : std::vector<Dim>();
-}
 int64_t axis_of(Node& n) { return n.axis(n.integer("axis", -1), n.rank(0)); }
 
 // The operation itself, with attributes of its own.
@@ -23,12 +20,12 @@ ValueId same(Node& n) {
   return n.good ? n.b.create(kOp, n.in, std::move(a)) : ValueId();
 }
 NoAttrs none(Node&) { return {}; }
-AxisAttrs with_axis(Node& n) { return {axis_of(n)}; }
+AxisAttrs axis_attrs(Node& n) { return {axis_of(n)}; }
 NormAttrs last_norm(Node& n) { return {n.rank(0) - 1, n.number("eps", 1e-5)}; }
 TriluAttrs triangle(Node& n) { return {n.flag("upper"), n.integer("diagonal", 0)}; }
 CumAttrs cumulative(Node& n) { return {axis_of(n), n.flag("exclusive"), false}; }
 BatchDimsAttrs batch_dims(Node& n) { return {n.integer("batch_dims", 0)}; }
-ConvAttrs conv(Node& n) { return reference_conv_attrs(n); }
+ConvAttrs conv_attrs(Node& n) { return reference_conv_attrs(n); }
 ClampAttrs limits(Node& n) {
   ClampAttrs a;
   a.min = n.number("min", a.min), a.max = n.number("max", a.max);
@@ -201,13 +198,13 @@ std::span<const ReferenceRow> reference_tensor_rows() {
       {"ArgSort", sorted<1>},
       {"CumProd", same<OpKind::Cumprod, cumulative>},
       {"Histogram", histogram},
-      {"GatherElements", same<OpKind::GatherElements, with_axis>},
+      {"GatherElements", same<OpKind::GatherElements, axis_attrs>},
       {"GatherNd", same<OpKind::GatherNd, batch_dims>},
       {"ScatterElements", same<OpKind::ScatterElements, scatter>},
       {"ScatterNd", same<OpKind::ScatterNd, scatter>},
       {"BatchNormInference", same<OpKind::BatchNormInference, last_norm>},
-      {"Conv3d", same<OpKind::Conv, conv>},
-      {"ConvTranspose3d", same<OpKind::ConvTranspose, conv>},
+      {"Conv3d", same<OpKind::Conv, conv_attrs>},
+      {"ConvTranspose3d", same<OpKind::ConvTranspose, conv_attrs>},
       {"FusedMatMulResidual", matmul_residual},
       {"FusedConvBiasAct", conv_bias_act},
       {"SoftmaxCrossEntropy", dense_cross_entropy},

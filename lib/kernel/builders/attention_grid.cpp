@@ -12,11 +12,11 @@
 namespace rlxc::kernel {
 namespace {
 
-using Part = AttentionOperands::Part;
+using AttentionPart = AttentionOperands::Part;
 
-constexpr int64_t kWarps = 4, kKeys = 64;  // of a group, of a block: at most
-constexpr int64_t kWidest = 256;           // head whose results the registers of lanes hold
-constexpr int64_t kGapBytes = 16;          // between rows in shared memory, to spread them over the banks
+constexpr int64_t kWarps = 4, kMostKeys = 64;  // of a group, of a block: at most
+constexpr int64_t kWidest = 256;               // head whose results the registers of lanes hold
+constexpr int64_t kGapBytes = 16;              // between rows in shared memory, to spread them over the banks
 constexpr int64_t kUnrolled = 8;
 
 // Rows of `depth` elements along which products are summed.
@@ -52,7 +52,7 @@ class GridAttention {
     if (o_.spec.width > kWidest || o_.spec.value_width > kWidest) return false;
     const int64_t least = std::max(u_.k, u_.n);
     for (warps_ = std::clamp<int64_t>(m_.max_group_lanes / u_.warp, 1, kWarps); warps_ >= 1; warps_ /= 2)
-      for (int64_t keys = o_.spec.value_width > 64 ? kKeys / 2 : kKeys; keys >= least; keys /= 2) {
+      for (int64_t keys = o_.spec.value_width > 64 ? kMostKeys / 2 : kMostKeys; keys >= least; keys /= 2) {
         q_.rows = exponentials_.rows = warps_ * u_.m, keys_.rows = keys, values_.rows = round_up(o_.spec.value_width, u_.n);
         q_.depth = keys_.depth = round_up(o_.spec.width, u_.k), values_.depth = exponentials_.depth = keys;
         const int64_t elements = q_.elements() + keys_.elements() + values_.elements() + exponentials_.elements();
@@ -101,8 +101,8 @@ class GridAttention {
   }
 
   // The positions first .. end of q, k or v into shared memory, zeros behind them: rows are positions, or elements of a head.
-  void fill(Part p, const SharedRows& to, Expr first, Expr end) {
-    const bool turned = p == Part::V;
+  void fill(AttentionPart p, const SharedRows& to, Expr first, Expr end) {
+    const bool turned = p == AttentionPart::V;
     const int64_t width = turned ? o_.spec.value_width : o_.spec.width, positions = turned ? to.depth : to.rows;
     const int vector = o_.together(p, m_.load_lanes(element_bytes()));
     const int64_t across = (turned ? to.rows : to.depth) / vector, pieces = positions * across,
@@ -207,12 +207,12 @@ class GridAttention {
     for (size_t r = 0; r < own_rows_.size(); ++r)
       tops_.push_back(b_.variable("top", o_.low())), sums_.push_back(b_.variable("sum", o_.zero()));
     clear(results, result_units());
-    fill(Part::Q, q_, first_, o_.queries);
+    fill(AttentionPart::Q, q_, first_, o_.queries);
     const int64_t keys = keys_.rows;
     const Expr end = o_.end(first_, q_.rows), begin = o_.first_block(first_, keys);
     b_.loop("block", ceil_div(end, keys) - begin, [&](Expr block) {
       const Expr key0 = b_.let("key0", (begin + block) * keys);
-      fill(Part::K, keys_, key0, end), fill(Part::V, values_, key0, end);
+      fill(AttentionPart::K, keys_, key0, end), fill(AttentionPart::V, values_, key0, end);
       b_.barrier();
       clear(scores, score_units());
       multiply(q_, keys_, scores);

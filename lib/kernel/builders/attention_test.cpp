@@ -62,7 +62,7 @@ KernelCase attention_case(const Form& f, DType dtype) {
   if (f.mask) c.buffers.push_back({mask_type, mask});
   c.buffers.push_back({DType::F32, y, true});
   if (dtype != DType::F32) c.atol = dtype == DType::F16 ? 4e-3 : 3e-2;  // exponentials are rounded for the second product
-  c.build = [f, dtype, mask_type, scale](Builder& builder, const Mapping& m) {
+  c.build = [f, dtype, mask_type, scale](kernel::Builder& builder, const Mapping& m) {
     AttentionSpec s;
     s.heads = kHeads, s.queries = f.queries, s.keys = f.keys, s.group = kHeads, s.width = f.width, s.value_width = f.value_width;
     s.q = {"q", dtype, {0, f.queries * f.width, f.width, 1}, kHeads * f.queries * f.width, 0};

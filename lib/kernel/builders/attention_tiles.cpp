@@ -12,9 +12,10 @@ namespace {
 constexpr int64_t kQueries = 96;       // of a piece of work, at most
 constexpr int64_t kResults = 1 << 15;  // elements of their results on the stack
 
-class Tiles {
+class AttentionTiles {
  public:
-  Tiles(AttentionOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), keys_(t_.panel()) {
+  AttentionTiles(AttentionOperands& o, const Mapping& m)
+      : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.type)), keys_(t_.panel()) {
     int64_t queries = 0;
     const bool known = constant(o.queries, &queries);
     rows_ = known ? static_cast<int>(std::clamp<int64_t>(queries, 1, t_.rows)) : t_.rows;
@@ -183,6 +184,6 @@ class Tiles {
 
 }  // namespace
 
-void attention_on_tiles(AttentionOperands& o, const Mapping& m) { Tiles(o, m).run(); }
+void attention_on_tiles(AttentionOperands& o, const Mapping& m) { AttentionTiles(o, m).run(); }
 
 }  // namespace rlxc::kernel

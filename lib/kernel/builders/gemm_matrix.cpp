@@ -10,8 +10,8 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int64_t kSlice = 32;  // steps of k in shared memory
-constexpr int64_t kDeep = 4;    // steps of k that a lane fetches of an operand whose rows or columns are contiguous
+constexpr int64_t kSliceDepth = 32;  // steps of k in shared memory
+constexpr int64_t kDeep = 4;         // steps of k that a lane fetches of an operand whose rows or columns are contiguous
 constexpr int64_t kLarge = 512;
 
 const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
@@ -33,7 +33,7 @@ struct Tile {
   std::function<Expr(Expr i)> exists;
   std::function<Expr(Expr i, Expr k)> at;
 
-  int64_t blocks() const { return size * kSlice / (wide * deep); }
+  int64_t blocks() const { return size * kSliceDepth / (wide * deep); }
 };
 
 class MatrixTiles {
@@ -105,7 +105,7 @@ class MatrixTiles {
     return (k / int64_t{u_.k} * padded(t.size) + i + i / 4) * int64_t{u_.k} + k % int64_t{u_.k};
   }
   static int64_t padded(int64_t size) { return size + size / 4; }
-  int64_t slice_elements(const Tile& t) const { return kSlice * padded(t.size); }
+  int64_t slice_elements(const Tile& t) const { return kSliceDepth * padded(t.size); }
 
   // Calls f(number of the block among those of this lane, first i, first k) for all blocks of the slice.
   void each_block(const Tile& t, const std::function<void(Expr, Expr, Expr)>& f) {
@@ -156,7 +156,7 @@ class MatrixTiles {
     const Expr a_row = b_.let("a_row", along(u_.a, &Step::row)), a_step = b_.let("a_step", along(u_.a, &Step::column));
     const Expr b_column = b_.let("b_column", along(u_.b, &Step::column)), b_step = b_.let("b_step", along(u_.b, &Step::row));
     const Expr a_base = b_.let("a_base", now * slice_elements(a_)), b_base = b_.let("b_base", now * slice_elements(b_tile_));
-    for (int64_t k = 0; k < kSlice; k += u_.k) {
+    for (int64_t k = 0; k < kSliceDepth; k += u_.k) {
       std::vector<Expr> left, right;
       for (int64_t u = 0; u < down_; ++u)
         left.push_back(part(a_, u_.a, &Step::row, &Step::column, a_base, unit_row(u) + a_row, a_step + k));
@@ -178,11 +178,11 @@ class MatrixTiles {
     std::vector<Buf> sums;
     for (int64_t i = 0; i < down_ * halves_ * each_half_; ++i) sums.push_back(b_.variable("sum", o_.zero(u_.c.elements())));
     auto move = [&](Expr slice, bool get) {
-      for (Tile* t : {&a_, &b_tile_}) get ? fetch(*t, slice * kSlice) : put(*t, slice % int64_t{2} * slice_elements(*t));
+      for (Tile* t : {&a_, &b_tile_}) get ? fetch(*t, slice * kSliceDepth) : put(*t, slice % int64_t{2} * slice_elements(*t));
     };
     move(b_.i64(0), true), move(b_.i64(0), false);
     b_.barrier();
-    b_.loop("slice", ceil_div(o_.k, kSlice), [&](Expr slice) {
+    b_.loop("slice", ceil_div(o_.k, kSliceDepth), [&](Expr slice) {
       const Expr next = b_.let("next", slice + 1);
       move(next, true);
       multiply(b_.let("now", slice % int64_t{2}), sums);

@@ -60,7 +60,7 @@ KernelCase product_case(const Form& f) {
   if (ends) c.buffers.insert(c.buffers.end(), {{DType::F32, residual}, {DType::F32, residual}});
   c.buffers.push_back({sums, y, true});
   c.atol = 2e-3;
-  c.build = [f, sums, width, ends](Builder& builder, const Mapping& m) {
+  c.build = [f, sums, width, ends](kernel::Builder& builder, const Mapping& m) {
     GemmSpec s;
     s.batch = {f.batch}, s.m = f.m, s.n = f.n, s.k = f.k, s.accumulate = sums;
     s.a = {"a", f.dtype, {f.m * f.k, f.trans_a ? 1 : f.k, f.trans_a ? f.m : 1}, f.batch * f.m * f.k, 0};

@@ -17,9 +17,9 @@ constexpr int64_t kFewRows = 3;      // rows for which a panel of codes is not w
 constexpr int64_t kMostSingles = 2;  // columns that are cheaper as vectors of rows than as part of a vector in every row
 constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
-class Tiles {
+class GemmTiles {
  public:
-  Tiles(GemmOperands& o, const Mapping& m)
+  GemmTiles(GemmOperands& o, const Mapping& m)
       : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pair ? w_ / 2 : w_) {
     if (o.spec.codes && o.spec.packed) codes_.emplace(o, t_);
   }
@@ -429,24 +429,24 @@ bool gemm_copies_rows(const GemmSpec& s) {
   return constant(s.a.strides.end()[-2], &distance) && distance * (rlxc::bits(s.a.dtype) / 8) % kSetBytes == 0;
 }
 
-void gemm_on_tiles(GemmOperands& o, const Mapping& m) { Tiles(o, m).run(); }
+void gemm_on_tiles(GemmOperands& o, const Mapping& m) { GemmTiles(o, m).run(); }
 
 void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b(), o.add_zeros();
-  Tiles(o, m).pack(out);
+  GemmTiles(o, m).pack(out);
 }
 
 void build_pack_codes(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b();
-  Tiles(o, m).pack_codes(out);
+  GemmTiles(o, m).pack_codes(out);
 }
 
 void build_pack_rows(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_a(), o.add_zeros();
-  Tiles(o, m).pack_rows(out);
+  GemmTiles(o, m).pack_rows(out);
 }
 
 }  // namespace rlxc::kernel

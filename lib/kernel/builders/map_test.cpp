@@ -27,7 +27,7 @@ KernelCase multiply(std::vector<int64_t> a, std::vector<int64_t> b, std::vector<
   };
   KernelCase c;
   for (int64_t d : shape) c.name += std::to_string(d) + " ";
-  c.build = [=](Builder& builder, const Mapping& m) {
+  c.build = [=](kernel::Builder& builder, const Mapping& m) {
     Kernel* k = builder.kernel();
     MapSpec spec;
     spec.shape = to_dims(shape);
@@ -60,7 +60,7 @@ KernelCase multiply(std::vector<int64_t> a, std::vector<int64_t> b, std::vector<
 KernelCase columns() {
   KernelCase c;
   c.name = "columns 1..4 of 6";
-  c.build = [](Builder& builder, const Mapping& m) {
+  c.build = [](kernel::Builder& builder, const Mapping& m) {
     Kernel* k = builder.kernel();
     MapSpec spec;
     spec.shape = {5, 4};

@@ -76,7 +76,7 @@ KernelCase unary(const Function& f, DType t) {
   c.rtol = 2e-5, c.atol = 1e-6;
   auto of = f.of;
   int64_t n = static_cast<int64_t>(x.size());
-  c.build = [=](Builder& b, const Mapping& m) {
+  c.build = [=](kernel::Builder& b, const Mapping& m) {
     MapSpec s;
     s.shape = {n};
     s.inputs = {dense(b.kernel(), "x", t, s.shape)}, s.outputs = {dense(b.kernel(), "y", t, s.shape)};

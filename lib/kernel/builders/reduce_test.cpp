@@ -36,7 +36,7 @@ KernelCase reduce(std::vector<int64_t> shape, std::vector<bool> axes, Reference 
     in *= shape[d], out *= axes[d] ? 1 : shape[d];
   }
   if (symbolic) c.symbols = {shape[0]};
-  c.build = [=](Builder& b, const Mapping& m) {
+  c.build = [=](kernel::Builder& b, const Mapping& m) {
     ReduceSpec s;
     for (int64_t d : shape) s.shape.push_back(d);
     if (symbolic) s.shape[0] = b.symbol("batch", 0, 1000);

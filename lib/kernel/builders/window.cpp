@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernel/builders/generate.h"
+#include "kernel/builders/spread.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -45,12 +46,6 @@ class Window {
   Builder& b_;
   const WindowSpec& s_;
 };
-
-int64_t taps_of(const WindowSpec& s) {
-  int64_t n = 1;
-  for (int64_t k : s.kernel) n *= k;
-  return n;
-}
 
 Dims result_shape(const WindowSpec& s) {
   Dims shape = {s.batch, s.out_channels};

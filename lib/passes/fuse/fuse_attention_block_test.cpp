@@ -1,7 +1,7 @@
 #include "passes/fuse/fuse_attention_block.h"
 
-#include "analysis/phases.h"
 #include "ir/text.h"
+#include "support/count_launches.h"
 #include "support/transformer_layers.h"
 
 using namespace rlxc;

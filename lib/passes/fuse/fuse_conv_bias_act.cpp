@@ -10,7 +10,7 @@ using namespace fuse;
 
 OpKind fused_kind(OpKind conv) { return conv == OpKind::Conv ? OpKind::FusedConvBiasAct : OpKind::FusedConvTransposeBiasAct; }
 
-bool visit(Graph& g, NodeId n, PassContext& ctx) {
+bool fuse_conv(Graph& g, NodeId n, PassContext& ctx) {
   ValueId value = g.result(n), residual;
   std::vector<NodeId> members{n};
   Epilogue act;
@@ -48,7 +48,7 @@ PassResult fuse_conv_bias_act(Module& m, PassContext& ctx) {
     for (NodeId n : g.nodes())
       if ((g.op(n) == OpKind::Conv || g.op(n) == OpKind::ConvTranspose) && is_float(g, g.result(n)) &&
           ctx.target.native.test(static_cast<size_t>(fused_kind(g.op(n)))))
-        found += ctx.rewrite([&] { return visit(g, n, ctx); });
+        found += ctx.rewrite([&] { return fuse_conv(g, n, ctx); });
   });
   return {found > 0, {{"conv_bias_act", found}}};
 }

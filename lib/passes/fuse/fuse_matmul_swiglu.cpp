@@ -46,7 +46,7 @@ Packed packed_product(const Graph& g, NodeId gate) {
   return p;
 }
 
-int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
+int64_t fuse_matmuls(Graph& g, NodeId n, PassContext& ctx) {
   const Packed p = packed_product(g, n);
   const auto decline = [&](std::string_view reason, std::string detail) {
     ctx.decisions.push_back(declined(g, "matmul_swiglu", n, reason, std::move(detail)));
@@ -80,7 +80,8 @@ PassResult fuse_matmul_swiglu(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::FusedSwiGLU && is_float(g, g.result(n))) found += ctx.rewrite([&] { return visit(g, n, ctx); });
+      if (g.op(n) == OpKind::FusedSwiGLU && is_float(g, g.result(n)))
+        found += ctx.rewrite([&] { return fuse_matmuls(g, n, ctx); });
   });
   return {found > 0, {{"matmul_swiglu", found}}};
 }

@@ -12,7 +12,7 @@ namespace {
 
 using namespace match;
 
-constexpr size_t kMostReaders = 64;  // of a sum that is looked at
+constexpr size_t kMostSumReaders = 64;  // of a sum that is looked at
 
 class NormRegions {
  public:
@@ -65,7 +65,7 @@ class NormRegions {
 
   // Is v, which a node at the place of `root` will give, read before that by others than `members`?
   bool read_before(ValueId v, NodeId root, std::span<const NodeId> members) const {
-    if (g_.use_count(v) > kMostReaders) return true;
+    if (g_.use_count(v) > kMostSumReaders) return true;
     for (const auto use : g_.uses(v))
       if (use.user != g_.terminator() && std::ranges::find(members, use.user) == members.end() &&
           order_.at(use.user) < order_.at(root))

@@ -25,7 +25,7 @@ ValueId as_dims(Builder& b, ValueId v, std::span<const Dim> dims) {
   return b.reshape(v, {dims.begin(), dims.end()});
 }
 
-int64_t visit(Graph& g, NodeId n, PassContext& ctx) {
+int64_t fuse_norm(Graph& g, NodeId n, PassContext& ctx) {
   RopeAttrs a = g.attrs<RopeAttrs>(n);
   if (g.operand(n, 3).valid()) return 0;
   const ValueId heads = split_heads(g, g.operand(n, 0), a);
@@ -59,7 +59,7 @@ PassResult fuse_norm_rope(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Rope) found += ctx.rewrite([&] { return visit(g, n, ctx); });
+      if (g.op(n) == OpKind::Rope) found += ctx.rewrite([&] { return fuse_norm(g, n, ctx); });
   });
   return {found > 0, {{"norm_rope", found}}};
 }

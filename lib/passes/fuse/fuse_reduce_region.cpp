@@ -26,7 +26,7 @@ struct Rows {
 enum class Form : uint8_t { Whole, Kept, Bare, Other };
 
 // Nodes that become one, each after those that read it.
-struct Group {
+struct ReduceGroup {
   std::vector<NodeId> members;
   size_t reductions = 0;
   bool blocked = false;  // rows that are written, but not along the last axes
@@ -113,8 +113,8 @@ class ReduceRegions {
   }
 
   // What can be computed with `end` because nothing else reads it.
-  Group group_of(const Rows& r, NodeId end) const {
-    Group group{{end}, g_.op(end) == OpKind::Reduce ? 1U : 0U};
+  ReduceGroup group_of(const Rows& r, NodeId end) const {
+    ReduceGroup group{{end}, g_.op(end) == OpKind::Reduce ? 1U : 0U};
     const bool whole = form(r, g_.result(end)) == Form::Whole;
     const auto joins = [&](ValueId v) {
       const NodeId n = g_.def(v);
@@ -138,7 +138,7 @@ class ReduceRegions {
   }
 
   // A view of what stays outside stays there too.
-  Group without_outer_views(const Rows& r, Group group) const {
+  ReduceGroup without_outer_views(const Rows& r, ReduceGroup group) const {
     for (size_t i = group.members.size(); i-- > 0;)
       if (const NodeId k = group.members[i]; is_view(r, k) && !group.has(g_.def(g_.operand(k, 0))))
         group.members.erase(group.members.begin() + static_cast<std::ptrdiff_t>(i));
@@ -146,14 +146,14 @@ class ReduceRegions {
   }
 
   // Without what would be computed in each walk over a row although none of the reductions goes into it.
-  Group computed_once(const Rows& r, const Group& all) const {
+  ReduceGroup computed_once(const Rows& r, const ReduceGroup& all) const {
     std::vector<bool> reduced(all.members.size());
     for (size_t i = all.members.size(); i-- > 0;) {
       reduced[i] = g_.op(all.members[i]) == OpKind::Reduce;
       for (size_t k = i + 1; k < all.members.size(); ++k)
         reduced[i] = reduced[i] || (reduced[k] && reads(all.members[i], all.members[k]));
     }
-    Group left{{all.members[0]}};
+    ReduceGroup left{{all.members[0]}};
     for (size_t i = 1; i < all.members.size(); ++i) {
       const ValueId v = g_.result(all.members[i]);
       const bool again = !reduced[i] && form(r, v) == Form::Whole && !g_.has_one_use(v);
@@ -166,7 +166,7 @@ class ReduceRegions {
     return std::ranges::find(g_.operands(reader), g_.result(n)) != g_.operands(reader).end();
   }
 
-  bool is_region_around(NodeId n, const Rows& r, const Group& group) const {
+  bool is_region_around(NodeId n, const Rows& r, const ReduceGroup& group) const {
     return group.has(n) && std::ranges::count_if(group.members, [&](NodeId k) { return !is_view(r, k); }) > 1;
   }
 
@@ -174,7 +174,7 @@ class ReduceRegions {
     const Rows r = rows_of(n);
     const size_t first = ctx_.decisions.size();
     for (NodeId end : ends(r, n)) {
-      Group group = group_of(r, end);
+      ReduceGroup group = group_of(r, end);
       if (group.blocked && g_.only_user(g_.result(n)).valid())
         refuse(n, first, "axes", "rows that do not go along the last axes");
       if (!is_region_around(n, r, group)) continue;
@@ -210,7 +210,7 @@ class ReduceRegions {
     RegionProgram p;
     std::vector<ValueId> with, without;
   };
-  Program program_of(const Rows& r, const Group& group) const {
+  Program program_of(const Rows& r, const ReduceGroup& group) const {
     Program made{RegionProgram(g_), {}, {}};
     RegionProgram& p = made.p;
     for (auto k = group.members.rbegin(); k != group.members.rend(); ++k) {
@@ -232,7 +232,7 @@ class ReduceRegions {
     return made;
   }
 
-  bool emit(const Rows& r, NodeId n, const Group& group, size_t first_decision) {
+  bool emit(const Rows& r, NodeId n, const ReduceGroup& group, size_t first_decision) {
     const std::vector<NodeId> members(group.members.rbegin(), group.members.rend());
     const ValueId end = g_.result(members.back());
     const Program program = program_of(r, group);
@@ -271,7 +271,7 @@ class ReduceRegions {
   }
 
   // The region falls into as many rows as a reduction has results, what is elementwise apart into as many as it has elements.
-  fuse::CostDecision time_of(const Rows& r, const Program& program, const Group& group) const {
+  fuse::CostDecision time_of(const Rows& r, const Program& program, const ReduceGroup& group) const {
     const RegionProgram& p = program.p;
     const auto& without = program.without;
     const double outer = elements(r.kept);

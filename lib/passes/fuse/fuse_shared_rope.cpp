@@ -27,7 +27,7 @@ ValueId joined_scale(Builder& b, ValueId first, Dim first_heads, ValueId second,
   return b.concat(both, 0);
 }
 
-bool visit(Graph& g, NodeId n, Order& order, PassContext& ctx) {
+bool merge_ropes(Graph& g, NodeId n, Order& order, PassContext& ctx) {
   DimTable& t = g.module().dims;
   const NodeId part = slice_of(g, n);
   if (!part.valid()) return false;
@@ -70,7 +70,7 @@ PassResult fuse_shared_rope(Module& m, PassContext& ctx) {
   int64_t merged = 0;
   each_graph(m, [&](Graph& g) {
     Order order(g);
-    for (NodeId n : g.nodes()) merged += 2 * ctx.rewrite([&] { return visit(g, n, order, ctx); });
+    for (NodeId n : g.nodes()) merged += 2 * ctx.rewrite([&] { return merge_ropes(g, n, order, ctx); });
   });
   return {merged > 0, {{"rope", merged}}};
 }

@@ -22,7 +22,7 @@ bool is_gate(OpKind op) {
   return op == OpKind::Silu || op == OpKind::Gelu || op == OpKind::GeluApprox || op == OpKind::Relu || op == OpKind::Sigmoid;
 }
 
-bool visit(Graph& g, NodeId n, PassContext& ctx) {
+bool fuse_gate(Graph& g, NodeId n, PassContext& ctx) {
   for (size_t i = 0; i < 2; ++i) {
     const ValueId up = g.operand(n, i), acted = g.operand(n, 1 - i);
     const NodeId act = g.def(acted);
@@ -54,7 +54,7 @@ PassResult fuse_swiglu(Module& m, PassContext& ctx) {
   if (!ctx.target.native.test(static_cast<size_t>(OpKind::FusedSwiGLU))) return {};
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Mul && is_float(g, g.result(n))) found += ctx.rewrite([&] { return visit(g, n, ctx); });
+      if (g.op(n) == OpKind::Mul && is_float(g, g.result(n))) found += ctx.rewrite([&] { return fuse_gate(g, n, ctx); });
   });
   return {found > 0, {{"swiglu", found}}};
 }

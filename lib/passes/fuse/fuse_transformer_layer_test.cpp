@@ -1,6 +1,6 @@
 #include "passes/fuse/fuse_transformer_layer.h"
 
-#include "analysis/phases.h"
+#include "support/count_launches.h"
 #include "support/transformer_layers.h"
 
 using namespace rlxc;

@@ -5,23 +5,23 @@
 namespace rlxc::legalise {
 namespace {
 
-ValueId plus(Expansion& e, ValueId x, size_t operand) { return e.has(operand) ? e.b.add(x, e.in(operand)) : x; }
+ValueId plus_operand(Expansion& e, ValueId x, size_t operand) { return e.has(operand) ? e.b.add(x, e.in(operand)) : x; }
 
 std::vector<ValueId> fused_matmul(Expansion& e) {
   const auto& a = e.attrs<FusedMatMulAttrs>();
   const ValueId product = e.b.matmul(e.in(0), e.in(1), a.trans_a, a.trans_b);
-  return {e.activation(plus(e, plus(e, product, 2), 3), a.act)};
+  return {e.activation(plus_operand(e, plus_operand(e, product, 2), 3), a.act)};
 }
 
 std::vector<ValueId> fused_conv(Expansion& e) {
   const auto& a = e.attrs<FusedConvAttrs>();
   const OpKind conv = e.g.op(e.n) == OpKind::FusedConvBiasAct ? OpKind::Conv : OpKind::ConvTranspose;
   const ValueId product = e.b.create(conv, {e.in(0), e.in(1), e.in(2)}, a.conv);
-  return {e.activation(plus(e, product, 3), a.act)};
+  return {e.activation(plus_operand(e, product, 3), a.act)};
 }
 
 std::vector<ValueId> fused_residual_norm(Expansion& e) {
-  const ValueId sum = plus(e, e.b.add(e.in(0), e.in(1)), 2);
+  const ValueId sum = plus_operand(e, e.b.add(e.in(0), e.in(1)), 2);
   const OpKind norm = e.g.op(e.n) == OpKind::FusedResidualLN ? OpKind::LayerNorm : OpKind::RmsNorm;
   return {e.b.create(norm, {sum, e.in(3), e.in(4)}, e.attrs<NormAttrs>()), sum};
 }
@@ -37,7 +37,7 @@ std::vector<ValueId> fused_swiglu(Expansion& e) {
 
 std::vector<ValueId> fused_matmul_swiglu(Expansion& e) {
   const auto& a = e.attrs<GatedMatMulAttrs>();
-  const ValueId both = plus(e, e.b.matmul(e.in(0), e.in(1), false, a.trans_b), 2);
+  const ValueId both = plus_operand(e, e.b.matmul(e.in(0), e.in(1), false, a.trans_b), 2);
   return {e.b.create(OpKind::FusedSwiGLU, {both}, SwiGLUAttrs{a.gate_first, a.act})};
 }
 

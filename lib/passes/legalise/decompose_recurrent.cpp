@@ -1,75 +1,79 @@
 // ONNX LSTM, GRU and RNN as a Scan over the steps. The products with the input are one MatMul for all steps; the body has the
 // product with the state and the gates. Steps beyond the length of a row leave its state as it is and give zeros.
+#include "ir/term.h"
 #include "ops/recurrent.h"
 #include "passes/legalise/decompositions.h"
 
 namespace rlxc::legalise {
 namespace {
 
-// The body of the Scan: one step of all rows of the batch. [batch, hidden] states, [batch, gates * hidden] products.
+using transform::make, transform::Term;
+
+// The body of the Scan, one step of all rows of the batch: the Cell of ops/recurrent.h. [batch, hidden] states,
+// [batch, gates * hidden] sums.
 class Step {
  public:
   Step(Graph& g, const RnnAttrs& a, std::span<const ops::CellActivation> activations) : b_(g), a_(a), f_(activations) {}
 
-  ValueId input(std::string_view name, const Graph& outside, ValueId like) { return b_.input(name, outside.type(like)); }
-  ValueId gate(ValueId all, int64_t i) { return b_.narrow(all, b_.graph().rank(all) - 1, Dim(i * a_.hidden), Dim(a_.hidden)); }
-  ValueId scalar(ValueId like, double v) { return b_.scalar(b_.graph().dtype(like), v); }
-  ValueId one_minus(ValueId v) { return b_.sub(scalar(v, 1), v); }
+  // Operands, of which the last two may be absent.
+  Term x, before, weights, bias, peepholes;
 
-  ValueId activated(size_t which, ValueId v) {
-    const ops::CellActivation& f = f_[which];
-    if (a_.clip > 0) v = b_.create(OpKind::Clamp, {v}, ClampAttrs{-a_.clip, a_.clip});
-    if (f.stretch != 1) v = b_.mul(v, scalar(v, f.stretch));
-    if (f.op) {
-      Attrs attrs = default_attrs(*f.op);
-      if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) ab->alpha = f.alpha, ab->beta = f.beta;
-      v = b_.create(*f.op, {v}, attrs);
-    }
-    if (f.scale != 1) v = b_.mul(v, scalar(v, f.scale));
-    return f.shift != 0 ? b_.add(v, scalar(v, f.shift)) : v;
+  Term next_lstm(Term* memory) {
+    sums_ = x + product(before, weights, bias);
+    return ops::lstm_step(*this, a_.input_forget, memory);
   }
-  ValueId product(ValueId state, ValueId weights, ValueId bias) {
-    const ValueId y = b_.matmul(state, weights, false, true);
-    return bias.valid() ? b_.add(y, bias) : y;
+  Term next_gru() {
+    products_ = part(0, 2, before);
+    update_ = ops::gru_gate(*this, 0), reset_ = ops::gru_gate(*this, 1);
+    return ops::gru_step(*this, a_.linear_before_reset);
+  }
+  Term next_rnn() {
+    sums_ = x + product(before, weights, bias);
+    return ops::rnn_step(*this);
   }
 
-  // Gates i, o, f, c; peepholes i, o, f. The next state, and the next memory in *memory.
-  ValueId lstm(ValueId x, ValueId state, ValueId weights, ValueId bias, ValueId peepholes, ValueId* memory) {
-    const ValueId sum = b_.add(x, product(state, weights, bias));
-    const auto opened = [&](int64_t which, int64_t peephole, ValueId cell) {
-      const ValueId v = gate(sum, which);
-      return activated(0, peepholes.valid() ? b_.add(v, b_.mul(gate(peepholes, peephole), cell)) : v);
-    };
-    const ValueId in = opened(0, 0, *memory), forget = a_.input_forget ? one_minus(in) : opened(2, 2, *memory);
-    *memory = b_.add(b_.mul(forget, *memory), b_.mul(in, activated(1, gate(sum, 3))));
-    const ValueId out = opened(1, 1, *memory);
-    RnnAttrs free = a_;  // the output activation is not clipped
-    free.clip = 0;
-    return b_.mul(out, Step(b_.graph(), free, f_).activated(2, *memory));
+  Term input(int64_t i) { return columns(x, i); }
+  Term gate(int64_t i) { return sums_.valid() ? columns(sums_, i) : columns(x, i) + columns(products_, i); }
+  Term gate(int64_t i, int64_t p, Term memory) {
+    const Term v = gate(i);
+    return peepholes.valid() ? v + columns(peepholes, p) * memory : v;
   }
-
-  // Gates z, r, h.
-  ValueId gru(ValueId x, ValueId state, ValueId weights, ValueId bias) {
-    const auto rows = [&](ValueId v, int64_t from, int64_t count) {
-      return b_.narrow(v, 0, Dim(from * a_.hidden), Dim(count * a_.hidden));
-    };
-    const auto part = [&](int64_t from, int64_t count, ValueId s) {
-      return product(s, rows(weights, from, count), bias.valid() ? rows(bias, from, count) : ValueId());
-    };
-    const ValueId both = part(0, 2, state);
-    const ValueId update = activated(0, b_.add(gate(x, 0), gate(both, 0))),
-                  reset = activated(0, b_.add(gate(x, 1), gate(both, 1)));
-    const ValueId recurrent = a_.linear_before_reset ? b_.mul(reset, part(2, 1, state)) : part(2, 1, b_.mul(reset, state));
-    const ValueId candidate = activated(1, b_.add(gate(x, 2), recurrent));
-    return b_.add(b_.mul(one_minus(update), candidate), b_.mul(update, state));
+  Term activated(size_t i, Term v) {
+    return output(i, a_.clip > 0 ? make(OpKind::Clamp, {v}, ClampAttrs{-a_.clip, a_.clip}) : v);
   }
+  Term output(Term memory) { return output(2, memory); }
+  static Term let(std::string_view, Term v) { return v; }
+  Term recurrent(bool linear) { return linear ? reset_ * part(2, 1, before) : part(2, 1, reset_ * before); }
+  Term update() const { return update_; }
+  Term state() const { return before; }
 
   Builder& builder() { return b_; }
 
  private:
+  Term columns(Term all, int64_t i) {
+    const int64_t axis = all.rank() - 1;
+    return all.dims().back() == Dim(a_.hidden) ? all : narrow(all, axis, Dim(i * a_.hidden), Dim(a_.hidden));
+  }
+  Term rows(Term all, int64_t from, int64_t count) { return narrow(all, 0, Dim(from * a_.hidden), Dim(count * a_.hidden)); }
+  static Term product(Term state, Term weights, Term bias) {
+    const Term y = matmul(state, weights, false, true);
+    return bias.valid() ? y + bias : y;
+  }
+  Term part(int64_t from, int64_t count, Term state) {  // products of some gates
+    return product(state, rows(weights, from, count), rows(bias, from, count));
+  }
+  Term output(size_t i, Term v) {
+    return f_[i](v, [](OpKind op, double alpha, double beta, Term u) {
+      Attrs attrs = default_attrs(op);
+      if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) ab->alpha = alpha, ab->beta = beta;
+      return make(op, {u}, attrs);
+    });
+  }
+
   Builder b_;
   const RnnAttrs& a_;
   std::span<const ops::CellActivation> f_;
+  Term sums_, products_, update_, reset_;
 };
 
 struct DirectionResults {
@@ -105,7 +109,7 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   Step s(e.b.module().graph(body), a, activations);
   std::vector<ValueId> operands, inside;
   const auto pass = [&](std::string_view label, ValueId v, ValueId slice) {
-    operands.push_back(v), inside.push_back(s.input(label, e.g, slice));
+    operands.push_back(v), inside.push_back(s.builder().input(label, e.g.type(slice)));
     return inside.back();
   };
   const auto optional = [&](size_t i) { return e.g.operands(e.n).size() > i && e.has(i); };
@@ -122,15 +126,15 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   if (optional(4)) lengths = capture("lengths", e.b.reshape(e.b.cast(e.in(4), DType::I64), {batch, Dim(1)}));
 
   Builder& b = s.builder();
-  ValueId memory = old_memory, next;
-  if (lstm) next = s.lstm(now, old, weights, recurrent_bias, peepholes, &memory);
-  else if (op == OpKind::Gru) next = s.gru(now, old, weights, recurrent_bias);
-  else next = s.activated(0, b.add(now, s.product(old, weights, recurrent_bias)));
+  const auto term = [&](ValueId v) { return Term{&b, v}; };
+  s.x = term(now), s.before = term(old), s.weights = term(weights), s.bias = term(recurrent_bias), s.peepholes = term(peepholes);
+  Term new_memory = term(old_memory);
+  ValueId next = (lstm ? s.next_lstm(&new_memory) : op == OpKind::Gru ? s.next_gru() : s.next_rnn()).v, memory = new_memory.v;
   ValueId y = next;
   if (lengths.valid()) {
     const ValueId going = b.create(OpKind::Lt, {step, lengths});
     const auto kept = [&](ValueId v, ValueId otherwise) { return b.create(OpKind::Where, {going, v, otherwise}); };
-    y = kept(next, s.scalar(next, 0)), next = kept(next, old);
+    y = kept(next, b.scalar(b.graph().dtype(next), 0)), next = kept(next, old);
     if (lstm) memory = kept(memory, old_memory);
   }
   Graph& g = b.graph();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/narrow.h"
 #include "analysis/views.h"
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"

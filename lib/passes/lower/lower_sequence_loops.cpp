@@ -10,8 +10,6 @@
 namespace rlxc {
 namespace {
 
-constexpr size_t kBeforeCarries = 2;  // trip count and condition; in the body the iteration and the condition
-
 struct Collected {
   size_t carry = 0;
   NodeId insert;  // in the body

@@ -10,8 +10,6 @@
 namespace rlxc {
 namespace {
 
-constexpr size_t kBeforeCarries = 2;  // trip count and condition; in the body the iteration and the condition
-
 // Has the body sizes that none of its inputs has? They are those of one iteration: copies would give one name to several.
 bool makes_sizes(const Graph& body) {
   std::set<std::string> given;

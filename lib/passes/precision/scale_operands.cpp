@@ -3,7 +3,6 @@
 #include <limits>
 #include <map>
 
-#include "analysis/narrow.h"
 #include "passes/match.h"
 #include "support/half.h"
 

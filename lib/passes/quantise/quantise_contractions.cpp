@@ -12,7 +12,7 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kPattern = "quantised_product";
+constexpr std::string_view kQuantisedProduct = "quantised_product";
 
 // A value that is (q - zero) * scale; zero is invalid when all zero points are 0.
 struct Dequantised {
@@ -116,7 +116,7 @@ class Quantiser {
     const auto a = dequantised(graph_, graph_.operand(n, 0)), b = dequantised(graph_, graph_.operand(n, 1));
     if (!a && !b) return std::nullopt;
     const auto decline = [&](std::string_view reason, std::string detail) {
-      decisions_.push_back(declined(graph_, kPattern, n, reason, std::move(detail),
+      decisions_.push_back(declined(graph_, kQuantisedProduct, n, reason, std::move(detail),
                                     "give the operand one scale per tensor, a weight one per output channel"));
       return std::nullopt;
     };
@@ -132,7 +132,7 @@ class Quantiser {
   bool fits(NodeId n, const std::array<Dequantised, 2>& ab, std::optional<int64_t> terms) {
     if (terms && *terms <= INT32_MAX / (reach(ab[0]) * reach(ab[1]))) return true;
     decisions_.push_back(
-        declined(graph_, kPattern, n, "accumulator_may_overflow",
+        declined(graph_, kQuantisedProduct, n, "accumulator_may_overflow",
                  terms ? std::to_string(*terms) + " products are added" : "a symbolic number of products is added"));
     return false;
   }
@@ -192,7 +192,7 @@ class Quantiser {
 
   void made(NodeId n, const std::array<Dequantised, 2>& ab) {
     const NodeId members[] = {ab[0].node, ab[1].node, n};
-    decisions_.push_back(fused(graph_, kPattern, n, members, 3 * (bytes(graph_, ab[0].q) + bytes(graph_, ab[1].q))));
+    decisions_.push_back(fused(graph_, kQuantisedProduct, n, members, 3 * (bytes(graph_, ab[0].q) + bytes(graph_, ab[1].q))));
   }
 
   Graph& graph_;

@@ -14,7 +14,7 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kPattern = "weight_codes";
+constexpr std::string_view kWeightCodes = "weight_codes";
 
 constexpr int64_t kFewest = 1024;  // elements of a weight that gains
 
@@ -29,9 +29,9 @@ struct Quantised {
   double error = 0;
 };
 
-class Codes {
+class CodeWriter {
  public:
-  Codes(DType t, int64_t count) : t_(t), width_(bits(t)), bytes_(static_cast<size_t>((count * width_ + 7) / 8)) {}
+  CodeWriter(DType t, int64_t count) : t_(t), width_(bits(t)), bytes_(static_cast<size_t>((count * width_ + 7) / 8)) {}
   // Appends a code; answers the value that it stands for.
   double put(double v) {
     uint32_t code = 0;
@@ -77,7 +77,7 @@ Quantised quantise(const TensorData& w, bool rows_of_k, const CastConfig& c) {
   };
   double all = 0;
   for (int64_t i = 0; c.per_tensor && i < k * n; ++i) all = std::max(all, std::abs(element_as_double(w, i)));
-  Codes codes(c.to, k * n);
+  CodeWriter codes(c.to, k * n);
   std::vector<float> scales;
   double error = 0, energy = 0;
   for (int64_t j = 0; j < n; ++j)
@@ -108,16 +108,16 @@ class WeightQuantiser {
     if (const NodeId t = made_by(g_, w, OpKind::Transpose); t.valid()) w = g_.operand(t, 0), rows_of_k = !rows_of_k;
     const auto elements = num_elements(g_.type(w));
     if (elements && *elements < kFewest)
-      return decline(context_, g_, kPattern, n, "small", std::to_string(*elements) + " elements");
-    if (m.trans_a) return decline(context_, g_, kPattern, n, "layout", "the first operand is transposed");
+      return decline(context_, g_, kWeightCodes, n, "small", std::to_string(*elements) + " elements");
+    if (m.trans_a) return decline(context_, g_, kWeightCodes, n, "layout", "the first operand is transposed");
     if (g_.op(g_.def(w)) == OpKind::Dequantize)
-      return decline(context_, g_, kPattern, n, "has_codes", "the model quantises this weight in another way");
+      return decline(context_, g_, kWeightCodes, n, "has_codes", "the model quantises this weight in another way");
     Builder b(g_, nullptr, n);
     auto it = made_.find({w.raw, rows_of_k});
     if (it == made_.end()) {
       const auto d = eval::weight_value(g_.module(), g_, w);
-      if (!d) return decline(context_, g_, kPattern, n, "no_contents", "the contents of the weight are not known");
-      if (!all_finite(*d)) return decline(context_, g_, kPattern, n, "not_finite", "the weight holds infinities or NaN");
+      if (!d) return decline(context_, g_, kWeightCodes, n, "no_contents", "the contents of the weight are not known");
+      if (!all_finite(*d)) return decline(context_, g_, kWeightCodes, n, "not_finite", "the weight holds infinities or NaN");
       Quantised q = quantise(*d, rows_of_k, config_);
       it = made_.try_emplace({w.raw, rows_of_k}, Constants{std::move(q.codes), std::move(q.scales)}).first;
       char error[32];
@@ -130,7 +130,7 @@ class WeightQuantiser {
         b.create(OpKind::DequantMatMul, {g_.operand(n, 0), codes, scale}, DequantMatMulAttrs{true, config_.block, {}});
     if (!y.valid()) return false;
     const NodeId members[] = {n};
-    context_.decisions.push_back(fused(g_, kPattern, n, members, bytes(g_, w) - bytes(g_, codes) - bytes(g_, scale)));
+    context_.decisions.push_back(fused(g_, kWeightCodes, n, members, bytes(g_, w) - bytes(g_, codes) - bytes(g_, scale)));
     replace_group(g_, members, g_.result(n), y);
     return true;
   }

@@ -8,7 +8,7 @@ namespace {
 
 using namespace match;
 
-constexpr int kMostSteps = 14;  // between the scores and the softmax
+constexpr int kLongestChain = 14;  // between the scores and the softmax
 
 class Finder {
  public:
@@ -80,7 +80,7 @@ class Finder {
   // From the softmax up to the first product.
   bool above() {
     ValueId v = g_.operand(c_.softmax, 0);
-    for (int i = 0; i < kMostSteps; ++i) {
+    for (int i = 0; i < kLongestChain; ++i) {
       const NodeId n = g_.def(v);
       if (g_.op(n) == OpKind::MatMul) {
         c_.scores = n;

@@ -10,8 +10,8 @@ using namespace match;
 
 namespace {
 
-constexpr int kMostSteps = 12;      // from a use of an index to NonZero
-constexpr size_t kMostColumns = 4;  // of a concatenated index: two are of use
+constexpr int kMostIndexSteps = 12;  // from a use of an index to NonZero
+constexpr size_t kMostColumns = 4;   // of a concatenated index: two are of use
 
 // An index for each row that an expert is sent: token * t + choice * c.
 struct RowIndex {
@@ -23,7 +23,7 @@ using Columns = std::vector<RowIndex>;  // [rows], [rows, columns] or [columns, 
 constexpr RowIndex kToken{1, 0}, kChoice{0, 1};
 
 // Which expert a mask is about, and what its coordinates count.
-struct Mask {
+struct ExpertMask {
   Routing routing;
   int64_t expert = 0;
   Columns coordinates;
@@ -53,8 +53,8 @@ std::optional<Pick> pick(const Graph& g, ValueId v) {
 }
 
 // The numbers that a truth value says are not 0, or that differ from 0.
-ValueId counted(const Graph& g, ValueId v) {
-  for (int steps = 0; steps < kMostSteps; ++steps) {
+ValueId compared_value(const Graph& g, ValueId v) {
+  for (int steps = 0; steps < kMostIndexSteps; ++steps) {
     const NodeId n = g.def(v);
     const bool negated = g.op(n) == OpKind::Not && g.op(g.def(g.operand(n, 0))) == OpKind::Eq;
     const NodeId compares = negated ? g.def(g.operand(n, 0)) : n;
@@ -66,17 +66,17 @@ ValueId counted(const Graph& g, ValueId v) {
   return v;
 }
 
-std::optional<Mask> mask_of(const Graph& g, ValueId v) {
-  Mask m;
-  v = counted(g, v);
+std::optional<ExpertMask> mask_of(const Graph& g, ValueId v) {
+  ExpertMask m;
+  v = compared_value(g, v);
   std::vector<int64_t> axes{0, 1};  // of [tokens, k], in the order of the mask's
   if (const NodeId t = made_by(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2)
-    axes = {1, 0}, v = counted(g, g.operand(t, 0));
+    axes = {1, 0}, v = compared_value(g, g.operand(t, 0));
   bool any = false;  // of the choices of a token
   if (const NodeId r = made_by(g, v, OpKind::Reduce); r.valid() && axes[0] == 0) {
     const auto& a = g.attrs<ReduceAttrs>(r);
     any = (a.op == ReduceOp::Sum || a.op == ReduceOp::Max) && a.axes == std::vector<int64_t>{1};
-    if (any) v = counted(g, g.operand(r, 0)), axes.pop_back();
+    if (any) v = compared_value(g, g.operand(r, 0)), axes.pop_back();
   }
   if (const auto one = is_expert(g, v)) {
     m.expert = one->expert;
@@ -99,7 +99,8 @@ std::optional<Mask> mask_of(const Graph& g, ValueId v) {
 }
 
 // The indices that `v` holds of what `found` (NonZero) gives, of which there are `rows`.
-std::optional<Columns> columns_of(const Graph& g, ValueId v, NodeId found, const Columns& coordinates, int steps = kMostSteps) {
+std::optional<Columns> columns_of(const Graph& g, ValueId v, NodeId found, const Columns& coordinates,
+                                  int steps = kMostIndexSteps) {
   const NodeId n = g.def(v);
   if (n == found) return coordinates;
   if (steps == 0 || g.operands(n).empty()) return std::nullopt;
@@ -167,12 +168,12 @@ std::optional<Columns> columns_of(const Graph& g, ValueId v, NodeId found, const
 // One expert: its scatter, and where its rows come from.
 struct Sent {
   NodeId scatter, found;
-  Mask mask;
+  ExpertMask mask;
 };
 
 // The node of this kind that `v` is made from, through first operands.
 NodeId source(const Graph& g, ValueId v, OpKind op) {
-  for (int steps = 0; steps < kMostSteps; ++steps) {
+  for (int steps = 0; steps < kMostIndexSteps; ++steps) {
     const NodeId n = g.def(v);
     if (g.op(n) == op) return n;
     if (g.operands(n).empty()) return {};

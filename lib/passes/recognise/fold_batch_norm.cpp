@@ -34,7 +34,7 @@ ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
 }
 
 // Goes into the convolution before it (`*folded`), or becomes a scale and a shift.
-bool rewrite(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
+bool fold_norm(Graph& g, NodeId n, bool* folded, PassContext& ctx) {
   bool known = true;
   for (size_t i = 1; i < 5; ++i)
     known = known && is_weight(g, g.operand(n, i)) && g.dtype(g.operand(n, i)) == g.dtype(g.result(n));
@@ -78,7 +78,7 @@ PassResult fold_batch_norm(Module& m, PassContext& ctx) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::BatchNormInference || !is_float(g, g.result(n))) continue;
       bool into_conv = false;
-      if (ctx.rewrite([&] { return rewrite(g, n, &into_conv, ctx); })) (into_conv ? folded : scaled_only) += 1;
+      if (ctx.rewrite([&] { return fold_norm(g, n, &into_conv, ctx); })) (into_conv ? folded : scaled_only) += 1;
     }
   });
   return {folded + scaled_only > 0, {{"folded", folded}, {"scale_shift", scaled_only}}};

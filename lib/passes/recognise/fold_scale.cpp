@@ -49,7 +49,7 @@ ValueId scale_along(Builder& b, ValueId w, ValueId s, size_t axis) {
   return b.mul(w, b.reshape(s, dims));
 }
 
-bool rewrite(Graph& g, NodeId mul, const Scaled& m, PassContext& ctx) {
+bool fold_into_weight(Graph& g, NodeId mul, const Scaled& m, PassContext& ctx) {
   Builder b(g, nullptr, mul);
   const NodeId p = m.product;
   const ValueId y = g.result(mul), w = g.operand(p, 1);
@@ -83,7 +83,7 @@ PassResult fold_scale(Module& m, PassContext& ctx) {
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::Mul || !is_float(g, g.result(n))) continue;
-      if (const auto s = match_scaled(g, n)) folded += ctx.rewrite([&] { return rewrite(g, n, *s, ctx); });
+      if (const auto s = match_scaled(g, n)) folded += ctx.rewrite([&] { return fold_into_weight(g, n, *s, ctx); });
     }
   });
   return {folded > 0, {{"scale", folded}}};

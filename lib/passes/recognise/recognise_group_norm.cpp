@@ -19,7 +19,7 @@ std::pair<NodeId, ValueId> channelwise(const Graph& g, ValueId v, OpKind op) {
 bool absent_or(const Graph& g, ValueId v, double c) { return !v.valid() || is_scalar(g, v, c); }
 
 // n normalises [N,groups,..] with as many groups as channels, which only the reshape back to x's sizes reads.
-bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+bool make_group_norm(Graph& g, NodeId n, PassContext& ctx) {
   const NodeId split = made_by(g, g.operand(n, 0), OpKind::Reshape), back = g.only_user(g.result(n));
   if (!split.valid() || !back.valid() || g.op(back) != OpKind::Reshape) return false;
   const GroupNormAttrs a = g.attrs<GroupNormAttrs>(n);
@@ -48,7 +48,7 @@ PassResult recognise_group_norm(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::GroupNorm) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
+      if (g.op(n) == OpKind::GroupNorm) found += ctx.rewrite([&] { return make_group_norm(g, n, ctx); });
   });
   return {found > 0, {{"group_norm", found}}};
 }

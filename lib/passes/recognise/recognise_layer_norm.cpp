@@ -9,7 +9,7 @@ using namespace recognise;
 
 namespace {
 
-bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+bool make_layer_norm(Graph& g, NodeId n, PassContext& ctx) {
   if (const auto e = match_expanded_layer_norm(g, n))
     return emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", e->core.x, e->core, {g.result(n), e->gamma, e->beta, {}});
   auto core = match_norm_core(g, n);
@@ -28,7 +28,7 @@ bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
 PassResult recognise_layer_norm(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes()) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
+    for (NodeId n : g.nodes()) found += ctx.rewrite([&] { return make_layer_norm(g, n, ctx); });
   });
   return {found > 0, {{"layer_norm", found}}};
 }

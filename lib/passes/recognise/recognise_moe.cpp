@@ -13,7 +13,7 @@ namespace {
 using namespace match;
 
 constexpr double kRowsSlower = 4;  // than a product of matrices, for as many operations
-constexpr std::string_view kPattern = "mixture_of_experts";
+constexpr std::string_view kMixtureOfExperts = "mixture_of_experts";
 
 // A value [tokens, n] that all experts read; invalid when they read different ones.
 ValueId same_tokens(const Graph& g, ExpertRows& rows, const Family& f) {
@@ -165,7 +165,7 @@ class Mixtures {
 
   bool emit(NodeId root, const Mixture& m) {
     const auto decline = [&](std::string_view reason, std::string detail) {
-      context_.decisions.push_back(declined(g_, kPattern, root, reason, std::move(detail)));
+      context_.decisions.push_back(declined(g_, kMixtureOfExperts, root, reason, std::move(detail)));
       return false;
     };
     if (!m.reason.empty()) return decline(m.reason, m.why);
@@ -198,7 +198,7 @@ class Mixtures {
     if (!time.pays()) return give_up("cost", time.detail());
     std::vector<NodeId> members = m.sums;
     members.insert(members.end(), rows.dense.begin(), rows.dense.end());
-    context_.decisions.push_back(fused(g_, kPattern, root, members));
+    context_.decisions.push_back(fused(g_, kMixtureOfExperts, root, members));
     context_.decisions.back().detail = std::to_string(m.routing.experts) + " experts";
     replace_group(g_, members, g_.result(root), whole);
     return true;

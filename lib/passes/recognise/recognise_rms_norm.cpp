@@ -9,7 +9,7 @@ using namespace recognise;
 
 namespace {
 
-bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+bool make_rms_norm(Graph& g, NodeId n, PassContext& ctx) {
   const auto core = match_norm_core(g, n);
   if (!core) return false;
   if (const NodeId sub = made_by(g, core->x, OpKind::Sub); sub.valid()) {
@@ -24,7 +24,7 @@ bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
 PassResult recognise_rms_norm(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
-    for (NodeId n : g.nodes()) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
+    for (NodeId n : g.nodes()) found += ctx.rewrite([&] { return make_rms_norm(g, n, ctx); });
   });
   return {found > 0, {{"rms_norm", found}}};
 }

@@ -239,7 +239,7 @@ bool same_elements(const Graph& g, const Match& m) {
   return t.equal(leading(m.x.root), leading(m.y));
 }
 
-bool rewrite(Graph& g, Match m, PassContext& ctx) {
+bool make_rope(Graph& g, Match m, PassContext& ctx) {
   const auto decline = [&](std::string_view reason, std::string detail) {
     ctx.decisions.push_back(declined(g, "rope", m.nodes.back(), reason, std::move(detail)));
     return false;
@@ -293,7 +293,7 @@ PassResult recognise_rope(Module& m, PassContext& ctx) {
     for (NodeId n : g.nodes()) {
       if (g.op(n) != OpKind::Add && g.op(n) != OpKind::Concat) continue;
       if (const auto match = g.op(n) == OpKind::Add ? match_rotated_sum(g, n) : match_parts(g, n))
-        found += ctx.rewrite([&] { return rewrite(g, *match, ctx); });
+        found += ctx.rewrite([&] { return make_rope(g, *match, ctx); });
     }
   });
   return {found > 0, {{"rope", found}}};

@@ -72,7 +72,7 @@ std::optional<Gate> match_relu6(const Graph& g, NodeId root, ValueId* x) {
   return std::nullopt;
 }
 
-bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+bool make_silu(Graph& g, NodeId n, PassContext& ctx) {
   std::optional<Gate> gate;
   ValueId x;
   for (size_t i = 0; i < 2 && !gate && g.op(n) == OpKind::Mul; ++i)
@@ -95,7 +95,7 @@ PassResult recognise_silu(Module& m, PassContext& ctx) {
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if ((g.op(n) == OpKind::Mul || g.op(n) == OpKind::Div) && is_float(g, g.result(n)))
-        found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
+        found += ctx.rewrite([&] { return make_silu(g, n, ctx); });
   });
   return {found > 0, {{"gated_activation", found}}};
 }

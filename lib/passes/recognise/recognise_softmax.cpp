@@ -15,7 +15,7 @@ std::optional<int64_t> reduced_axis(const Graph& g, ValueId v, ReduceOp op, Valu
   return a.op == op && a.keep_dim && a.axes.size() == 1 ? std::optional(a.axes[0]) : std::nullopt;
 }
 
-bool rewrite(Graph& g, NodeId n, PassContext& ctx) {
+bool make_softmax(Graph& g, NodeId n, PassContext& ctx) {
   const ValueId e = g.operand(n, 0);
   const NodeId exp = made_by(g, e, OpKind::Exp);
   if (!exp.valid()) return false;
@@ -35,7 +35,7 @@ PassResult recognise_softmax(Module& m, PassContext& ctx) {
   int64_t found = 0;
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Div && is_float(g, g.result(n))) found += ctx.rewrite([&] { return rewrite(g, n, ctx); });
+      if (g.op(n) == OpKind::Div && is_float(g, g.result(n))) found += ctx.rewrite([&] { return make_softmax(g, n, ctx); });
   });
   return {found > 0, {{"softmax", found}}};
 }

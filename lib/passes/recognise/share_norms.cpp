@@ -12,12 +12,12 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kPattern = "shared_norm";
+constexpr std::string_view kSharedNorm = "shared_norm";
 constexpr size_t kMostReaders = 16;  // of a norm that are looked at
 constexpr size_t kMostNorms = 64;    // of one value
 
 // A normalised value that is scaled and shifted, by the norm itself or by what follows one that does neither.
-struct Scaled {
+struct ScaledNorm {
   ValueId y, gamma, beta;
   std::vector<NodeId> nodes;     // that make y
   std::vector<NodeId> products;  // all that read it, through reshapes and casts
@@ -36,7 +36,7 @@ class SharedNorms {
       if (n.raw >= seen.size() || seen[n.raw] || !is_norm(n)) continue;
       const std::vector<NodeId> all = alike(n);
       for (NodeId k : all) seen[k.raw] = true;
-      const std::vector<Scaled> values = scaled_by(all);
+      const std::vector<ScaledNorm> values = scaled_by(all);
       if (values.size() > 1 || (values.size() == 1 && has_bare(all))) shared += ctx_.rewrite([&] { return visit(all, values); });
     }
     return shared;
@@ -64,15 +64,15 @@ class SharedNorms {
     return std::ranges::any_of(norms, [&](NodeId n) { return is_bare(n); });
   }
 
-  std::vector<Scaled> scaled_by(std::span<const NodeId> norms) const {
-    std::vector<Scaled> all;
+  std::vector<ScaledNorm> scaled_by(std::span<const NodeId> norms) const {
+    std::vector<ScaledNorm> all;
     for (NodeId n : norms) {
       const ValueId y = g_.result(n);
       if (!is_bare(n)) {
         all.push_back(look_at({y, g_.operand(n, 1), g_.operand(n, 2), {n}, {}, {}, {}}));
       } else if (g_.use_count(y) > 1 && g_.use_count(y) <= kMostReaders) {
         for (const auto use : g_.uses(y))
-          if (Scaled s = scaled_after(y, use.user); s.y.valid()) all.push_back(look_at(std::move(s)));
+          if (ScaledNorm s = scaled_after(y, use.user); s.y.valid()) all.push_back(look_at(std::move(s)));
       }
     }
     return all;
@@ -81,9 +81,9 @@ class SharedNorms {
     const ValueId row = other(g_, n, v);
     return row.valid() && is_weight(g_, row) && is_row(g_, row, v) && same_dims(g_, g_.result(n), v) ? row : ValueId();
   }
-  Scaled scaled_after(ValueId v, NodeId mul) const {
+  ScaledNorm scaled_after(ValueId v, NodeId mul) const {
     if (mul == g_.terminator() || g_.op(mul) != OpKind::Mul) return {};
-    Scaled s{g_.result(mul), row_beside(mul, v), {}, {mul}, {}, {}, {}};
+    ScaledNorm s{g_.result(mul), row_beside(mul, v), {}, {mul}, {}, {}, {}};
     if (!s.gamma.valid()) return {};
     if (const NodeId add = g_.only_user(s.y); add.valid() && g_.op(add) == OpKind::Add)
       if (s.beta = row_beside(add, s.y); s.beta.valid()) s.y = g_.result(add), s.nodes.push_back(add);
@@ -102,7 +102,7 @@ class SharedNorms {
   }
 
   // Finds the products, or why there is more than them.
-  Scaled look_at(Scaled s) const {
+  ScaledNorm look_at(ScaledNorm s) const {
     const auto fault = [&](std::string_view reason, std::string detail) {
       s.fault = reason, s.detail = std::move(detail);
       return s;
@@ -126,43 +126,43 @@ class SharedNorms {
     return s;
   }
 
-  bool fits(std::span<const Scaled> values) {
+  bool fits(std::span<const ScaledNorm> values) {
     int64_t needed = 0;
-    for (const Scaled& s : values)
+    for (const ScaledNorm& s : values)
       for (NodeId p : s.products) needed = checked_add(needed, bytes(g_, g_.operand(p, 1))).value_or(INT64_MAX);
     if (needed > room_) return false;
     room_ -= needed;
     return true;
   }
 
-  bool visit(std::span<const NodeId> norms, std::vector<Scaled> values) {
-    for (const Scaled& s : values)
-      if (!s.fault.empty()) decline(ctx_, g_, kPattern, s.nodes[0], s.fault, s.detail);
-    std::erase_if(values, [](const Scaled& s) { return !s.fault.empty(); });
+  bool visit(std::span<const NodeId> norms, std::vector<ScaledNorm> values) {
+    for (const ScaledNorm& s : values)
+      if (!s.fault.empty()) decline(ctx_, g_, kSharedNorm, s.nodes[0], s.fault, s.detail);
+    std::erase_if(values, [](const ScaledNorm& s) { return !s.fault.empty(); });
     if (values.size() + has_bare(norms) < 2) return false;
     if (!fits(values))
-      return decline(ctx_, g_, kPattern, values[0].nodes[0], "packed_limit",
+      return decline(ctx_, g_, kSharedNorm, values[0].nodes[0], "packed_limit",
                      "copies of the weights with the scales in them do not fit --max-packed", "raise --max-packed");
     std::vector<NodeId> members;
     for (NodeId n : norms)
       if (is_bare(n)) members.push_back(n);
-    for (const Scaled& s : values) members.insert(members.end(), s.nodes.begin(), s.nodes.end());
+    for (const ScaledNorm& s : values) members.insert(members.end(), s.nodes.begin(), s.nodes.end());
     Builder b(g_, nullptr, norms[0]);
     const ValueId one = b.create(g_.op(norms[0]), {g_.operand(norms[0], 0)}, g_.attrs<NormAttrs>(norms[0]));
     if (!one.valid()) return false;
     ctx_.decisions.push_back(
-        fused(g_, kPattern, members[0], members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, one)));
+        fused(g_, kSharedNorm, members[0], members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, one)));
     merge_origins(g_, g_.def(one), members);
-    for (const Scaled& s : values)
+    for (const ScaledNorm& s : values)
       for (NodeId p : s.products) take(s, p);
-    for (const Scaled& s : values) replace(g_, s.y, one);
+    for (const ScaledNorm& s : values) replace(g_, s.y, one);
     for (NodeId n : norms)
       if (g_.alive(n) && is_bare(n)) replace(g_, g_.result(n), one);
     return true;
   }
 
   // Scale and shift go into the weights and the bias of a product p.
-  void take(const Scaled& s, NodeId p) {
+  void take(const ScaledNorm& s, NodeId p) {
     const ValueId y = s.y, gamma = s.gamma, beta = s.beta;
     const ValueId r = g_.result(p), w = g_.operand(p, 1);
     const bool swapped = g_.attrs<MatMulAttrs>(p).trans_b;

@@ -70,4 +70,6 @@ bool same_dims(DimTable&, std::span<const Dim>, std::span<const Dim>);  // prove
 // Numpy broadcast of sizes that are equal or 1 as they stand; nullopt when an equality would have to be assumed.
 std::optional<std::vector<Dim>> broadcast_exact(std::span<const std::span<const Dim>>);
 
+inline ValueId arg(Simplifier& s, NodeId n, size_t i = 0) { return s.graph().operand(n, i); }
+
 }  // namespace rlxc::simplify

@@ -12,7 +12,6 @@ using enum OpKind;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 DType dtype(Simplifier& s, NodeId n) { return s.graph().dtype(s.graph().result(n)); }
-ValueId arg(Simplifier& s, NodeId n, size_t i = 0) { return s.graph().operand(n, i); }
 
 // x op c, where the constant c may stand on either side: replaced by x.
 bool neutral(Simplifier& s, NodeId n, double c) {
@@ -232,7 +231,7 @@ bool bare_operand(Simplifier& s, NodeId n) {
   return false;
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kArithmeticRules[] = {
     {Add, "add_zero", false, add_zero},
     {Sub, "sub_zero", false, sub_zero},
     {Sub, "zero_minus", false, zero_minus},
@@ -299,7 +298,7 @@ constexpr Rule kRules[] = {
 
 std::span<const Rule> arithmetic_rules() {
   static const std::vector<Rule> rules = [] {
-    std::vector<Rule> r(std::begin(kRules), std::end(kRules));
+    std::vector<Rule> r(std::begin(kArithmeticRules), std::end(kArithmeticRules));
     for (int k = 0; k < kOpCount; ++k)
       if (const auto op = static_cast<OpKind>(k); has_trait(op, kBinary | kCompare) && op != PRelu)
         r.push_back({op, "bare_operand", false, bare_operand});

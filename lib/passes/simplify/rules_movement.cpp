@@ -12,7 +12,6 @@ namespace {
 
 using enum OpKind;
 
-ValueId arg(Simplifier& s, NodeId n, size_t i = 0) { return s.graph().operand(n, i); }
 std::vector<Dim> sizes(Simplifier& s, ValueId v) { return {s.graph().dims(v).begin(), s.graph().dims(v).end()}; }
 
 bool same_shape(Simplifier& s, NodeId n) { return s.replace(n, arg(s, n)); }  // refused when the shape changes
@@ -618,7 +617,7 @@ bool swap_with_elementwise(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).transpose(end, perm));
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kMovementRules[] = {
     {Reshape, "reshape_same", false, same_shape},
     {Reshape, "reshape_reshape", false, reshape_reshape},
     {Reshape, "reshape_uniform", false, reshape_uniform},
@@ -660,6 +659,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> movement_rules() { return kRules; }
+std::span<const Rule> movement_rules() { return kMovementRules; }
 
 }  // namespace rlxc::simplify

@@ -91,7 +91,7 @@ bool narrow_scatter(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).narrow(updates, a.axis, t.sub(a.start, b->start[k]), a.len));
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kScatterRules[] = {
     {ScatterNd, "scatter_all", false, scatter_all},
     {ScatterElements, "scatter_all", false, scatter_all},
     {Narrow, "narrow_scatter", false, narrow_scatter},
@@ -99,6 +99,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> scatter_rules() { return kRules; }
+std::span<const Rule> scatter_rules() { return kScatterRules; }
 
 }  // namespace rlxc::simplify

@@ -1,0 +1,75 @@
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // wide vectors are passed between static functions only
+
+void rlxc_parallel_for(int64_t count, int64_t grain, void (*body)(const void* args, int64_t begin, int64_t end), const void* args);
+
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x4_u __attribute__((vector_size(16), aligned(4), may_alias));
+static inline float rlxc_f32_from_f16(uint16_t h) {
+  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+  uint32_t u = rest >= 0x7c00u ? 0x7f800000u | (rest & 0x3ffu) << 13 : (rest << 13) + 0x38000000u;
+  float f;
+  if (rest < 0x400u) {
+    f = (float)rest * 0x1p-24f;
+    memcpy(&u, &f, sizeof u);
+  }
+  u |= sign;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+static inline f32x4 rlxc_splat_f32x4(float s) { return s - (f32x4){0}; }
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+typedef int32_t i32x4_u __attribute__((vector_size(16), aligned(4), may_alias));
+static inline f32x4 rlxc_max_f32x4(f32x4 a, f32x4 b) {
+  const i32x4 m = (a > b) | (a != a);
+  return (f32x4)(((i32x4)a & m) | ((i32x4)b & ~m));
+}
+static inline f32x4 rlxc_min_f32x4(f32x4 a, f32x4 b) {
+  const i32x4 m = (a < b) | (a != a);
+  return (f32x4)(((i32x4)a & m) | ((i32x4)b & ~m));
+}
+static inline f32x4 rlxc_exp_f32x4(f32x4 x) {
+  const f32x4 t0 = rlxc_max_f32x4(rlxc_splat_f32x4(-87.33654f), rlxc_min_f32x4(rlxc_splat_f32x4(89.0f), x));
+  const f32x4 t1 = t0 * rlxc_splat_f32x4(1.442695f) + rlxc_splat_f32x4(12583038.0f);
+  const f32x4 t2 = t1 - 12583038.0f;
+  const f32x4 t3 = t2 * rlxc_splat_f32x4(0.00021219444f) + (t2 * rlxc_splat_f32x4(-0.6933594f) + t0);
+  return ((((((rlxc_splat_f32x4(0.002762908f) * t3 + rlxc_splat_f32x4(0.01673749f)) * t3 + rlxc_splat_f32x4(0.08333368f)) * t3 + rlxc_splat_f32x4(0.33333042f)) * t3 + rlxc_splat_f32x4(0.9999999f)) * t3 + rlxc_splat_f32x4(2.0f)) * t3 + rlxc_splat_f32x4(2.0f)) * ((f32x4)(((i32x4)(t1)) << 23));
+}
+
+struct elementwise_0_args {
+  const float* x;
+  const uint16_t* s;
+  const float* b;
+  float* y;
+};
+
+static void elementwise_0(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) {
+  const struct elementwise_0_args* rlxc_args = rlxc_data;
+  const float* restrict x = rlxc_args->x;
+  const uint16_t* restrict s = rlxc_args->s;
+  const float* restrict b = rlxc_args->b;
+  float* restrict y = rlxc_args->y;
+  for (int64_t row = rlxc_begin; row < rlxc_end; ++row) {
+    const int64_t t0 = row * 6;
+    const f32x4 x_v = *(const f32x4_u*)(x + t0);
+    const float s_v = rlxc_f32_from_f16(s[0]);
+    const f32x4 b_v = *(const f32x4_u*)(b);
+    *(f32x4_u*)(y + t0) = x_v / (1.0f + rlxc_exp_f32x4(-x_v)) * rlxc_splat_f32x4(s_v) + b_v;
+    for (int64_t t = 0; t < 2; ++t) {
+      const int64_t t1 = 4 + t;
+      const int64_t t2 = t0 + t1;
+      const float x_v_2 = x[t2];
+      const float b_v_2 = b[t1];
+      y[t2] = x_v_2 / (1.0f + expf(-x_v_2)) * s_v + b_v_2;
+    }
+  }
+}
+
+void elementwise(const float* restrict x, const uint16_t* restrict s, const float* restrict b, float* restrict y, int64_t n) {
+  const struct elementwise_0_args elementwise_0_a = {x, s, b, y};
+  rlxc_parallel_for(n, 3120, elementwise_0, &elementwise_0_a);
+}
