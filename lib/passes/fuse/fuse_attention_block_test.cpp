@@ -1,7 +1,6 @@
-#include "passes/fuse/fuse_attention_block.h"
-
 #include "analysis/phases.h"
 #include "ir/text.h"
+#include "passes/passes.h"
 #include "support/transformer_layers.h"
 
 using namespace rlxc;

@@ -1,10 +1,11 @@
-#include "passes/fuse/fuse_matmul_bias_act.h"
-
+// MatMul with what follows it in registers: a bias row, a residual of the same shape, an activation that the target has as
+// epilogue.
 #include <algorithm>
 
 #include "analysis/views.h"
 #include "passes/fuse/epilogue.h"
 #include "passes/fuse/weight_product.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 
 namespace rlxc {

@@ -1,6 +1,5 @@
-#include "passes/fuse/fuse_transformer_layer.h"
-
 #include "analysis/phases.h"
+#include "passes/passes.h"
 #include "support/transformer_layers.h"
 
 using namespace rlxc;
