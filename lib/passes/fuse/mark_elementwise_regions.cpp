@@ -10,6 +10,7 @@
 #include "ir/graphs.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_step.h"
+#include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
 
@@ -161,9 +162,10 @@ class Marker {
     Decision d;
     d.pattern = "elementwise_region";
     d.reason = reason;
-    d.node = graph_.label(n);
+    d.node = match::label_symbol(graph_, n);
     d.graph = graph_.id();
-    d.members = {graph_.label(groups_[u].root)};
+    d.members = {match::label_symbol(graph_, groups_[u].root)};
+    d.lapses_when_merged = true;
     d.detail = !detail.empty() ? std::move(detail)
                                : std::to_string(graph_.use_count(value(n))) + " uses, region of " +
                                      std::to_string(groups_[u].members.size()) + " steps and " +
@@ -180,7 +182,7 @@ class Marker {
     d.reason = "fused";
     d.fused = true;
     d.graph = graph_.id();
-    d.node = graph_.label(group.root);
+    d.node = match::label_symbol(graph_, group.root);
     d.launches_saved = static_cast<int64_t>(members.size()) - 1;
     for (size_t k = 0; k < members.size(); ++k) {
       const NodeId n = members[k];
@@ -199,7 +201,7 @@ class Marker {
         if (known == operands.end()) operands.push_back(v);
       }
       attrs.steps.push_back(step);
-      d.members.push_back(graph_.label(n));
+      d.members.push_back(match::label_symbol(graph_, n));
       if (n != group.root) d.bytes_saved += 2 * static_cast<int64_t>(byte_size(graph_.type(value(n))).value_or(0));
     }
     Module& m = graph_.module();

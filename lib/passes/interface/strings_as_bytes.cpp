@@ -1,4 +1,9 @@
-#include "passes/lower/strings_as_bytes.h"
+// Kernels know numbers only. Here strings become rows of bytes of one width, zeros behind the text: string[n] is u8[n,w], and
+// what normalises, joins or compares strings is arithmetic on bytes. Widths of inputs are symbols that a call binds; those of
+// results follow from them. Inputs and outputs of the main graph are rewritten too. Nothing changes when an operation on strings
+// has no such form: it stays for the report of what the target cannot run. A string that itself ends with a zero byte has none; a
+// warning names the constant. O(nodes + characters).
+#include "passes/interface/strings_as_bytes.h"
 
 #include <algorithm>
 #include <array>
@@ -6,6 +11,7 @@
 
 #include "ir/builder.h"
 #include "ops/strings.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 
@@ -38,16 +44,15 @@ class TextLowering {
  public:
   explicit TextLowering(Graph& g) : g_(g), b_(g), t_(g.module().dims) {}
 
-  bool run(Diagnostics* d) {
+  bool run(Diagnostics& d) {
     std::vector<NodeId> nodes;
     for (NodeId n : g_.nodes()) {
       if (!touches_text(g_, n)) continue;
       if (g_.type(g_.result(n)).kind != TypeKind::Tensor || !has_byte_form(g_.op(n))) return false;
       if (const auto* strings = own_strings(g_, n); strings && ends_with_zero(*strings)) {
-        if (d)
-          d->warning(Code::UnsupportedOnTarget,
-                     "kernels have rows of bytes for strings, and none for one that ends with a zero byte",
-                     "node " + g_.label(n).quoted());
+        d.warning(Code::UnsupportedOnTarget,
+                  "kernels have rows of bytes for strings, and none for one that ends with a zero byte",
+                  "node " + g_.label(n).quoted());
         return false;
       }
       nodes.push_back(n);
@@ -224,11 +229,11 @@ class TextLowering {
 
 }  // namespace
 
-bool strings_as_bytes(Module& m, Diagnostics* d) {
+PassResult strings_as_bytes(Module& m, PassContext& context) {
   for (size_t i = 1; i < m.graph_count(); ++i)
     for (NodeId n : m.graph(GraphId(i)).nodes())
-      if (touches_text(m.graph(GraphId(i)), n)) return false;
-  return TextLowering(m.main()).run(d);
+      if (touches_text(m.graph(GraphId(i)), n)) return {};
+  return {TextLowering(m.main()).run(context.diagnostics), {}};
 }
 
 }  // namespace rlxc

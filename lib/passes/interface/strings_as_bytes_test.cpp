@@ -1,10 +1,9 @@
-#include "passes/lower/strings_as_bytes.h"
-
 #include <array>
 
 #include "eval/text_bytes.h"
 #include "ir/verify.h"
 #include "support/eval.h"
+#include "support/pass_run.h"
 
 using namespace rlxc;
 using namespace rlxc::test;
@@ -30,9 +29,9 @@ void same_by_bytes(const std::vector<HostValue>& inputs, Make make) {
   m.main().set_outputs(out);
   const auto expected = eval::evaluate(m, inputs, d);
   REQUIRE_MESSAGE(expected, d.text());
-  CHECK(strings_as_bytes(m));
-  CHECK_MESSAGE(verify(m, d), d.text());
-  CHECK_FALSE(strings_as_bytes(m));
+  testing::PassRun run;
+  CHECK(run(m, "strings_as_bytes").changed);
+  CHECK_FALSE(run(m, "strings_as_bytes").changed);
   std::vector<HostValue> bytes;
   for (const HostValue& v : inputs) bytes.push_back(v.tensor.dtype == DType::String ? *eval::bytes_of_text(v) : v);
   const auto got = eval::evaluate(m, bytes, d);
@@ -79,7 +78,7 @@ TEST_CASE("what has no form in bytes stays") {
   const ValueId x = b.input("x", tensor_type(DType::String, {Dim(2)}));
   const ValueId y = b.create(OpKind::StringMatch, {x}, StringMatchAttrs{"a*"});
   m.main().set_outputs(std::array{y});
-  CHECK_FALSE(strings_as_bytes(m));
+  CHECK_FALSE(testing::PassRun()(m, "strings_as_bytes").changed);
   CHECK(m.main().dtype(x) == DType::String);
 }
 
@@ -92,8 +91,8 @@ TEST_CASE("a string that ends with a zero byte has no form in bytes") {
   Builder b(m.main(), &d);
   const ValueId x = b.input("x", tensor_type(DType::String, {Dim(2)}));
   m.main().set_outputs(std::array{b.create(OpKind::StringIndex, {x}, StringIndexAttrs{{"ab", zero}})});
-  CHECK_FALSE(strings_as_bytes(m, &d));
-  CHECK(d.ok());
-  CHECK(d.text().find("ends with a zero byte") != std::string::npos);
-  CHECK_MESSAGE(verify(m, d), d.text());
+  testing::PassRun run;
+  CHECK_FALSE(run(m, "strings_as_bytes").changed);
+  CHECK(run.diagnostics.ok());
+  CHECK(run.diagnostics.text().find("ends with a zero byte") != std::string::npos);
 }

@@ -1,9 +1,10 @@
-#include "passes/lower/maps_as_rows.h"
+#include "passes/interface/maps_as_rows.h"
 
 #include <array>
 
 #include "ir/verify.h"
 #include "support/eval.h"
+#include "support/pass_run.h"
 
 using namespace rlxc;
 using namespace rlxc::test;
@@ -21,11 +22,14 @@ void same_by_rows(const HostValue& x, Make make) {
   m.main().add_output(out, m.symbol("maps"));
   const auto expected = eval::evaluate(m, std::array{x}, d);
   REQUIRE_MESSAGE(expected, d.text());
-  const auto keys = maps_as_rows(m);
+  const auto keys = map_columns(m);
   REQUIRE((keys.size() == 1 && keys[0]));
+  testing::PassRun run;
+  CHECK(run(m, "maps_as_rows").changed);
+  CHECK(run.diagnostics.text().find("a column for each key") != std::string::npos);
   CHECK_MESSAGE(verify(m, d), d.text());
   CHECK(m.text(m.main().output_name(0)) == "maps");
-  CHECK_FALSE(maps_as_rows(m)[0]);
+  CHECK_FALSE(run(m, "maps_as_rows").changed);
   const auto rows = eval::evaluate(m, std::array{x}, d);
   REQUIRE_MESSAGE(rows, d.text());
   CHECK((*rows)[0].tensor.dims.size() == 2);
@@ -52,7 +56,9 @@ TEST_CASE("maps that are read again stay") {
       b.create(OpKind::MapOfRow, {b.input("x", tensor_type(DType::F32, {Dim(2), Dim(1)}))}, MapKeysAttrs{{5}, {}, false});
   const ValueId count = b.unary(OpKind::SequenceLength, maps);
   m.main().set_outputs(std::array{maps, count, maps});
-  const auto keys = maps_as_rows(m);
+  const auto keys = map_columns(m);
+  testing::PassRun run;
+  run(m, "maps_as_rows");
   CHECK((keys[0] && !keys[1] && keys[2]));
   CHECK_MESSAGE(verify(m, d), d.text());
   CHECK(m.main().live_nodes() == 3);
