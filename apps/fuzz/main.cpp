@@ -28,7 +28,7 @@ const std::string& folder() {
 }
 
 // What is read without an error is a valid graph, which can be evaluated.
-void evaluate(const Options& options) {
+void evaluate(const CompileOptions& options) {
   Diagnostics d;
   const auto model = load_model(options, d);
   if (!model) return;
@@ -55,11 +55,11 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static constexpr const char* kTargets[] = {"cpu", "cuda", "metal", "wgpu", "mlx", "tpu"};
   const unsigned choice = std::accumulate(data, data + size, 0u);
-  Options o;
+  CompileOptions o;
   o.input = folder() + "/input";
   o.output = folder() + "/out";
   o.targets = {kTargets[choice % std::size(kTargets)]};
-  o.precision = choice % 3 == 0 ? "automixed" : "f32";
+  o.precision_name = choice % 3 == 0 ? "automixed" : "f32";
   if (choice % 2 == 0) o.fuse_attn_threshold = 1 << 20;
   o.max_nodes = 10'000;
   o.quiet = o.verify = o.allow_missing_weights = true;

@@ -32,7 +32,7 @@ Verdict refused(const Diagnostics& d) {
 Verdict run_case(const Case& c, const Settings& s) {
   std::error_code error;
   if (!std::filesystem::exists(c.folder / "test_data_set_0", error)) return {Outcome::Skipped, "has no data"};
-  Options o;
+  CompileOptions o;
   o.input = (c.folder / "model.onnx").string();
   o.need_weights = true;
   o.verify_each = s.verify_each;

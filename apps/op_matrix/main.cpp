@@ -88,7 +88,7 @@ std::vector<Finding> run_engine(const std::vector<Legal>& legal, DType t, const 
     }
     if (from.empty()) return findings;
     Diagnostics d;
-    const auto compiled = compile(std::move(model), target, Options(), {}, d);
+    const auto compiled = compile(std::move(model), target, CompileOptions(), {}, d);
     auto runner = compiled ? make_runner(*compiled, engine, d) : nullptr;
     const auto results = runner ? runner->run(inputs, d) : std::nullopt;
     if (results) {

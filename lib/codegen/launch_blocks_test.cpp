@@ -35,7 +35,7 @@ class Blocks {
   Blocks(std::unique_ptr<Module> m, std::string target, uint64_t seed) : target_(std::move(target)), seed_(seed) {
     TargetTraits traits = *find_target(target_);
     traits.machine.launch_ns = 1e9;
-    Options options;
+    CompileOptions options;
     options.verify = true;
     Compiled out;
     REQUIRE_MESSAGE(optimise(*m, traits, options, {}, {}, &out, d_), d_.text());
@@ -44,9 +44,7 @@ class Blocks {
     });
     const auto o = equivalence_options(*m, seed);
     inputs_ = eval::random_inputs(*m, o), expected_ = results_of(*m, o);
-    PlanOptions plan;
-    plan.kernels = capability(find_backend(target_)->info), plan.verify = true;
-    lir_ = plan_lir(std::move(m), plan, d_);
+    lir_ = plan_lir(std::move(m), {.verify = true}, d_, {.kernels = capability(find_backend(target_)->info)});
     REQUIRE_MESSAGE(lir_.has_value(), d_.text());
   }
 

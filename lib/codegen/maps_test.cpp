@@ -46,7 +46,7 @@ struct Case {
       std::ofstream(dir / ("data/output_" + std::to_string(i) + ".pb"), std::ios::binary) << outputs[i];
   }
   ExitCode run(Engine engine) {
-    Options o;
+    CompileOptions o;
     o.input = dir / "model.onnx";
     RunRequest request;
     request.data = dir / "data";

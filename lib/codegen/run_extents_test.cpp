@@ -26,7 +26,7 @@ class Model {
     Diagnostics d;
     reference_ = load(d);
     REQUIRE_MESSAGE(reference_, d.text());
-    Options options;
+    CompileOptions options;
     options.bounds = std::move(bounds);
     options.verify = true;
     const auto compile_for = [&](const std::string& target) {

@@ -1,5 +1,6 @@
 #include "driver/artefacts.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "backend/dispatch.h"
@@ -7,6 +8,7 @@
 #include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/pipeline.h"
+#include "options/configuration.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
 #include "report/lir_json.h"
@@ -25,7 +27,7 @@ namespace fs = std::filesystem;
 class ArtefactWriter {
  public:
   // Files go to the folder `to`, which becomes `shown`; to standard output if `to` is empty.
-  ArtefactWriter(const Options& o, std::string to, std::string shown, Diagnostics& d)
+  ArtefactWriter(const CompileOptions& o, std::string to, std::string shown, Diagnostics& d)
       : options_(o), to_(std::move(to)), shown_(std::move(shown)), diagnostics_(d) {}
 
   bool wants(Emit e) const { return options_.emit.empty() || options_.emit.contains(e); }
@@ -52,52 +54,27 @@ class ArtefactWriter {
   }
 
  private:
-  const Options& options_;
+  const CompileOptions& options_;
   std::string to_, shown_;
   Diagnostics& diagnostics_;
   std::vector<report::ManifestFile> written_;
 };
 
-// The options that change what is written, as text; of paths only the last component.
-std::vector<std::pair<std::string, std::string>> resolved_options(const Options& o, const LirModule& lir) {
-  const auto base = [](const std::string& path) { return fs::path(path).filename().string(); };
-  const auto flag = [](bool b) { return std::string(b ? "true" : "false"); };
-  std::vector<std::string> bind, emit, range, state;
-  for (const auto& [symbol, size] : o.bind) bind.push_back(symbol + "=" + std::to_string(size));
-  for (const auto& [symbol, r] : o.ranges)
-    range.push_back(symbol + "=" + std::to_string(r.low->size()) + ".." + std::to_string(r.high->size()));
-  for (const auto& [input, output] : o.states) state.push_back(input + "=" + output);
-  for (Emit e : o.emit) emit.emplace_back(kEmitNames[static_cast<size_t>(e)]);
-  const bool custom = o.precision.starts_with("custom:");
-  return {
-      {"align", std::to_string(lir.alignment)},
-      {"bind", join(bind, ",")},
-      {"bisect-limit", std::to_string(o.bisect_limit)},
-      {"calibration", base(o.calibration)},
-      {"disable-pass", join(o.disabled_passes, ",")},
-      {"element-bytes", std::to_string(o.element_bytes)},
-      {"emit", emit.empty() ? "all" : join(emit, ",")},
-      {"fast-math", flag(o.fast_math)},
-      {"fold-max-bytes", std::to_string(o.fold_max_bytes)},
-      {"fuse-attn-threshold", o.fuse_attn_threshold ? std::to_string(*o.fuse_attn_threshold) : ""},
-      {"hir-policy", o.hir_policy},
-      {"in-place", flag(o.in_place)},
-      {"kernel-dispatch", o.kernel_dispatch},
-      {"max-arena", std::to_string(o.max_arena)},
-      {"max-binding", std::to_string(lir.max_binding)},
-      {"max-packed", o.max_packed ? std::to_string(*o.max_packed) : ""},
-      {"passes", join(o.passes, ",")},
-      {"precision", custom ? "custom:" + base(o.precision.substr(7)) : o.precision},
-      {"promote-param", join(o.promoted_params, ",")},
-      {"range", join(range, ",")},
-      {"reorder", flag(o.reorder)},
-      {"specialise-param", join(o.specialised_params, ",")},
-      {"state", join(state, ",")},
-      {"stop-after", o.stop_after},
-      {"supported-ops", base(o.supported_ops)},
-      {"unroll", std::to_string(o.unroll_max_nodes)},
-      {"weights", o.weights},
-  };
+bool make_folder(const std::string& folder, Diagnostics& d) {
+  if (folder == "-") return true;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) d.error(Code::NotWritable, "cannot make the folder \"" + folder + "\": " + error.message());
+  return !error;
+}
+
+// The options that change what is written, with the alignment and the binding that the plan has.
+std::string resolved_options(const CompileOptions& o, const LirModule& lir) {
+  CommandLine line;
+  static_cast<CompileOptions&>(line) = o;
+  line.alignment = lir.alignment;
+  line.max_binding = lir.max_binding;
+  return manifest_options(line);
 }
 
 report::ReportContext context_of(const Compiled& c, const InputIdentity& input) {
@@ -134,7 +111,8 @@ std::string dispatch_text(const Compiled& c, const InputIdentity& input) {
   return s;
 }
 
-bool write_artefacts(const Compiled& c, const InputIdentity& input, const Options& o, const std::string& folder, Diagnostics& d) {
+bool write_artefacts(const Compiled& c, const InputIdentity& input, const CompileOptions& o, const std::string& folder,
+                     Diagnostics& d) {
   std::optional<OutputFolder> out;
   if (folder != "-" && !(out = OutputFolder::create(folder, d))) return false;
   const report::ReportContext context = context_of(c, input);

@@ -14,7 +14,7 @@ struct InputIdentity {
 };
 
 // Into `folder`, or to standard output if it is "-" (then exactly one artefact is asked for).
-bool write_artefacts(const Compiled&, const InputIdentity&, const Options&, const std::string& folder, Diagnostics&);
+bool write_artefacts(const Compiled&, const InputIdentity&, const CompileOptions&, const std::string& folder, Diagnostics&);
 
 // The reports for people.
 std::string fusion_text(const Compiled&, const InputIdentity&);

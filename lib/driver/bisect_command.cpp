@@ -13,11 +13,12 @@ namespace {
 
 // The model after so many rewrites and passes.
 struct Optimised {
+  std::unique_ptr<Module> module;
   Compiled out;
   std::string text;
 };
 
-std::optional<Optimised> optimised(Options o, int64_t rewrites, int64_t runs, Diagnostics& d) {
+std::optional<Optimised> optimised(CompileOptions o, int64_t rewrites, int64_t runs, Diagnostics& d) {
   o.bisect_limit = rewrites, o.most_runs = runs;
   auto model = load_model(o, d);
   const TargetTraits* traits = find_target(o.targets[0]);
@@ -30,6 +31,7 @@ std::optional<Optimised> optimised(Options o, int64_t rewrites, int64_t runs, Di
   if (!fine && r.out.passes.executed == 0) return std::nullopt;  // else the rewrites up to the failure are what is asked for
   d = Diagnostics(o.input);
   r.text = print(*model->module, {.full_data = false, .origins = false});
+  r.module = std::move(model->module);
   return r;
 }
 
@@ -52,7 +54,7 @@ std::string counted_more(const PassResult& before, const PassResult& now) {
 }
 
 // The pass, what it did, the node it is about, and the nodes before and after.
-void describe(const Options& o, int64_t rewrite, int64_t total, Diagnostics& d) {
+void describe(const CompileOptions& o, int64_t rewrite, int64_t total, Diagnostics& d) {
   const auto all = optimised(o, rewrite, -1, d);
   int64_t runs = 0, made = 0;
   for (const PassRecord& p : all->out.passes.passes) {
@@ -65,7 +67,7 @@ void describe(const Options& o, int64_t rewrite, int64_t total, Diagnostics& d) 
   if (const std::string what = counted_more(last.result, record.result); !what.empty()) std::cout << " (" << what << ")";
   if (now->out.decisions.size() > before->out.decisions.size())
     if (const Decision& decision = now->out.decisions.back(); decision.fused)
-      std::cout << ", " << decision.pattern << " at " << decision.node.line();
+      std::cout << ", " << decision.pattern << " at " << ForeignText(now->module->text(decision.node)).line();
   std::cout << "\n"
             << unified_diff(before->text, now->text, "before", "after") << "see it in its place: rlxc compile " << o.input
             << " --target " << o.targets[0] << " --bisect-limit " << rewrite << " --dump -o out\n";
@@ -73,7 +75,7 @@ void describe(const Options& o, int64_t rewrite, int64_t total, Diagnostics& d) 
 
 }  // namespace
 
-ExitCode bisect_command(const Options& o, const std::string& check, Terminal terminal) {
+ExitCode bisect_command(const CompileOptions& o, const std::string& check, Terminal terminal) {
   Diagnostics d(o.input);
   const auto all = optimised(o, -1, -1, d);
   if (!all) return print_diagnostics(d, terminal);

@@ -93,7 +93,7 @@ class Calibration {
 
 }  // namespace
 
-std::optional<Calibrated> calibrate(const Options& o, const CalibrateRequest& request, Diagnostics& d) {
+std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequest& request, Diagnostics& d) {
   const auto method = range_method_from_name(request.method);
   if (!method)
     return d.error(Code::BadFlag, "--method does not know \"" + request.method + "\"", {},
@@ -104,11 +104,21 @@ std::optional<Calibrated> calibrate(const Options& o, const CalibrateRequest& re
   auto model = load_model(o, d);
   if (!model) return std::nullopt;
   Module& m = *model->module;
+  std::vector<DataSet> samples;
+  for (const std::string& folder : request.data) {
+    auto sets = read_data_sets(m, folder, d);
+    if (!sets) return std::nullopt;
+    for (DataSet& s : *sets) samples.push_back(std::move(s));
+  }
   // The passes that come before quantisation, so that the tensors are those that it will find.
-  Options before = o;
-  before.calibration.clear();
+  CompileOptions before = o;
+  before.calibration_file.clear();
   const TargetTraits* target = find_target(o.targets.empty() ? "cpu" : o.targets[0]);
   if (!target) return d.error(Code::BadFlag, "there is no target \"" + o.targets[0] + "\""), std::nullopt;
+  const auto forms = lower_interface(m, target->name, before, d);
+  if (!forms) return std::nullopt;
+  for (DataSet& s : samples)
+    if (forms->bytes && !strings_to_bytes(s, d)) return std::nullopt;
   const auto pass_opts = pass_options(before, d);
   if (!pass_opts) return std::nullopt;
   before.stop_before = "quantise";
@@ -116,12 +126,6 @@ std::optional<Calibrated> calibrate(const Options& o, const CalibrateRequest& re
   if (!optimise(m, *target, before, *pass_opts, {}, &done, d)) return std::nullopt;
 
   Calibration calibration(m);
-  std::vector<DataSet> samples;
-  for (const std::string& folder : request.data) {
-    auto sets = read_data_sets(m, folder, d);
-    if (!sets) return std::nullopt;
-    for (DataSet& s : *sets) samples.push_back(std::move(s));
-  }
   eval::EquivalenceOptions random;
   random.range = {-3, 3, 0, 3};
   random.evaluation.bindings = o.bind;

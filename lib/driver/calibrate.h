@@ -3,18 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "driver/options.h"
+#include "options/options.h"
 #include "passes/quantise/scales.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
-
-struct CalibrateRequest {
-  std::vector<std::string> data;  // folders as of `rlxc run`; only inputs are read
-  uint64_t random = 0;            // further samples, whose inputs are random: floats uniform in -3 .. 3, integers in 0 .. 3
-  std::string method = "minmax";  // of activations: minmax, percentile, entropy, mse
-  double percentile = 99.99;
-};
 
 // The tensors recorded are the operands of products and convolutions as they stand when quantisation runs: activations with one
 // asymmetric scale, two-dimensional weights and filters with one symmetric scale an output channel. The evaluator runs twice over
@@ -23,7 +16,7 @@ struct Calibrated {
   CalibrationRecord record;
   std::string model;  // hash of the file, LoadedModel::content_hash
 };
-std::optional<Calibrated> calibrate(const Options&, const CalibrateRequest&, Diagnostics&);
+std::optional<Calibrated> calibrate(const CompileOptions&, const CalibrateRequest&, Diagnostics&);
 
 // The record as JSON, equal for equal records.
 std::string calibration_json(const Calibrated&);

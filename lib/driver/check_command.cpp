@@ -103,7 +103,7 @@ void write_json(const std::string& model, const std::vector<Findings>& all) {
 
 }  // namespace
 
-ExitCode check_command(const Options& o, bool json, Terminal t) {
+ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
   std::vector<std::string> targets = o.targets;
   if (targets == std::vector<std::string>{"all"}) targets.assign(target_names().begin(), target_names().end());
   const MakeFile nothing_is_written = [](const std::string&, const std::function<void(OutputFile&)>&) {};

@@ -4,38 +4,38 @@
 #include <vector>
 
 #include "driver/calibrate.h"
-#include "driver/options.h"
 #include "driver/profile.h"
 #include "driver/run.h"
+#include "options/options.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
 
 struct Terminal {
-  bool out_is_tty = false, err_is_tty = false;
+  bool err_is_tty = false;
   size_t warnings = 5;  // of one code, at most
 };
 
 std::string_view version();
 
-ExitCode compile_command(const Options&, Terminal);
+ExitCode compile_command(const CompileOptions&, Terminal);
 // A compiled module (lir.json) with sizes bound, or ranges of them: it is planned anew, without the model. The target is that of
 // the file where none is named.
-ExitCode specialize_command(Options, Terminal);
-ExitCode run_command(const Options&, const RunRequest&, Terminal);
-ExitCode profile_command(const Options&, const ProfileRequest&, Terminal);
-ExitCode calibrate_command(const Options&, const CalibrateRequest&, Terminal);
+ExitCode specialize_command(CompileOptions, Terminal);
+ExitCode run_command(const CompileOptions&, const RunRequest&, Terminal);
+ExitCode profile_command(const CompileOptions&, const ProfileRequest&, Terminal);
+ExitCode calibrate_command(const CompileOptions&, const CalibrateRequest&, Terminal);
 // Runs `check` (a shell command, which sees RLX_BISECT_LIMIT) with ever fewer passes; names the pass without which it passes.
-ExitCode bisect_command(const Options&, const std::string& check, Terminal);
+ExitCode bisect_command(const CompileOptions&, const std::string& check, Terminal);
 // Everything in a model that the targets cannot run, grouped by reason.
-ExitCode check_command(const Options&, bool json, Terminal);
+ExitCode check_command(const CompileOptions&, bool json, Terminal);
 // `json`: the graph of the stage in the form that `compile` reads.
-ExitCode inspect_command(const Options&, const std::string& stage, bool after_each, bool json, Terminal);
+ExitCode inspect_command(const CompileOptions&, const std::string& stage, bool after_each, bool json, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort, Terminal);
 // `fail_on`: conditions (report/diff.h); ExitCode::Finding when one fails or, without any, when the compiles differ.
 ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on, bool json,
                       Terminal);
-ExitCode list_command(const std::string& topic, bool json, bool matrix);
+ExitCode list_command(const std::string& topic, bool json, bool matrix, bool markdown);
 ExitCode schema_command(const std::string& name, Terminal);
 ExitCode explain_command(const std::string& code, Terminal);
 // `commands`: each subcommand followed by its flags.

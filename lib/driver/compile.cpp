@@ -13,8 +13,7 @@
 #include "ir/verify.h"
 #include "memory/plan_lir.h"
 #include "memory/states.h"
-#include "passes/lower/maps_as_rows.h"
-#include "passes/lower/strings_as_bytes.h"
+#include "passes/interface/maps_as_rows.h"
 #include "report/fingerprint.h"
 #include "report/precision.h"
 #include "support/text.h"
@@ -66,23 +65,6 @@ std::optional<CastConfig> weight_cast_from(std::string_view s) {
   return std::nullopt;
 }
 
-// Which output is a tensor now, and what its columns are.
-void say_columns(const Module& m, const std::vector<std::optional<MapKeysAttrs>>& keys, Diagnostics& d) {
-  constexpr size_t kShown = 10;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!keys[i]) continue;
-    std::vector<std::string> names = keys[i]->strings;
-    for (int64_t k : keys[i]->ints) names.push_back(std::to_string(k));
-    const size_t more = names.size() - std::min(names.size(), kShown);
-    names.resize(names.size() - more);
-    d.warning(Code::UnsupportedOnTarget,
-              "kernels have no maps: it is " + text(m.main().type(m.main().outputs()[i]), m.dims) +
-                  ", with a column for each key: " + join(names, ", ") +
-                  (more > 0 ? " and " + std::to_string(more) + " more" : ""),
-              "output " + ForeignText(m.text(m.main().output_name(i))).quoted());
-  }
-}
-
 // What an 8-bit precision makes of the operands of products.
 std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
   if (p < PrecisionPolicy::Fp8E4M3) return std::nullopt;
@@ -91,25 +73,93 @@ std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
   return CastConfig{e4m3 ? DType::F8E4M3FN : DType::F8E5M2, blocks ? 32 : 0, !blocks, blocks};
 }
 
+// What shares a launch is decided by the passes, whatever the input says.
+void forget_launches(Module& m) {
+  for (size_t i = 0; i < m.graph_count(); ++i)
+    for (Graph& g = m.graph(GraphId(i)); NodeId n : g.nodes()) g.set_launch(n, {});
+}
+
+// Takes away what the options do not want used of the target.
+bool restrict_target(TargetTraits* traits, const CompileOptions& o, Diagnostics& d) {
+  const bool common = o.kernel_dispatch == KernelDispatch::Common;
+  if (common)
+    for (size_t k = 0; k < kOpCount; ++k)
+      if (has_trait(static_cast<OpKind>(k), kFused)) traits->native.reset(k);
+  if (common || !o.supported_ops.empty()) traits->joins = nullptr;
+  if (o.supported_ops.empty()) return true;
+  std::bitset<kOpCount> claimed;
+  if (!read_supported_ops(o.supported_ops, &claimed, d)) return false;
+  traits->native &= claimed;
+  return true;
+}
+
+RunnerOptions runner_options(const CompileOptions& o, const StageSink& sink) {
+  RunnerOptions runner;
+  runner.verify = o.verify || o.verify_each;
+  runner.verify_each = o.verify_each;
+  runner.stop_after = o.stop_after;
+  runner.disabled.assign(o.disabled_passes.begin(), o.disabled_passes.end());
+  runner.bisect_limit = o.bisect_limit;
+  runner.most_runs = o.most_runs;
+  runner.dump = sink;
+  return runner;
+}
+
+// The pipeline of the target, or the passes that are asked for, up to where the options stop. Errors: unknown passes.
+std::optional<std::vector<PipelinePart>> parts_to_run(std::string_view target, const CompileOptions& o, Diagnostics& d) {
+  std::vector<PipelinePart> parts = pipeline(target, o);
+  std::vector<std::string_view> named(o.disabled_passes.begin(), o.disabled_passes.end());
+  if (!o.stop_after.empty() && o.stop_after != "hir" && o.stop_after != "mir") named.push_back(o.stop_after);
+  if (!o.passes.empty()) {
+    parts.resize(1);  // the interface
+    parts.push_back({"custom", {o.passes.begin(), o.passes.end()}, 1});
+    named.insert(named.end(), o.passes.begin(), o.passes.end());
+  }
+  if (std::vector<const PassInfo*> known; !find_passes(named, &known, d)) return std::nullopt;
+  if (o.stop_after == "hir") parts.resize(1);
+  const auto end = std::ranges::find(parts, std::string_view(o.stop_before), &PipelinePart::name);
+  if (!o.stop_before.empty()) parts.erase(end, parts.end());
+  if (const auto lower = std::ranges::find(parts, "lower", &PipelinePart::name); o.stop_after == "mir" && lower != parts.end())
+    parts.erase(lower + 1, parts.end());
+  return parts;
+}
+
+bool run_part(Module& m, const PipelinePart& part, PassContext& context, const RunnerOptions& runner, Compiled* out) {
+  std::vector<const PassInfo*> passes;
+  if (!find_passes(part.passes, &passes, context.diagnostics)) return false;
+  compact_sparse(m);
+  const bool legalises = part.name == "legalise";
+  std::vector<report::DispatchNode> foreign;
+  if (legalises) foreign = foreign_nodes(m, context.target);
+  const bool ok = part.repeat > 1 ? run_to_fixed_point(m, passes, part.repeat, context, runner, &out->passes)
+                                  : run_passes(m, passes, context, runner, &out->passes);
+  if (ok && legalises) out->rewritten = rewritten_nodes(m, std::move(foreign));
+  return ok;
+}
+
+const TargetTraits* find_named_target(const std::string& target, Diagnostics& d) {
+  const TargetTraits* traits = find_target(target);
+  if (traits) return traits;
+  const auto close = closest(target, target_names());
+  d.error(Code::BadFlag, "there is no target \"" + target + "\"", {},
+          close ? "did you mean " + std::string(*close) + "?" : "`rlxc list targets` shows them");
+  return nullptr;
+}
+
 }  // namespace
 
-std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
-  PassOptions p;
-  p.fold_max_bytes = o.fold_max_bytes;
-  p.fast_math = o.fast_math;
-  p.unroll_max_nodes = o.unroll_max_nodes;
-  p.max_packed = o.max_packed;
-  p.fuse_attn_threshold = o.fuse_attn_threshold;
-  p.promoted_params = o.promoted_params, p.specialised_params = o.specialised_params;
-  if (o.hir_policy == "direct") p.fusion = FusionPolicy::Direct;
-  if (o.precision.starts_with("custom:")) {
+std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d) {
+  PassOptions p = o;
+  p.max_packed = o.PlanOptions::max_packed;
+  if (o.precision_name.starts_with("custom:")) {
     p.precision = PrecisionPolicy::Custom;
-    if (!read_precision_map(o.precision.substr(7), &p.custom_precision, d)) return std::nullopt;
-  } else if (const auto policy = report::precision_policy_from_name(o.precision); policy && *policy != PrecisionPolicy::Custom) {
+    if (!read_precision_map(o.precision_name.substr(7), &p.custom_precision, d)) return std::nullopt;
+  } else if (const auto policy = report::precision_policy_from_name(o.precision_name);
+             policy && *policy != PrecisionPolicy::Custom) {
     p.precision = *policy;
     p.weight_cast = p.operand_cast = operand_cast_of(*policy);
   } else {
-    d.error(Code::BadFlag, "--precision does not know \"" + o.precision + "\"", {},
+    d.error(Code::BadFlag, "--precision does not know \"" + o.precision_name + "\"", {},
             "one of f32, f16, automixed, automixed-conservative, automixed-bf16, fp8-e4m3, fp8-e5m2, mxfp8-e4m3, mxfp8-e5m2, "
             "custom:FILE");
     return std::nullopt;
@@ -119,83 +169,57 @@ std::optional<PassOptions> pass_options(const Options& o, Diagnostics& d) {
             "int8, int4, fp8-e4m3 or fp8-e5m2, and how many terms share a scale: int4:32");
     return std::nullopt;
   }
-  if (!o.calibration.empty()) {
+  if (!o.calibration_file.empty()) {
     CalibrationRecord record;
-    if (!read_calibration(o.calibration, &record, d)) return std::nullopt;
+    if (!read_calibration(o.calibration_file, &record, d)) return std::nullopt;
     p.calibration = std::move(record);
   }
   return p;
 }
 
-bool optimise(Module& m, const TargetTraits& target, const Options& o, const PassOptions& pass_opts, const StageSink& sink,
+bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, const PassOptions& pass_opts, const StageSink& sink,
               Compiled* out, Diagnostics& d) {
-  for (size_t i = 0; i < m.graph_count(); ++i)  // what shares a launch is decided here, whatever the input says
-    for (Graph& g = m.graph(GraphId(i)); NodeId n : g.nodes()) g.set_launch(n, {});
+  forget_launches(m);
   TargetTraits traits = target;
-  if (o.kernel_dispatch == "common")
-    for (size_t k = 0; k < kOpCount; ++k)
-      if (has_trait(static_cast<OpKind>(k), kFused)) traits.native.reset(k);
-  if (o.kernel_dispatch == "common" || !o.supported_ops.empty()) traits.joins = nullptr;
-  if (!o.supported_ops.empty()) {
-    std::bitset<kOpCount> claimed;
-    if (!read_supported_ops(o.supported_ops, &claimed, d)) return false;
-    traits.native &= claimed;
-  }
+  if (!restrict_target(&traits, o, d)) return false;
+  const auto parts = parts_to_run(target.name, o, d);
+  if (!parts) return false;
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};
-  RunnerOptions runner;
-  runner.verify = o.verify || o.verify_each;
-  runner.verify_each = o.verify_each;
-  runner.stop_after = o.stop_after;
-  runner.disabled.assign(o.disabled_passes.begin(), o.disabled_passes.end());
-  runner.bisect_limit = o.bisect_limit;
-  runner.most_runs = o.most_runs;
-  runner.dump = sink;
-
-  std::vector<PipelinePart> parts = pipeline(target.name, o);
-  if (!o.passes.empty()) parts = {{"custom", {o.passes.begin(), o.passes.end()}, 1}};
-  std::vector<const PassInfo*> known;
-  for (const std::string& name : o.disabled_passes) {
-    const std::string_view view = name;
-    if (!find_passes({&view, 1}, &known, d)) return false;
-  }
-  if (!o.stop_after.empty()) {
-    const std::string_view view = o.stop_after;
-    if (o.stop_after != "hir" && o.stop_after != "mir" && !find_passes({&view, 1}, &known, d)) return false;
-  }
-  if (o.stop_after == "hir") return true;
-  for (const PipelinePart& part : parts) {
-    if (part.name == o.stop_before) break;
-    std::vector<const PassInfo*> passes;
-    if (!find_passes(part.passes, &passes, d)) return false;
-    compact_sparse(m);
-    const bool legalises = part.name == "legalise";
-    std::vector<report::DispatchNode> foreign;
-    if (legalises) foreign = foreign_nodes(m, traits);
-    const bool ok = part.repeat > 1 ? run_to_fixed_point(m, passes, part.repeat, context, runner, &out->passes)
-                                    : run_passes(m, passes, context, runner, &out->passes);
-    if (!ok) return false;
-    if (legalises) out->rewritten = rewritten_nodes(m, std::move(foreign));
-    if (o.stop_after == "mir" && part.name == "lower") break;
-  }
+  const RunnerOptions runner = runner_options(o, sink);
+  for (const PipelinePart& part : *parts)
+    if (!run_part(m, part, context, runner, out)) return false;
   m.current_pass = {};
   return d.ok();
 }
 
-std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const Options& o, Diagnostics& d) {
-  PlanOptions planning;
+std::optional<HostForms> lower_interface(Module& m, const std::string& target, const CompileOptions& o, Diagnostics& d) {
+  const TargetTraits* traits = find_named_target(target, d);
+  if (!traits) return std::nullopt;
+  HostForms forms{map_columns(m), {}, false};
+  for (ValueId v : m.main().outputs()) forms.text.push_back(m.main().dtype(v) == DType::String);
+  CompileOptions first = o;
+  first.passes.clear();
+  first.stop_before = "lower";
+  Diagnostics said;  // the warnings come again when the module is compiled
+  Compiled out;
+  if (!optimise(m, *traits, first, {}, {}, &out, said)) {
+    for (const Diagnostic& item : said.items()) d.add(item);
+    return std::nullopt;
+  }
+  for (const PassRecord& p : out.passes.passes) forms.bytes |= p.name == "strings_as_bytes" && p.result.changed;
+  if (!forms.bytes) forms.text.clear();
+  return forms;
+}
+
+std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const CompileOptions& o, Diagnostics& d) {
+  PlanOptions planning = o;
   const TargetInfo& info = find_backend(target)->info;
-  planning.alignment = o.alignment ? o.alignment : info.alignment;
-  planning.element_bytes = o.element_bytes;
-  planning.max_binding = o.max_binding && info.max_binding ? o.max_binding : info.max_binding;
-  planning.in_place = o.in_place, planning.reorder = o.reorder;
-  planning.max_arena = o.max_arena, planning.max_packed = o.max_packed;
-  planning.kernels = o.element_bytes > 1 ? std::nullopt : capability(info);
-  planning.ranges = o.ranges, planning.bounds = o.bounds;
-  planning.verify = o.verify;
+  if (planning.alignment == 0) planning.alignment = info.alignment;
+  if (planning.max_binding == 0 || info.max_binding == 0) planning.max_binding = info.max_binding;
   auto states = find_states(*m, o.states, d);
   if (!states) return std::nullopt;
-  planning.states = std::move(*states);
-  auto lir = plan_lir(std::move(m), planning, d);
+  const PlanInputs inputs{std::move(*states), o.element_bytes > 1 ? std::nullopt : capability(info)};
+  auto lir = plan_lir(std::move(m), planning, d, inputs);
   if (!lir) return std::nullopt;
   std::vector<std::string_view> names;
   for (const Extent& e : lir->extents) names.push_back(e.symbol.bytes());
@@ -210,18 +234,13 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   return known ? std::move(lir) : std::nullopt;
 }
 
-std::optional<Compiled> compile(LoadedModel model, const std::string& target, const Options& o, const StageSink& sink,
+std::optional<Compiled> compile(LoadedModel model, const std::string& target, const CompileOptions& o, const StageSink& sink,
                                 Diagnostics& d) {
-  const TargetTraits* traits = find_target(target);
-  if (!traits) {
-    const auto close = closest(target, target_names());
-    d.error(Code::BadFlag, "there is no target \"" + target + "\"", {},
-            close ? "did you mean " + std::string(*close) + "?" : "`rlxc list targets` shows them");
-    return std::nullopt;
-  }
+  const TargetTraits* traits = find_named_target(target, d);
+  if (!traits) return std::nullopt;
   const auto pass_opts = pass_options(o, d);
   if (!pass_opts) return std::nullopt;
-  if (!o.calibration.empty() && !check_calibrated_model(o.calibration, model.content_hash, d)) return std::nullopt;
+  if (!o.calibration_file.empty() && !check_calibrated_model(o.calibration_file, model.content_hash, d)) return std::nullopt;
   Compiled out;
   out.target = target;
   out.options = *pass_opts;
@@ -229,8 +248,6 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);
   if (o.verify && !verify(*model.module, d)) return std::nullopt;
-  say_columns(*model.module, maps_as_rows(*model.module), d);
-  strings_as_bytes(*model.module, &d);
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));

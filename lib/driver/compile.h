@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "driver/load.h"
-#include "driver/options.h"
 #include "ir/lir.h"
+#include "options/options.h"
 #include "passes/runner.h"
 #include "report/dispatch.h"
 #include "report/fusion.h"
@@ -30,14 +30,24 @@ struct Compiled {
 using StageSink = std::function<void(std::string_view stage, bool changed, const Module&)>;
 
 // What the flags ask of the passes. Errors: bad precision or calibration files, unknown pass names.
-std::optional<PassOptions> pass_options(const Options&, Diagnostics&);
+std::optional<PassOptions> pass_options(const CompileOptions&, Diagnostics&);
 
 // Runs the pipeline on a module in place. False on errors.
-bool optimise(Module&, const TargetTraits&, const Options&, const PassOptions&, const StageSink&, Compiled*, Diagnostics&);
+bool optimise(Module&, const TargetTraits&, const CompileOptions&, const PassOptions&, const StageSink&, Compiled*, Diagnostics&);
+
+// How the values that the host of a model passes in and gets out differ from those of the kernels.
+struct HostForms {
+  std::vector<std::optional<MapKeysAttrs>> maps;  // outputs that were maps and are rows: the keys of their columns
+  std::vector<bool> text;                         // outputs that were strings and are bytes; empty: none
+  bool bytes = false;                             // strings are bytes, in inputs too
+};
+// Runs the first part of the pipeline alone, so that inputs can be given the form that kernels read. A compile of the module
+// goes on from there.
+std::optional<HostForms> lower_interface(Module&, const std::string& target, const CompileOptions&, Diagnostics&);
 
 // The last step of a compile, from an optimised module.
-std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const Options&, Diagnostics&);
+std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const CompileOptions&, Diagnostics&);
 
-std::optional<Compiled> compile(LoadedModel, const std::string& target, const Options&, const StageSink&, Diagnostics&);
+std::optional<Compiled> compile(LoadedModel, const std::string& target, const CompileOptions&, const StageSink&, Diagnostics&);
 
 }  // namespace rlxc

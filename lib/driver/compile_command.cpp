@@ -107,7 +107,7 @@ class Progress {
 
 }  // namespace
 
-ExitCode compile_command(const Options& o, Terminal t) {
+ExitCode compile_command(const CompileOptions& o, Terminal t) {
   Diagnostics d(o.input);
   std::vector<std::string> targets;
   for (const std::string& name : o.targets) {
@@ -117,10 +117,6 @@ ExitCode compile_command(const Options& o, Terminal t) {
   const bool to_stdout = o.output == "-";
   if (to_stdout && (o.emit.size() != 1 || targets.size() != 1 || o.emit.contains(Emit::Kernels))) {
     d.error(Code::BadFlag, "-o - needs one target and one --emit that is a single file", {}, "for example --emit fusion -o -");
-    return print_diagnostics(d, t);
-  }
-  if (o.alignment & (o.alignment - 1)) {
-    d.error(Code::BadFlag, "--align must be a power of two, got " + std::to_string(o.alignment));
     return print_diagnostics(d, t);
   }
   if (o.element_bytes > 1 && (o.emit.empty() || o.emit.contains(Emit::Kernels))) {
@@ -169,7 +165,7 @@ ExitCode compile_command(const Options& o, Terminal t) {
   return print_diagnostics(d, t);
 }
 
-ExitCode specialize_command(Options o, Terminal t) {
+ExitCode specialize_command(CompileOptions o, Terminal t) {
   Diagnostics d(o.input);
   const auto file = open_model_file(o.input, d);
   if (!file) return print_diagnostics(d, t);
@@ -189,21 +185,21 @@ ExitCode specialize_command(Options o, Terminal t) {
   return compile_command(o, t);
 }
 
-ExitCode run_command(const Options& o, const RunRequest& run, Terminal t) {
+ExitCode run_command(const CompileOptions& o, const RunRequest& run, Terminal t) {
   Diagnostics d(o.input);
   const ExitCode code = run_model(o, run, std::cout, d);
   const ExitCode reported = print_diagnostics(d, t);
   return d.ok() ? code : reported;
 }
 
-ExitCode profile_command(const Options& o, const ProfileRequest& request, Terminal t) {
+ExitCode profile_command(const CompileOptions& o, const ProfileRequest& request, Terminal t) {
   Diagnostics d(o.input);
   if (const auto profile = profile_model(o, request, d))
     std::cout << (request.json ? profile_json(*profile) : profile_text(*profile, request));
   return print_diagnostics(d, t);
 }
 
-ExitCode calibrate_command(const Options& o, const CalibrateRequest& request, Terminal t) {
+ExitCode calibrate_command(const CompileOptions& o, const CalibrateRequest& request, Terminal t) {
   Diagnostics d(o.input);
   if (const auto record = calibrate(o, request, d)) write_file(o.output, calibration_json(*record), d);
   return print_diagnostics(d, t);

@@ -15,7 +15,8 @@
 #include "eval/eval.h"
 #include "import/onnx/import.h"
 #include "ir/text.h"
-#include "passes/lower/strings_as_bytes.h"
+#include "options/option_docs.h"
+#include "passes/interface/strings_as_bytes.h"
 #include "plan/csv.h"
 #include "plan/solve.h"
 #include "plan/validate.h"
@@ -69,7 +70,7 @@ std::string operand_range(OpKind k) {
 
 }  // namespace
 
-ExitCode inspect_command(const Options& o, const std::string& stage, bool after_each, bool json, Terminal t) {
+ExitCode inspect_command(const CompileOptions& o, const std::string& stage, bool after_each, bool json, Terminal t) {
   Diagnostics d(o.input);
   auto model = load_model(o, d);
   if (!model) return print_diagnostics(d, t);
@@ -86,7 +87,7 @@ ExitCode inspect_command(const Options& o, const std::string& stage, bool after_
     show(*model->module, false);
     return print_diagnostics(d, t);
   }
-  Options stop = o;
+  CompileOptions stop = o;
   if (stage == "mir") stop.stop_after = "mir";
   const StageSink sink = [&](std::string_view name, bool changed, const Module& m) {
     if (after_each && !json && changed && name != "lir")
@@ -116,7 +117,11 @@ ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort
   return print_diagnostics(d, t);
 }
 
-ExitCode list_command(const std::string& topic, bool json, bool matrix) {
+ExitCode list_command(const std::string& topic, bool json, bool matrix, bool markdown) {
+  if (topic == "options" && markdown) {
+    std::cout << options_markdown();
+    return ExitCode::Ok;
+  }
   std::vector<std::vector<std::string>> rows;
   if (topic == "targets") {
     for (const Backend* b : backends()) {
@@ -179,8 +184,9 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix) {
     header.push_back("doc");
     print_rows(header, rows, json);
   } else if (topic == "env") {
-    for (const EnvVariable& e : env_variables()) rows.push_back({std::string(e.name), std::string(e.values), std::string(e.doc)});
-    print_rows({"name", "values", "doc"}, rows, json);
+    print_rows({"name", "values", "doc"}, environment_rows(), json);
+  } else if (topic == "options") {
+    print_rows({"option", "key", "environment", "default", "commands", "doc"}, option_rows(), json);
   } else if (topic == "schemas") {
     for (const EmbeddedSchema& s : embedded_schemas()) rows.push_back({std::string(s.name)});
     print_rows({"name"}, rows, json);

@@ -55,7 +55,7 @@ std::string hash_of(const MappedFile& f) {
 
 }  // namespace
 
-std::optional<LoadedModel> load_model(const Options& o, Diagnostics& d) {
+std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   const auto file = open_model_file(o.input, d);
   if (!file) return std::nullopt;
   if (file->size() == 0) return d.error(Code::NotAModel, "the file is empty"), std::nullopt;

@@ -3,8 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "driver/options.h"
 #include "ir/graph.h"
+#include "options/options.h"
+#include "support/diagnostics.h"
 
 namespace rlxc {
 
@@ -16,6 +17,6 @@ struct LoadedModel {
   bool hash_sampled = false;  // of the size and both ends only: the file is large
 };
 
-std::optional<LoadedModel> load_model(const Options&, Diagnostics&);
+std::optional<LoadedModel> load_model(const CompileOptions&, Diagnostics&);
 
 }  // namespace rlxc

@@ -24,7 +24,7 @@ graph @main {
 }
 )";
   for (const char* name : {"m.onnx", "m.rlxir"}) {
-    Options o;
+    CompileOptions o;
     o.input = dir / name;
     Diagnostics d;
     CHECK_FALSE(load_model(o, d).has_value());

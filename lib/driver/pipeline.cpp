@@ -5,12 +5,14 @@
 
 namespace rlxc {
 
-std::vector<PipelinePart> pipeline(std::string_view target, const Options& options) {
+std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions& options) {
   std::vector<PipelinePart> parts;
   const bool fuses = !find_backend(target)->info.primitive_ops;
   const auto add = [&](std::string_view name, std::vector<std::string_view> passes, int repeat = 1) {
     parts.push_back({name, std::move(passes), repeat});
   };
+  // What the host passes in and gets out becomes tensors of numbers.
+  add("interface", {"maps_as_rows", "strings_as_bytes"});
   // HIR blocks become tensor operations.
   add("lower", {"lower_hir", "lower_sequence_loops", "lower_scan_axes"});
   std::vector<std::string_view> params;
@@ -33,13 +35,13 @@ std::vector<PipelinePart> pipeline(std::string_view target, const Options& optio
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Quantisation and precision see whole operations, before they are fused.
   std::vector<std::string_view> quantise{"keep_weight_codes", "quantise_contractions", "constant_folding"};
-  if (!options.calibration.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
-  const auto policy = report::precision_policy_from_name(options.precision);
+  if (!options.calibration_file.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
+  const auto policy = report::precision_policy_from_name(options.precision_name);
   const bool scaled = policy && *policy >= PrecisionPolicy::Fp8E4M3;
   if (!options.weights.empty() || scaled) quantise.insert(quantise.end() - 2, "quantise_weights");
   add("quantise", quantise);
   if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
-  else if (options.precision != "f32")
+  else if (options.precision_name != "f32")
     add("precision", {"auto_mixed_precision", "common_subexpression_elimination", "dead_code_elimination"});
   // Neighbours that share data become one launch. XLA fuses by itself.
   if (fuses)

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/options.h"
+#include "options/options.h"
 
 namespace rlxc {
 
@@ -14,6 +14,6 @@ struct PipelinePart {
   int repeat = 1;
 };
 
-std::vector<PipelinePart> pipeline(std::string_view target, const Options&);
+std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions&);
 
 }  // namespace rlxc

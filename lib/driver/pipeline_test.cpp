@@ -96,7 +96,7 @@ int64_t launches(Kind kind, int layers) {
   Module before, after;
   build(before, kind, layers);
   build(after, kind, layers);
-  Options o;
+  CompileOptions o;
   o.verify = true;
   Compiled out;
   Diagnostics d;
@@ -109,9 +109,9 @@ int64_t launches(Kind kind, int layers) {
 }  // namespace
 
 TEST_CASE("every pass of every pipeline exists") {
-  Options o;
-  o.precision = "automixed";
-  o.calibration = "record.json";
+  CompileOptions o;
+  o.precision_name = "automixed";
+  o.calibration_file = "record.json";
   for (std::string_view target : target_names())
     for (const PipelinePart& part : pipeline(target, o))
       for (std::string_view pass : part.passes) CHECK_MESSAGE(find_pass(pass) != nullptr, pass);

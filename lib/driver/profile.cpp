@@ -10,8 +10,6 @@
 #include "backend/registry.h"
 #include "driver/compile.h"
 #include "eval/random.h"
-#include "passes/lower/maps_as_rows.h"
-#include "passes/lower/strings_as_bytes.h"
 #include "report/table.h"
 #include "runtime/data_set.h"
 #include "runtime/package_call.h"
@@ -23,22 +21,23 @@ namespace rlxc {
 namespace {
 
 // Inputs, and the sizes of symbols that follow from them.
-std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const std::string& data, Diagnostics& d) {
+std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const CompileOptions& o, const std::string& data,
+                                                      Diagnostics& d) {
   DataSet set;
   if (!data.empty()) {
     auto sets = read_data_sets(m, data, d);
     if (!sets || sets->empty()) return std::nullopt;
     set = std::move(sets->front());
   }
-  maps_as_rows(m);
-  const bool has_strings = strings_as_bytes(m);
+  const auto forms = lower_interface(m, "cpu", o, d);
+  if (!forms) return std::nullopt;
   if (data.empty()) {
     if (!eval::random_inputs_fit(m, {}, d)) return std::nullopt;
     for (NodeId n : m.main().inputs())
       set.inputs.push_back(eval::random_value(m, m.main().type(m.main().result(n)), {}, set.inputs.size() + 1, {.int_high = 1}));
     return std::move(set.inputs);
   }
-  if (has_strings && !strings_to_bytes(set, d)) return std::nullopt;
+  if (forms->bytes && !strings_to_bytes(set, d)) return std::nullopt;
   bind_input_sizes(m, set.inputs);
   return std::move(set.inputs);
 }
@@ -87,10 +86,10 @@ std::vector<size_t> longest_first(const std::vector<NodeTime>& nodes) {
 
 }  // namespace
 
-std::optional<Profile> profile_model(const Options& o, const ProfileRequest& request, Diagnostics& d) {
+std::optional<Profile> profile_model(const CompileOptions& o, const ProfileRequest& request, Diagnostics& d) {
   auto model = load_model(o, d);
   if (!model) return std::nullopt;
-  const auto inputs = inputs_of(*model->module, request.data, d);
+  const auto inputs = inputs_of(*model->module, o, request.data, d);
   if (!inputs) return std::nullopt;
   const auto compiled = compile(std::move(*model), "cpu", o, {}, d);
   if (!compiled) return std::nullopt;
@@ -102,7 +101,7 @@ std::optional<Profile> profile_model(const Options& o, const ProfileRequest& req
   if (!loaded || !loaded->run(*inputs, d)) return std::nullopt;
   Profile out{compiled->lir.module->name, request.threads, request.repeat, HUGE_VAL, {}};
   std::vector<double> before, least(loaded->lap_ms().size(), HUGE_VAL);
-  for (int i = 0; i < request.repeat; ++i) {
+  for (int64_t i = 0; i < request.repeat; ++i) {
     before.assign(loaded->lap_ms().begin(), loaded->lap_ms().end());
     const auto start = Clock::now();
     if (!loaded->run(*inputs, d)) return std::nullopt;

@@ -5,17 +5,10 @@
 #include <vector>
 
 #include "analysis/cost.h"
-#include "driver/options.h"
+#include "options/options.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
-
-struct ProfileRequest {
-  std::string data;  // folder of inputs; empty: random ones
-  int threads = 1, repeat = 10;
-  size_t top = 20;  // nodes to print
-  bool json = false;
-};
 
 struct NodeTime {
   ForeignText node;
@@ -27,7 +20,7 @@ struct NodeTime {
 
 struct Profile {
   ForeignText model;
-  int threads = 1, repeat = 1;
+  int64_t threads = 1, repeat = 1;
   double run_ms = 0;            // wall time of a run, the least
   std::vector<NodeTime> nodes;  // in the order of execution; those of bodies of control flow after the main graph
 };
@@ -35,7 +28,7 @@ struct Profile {
 // Compiles for cpu with optimisation, runs once to warm up and then `repeat` times; each time is the least of these. Symbolic
 // sizes are those of the data, else 2 where none is bound. Errors: those of loading, compiling, and building with the C compiler
 // (Code::ToolFailed).
-std::optional<Profile> profile_model(const Options&, const ProfileRequest&, Diagnostics&);
+std::optional<Profile> profile_model(const CompileOptions&, const ProfileRequest&, Diagnostics&);
 
 std::string profile_text(const Profile&, const ProfileRequest&);
 std::string profile_json(const Profile&);

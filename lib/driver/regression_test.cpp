@@ -27,7 +27,7 @@ struct Compile {
       Builder b(m->main());
       for (ValueId v : build(b)) m->main().add_output(v, m->symbol("y" + std::to_string(m->main().outputs().size())));
     }
-    Options o;
+    CompileOptions o;
     o.verify = true;
     Compiled out;
     Diagnostics d;

@@ -40,12 +40,12 @@ void on_crash(int) {
 
 }  // namespace
 
-void write_reproducer(const Options& o, const std::string& target, int64_t runs, const std::string& pass,
+void write_reproducer(const CompileOptions& o, const std::string& target, int64_t runs, const std::string& pass,
                       const std::string& where, Diagnostics& d) {
   const bool ours = std::ranges::any_of(
       d.items(), [](const Diagnostic& i) { return i.code == Code::VerifyFailed || i.code == Code::PassChangedResult; });
   if (!ours || runs < 1 || !find_pass(pass)) return;
-  Options again = o;
+  CompileOptions again = o;
   again.most_runs = runs - 1, again.verify = again.verify_each = false, again.stop_before.clear();
   Diagnostics ignored;
   auto model = load_model(again, ignored);

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "driver/options.h"
+#include "options/options.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
@@ -11,8 +11,8 @@ namespace rlxc {
 // After a compile that failed with Code::VerifyFailed or Code::PassChangedResult in its last pass, which was number `runs` (from
 // 1) and has this name: compiles again up to that pass and writes the module as IR text, `reproducer-PASS.txt`, to the folder
 // `where`. Adds a note that names file and command. Nothing when the errors are of another kind.
-void write_reproducer(const Options&, const std::string& target, int64_t runs, const std::string& pass, const std::string& where,
-                      Diagnostics&);
+void write_reproducer(const CompileOptions&, const std::string& target, int64_t runs, const std::string& pass,
+                      const std::string& where, Diagnostics&);
 
 // On SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL: the command line and the pass that ran go to standard error and to the file
 // `rlxc-crash.txt` in the working folder, and the process ends with exit code 70.

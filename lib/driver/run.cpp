@@ -11,8 +11,6 @@
 #include "eval/random.h"
 #include "eval/text_bytes.h"
 #include "eval/value.h"
-#include "passes/lower/maps_as_rows.h"
-#include "passes/lower/strings_as_bytes.h"
 #include "runtime/data_set.h"
 #include "runtime/emulate_package.h"
 #include "runtime/interpret_package.h"
@@ -67,9 +65,9 @@ int64_t not_numbers(const eval::HostValue& v) {
 bool compare_output(std::ostream& out, const std::string& label, bool drawn, const eval::HostValue& actual,
                     const eval::HostValue& expected, const RunRequest& run) {
   const eval::Comparison c = eval::compare(actual, expected, std::max(run.rtol, resolution(expected.tensor.dtype)), run.atol);
-  const bool judged_by_cosine = run.cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
+  const bool judged_by_cosine = run.min_cosine && expected.kind == TypeKind::Tensor && is_float(expected.tensor.dtype);
   const bool comparable = c.message.empty() || c.first_mismatch >= 0;  // of one type and shape
-  const bool pass = judged_by_cosine ? comparable && c.cosine >= run.min_cosine : c.pass;
+  const bool pass = judged_by_cosine ? comparable && c.cosine >= *run.min_cosine : c.pass;
   if (!pass && drawn && comparable)
     return out << "  ok    " << label << ": drawn at random, of the type and the sizes that are expected\n", true;
   out << "  " << (pass ? "ok  " : "FAIL") << "  " << label << ": ";
@@ -113,22 +111,21 @@ struct Prepared {
   std::optional<LoadedModel> model;
   std::optional<Compiled> compiled;
   std::unique_ptr<KernelRunner> kernels;
-  eval::Options limits;                           // of the reference evaluator
-  std::vector<bool> text;                         // outputs that are strings, as bytes
-  std::vector<std::optional<MapKeysAttrs>> maps;  // outputs that are maps, as rows
+  eval::Options limits;  // of the reference evaluator
+  HostForms forms;
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
     const Module& evaluated = compiled ? *compiled->lir.module : *model->module;
     auto results = kernels ? kernels->run(inputs, d) : eval::evaluate(evaluated, inputs, d, limits);
-    for (size_t i = 0; results && i < std::min(text.size(), results->size()); ++i)
-      if (text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
-    for (size_t i = 0; results && i < std::min(maps.size(), results->size()); ++i)
-      if (maps[i]) (*results)[i] = eval::maps_of_rows((*results)[i].tensor, *maps[i]);
+    for (size_t i = 0; results && i < std::min(forms.text.size(), results->size()); ++i)
+      if (forms.text[i]) (*results)[i] = eval::text_of_bytes((*results)[i]);
+    for (size_t i = 0; results && i < std::min(forms.maps.size(), results->size()); ++i)
+      if (forms.maps[i]) (*results)[i] = eval::maps_of_rows((*results)[i].tensor, *forms.maps[i]);
     return results;
   }
 };
 
-bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
+bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
   p->limits.max_steps = run.max_operations;
   p->model = load_model(o, d);
   if (!p->model) return false;
@@ -139,17 +136,14 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   for (size_t i = 0; i < m.main().outputs().size(); ++i) p->labels.push_back(output_label(m, i));
   p->drawn = run.data.empty() ? std::vector<bool>(p->labels.size()) : drawn_outputs(m);
   // Passes run for the reference engine only when a flag asks for one of their effects.
-  const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision != "f32" ||
-                         !o.calibration.empty() || !o.weights.empty();
+  const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
+                         !o.calibration_file.empty() || !o.weights.empty();
   if (run.engine == Engine::Reference && !optimised) return true;
-  p->maps = maps_as_rows(m);
-  std::vector<bool> text;
-  for (ValueId v : m.main().outputs()) text.push_back(m.main().dtype(v) == DType::String);
-  if (strings_as_bytes(m)) {
-    p->text = std::move(text);
-    for (DataSet& set : p->sets)
-      if (!strings_to_bytes(set, d)) return false;
-  }
+  auto forms = lower_interface(m, run.target, o, d);
+  if (!forms) return false;
+  p->forms = std::move(*forms);
+  for (DataSet& set : p->sets)
+    if (p->forms.bytes && !strings_to_bytes(set, d)) return false;
   if (run.engine == Engine::Kernels && find_backend(run.target)->info.static_sizes && !p->sets.empty())
     bind_input_sizes(m, p->sets.front().inputs);
   p->compiled = compile(std::move(*p->model), run.target, o, {}, d);
@@ -157,7 +151,7 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
   if (run.engine == Engine::Reference) return true;
   LirModule& lir = p->compiled->lir;
   if (DimBindings bounds = observed_bounds(lir, p->sets, d); !bounds.empty()) {
-    Options bounded = o;
+    CompileOptions bounded = o;
     bounded.bounds.merge(bounds);
     auto planned = plan_for(run.target, std::move(lir.module), bounded, d);
     if (!planned) return false;
@@ -176,8 +170,8 @@ bool prepare(const Options& o, const RunRequest& run, Prepared* p, Diagnostics& 
 
 }  // namespace
 
-ExitCode run_model(const Options& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
-  Options with_data = o;
+ExitCode run_model(const CompileOptions& o, const RunRequest& run, std::ostream& out, Diagnostics& d) {
+  CompileOptions with_data = o;
   with_data.input_data = run.data;
   // Kernels for any contents of the inputs, if that can be; else for these.
   std::optional<Prepared> p;

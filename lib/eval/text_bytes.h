@@ -1,4 +1,4 @@
-// Strings as the rows of bytes that kernels have in their place (passes/lower/strings_as_bytes.h), and back.
+// Strings as the rows of bytes that kernels have in their place (passes/interface/strings_as_bytes.h), and back.
 #pragma once
 #include "eval/eval.h"
 

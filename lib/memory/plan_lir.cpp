@@ -14,10 +14,17 @@
 namespace rlxc {
 namespace {
 
+constexpr uint64_t kLeastUnit = 64;  // bytes
+
+// The options, with what depends on the model.
+struct Request : PlanOptions {
+  std::span<const State> states;
+};
+
 // One plan of a graph, for one order of its nodes.
 class GraphPlanner {
  public:
-  GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
+  GraphPlanner(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents, const Request& options,
                Diagnostics& diagnostics)
       : g_(g), dims_(g.module().dims), plans_(plans), extents_(extents), options_(options), diagnostics_(diagnostics) {}
 
@@ -33,7 +40,7 @@ class GraphPlanner {
       for (size_t r = 0; plan_.phase[n.raw] == Phase::Prologue && r < g_.result_count(n); ++r)
         if (const Slot& s = plan_.slot[g_.result(n, r).raw]; !s.view && s.region == Region::None && s.size != Dim(0))
           set_region(g_.result(n, r), Region::Packed, 0);
-    if (options_.join_parts) join_parts(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
+    join_parts(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
     if (options_.in_place) overwrite_in_place(g_, plan_, lives_);
     if (!settle_states()) return false;
     const Buffers activations = buffers_of(g_, plan_, lives_, plans_, options_.alignment);
@@ -220,14 +227,14 @@ class GraphPlanner {
   DimTable& dims_;
   const std::vector<GraphPlan>& plans_;
   const SymbolRanges& extents_;
-  const PlanOptions& options_;
+  const Request& options_;
   Diagnostics& diagnostics_;
   GraphPlan plan_;
   Lives lives_;
 };
 
 std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
-                                    const PlanOptions& options, uint64_t* weights_size, Diagnostics& diagnostics) {
+                                    const Request& options, uint64_t* weights_size, Diagnostics& diagnostics) {
   std::vector<NodeId> nodes;
   for (NodeId n : g.nodes()) nodes.push_back(n);
   uint64_t weights_before = *weights_size;
@@ -254,7 +261,7 @@ void put_in_order(Graph& g, const GraphPlan& plan) {
 // Values are computed again as long as that lowers the arena and it is too large: many at a time, and fewer where many don't
 // help. Where no more can be, parts are copied.
 std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,
-                                const PlanOptions& options, uint64_t weights_size, Diagnostics& diagnostics) {
+                                const Request& options, uint64_t weights_size, Diagnostics& diagnostics) {
   constexpr size_t kMostAtATime = 64;
   constexpr uint64_t kAim = 95;  // per cent of the arena: the highest loads come first
   constexpr int kMostPlans = 100;
@@ -316,12 +323,13 @@ std::vector<GraphId> bodies_first(const Module& m) {
 
 }  // namespace
 
-std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOptions& options, Diagnostics& diagnostics) {
+std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOptions& options, Diagnostics& diagnostics,
+                                  const PlanInputs& inputs) {
   LirModule lir;
-  lir.alignment = options.alignment;
+  lir.alignment = options.alignment ? options.alignment : kLeastUnit;
   lir.ranges = options.ranges;
-  lir.states = options.states;
-  const uint64_t unit = std::max<uint64_t>(options.alignment, 64);
+  lir.states = inputs.states;
+  const uint64_t unit = std::max(lir.alignment, kLeastUnit);
   lir.max_binding = options.max_binding / unit * unit;
   lir.plans.resize(module->graph_count());
   uint64_t weights_size = 0;
@@ -332,7 +340,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
     if (!used[i]) module->graph(GraphId(i)).clear();  // bodies of what was erased
   lir.extents = find_extents(*module, options.bounds);
   const SymbolRanges extents = extent_ranges(lir.extents);
-  PlanOptions own = options;
+  Request own{options, lir.states};
+  own.alignment = lir.alignment;
   own.max_binding = lir.max_binding;
   // What a node tells of sizes when it runs holds for the nodes after it, in the order of the graph.
   own.reorder &= lir.extents.empty();
@@ -346,8 +355,8 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
     lir.plans[id.raw] = std::move(*plan);
   }
   if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // nodes have other ids
-  lir.packs_known = options.kernels.has_value();
-  if (!plan_packed(*module, lir.plans, extents, own, diagnostics)) return std::nullopt;
+  lir.packs_known = inputs.kernels.has_value();
+  if (!plan_packed(*module, lir.plans, extents, own, inputs.kernels, diagnostics)) return std::nullopt;
   module->stage = Stage::Lir;
   lir.module = std::move(module);
   return lir;

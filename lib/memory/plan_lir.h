@@ -8,28 +8,19 @@
 
 #include "codegen/capability.h"
 #include "ir/lir.h"
+#include "options/options.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
 
-struct PlanOptions {
-  uint64_t alignment = 64;    // of every slot; a power of two
-  bool in_place = true;       // results overwrite operands that die
-  bool join_parts = true;     // operands of concatenations are made in place
-  bool reorder = true;        // another order of the nodes, where its arena is smaller
-  uint64_t max_binding = 0;   // bytes that a device binds at a time: no slot crosses a multiple of that. 0: no limit
-  int64_t element_bytes = 1;  // that an element takes at least, but of weights: 4 where a runtime keeps all else in 32-bit words
-  uint64_t max_arena = 0;     // bytes; above it, cheap values are computed again instead of being kept. 0: no limit
-  SymbolRanges ranges = {};   // of symbols, constants: sizes are planned at the most they can be
-  std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read where they lie
-  std::optional<codegen::CapabilityRow> kernels = codegen::CapabilityRow();  // those that will run; none: not ours
-  bool verify = false;                                                       // run the independent validator
-  DimBindings bounds = {};  // of sizes that only a run tells, where they cannot be derived
+// What the target and the model say beside the options.
+struct PlanInputs {
   std::vector<State> states = {};
+  std::optional<codegen::CapabilityRow> kernels = codegen::CapabilityRow();  // those that will run; none: not ours
 };
 
 // Compacts all graphs, so node and value ids change. Errors: sizes that overflow, a plan that the validator refuses, an arena of
 // constant size above `max_arena`, a prologue that makes more than `max_packed`.
-std::optional<LirModule> plan_lir(std::unique_ptr<Module>, const PlanOptions&, Diagnostics&);
+std::optional<LirModule> plan_lir(std::unique_ptr<Module>, const PlanOptions&, Diagnostics&, const PlanInputs& = {});
 
 }  // namespace rlxc

@@ -61,11 +61,13 @@ struct Made {
 
 class PackedRegions {
  public:
-  PackedRegions(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options, Diagnostics& d)
+  PackedRegions(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
+                const std::optional<codegen::CapabilityRow>& kernels, Diagnostics& d)
       : m_(m),
         plans_(plans),
         extents_(extents),
         options_(options),
+        kernels_(kernels),
         diagnostics_(d),
         unit_(std::max<uint64_t>(options.alignment, 64)) {}
 
@@ -95,7 +97,7 @@ class PackedRegions {
 
   // What is kept of a node depends on its types alone: nodes alike are asked once.
   void find_keepers(size_t index) {
-    if (!options_.kernels) return;
+    if (!kernels_) return;
     const Graph& g = m_.graph(GraphId(index));
     const GraphPlan& plan = plans_[index];
     const codegen::IsWeight is_weight = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
@@ -103,7 +105,7 @@ class PackedRegions {
     for (NodeId n : plan.schedule) {
       if (plan.phase[n.raw] == Phase::Prologue || !codegen::may_keep(g.op(n))) continue;
       const auto [found, is_new] = kept_.try_emplace(codegen::lowering_key(g, n, is_weight));
-      if (is_new) found->second = codegen::kept_scratch(g, n, *options_.kernels, is_weight);
+      if (is_new) found->second = codegen::kept_scratch(g, n, *kernels_, is_weight);
       if (found->second.empty()) continue;
       std::vector<uint32_t> of;
       for (const codegen::Scratch& s : found->second)
@@ -264,6 +266,7 @@ class PackedRegions {
   std::vector<GraphPlan>& plans_;
   const SymbolRanges& extents_;
   const PlanOptions& options_;
+  const std::optional<codegen::CapabilityRow>& kernels_;
   Diagnostics& diagnostics_;
   const uint64_t unit_;  // of offsets
   std::map<std::vector<uint32_t>, std::vector<codegen::Scratch>> kept_;
@@ -276,8 +279,8 @@ class PackedRegions {
 }  // namespace
 
 bool plan_packed(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
-                 Diagnostics& diagnostics) {
-  return PackedRegions(m, plans, extents, options, diagnostics).run();
+                 const std::optional<codegen::CapabilityRow>& kernels, Diagnostics& diagnostics) {
+  return PackedRegions(m, plans, extents, options, kernels, diagnostics).run();
 }
 
 }  // namespace rlxc

@@ -10,6 +10,7 @@
 namespace rlxc {
 
 // Sets the offsets of the region, its size and the packs. Errors: the prologue alone needs more than the limit.
-bool plan_packed(Module&, std::vector<GraphPlan>&, const SymbolRanges& extents, const PlanOptions&, Diagnostics&);
+bool plan_packed(Module&, std::vector<GraphPlan>&, const SymbolRanges& extents, const PlanOptions&,
+                 const std::optional<codegen::CapabilityRow>& kernels, Diagnostics&);
 
 }  // namespace rlxc

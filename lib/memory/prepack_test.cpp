@@ -189,7 +189,7 @@ TEST_CASE("tables and the weights of branches count as well") {
 
 TEST_CASE("kernels that are not ours keep nothing that is known") {
   Diagnostics d;
-  const auto lir = plan_lir(products().m, {.kernels = {}}, d);
+  const auto lir = plan_lir(products().m, {}, d, {.kernels = {}});
   REQUIRE(lir.has_value());
   CHECK_FALSE(lir->packs_known);
   CHECK(packed_bytes(*lir) == 0);

@@ -38,8 +38,8 @@ std::optional<LirModule> check(std::unique_ptr<Module> m, const std::vector<std:
     inputs.push_back(eval::random_value(*m, m->main().type(m->main().result(n)), {}, inputs.size() + 1, {.int_high = 2}));
   const auto expected = eval::evaluate(*m, inputs, d);
   REQUIRE(expected.has_value());
-  options.states = std::move(*states), options.verify = true;
-  auto lir = plan_lir(std::move(m), options, d);
+  options.verify = true;
+  auto lir = plan_lir(std::move(m), options, d, {.states = std::move(*states)});
   REQUIRE_MESSAGE(lir.has_value(), d.text());
   const auto agrees = [&](const std::optional<std::vector<eval::HostValue>>& actual) {
     REQUIRE_MESSAGE(actual.has_value(), d.text());
@@ -121,9 +121,7 @@ TEST_CASE("two states never land in each other's buffer") {
   swap.output(second, "new_cache");
   swap.output(swap.old, "new_other");
   Diagnostics d;
-  PlanOptions options;
-  options.states = {{0, 0}, {3, 1}};
-  CHECK_FALSE(plan_lir(std::move(swap.m), options, d));
+  CHECK_FALSE(plan_lir(std::move(swap.m), {}, d, {.states = {{0, 0}, {3, 1}}}));
   CHECK(d.text().find("the old value of another") != std::string::npos);
 }
 

@@ -228,13 +228,21 @@ ValueId as_row(Builder& b, ValueId v, ValueId x) {
   return g.rank(v) <= 1 ? v : b.reshape(v, {g.dims(v).back()});
 }
 
+Symbol label_symbol(const Graph& g, NodeId n) {
+  if (g.node_name(n).valid()) return g.node_name(n);
+  if (g.origin(n).valid() && !g.module().origin(g.origin(n)).sources.empty())
+    return g.module().origin(g.origin(n)).sources.front();
+  if (g.result_count(n) > 0 && g.value_name(g.result(n)).valid()) return g.value_name(g.result(n));
+  return g.module().symbol(g.label(n).bytes());
+}
+
 Decision fused(const Graph& g, std::string_view pattern, NodeId root, std::span<const NodeId> members, int64_t bytes_saved) {
   Decision d;
   d.pattern = pattern;
   d.reason = "fused";
-  d.node = g.label(root);
+  d.node = label_symbol(g, root);
   d.graph = g.id();
-  for (NodeId n : members) d.members.push_back(g.label(n));
+  for (NodeId n : members) d.members.push_back(label_symbol(g, n));
   d.fused = true;
   d.launches_saved = std::max<int64_t>(0, static_cast<int64_t>(members.size()) - 1);
   d.bytes_saved = bytes_saved;
@@ -250,7 +258,7 @@ Decision declined(const Graph& g, std::string_view pattern, NodeId root, std::st
   Decision d;
   d.pattern = pattern;
   d.reason = reason;
-  d.node = g.label(root);
+  d.node = label_symbol(g, root);
   d.graph = g.id();
   d.detail = std::move(detail);
   d.hint = std::move(hint);
@@ -260,6 +268,14 @@ Decision declined(const Graph& g, std::string_view pattern, NodeId root, std::st
 bool decline(PassContext& ctx, const Graph& g, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
              std::string hint) {
   ctx.decisions.push_back(declined(g, pattern, root, reason, std::move(detail), std::move(hint)));
+  return false;
+}
+
+bool decline_end(PassContext& ctx, const Graph& g, std::string_view pattern, NodeId root, std::string_view reason,
+                 std::string detail, std::string hint) {
+  Decision d = declined(g, pattern, root, reason, std::move(detail), std::move(hint));
+  d.lapses_when_merged = true;
+  ctx.decisions.push_back(std::move(d));
   return false;
 }
 

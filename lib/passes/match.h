@@ -80,6 +80,8 @@ bool is_row(const Graph&, ValueId v, ValueId x);
 // A weight of sizes [1,C,1,..] or [C,1,..]: one number per channel of y [N,C,..].
 bool per_channel(const Graph&, ValueId v, ValueId y);
 
+Symbol label_symbol(const Graph&, NodeId);  // behind Graph::label: what decisions record. Equal names may have several
+
 // Decisions. `members` are labelled before the rewrite erases them; launches saved = members - 1 unless given.
 Decision fused(const Graph&, std::string_view pattern, NodeId root, std::span<const NodeId> members, int64_t bytes_saved = 0);
 // Records a fusion whose member was refused something more since there were `first` decisions: those refusals hold of what was
@@ -87,7 +89,10 @@ Decision fused(const Graph&, std::string_view pattern, NodeId root, std::span<co
 void record_before(PassContext&, size_t first, Decision);
 Decision declined(const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
                   std::string hint = {});
-// Records it; false: nothing was done.
+// Records it; false: nothing was done. The refusal of `decline_end`, of what a kernel could end with, lapses when any later
+// fusion takes the node in.
+bool decline_end(PassContext&, const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
+                 std::string hint = {});
 bool decline(PassContext&, const Graph&, std::string_view pattern, NodeId root, std::string_view reason, std::string detail,
              std::string hint = {});
 

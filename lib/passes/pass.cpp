@@ -1,10 +1,6 @@
-#include "passes/pass.h"
+#include "passes/passes.h"
 
 namespace rlxc {
-
-#define PASS(name, group, doc) PassResult name(Module&, PassContext&);
-#include "passes/passes.def"
-#undef PASS
 
 const std::vector<PassInfo>& all_passes() {
   static const std::vector<PassInfo> passes = {

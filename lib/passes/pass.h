@@ -13,25 +13,10 @@
 #include "analysis/cost.h"
 #include "ir/builder.h"
 #include "ir/graph.h"
+#include "options/options.h"
 #include "support/diagnostics.h"
 
 namespace rlxc {
-
-enum class PrecisionPolicy : uint8_t {
-  F32,
-  F16,
-  AutoMixed,
-  AutoMixedConservative,
-  AutoMixedBf16,
-  Custom,
-  Fp8E4M3,  // operands of products as 8-bit floats with one scale each, or with one for each block of 32
-  Fp8E5M2,
-  MxFp8E4M3,
-  MxFp8E5M2
-};
-
-// How HIR blocks are lowered: into primitive chains that the fusion passes see whole, or into fused operations at once.
-enum class FusionPolicy : uint8_t { Fusable, Direct };
 
 // What the target can do, as far as passes need to know. Filled from the target's capability row.
 struct TargetTraits {
@@ -47,16 +32,20 @@ struct TargetTraits {
   TargetTraits() { native.set(), epilogues.set(); }
 };
 
-// A fusion that was made, or was looked at and declined. `reason` is a stable code ("fused", "multi_consumer", ...).
+// A fusion that was made, or was looked at and declined. Nodes are recorded by their label at that time, a symbol of the module:
+// what later passes put in the place of a node carries that symbol as its name or among its sources (Graph::origin).
 struct Decision {
   std::string pattern;  // "matmul_bias_act", "attention", ...
-  std::string reason;
-  ForeignText node;  // label of the node that the decision is about
+  std::string reason;   // a stable code: "fused", "multi_consumer", ...
+  Symbol node;          // that the decision is about
   GraphId graph;
-  std::vector<ForeignText> members;  // labels of the nodes that were merged
-  std::string detail;                // numbers and names behind the reason
-  std::string hint;                  // what the author of the model could do
+  std::vector<Symbol>
+      members;         // of a fusion, the nodes that were merged; of a refusal, those it keeps apart from `node`, or none
+  std::string detail;  // numbers and names behind the reason
+  std::string hint;    // what the author of the model could do
   bool fused = false;
+  // A refusal of a node's own end or neighbours: it lapses when any later fusion takes the node in, not only one of its pattern.
+  bool lapses_when_merged = false;
   int64_t launches_saved = 0;
   int64_t bytes_saved = 0;  // traffic to memory; 0 when sizes are symbolic
 };
@@ -64,42 +53,6 @@ struct Decision {
 // One cast that the precision pass placed, or one Q/DQ pair.
 struct PrecisionNote {
   std::string value, from, to, reason;
-};
-
-struct PrecisionClassMap {  // of --precision custom:FILE: class or op name -> dtype
-  std::vector<std::pair<std::string, DType>> rules;
-};
-
-struct CalibrationEntry {
-  std::optional<int64_t> axis;
-  std::vector<double> scales;
-  std::vector<int64_t> zero_points;
-};
-struct CalibrationRecord {
-  std::vector<std::pair<std::string, CalibrationEntry>> entries;  // by tensor name
-};
-
-// Values as codes of few bits times scales: the largest absolute value that shares a scale becomes the largest code.
-struct CastConfig {
-  DType to = DType::I8;     // i8, i4 or an 8-bit float
-  int64_t block = 0;        // elements of the summed axis of a product that share a scale; 0: all
-  bool per_tensor = false;  // one scale for all
-  bool power_of_two = false;
-};
-
-struct PassOptions {
-  FusionPolicy fusion = FusionPolicy::Fusable;
-  PrecisionPolicy precision = PrecisionPolicy::F32;
-  PrecisionClassMap custom_precision;
-  std::optional<CalibrationRecord> calibration;
-  std::optional<CastConfig> weight_cast, operand_cast;  // of products: constant weights, other operands
-  uint64_t fold_max_bytes = 1 << 16;                    // a folded result may not be larger
-  std::optional<uint64_t> fuse_attn_threshold;          // rows up to which a block is one launch; absent: a cost decision
-  std::optional<uint64_t> max_packed;                   // bytes that may be made of weights when they are loaded
-  bool fast_math = false;                               // rewrites that are not exact in IEEE arithmetic
-  uint64_t unroll_max_nodes = 0;             // a loop of known trip count is written out when that takes no more nodes; 0: never
-  std::vector<std::string> promoted_params;  // Params that become Inputs
-  std::vector<std::string> specialised_params;  // Params whose bytes become Constants
 };
 
 // The rewrites of a whole compile, counted one by one, so that the one that breaks something can be found.
@@ -136,7 +89,7 @@ using PassFn = PassResult (*)(Module&, PassContext&);
 
 struct PassInfo {
   std::string_view name;   // "fuse_matmul_bias_act"
-  std::string_view group;  // "simplify", "recognise", "fuse", "precision", "quantise", "lower", "legalise"
+  std::string_view group;  // "interface", "lower", "simplify", "recognise", "fuse", "precision", "quantise", "legalise", "lint"
   PassFn run;
   std::string_view doc;
 };

@@ -20,7 +20,8 @@ class ResultCheck {
 
   // What is different since the last call, or empty. The largest difference may be 1e-4 of the largest value of the output. Where
   // the module computes in f16 or bf16 or on quantised values, rounding differs more: the cosine similarity must be 0.999, and
-  // 0.98 after the passes of the groups precision and quantise themselves.
+  // 0.98 after the passes of the groups precision and quantise themselves. Passes of the group interface change the types of
+  // inputs and outputs: what follows is compared with what they leave.
   std::string difference(const Module&, const PassInfo&);
 
  private:

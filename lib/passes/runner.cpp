@@ -24,55 +24,78 @@ bool same_results(const Module& m, const PassInfo& pass, ResultCheck& check, Dia
   return difference.empty();
 }
 
-bool is_required(const PassInfo& pass) { return pass.group == "lower" || pass.group == "legalise"; }
+void begin_checks(const Module& m, PassContext& context, const RunnerOptions& options, RunnerReport* report) {
+  report->rewrites.limit = options.bisect_limit;
+  if (!options.verify_each || report->check) return;
+  report->check = std::make_shared<ResultCheck>(m, options.seed);
+  if (!report->check->why_not().empty())
+    context.diagnostics.warning(Code::PassChangedResult, "the passes are not compared: " + report->check->why_not());
+}
+
+// Runs the pass and measures it.
+PassRecord execute(Module& m, const PassInfo& pass, PassContext& context, RunnerReport* report) {
+  PassRecord record;
+  record.name = pass.name;
+  const int64_t rewrites = report->rewrites.made;
+  context.rewrites = is_required(pass) ? nullptr : &report->rewrites;
+  m.current_pass = m.symbol(pass.name);
+  const auto start = std::chrono::steady_clock::now();
+  record.result = pass.run(m, context);
+  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  m.current_pass = {};
+  context.rewrites = nullptr;
+  record.rewrites = report->rewrites.made - rewrites;
+  record.nodes = live_nodes(m);
+  return record;
+}
+
+void remember(const PassRecord& record, RunnerReport* report) {
+  ++report->executed;
+  report->changed |= record.result.changed;
+  report->version += record.result.changed;
+  report->up_to_date[record.name] = report->version;
+  report->passes.push_back(record);
+}
+
+bool is_up_to_date(const PassInfo& pass, const RunnerReport& report) {
+  const auto seen = report.up_to_date.find(pass.name);
+  return seen != report.up_to_date.end() && seen->second == report.version;
+}
+
+// One pass with all checks. False if one fails.
+bool run_pass(Module& m, const PassInfo& pass, PassContext& context, const RunnerOptions& options, RunnerReport* report) {
+  const size_t errors = context.diagnostics.errors();
+  const PassRecord record = execute(m, pass, context, report);
+  remember(record, report);
+  if (options.dump) options.dump(pass.name, record.result.changed, m);
+  if (context.diagnostics.errors() > errors) return false;
+  if (!record.result.changed) return true;
+  if ((options.verify || options.verify_each) && !still_valid(m, pass.name, context.diagnostics)) return false;
+  return !options.verify_each || same_results(m, pass, *report->check, context.diagnostics);
+}
 
 }  // namespace
 
+bool is_required(const PassInfo& pass) { return pass.group == "interface" || pass.group == "lower" || pass.group == "legalise"; }
+
 bool run_passes(Module& m, std::span<const PassInfo* const> passes, PassContext& context, const RunnerOptions& options,
                 RunnerReport* report) {
-  if (options.verify_each && !report->check) {
-    report->check = std::make_shared<ResultCheck>(m, options.seed);
-    if (!report->check->why_not().empty())
-      context.diagnostics.warning(Code::PassChangedResult, "the passes are not compared: " + report->check->why_not());
-  }
-  report->rewrites.limit = options.bisect_limit;
+  begin_checks(m, context, options, report);
   for (const PassInfo* pass : passes) {
     if (report->stopped) return true;
-    const auto seen = report->up_to_date.find(pass->name);
-    if (seen != report->up_to_date.end() && seen->second == report->version) {
-      report->stopped = pass->name == options.stop_after;
-      continue;
+    const bool disabled = std::ranges::find(options.disabled, pass->name) != options.disabled.end();
+    if (disabled) {
+      PassRecord& record = report->passes.emplace_back();
+      record.name = pass->name;
+      record.skipped = true;
+    } else if (is_up_to_date(*pass, *report)) {
+      // Passes are idempotent.
+    } else if (options.most_runs >= 0 && report->executed >= options.most_runs) {
+      report->stopped = true;
+    } else if (!run_pass(m, *pass, context, options, report)) {
+      return false;
     }
-    PassRecord record;
-    record.name = pass->name;
-    record.skipped = std::ranges::find(options.disabled, pass->name) != options.disabled.end();
-    if (!record.skipped && options.most_runs >= 0 && report->executed >= options.most_runs) return report->stopped = true, true;
-    if (!record.skipped) {
-      ++report->executed;
-      context.rewrites = is_required(*pass) ? nullptr : &report->rewrites;
-      const int64_t rewrites = report->rewrites.made;
-      const size_t errors = context.diagnostics.errors();
-      m.current_pass = m.symbol(pass->name);
-      const auto start = std::chrono::steady_clock::now();
-      record.result = pass->run(m, context);
-      context.rewrites = nullptr;
-      record.rewrites = report->rewrites.made - rewrites;
-      record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      m.current_pass = {};
-      record.nodes = live_nodes(m);
-      report->changed |= record.result.changed;
-      const bool changed = record.result.changed;
-      report->version += changed;
-      report->up_to_date[pass->name] = report->version;
-      report->passes.push_back(std::move(record));
-      if (options.dump) options.dump(pass->name, changed, m);
-      if (context.diagnostics.errors() > errors) return false;
-      if (changed && (options.verify || options.verify_each) && !still_valid(m, pass->name, context.diagnostics)) return false;
-      if (changed && options.verify_each && !same_results(m, *pass, *report->check, context.diagnostics)) return false;
-    } else {
-      report->passes.push_back(std::move(record));
-    }
-    if (pass->name == options.stop_after) report->stopped = true;
+    report->stopped |= pass->name == options.stop_after;
   }
   return true;
 }

@@ -19,8 +19,8 @@ struct RunnerOptions {
   uint64_t seed = 1;         // of those inputs
   std::string stop_after;    // the last pass to run; empty: all
   std::vector<std::string> disabled;  // names of passes that are skipped
-  // So many rewrites are made and no later ones, not counting the groups lower and legalise, without which nothing can be
-  // compiled; negative: all.
+  // So many rewrites are made and no later ones, not counting the groups interface, lower and legalise, without which nothing can
+  // be compiled; negative: all.
   int64_t bisect_limit = -1;
   int64_t most_runs = -1;  // so many passes of any kind run, then the runner stops as at `stop_after`; negative: all
   std::function<void(std::string_view pass, bool changed, const Module&)> dump;  // after each pass that ran
@@ -46,6 +46,9 @@ struct RunnerReport {
   std::map<std::string_view, uint64_t> up_to_date;  // pass -> version that it left behind
   std::shared_ptr<ResultCheck> check;               // of verify_each
 };
+
+// Without these passes nothing can be compiled: the groups interface, lower and legalise.
+bool is_required(const PassInfo&);
 
 // A pass that would see the module as it left it is not run again (passes are idempotent), and leaves no record.
 // False when a check failed or a pass reported an error; the diagnostics name the pass, and no further pass runs.

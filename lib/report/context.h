@@ -16,10 +16,10 @@ struct ReportContext {
   std::string version;  // of the tool
 };
 
-// The version of all formats: a minor step adds members, a major one changes or removes some.
+// The version of the formats that do not say another: a minor step adds members, a major one changes or removes some.
 inline constexpr std::string_view kFormatVersion = "1.0";
 
 // The first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input, target.
-void write_header(JsonWriter&, std::string_view kind, const ReportContext&);
+void write_header(JsonWriter&, std::string_view kind, const ReportContext&, std::string_view version = kFormatVersion);
 
 }  // namespace rlxc::report

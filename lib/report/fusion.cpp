@@ -79,14 +79,10 @@ class FusionWriter {
   }
 
   void decision(const Decision& d) {
-    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(d.node);
+    out_.begin_object(JsonLayout::Line).key("pattern").string(d.pattern).key("node").string(report_.result.text(d.node));
     if (d.graph.valid()) out_.key("graph").unsigned_integer(d.graph.raw);
     if (!d.fused) out_.key("reason").string(d.reason);
-    if (!d.members.empty()) {
-      out_.key("members").begin_array(JsonLayout::Line);
-      for (const ForeignText& m : d.members) out_.string(m);
-      out_.end_array();
-    }
+    if (!d.members.empty()) symbols("members", d.members);
     if (!d.detail.empty()) out_.key("detail").string(d.detail);
     if (!d.hint.empty()) out_.key("hint").string(d.hint);
     if (d.fused || d.launches_saved) out_.key("launches_saved").integer(d.launches_saved);

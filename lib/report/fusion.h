@@ -28,7 +28,7 @@ std::vector<Decision> settled(std::vector<Decision>);
 struct FusionReport {
   ModuleCounts before, after;
   std::span<const Decision> decisions;  // in the order in which they were taken
-  const Module& result;                 // what `after` counts
+  const Module& result;                 // what `after` counts; the decisions name nodes by its symbols
   std::vector<OpKind> no_kernel;  // fused kinds that the target lacks: expanded or never formed, and no misses are said of them
 };
 

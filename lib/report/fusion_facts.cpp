@@ -1,13 +1,13 @@
 #include "report/fusion_facts.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <map>
+#include <set>
 
 #include "analysis/cost.h"
 #include "analysis/phases.h"
 #include "analysis/views.h"
 #include "ir/graphs.h"
-#include "support/hash.h"
 
 namespace rlxc::report {
 namespace {
@@ -15,12 +15,12 @@ namespace {
 constexpr size_t kNamesTried = 8;  // of the sources of a node
 constexpr size_t kMostReasons = 4;
 
-// Misses by the name of the node that they are about.
+// Refusals by the node that they are about.
 class MissIndex {
  public:
   MissIndex(const Module& m, std::span<const Decision> decisions) : module_(m) {
     for (const Decision& d : decisions)
-      if (!d.fused) misses_[d.node.bytes()].push_back(&d);
+      if (!d.fused) misses_[d.node.raw].push_back(&d);
   }
   bool empty() const { return misses_.empty(); }
 
@@ -31,27 +31,28 @@ class MissIndex {
   }
 
  private:
+  // The nodes that n is, or was made of.
   template <class F>
   void each_name(const Graph& g, NodeId n, F f) const {
-    if (g.node_name(n).valid()) f(module_.text(g.node_name(n)));
+    if (g.node_name(n).valid()) f(g.node_name(n));
     if (!g.origin(n).valid()) return;
     const std::vector<Symbol>& sources = module_.origin(g.origin(n)).sources;
     for (size_t i = 0; i < sources.size() && i < kNamesTried; ++i)
-      if (sources[i] != g.node_name(n)) f(module_.text(sources[i]));
+      if (sources[i] != g.node_name(n)) f(sources[i]);
   }
-  bool names(const Graph& g, NodeId n, std::string_view name) const {
+  bool stands_for(const Graph& g, NodeId n, Symbol decided) const {
     bool found = false;
-    each_name(g, n, [&](std::string_view s) { found |= s == name; });
+    each_name(g, n, [&](Symbol s) { found |= s == decided; });
     return found;
   }
   void about(const Graph& g, NodeId n, NodeId neighbour, std::vector<const Decision*>* out) const {
-    each_name(g, n, [&](std::string_view name) {
-      const auto it = misses_.find(name);
+    each_name(g, n, [&](Symbol name) {
+      const auto it = misses_.find(name.raw);
       if (it == misses_.end()) return;
       for (const Decision* d : it->second) {
         if (out->size() >= kMostReasons) return;
-        const bool fits = d->members.empty() ||
-                          std::ranges::any_of(d->members, [&](const ForeignText& s) { return names(g, neighbour, s.bytes()); });
+        const bool fits =
+            d->members.empty() || std::ranges::any_of(d->members, [&](Symbol s) { return stands_for(g, neighbour, s); });
         const bool known =
             std::ranges::any_of(*out, [&](const Decision* o) { return o->pattern == d->pattern && o->reason == d->reason; });
         if (fits && !known) out->push_back(d);
@@ -60,7 +61,7 @@ class MissIndex {
   }
 
   const Module& module_;
-  std::unordered_map<std::string_view, std::vector<const Decision*>> misses_;
+  std::unordered_map<uint32_t, std::vector<const Decision*>> misses_;
 };
 
 void collect_readers(const Graph& g, const std::vector<bool>& launch, ValueId value, std::vector<NodeId>* readers) {
@@ -117,44 +118,41 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
   }
 }
 
-constexpr std::string_view kElementwiseRegion = "elementwise_region", kProductEnd = "matmul_bias_act";
-
 std::vector<Decision> settled(std::vector<Decision> decisions) {
-  const auto key_of = [](const Decision& d, std::string_view pattern, std::string_view node) {
-    Hash128 h;
-    h.update_u64(d.graph.raw);
-    h.update_text(pattern);
-    h.update_text(node);
-    return h;
-  };
-  const auto key = [&](const Decision& d) { return key_of(d, d.pattern, d.node.bytes()); };
-  std::unordered_map<uint64_t, size_t> merged;  // node of a declined decision -> the last decision that merged it, plus one
+  // The last fusion that took a node in, plus one: of any pattern, and of each pattern. Only nodes that were refused count.
+  using Node = std::pair<uint32_t, uint32_t>;  // graph, label
+  using NodeAndPattern = std::pair<Node, std::string_view>;
+  std::map<Node, size_t> any;
+  std::map<NodeAndPattern, size_t> same;
+  const auto node_of = [](const Decision& d, Symbol s) { return Node{d.graph.raw, s.raw}; };
   for (const Decision& d : decisions)
-    if (!d.fused) merged.try_emplace(key(d).digest().low);
-  const auto note = [&](const Decision& d, std::string_view node, size_t i) {
-    // What stays apart from its elementwise readers, or from a product, may become part of any other kernel.
-    for (std::string_view pattern : {std::string_view(d.pattern), kElementwiseRegion, kProductEnd})
-      if (const auto it = merged.find(key_of(d, pattern, node).digest().low); it != merged.end()) it->second = i + 1;
-  };
-  for (size_t i = 0; i < decisions.size() && !merged.empty(); ++i) {
+    if (!d.fused) any[node_of(d, d.node)] = same[{node_of(d, d.node), d.pattern}] = 0;
+  for (size_t i = 0; i < decisions.size() && !any.empty(); ++i) {
     const Decision& d = decisions[i];
+    const auto merged = [&](Symbol s) {
+      const auto it = any.find(node_of(d, s));
+      if (it == any.end()) return;
+      it->second = i + 1;
+      if (const auto own = same.find({it->first, d.pattern}); own != same.end()) own->second = i + 1;
+    };
     if (!d.fused) continue;
-    note(d, d.node.bytes(), i);
-    for (const ForeignText& m : d.members) note(d, m.bytes(), i);
+    merged(d.node);
+    for (Symbol m : d.members) merged(m);
   }
-  std::unordered_set<uint64_t> seen;
-  std::vector<Decision> out;
+  std::set<std::tuple<NodeAndPattern, std::string_view, std::vector<uint32_t>>> seen;
+  std::vector<bool> holds(decisions.size(), true);
   for (size_t i = 0; i < decisions.size(); ++i) {
-    Decision& d = decisions[i];
-    if (!d.fused) {
-      Hash128 same = key(d);
-      const size_t last = merged.at(same.digest().low);
-      same.update_text(d.reason);
-      for (const ForeignText& m : d.members) same.update_text(m.bytes());
-      if (last > i + 1 || !seen.insert(same.digest().low).second) continue;
-    }
-    out.push_back(std::move(d));
+    const Decision& d = decisions[i];
+    if (d.fused) continue;
+    const NodeAndPattern key{node_of(d, d.node), d.pattern};
+    std::vector<uint32_t> members;
+    for (Symbol m : d.members) members.push_back(m.raw);
+    const size_t last = d.lapses_when_merged ? any.at(key.first) : same.at(key);
+    holds[i] = last <= i + 1 && seen.emplace(key, d.reason, std::move(members)).second;
   }
+  std::vector<Decision> out;
+  for (size_t i = 0; i < decisions.size(); ++i)
+    if (holds[i]) out.push_back(std::move(decisions[i]));
   return out;
 }
 

@@ -43,7 +43,8 @@ void write_patterns(const DecisionSummary& summary, std::string* out) {
   patterns.print(out);
 }
 
-void write_misses(const DecisionSummary& summary, std::string* out) {
+void write_misses(const FusionReport& report, const DecisionSummary& summary, std::string* out) {
+  const auto label = [&](Symbol s) { return ForeignText(report.result.text(s)).line(); };
   if (summary.misses.empty()) return;
   *out += "\nDeclined\n";
   for (const auto& [key, list] : summary.misses) {
@@ -52,8 +53,8 @@ void write_misses(const DecisionSummary& summary, std::string* out) {
     std::string_view hint;
     for (size_t i = 0; i < list.size() && i < kNodesShown; ++i) {
       const Decision& d = *list[i];
-      *out += "    " + d.node.line();
-      if (!d.members.empty()) *out += " with " + d.members.front().line();
+      *out += "    " + label(d.node);
+      if (!d.members.empty()) *out += " with " + label(d.members.front());
       if (!d.detail.empty()) *out += " (" + ForeignText(d.detail).line() + ")";
       *out += '\n';
       if (!d.hint.empty()) hint = d.hint;
@@ -70,15 +71,16 @@ void write_no_kernel(const FusionReport& report, std::string_view target, std::s
   *out += '\n';
 }
 
-void write_groups(std::span<const Decision> decisions, std::string* out) {
+void write_groups(const FusionReport& report, std::string* out) {
+  const auto label = [&](Symbol s) { return ForeignText(report.result.text(s)).line(); };
   size_t count = 0;
-  for (const Decision& d : decisions) {
+  for (const Decision& d : report.decisions) {
     if (!d.fused) continue;
     if (count == 0) *out += "\nFormed\n";
     if (++count > kGroupsShown) continue;
-    *out += "  " + d.pattern + " @ " + d.node.line();
+    *out += "  " + d.pattern + " @ " + label(d.node);
     if (!d.detail.empty()) *out += " (" + ForeignText(d.detail).line() + ")";
-    for (size_t i = 0; i < d.members.size() && i < kMembersShown; ++i) *out += (i ? ", " : " <- ") + d.members[i].line();
+    for (size_t i = 0; i < d.members.size() && i < kMembersShown; ++i) *out += (i ? ", " : " <- ") + label(d.members[i]);
     if (d.members.size() > kMembersShown) *out += " and " + std::to_string(d.members.size() - kMembersShown) + " more";
     *out += '\n';
   }
@@ -113,9 +115,9 @@ void write_fusion_text(const FusionReport& report, std::string* out, const Repor
   *out += "Fusion of " + ForeignText(context.input_name).line() + " for " + context.target + "\n\n";
   write_changes(report, out);
   write_patterns(summary, out);
-  write_misses(summary, out);
+  write_misses(report, summary, out);
   write_no_kernel(report, context.target, out);
-  write_groups(report.decisions, out);
+  write_groups(report, out);
   write_handovers(report, out);
 }
 

@@ -9,11 +9,9 @@ void write_manifest(const Manifest& manifest, JsonWriter& out, const ReportConte
   for (const ManifestFile& f : manifest.files) files.push_back(&f);
   std::sort(files.begin(), files.end(), [](const ManifestFile* a, const ManifestFile* b) { return a->path < b->path; });
   out.begin_object();
-  write_header(out, "manifest", context);
+  write_header(out, "manifest", context, "2.0");  // options have their JSON types since 2.0
   out.key("fingerprint").string(manifest.fingerprint);
-  out.key("options").begin_object();
-  for (const auto& [option, value] : manifest.options) out.key(option).string(value);
-  out.end_object();
+  out.key("options").raw(manifest.options);
   out.key("files").begin_array();
   for (const ManifestFile* f : files) {
     out.begin_object(JsonLayout::Line).key("path").string(f->path).key("bytes").unsigned_integer(f->bytes);

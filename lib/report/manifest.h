@@ -15,9 +15,9 @@ struct ManifestFile {
 };
 
 struct Manifest {
-  std::string fingerprint;                                   // of the LIR, 32 hex digits
-  std::vector<ManifestFile> files;                           // written in order of path
-  std::vector<std::pair<std::string, std::string>> options;  // as resolved, in a fixed order, without folders of this machine
+  std::string fingerprint;          // of the LIR, 32 hex digits
+  std::vector<ManifestFile> files;  // written in order of path
+  std::string options;  // as resolved: a JSON object, without folders of this machine
 };
 
 void write_manifest(const Manifest&, JsonWriter&, const ReportContext&);

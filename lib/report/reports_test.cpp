@@ -42,10 +42,10 @@ struct Fused {
   }
 };
 
-Decision miss(std::string_view node, const std::vector<std::string>& members, std::string reason) {
+Decision miss(Module& m, std::string_view node, const std::vector<std::string>& members, std::string reason) {
   Decision d;
-  d.pattern = "matmul_bias_act", d.node = ForeignText(node), d.reason = std::move(reason);
-  for (const std::string& m : members) d.members.emplace_back(m);
+  d.pattern = "matmul_bias_act", d.node = m.symbol(node), d.reason = std::move(reason), d.lapses_when_merged = true;
+  for (const std::string& s : members) d.members.push_back(m.symbol(s));
   d.graph = GraphId(0), d.hint = "use it once", d.detail = "2 uses";
   return d;
 }
@@ -54,7 +54,7 @@ Decision miss(std::string_view node, const std::vector<std::string>& members, st
 
 TEST_CASE("the fusion report of a residual block") {
   Fused f(deep_module(1));
-  f.run.decisions.push_back(miss("/model/layers.0/mlp/up/MatMul", {}, "multi_consumer"));
+  f.run.decisions.push_back(miss(*f.module, "/model/layers.0/mlp/up/MatMul", {}, "multi_consumer"));
   const std::string text = json([&](JsonWriter& out) { report::write_fusion(f.report(), out, kContext); });
   check_schema("fusion", text);
   check_golden("report/fusion.json", text);
@@ -90,8 +90,8 @@ TEST_CASE("the lists of the fusion report add up to its summary") {
 TEST_CASE("a neighbour that was declined is told with the reason that the pass recorded") {
   const Fused f(deep_module(2));
   const std::vector<Decision> decisions = {
-      miss("/model/layers.0/mlp/up/MatMul", {"/model/layers.0/mlp/act/Silu"}, "multi_consumer"),
-      miss("/model/layers.1/mlp/up/MatMul", {"elsewhere"}, "rank")};
+      miss(*f.module, "/model/layers.0/mlp/up/MatMul", {"/model/layers.0/mlp/act/Silu"}, "multi_consumer"),
+      miss(*f.module, "/model/layers.1/mlp/up/MatMul", {"elsewhere"}, "rank")};
   size_t told = 0;
   for (const report::Handover& h : report::LaunchFacts(*f.module, decisions).handovers)
     for (const Decision* d : h.why) {
@@ -102,20 +102,23 @@ TEST_CASE("a neighbour that was declined is told with the reason that the pass r
 }
 
 TEST_CASE("repeated misses count once, and those that came true later do not count") {
-  Decision formed = miss("b", {"c"}, "fused");
+  Module m;
+  Decision formed = miss(m, "b", {"c"}, "fused");
   formed.fused = true;
-  const auto kept = report::settled({miss("a", {}, "rank"), miss("a", {}, "rank"), miss("a", {}, "dtype"), miss("c", {}, "rank"),
-                                     formed, miss("b", {}, "rank")});
+  const auto kept = report::settled({miss(m, "a", {}, "rank"), miss(m, "a", {}, "rank"), miss(m, "a", {}, "dtype"),
+                                     miss(m, "c", {}, "rank"), formed, miss(m, "b", {}, "rank")});
   REQUIRE(kept.size() == 4);
   CHECK(kept[0].reason == "rank");
   CHECK(kept[1].reason == "dtype");
   CHECK(kept[2].fused);
-  CHECK(kept[3].node == "b");
+  CHECK(m.text(kept[3].node) == "b");
 }
 
 TEST_CASE("what stayed apart from its elementwise readers counts no more when it is part of another kernel") {
-  Decision apart = miss("a", {"b"}, "cost"), other = apart, region = miss("c", {"a"}, "fused");
-  apart.pattern = "elementwise_region", other.pattern = "softmax", region.pattern = "reduce_region", region.fused = true;
+  Module m;
+  Decision apart = miss(m, "a", {"b"}, "cost"), other = apart, region = miss(m, "c", {"a"}, "fused");
+  apart.pattern = "elementwise_region", other.pattern = "softmax", other.lapses_when_merged = false,
+  region.pattern = "reduce_region", region.fused = true;
   const auto kept = report::settled({apart, other, region});
   REQUIRE(kept.size() == 2);
   CHECK(kept[0].pattern == "softmax");
@@ -164,7 +167,7 @@ TEST_CASE("the manifest lists files by path") {
   report::Manifest manifest;
   manifest.fingerprint = std::string(32, '1');
   manifest.files = {{"plan.json", std::string(64, '2'), 20}, {"lir.json", std::string(64, '3'), 10}};
-  manifest.options = {{"precision", "f32"}};
+  manifest.options = R"({"precision": "f32"})";
   const std::string text = json([&](JsonWriter& out) { report::write_manifest(manifest, out, kContext); });
   check_schema("manifest", text);
   CHECK(text.find("lir.json") < text.find("plan.json"));

@@ -32,7 +32,7 @@ ValueId behind_moves(const Graph& g, ValueId v) {
 
 std::optional<EpilogueMatch> take_epilogue(const Graph& g, ValueId v, NodeId root, std::string_view pattern, PassContext& ctx) {
   const auto decline = [&](std::string_view reason, std::string detail, std::string hint) {
-    ctx.decisions.push_back(declined(g, pattern, root, reason, std::move(detail), std::move(hint)));
+    decline_end(ctx, g, pattern, root, reason, std::move(detail), std::move(hint));
     return std::nullopt;
   };
   v = behind_moves(g, v);

@@ -1,6 +1,5 @@
-#include "passes/fuse/fuse_attention_block.h"
-
 #include "ir/text.h"
+#include "passes/passes.h"
 #include "support/count_launches.h"
 #include "support/transformer_layers.h"
 

@@ -1,6 +1,7 @@
-#include "passes/fuse/fuse_conv_bias_act.h"
-
+// Conv or ConvTranspose with what follows it in registers: a residual of the same shape and an activation that the target has as
+// epilogue.
 #include "passes/fuse/epilogue.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

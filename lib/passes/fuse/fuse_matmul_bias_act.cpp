@@ -1,10 +1,11 @@
-#include "passes/fuse/fuse_matmul_bias_act.h"
-
+// MatMul with what follows it in registers: a bias row, a residual of the same shape, an activation that the target has as
+// epilogue.
 #include <algorithm>
 
 #include "analysis/views.h"
 #include "passes/fuse/epilogue.h"
 #include "passes/fuse/weight_product.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 
 namespace rlxc {
@@ -42,7 +43,7 @@ class MatMulEpilogue {
   bool has_kind(NodeId n) const { return ctx_.target.native.test(static_cast<size_t>(kind_with_end(g_.op(n)))); }
 
   void decline(NodeId n, std::string_view reason, std::string detail, std::string hint = {}) {
-    ctx_.decisions.push_back(declined(g_, "matmul_bias_act", n, reason, std::move(detail), std::move(hint)));
+    decline_end(ctx_, g_, "matmul_bias_act", n, reason, std::move(detail), std::move(hint));
   }
 
   // Add of a row; declines are recorded only where a bias really stays outside.
@@ -146,10 +147,9 @@ class MatMulEpilogue {
     const auto layout = layout_before(g_, product, v);
     const bool steps = ctx_.target.strides && layout && product_ends_in(g_, n, *layout) && !layout_in_larger(g_, r->residual);
     if (!steps) {
-      ctx_.decisions.push_back(declined(g_, "matmul_bias_act", r->node, "layout",
-                                        "the product " + g_.label(n).line() + " cannot be made in the order of the sum",
-                                        "add to rows of the product before they are moved"));
-      return false;
+      return decline_end(ctx_, g_, "matmul_bias_act", r->node, "layout",
+                         "the product " + g_.label(n).line() + " cannot be made in the order of the sum",
+                         "add to rows of the product before they are moved");
     }
     const size_t first = ctx_.decisions.size();
     const ValueId sum = g_.result(r->node);

@@ -1,6 +1,7 @@
-#include "passes/fuse/fuse_norm_rope.h"
-
+// fuse_norm_rope: Rope of an RmsNorm over heads (of queries and keys) becomes one Rope that takes the scale of the norm.
+// O(nodes).
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

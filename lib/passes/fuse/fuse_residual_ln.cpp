@@ -1,6 +1,6 @@
-#include "passes/fuse/fuse_residual_ln.h"
-
+// LayerNorm(x + residual) becomes FusedResidualLN, which gives the norm and the sum.
 #include "passes/fuse/residual_norm.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 

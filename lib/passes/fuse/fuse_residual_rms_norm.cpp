@@ -1,6 +1,6 @@
-#include "passes/fuse/fuse_residual_rms_norm.h"
-
+// RmsNorm(x + residual) becomes FusedResidualRmsNorm, which gives the norm and the sum.
 #include "passes/fuse/residual_norm.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 

@@ -1,5 +1,6 @@
-#include "passes/fuse/fuse_shared_input_matmul.h"
-
+// Products of one value with several weights (Q, K and V; gate and up) become one product with the weights side by side, packed
+// once when the model is loaded; the readers see views of the result. Biases are packed in the same way. Where a reader needs a
+// copy of its part, the copies must cost less than the launches and reads that are saved.
 #include <algorithm>
 
 #include "analysis/views.h"
@@ -7,6 +8,7 @@
 #include "passes/fuse/epilogue.h"
 #include "passes/fuse/weight_product.h"
 #include "passes/packed_weights.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 #include "support/checked.h"
 

@@ -1,6 +1,6 @@
-#include "passes/fuse/fuse_shared_rope.h"
-
+// Rotations of adjacent slices of one value by the same tables (queries and keys of a packed projection) become one.
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

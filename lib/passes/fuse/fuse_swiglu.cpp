@@ -1,6 +1,6 @@
-#include "passes/fuse/fuse_swiglu.h"
-
+// up * act(gate) of the two halves of one packed value (SwiGLU, GeGLU, ReGLU) becomes one node.
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

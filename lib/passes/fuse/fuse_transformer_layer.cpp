@@ -1,6 +1,7 @@
-#include "passes/fuse/fuse_transformer_layer.h"
-
+// All that a layer around an attention computes, up to the products of the next attention: one launch where that is faster
+// (launch_blocks.h).
 #include "passes/fuse/launch_blocks.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 

@@ -1,5 +1,4 @@
-#include "passes/fuse/fuse_transformer_layer.h"
-
+#include "passes/passes.h"
 #include "support/count_launches.h"
 #include "support/transformer_layers.h"
 

@@ -1,10 +1,17 @@
-#include "passes/fuse/mark_elementwise_regions.h"
-
+// Merges connected elementwise nodes into ElementwiseRegion nodes, each one launch that keeps interior values in registers.
+// Going backwards, a node joins the region of its users when all of them are in one region: so a region has one result, and no
+// path can leave it and come back. A region ends at the target's limits of steps and operands; what is beyond starts another.
+// A node that costs little joins the region of each of its users as a copy. An interior value that is smaller than the region's
+// result would be computed again for every element: it joins only if it is cheap and stands at the edge. What depends on
+// parameters and constants only is computed once at load time and stays out. Every merge and every refusal is a decision.
+// Runs after precision was chosen: casts are steps. O(nodes + uses).
 #include <algorithm>
 
 #include "ir/graphs.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_step.h"
+#include "passes/match.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 
 namespace rlxc {
@@ -155,9 +162,10 @@ class Marker {
     Decision d;
     d.pattern = "elementwise_region";
     d.reason = reason;
-    d.node = graph_.label(n);
+    d.node = match::label_symbol(graph_, n);
     d.graph = graph_.id();
-    d.members = {graph_.label(groups_[u].root)};
+    d.members = {match::label_symbol(graph_, groups_[u].root)};
+    d.lapses_when_merged = true;
     d.detail = !detail.empty() ? std::move(detail)
                                : std::to_string(graph_.use_count(value(n))) + " uses, region of " +
                                      std::to_string(groups_[u].members.size()) + " steps and " +
@@ -174,7 +182,7 @@ class Marker {
     d.reason = "fused";
     d.fused = true;
     d.graph = graph_.id();
-    d.node = graph_.label(group.root);
+    d.node = match::label_symbol(graph_, group.root);
     d.launches_saved = static_cast<int64_t>(members.size()) - 1;
     for (size_t k = 0; k < members.size(); ++k) {
       const NodeId n = members[k];
@@ -193,7 +201,7 @@ class Marker {
         if (known == operands.end()) operands.push_back(v);
       }
       attrs.steps.push_back(step);
-      d.members.push_back(graph_.label(n));
+      d.members.push_back(match::label_symbol(graph_, n));
       if (n != group.root) d.bytes_saved += 2 * static_cast<int64_t>(byte_size(graph_.type(value(n))).value_or(0));
     }
     Module& m = graph_.module();

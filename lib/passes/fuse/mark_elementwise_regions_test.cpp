@@ -1,8 +1,7 @@
-#include "passes/fuse/mark_elementwise_regions.h"
-
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
 

@@ -1,10 +1,9 @@
-#include "passes/legalise/decompose.h"
-
 #include <algorithm>
 #include <functional>
 
 #include "ir/builder.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
 #include "support/same_results.h"

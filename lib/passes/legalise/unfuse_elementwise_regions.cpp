@@ -6,6 +6,7 @@
 #include "ir/graphs.h"
 #include "ir/region.h"
 #include "passes/fuse/region_step.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 

@@ -5,7 +5,6 @@
 
 namespace rlxc {
 
-PassResult unfuse_elementwise_regions(Module&, PassContext&);
 // One ElementwiseRegion or NormRegion: the values that replace its results, or none if a step does not type-check. Nodes go
 // before `n`.
 std::vector<ValueId> unfuse_region(Graph&, NodeId n);

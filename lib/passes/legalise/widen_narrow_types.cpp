@@ -1,10 +1,11 @@
-#include "passes/legalise/widen_narrow_types.h"
-
+// Kernels read and write 4-bit types and 8-bit floats in casts only. Other operations on such values compute on wider ones, which
+// hold them exactly, between casts; quantisation to and from them is written with simpler operations. O(nodes).
 #include <algorithm>
 
 #include "analysis/views.h"
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 
 namespace rlxc {

@@ -1,5 +1,4 @@
-#include "passes/legalise/widen_narrow_types.h"
-
+#include "passes/passes.h"
 #include "support/pass_run.h"
 
 using namespace rlxc;

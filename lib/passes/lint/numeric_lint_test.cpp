@@ -1,8 +1,7 @@
-#include "passes/lint/numeric_lint.h"
-
 #include <cmath>
 #include <limits>
 
+#include "passes/passes.h"
 #include "support/rewrite.h"
 
 using namespace rlxc;

@@ -1,7 +1,8 @@
-#include "passes/lower/lower_batch_norm.h"
-
+// Writes every BatchNormInference that was not folded into a convolution as x*scale + shift, where scale and shift depend on
+// parameters only and are computed once, at load time. O(nodes).
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 

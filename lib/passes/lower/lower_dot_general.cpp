@@ -1,7 +1,8 @@
-#include "passes/lower/lower_dot_general.h"
-
+// Writes every DotGeneral as transposes, reshapes and one MatMul, whatever its batch, contracting and free axes are. Axes that
+// are in place already cost nothing; two that only swap become a flag of the product. O(nodes).
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 

@@ -1,7 +1,9 @@
-#include "passes/lower/lower_hir.h"
-
+// Lowers the blocks of the HIR to tensor operations; the module is at the MIR afterwards. Under FusionPolicy::Fusable (the
+// default) blocks become primitive chains, that the fusion passes see whole; under Direct they become fused operations at once,
+// where there is one. Every new node carries the block's name or label among its sources. Sizes may be symbolic. O(nodes).
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

@@ -1,6 +1,5 @@
-#include "passes/lower/lower_hir.h"
-
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/same_results.h"
 

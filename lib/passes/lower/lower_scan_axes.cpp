@@ -1,10 +1,11 @@
-#include "passes/lower/lower_scan_axes.h"
-
+// A Scan over other axes than the first gets its inputs transposed, and its stacked results back: rows that lie together are all
+// that the host of kernels must know of. O(nodes).
 #include <algorithm>
 #include <numeric>
 
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

@@ -1,6 +1,5 @@
-#include "passes/lower/lower_scan_axes.h"
-
 #include "ir/text.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/same_results.h"
 

@@ -1,11 +1,13 @@
-#include "passes/lower/lower_sequence_loops.h"
-
+// A Loop that appends one tensor per iteration to a sequence, which is concatenated after the loop (how exporters write "collect
+// the outputs of all steps"), gives the stacked tensors as a scan output instead: kernels need no sequences then. A loop of a
+// constant number of iterations also gets that number as size of its scan outputs. O(nodes).
 #include <numeric>
 #include <optional>
 
 #include "ir/builder.h"
 #include "ir/graphs.h"
 #include "passes/lower/trip_count.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

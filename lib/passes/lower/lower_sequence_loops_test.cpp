@@ -1,7 +1,6 @@
-#include "passes/lower/lower_sequence_loops.h"
-
 #include "ir/builder.h"
 #include "ir/text.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/same_results.h"
 

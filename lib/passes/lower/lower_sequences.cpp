@@ -1,10 +1,12 @@
-#include "passes/lower/lower_sequences.h"
-
+// Sequences and optionals whose elements are known one by one (made by SequenceEmpty, SequenceInsert at constant positions,
+// SplitToSequence into constant pieces, ...) need no memory of their own: what reads an element reads the tensor, a concatenation
+// is that of the tensors, a length is a constant. Kernels need no sequences then. O(nodes + elements).
 #include <unordered_map>
 
 #include "ir/builder.h"
 #include "ir/graphs.h"
 #include "passes/match.h"
+#include "passes/passes.h"
 #include "support/saturate.h"
 
 namespace rlxc {

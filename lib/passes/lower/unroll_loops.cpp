@@ -1,11 +1,14 @@
-#include "passes/lower/unroll_loops.h"
-
+// unroll_loops: a Loop whose trip count is known is written out, one copy of the body an iteration, when that takes at most
+// PassOptions::unroll_max_nodes nodes; scans become a Concat. Loops within the body stay loops, and sizes
+// that data tell in each iteration stay with it: then nothing is unrolled.
+// O(nodes made).
 #include <algorithm>
 #include <set>
 
 #include "ir/graphs.h"
 #include "passes/inline_body.h"
 #include "passes/lower/trip_count.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

@@ -1,10 +1,9 @@
-#include "passes/precision/auto_mixed_precision.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
 #include "support/same_results.h"

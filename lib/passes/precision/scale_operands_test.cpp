@@ -1,5 +1,4 @@
-#include "passes/precision/scale_operands.h"
-
+#include "passes/passes.h"
 #include "support/least_cosine.h"
 #include "support/rewrite.h"
 

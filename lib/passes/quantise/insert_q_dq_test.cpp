@@ -1,5 +1,4 @@
-#include "passes/quantise/insert_q_dq.h"
-
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/same_results.h"
 

@@ -1,5 +1,4 @@
-#include "passes/quantise/keep_weight_codes.h"
-
+#include "passes/passes.h"
 #include "support/rewrite.h"
 
 using namespace rlxc;

@@ -1,10 +1,15 @@
-#include "passes/quantise/quantise_contractions.h"
-
+// Products and convolutions whose operands are both dequantised run on the integers:
+//   matmul(dequantize(a), dequantize(b))  ->  q_matmul(a, b) as float * (scale of a * scale of b)
+// with a scaled per tensor and b per tensor or per column (filters: per output channel), i8 or u8, and the sum of products
+// provably inside i32. On the way, Dequantize sinks below reshapes, transposes, slices and gathers, and a Quantize with the scale
+// and zero point of the Dequantize before it gives back the integers. Only where the target has integer kernels. What is declined
+// is a Decision ("quantised_product") with its reason. O(nodes).
 #include <algorithm>
 #include <array>
 
 #include "ir/graphs.h"
 #include "passes/match.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 
 namespace rlxc {

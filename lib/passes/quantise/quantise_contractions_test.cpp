@@ -1,5 +1,4 @@
-#include "passes/quantise/quantise_contractions.h"
-
+#include "passes/passes.h"
 #include "support/rewrite.h"
 #include "support/same_results.h"
 

@@ -1,5 +1,4 @@
-#include "passes/quantise/quantise_weights.h"
-
+#include "passes/passes.h"
 #include "support/least_cosine.h"
 #include "support/rewrite.h"
 

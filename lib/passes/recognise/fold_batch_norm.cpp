@@ -1,6 +1,7 @@
-#include "passes/recognise/fold_batch_norm.h"
-
+// BatchNorm after a convolution goes into its weights and bias, which are computed once when the model is loaded; any other one
+// becomes a scale and a shift of which the factors are computed once.
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

@@ -1,6 +1,7 @@
-#include "passes/recognise/fold_conv_bias.h"
-
+// A constant padding of the spatial axes becomes padding of the convolution, and a per-channel weight added to a convolution its
+// bias.
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

@@ -1,6 +1,7 @@
-#include "passes/recognise/fold_scale.h"
-
+// A constant factor a column of a product, or a channel of a convolution (layer scale, an affine layer after a convolution), goes
+// into the weights and the bias, which are computed once when the model is loaded.
 #include "passes/match.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 
 namespace rlxc {

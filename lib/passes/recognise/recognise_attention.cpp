@@ -1,10 +1,11 @@
-#include "passes/recognise/recognise_attention.h"
-
+// Raises MatMul, scale, mask, Softmax, MatMul to one Attention: scale on either side or after, soft-cap, additive, boolean and
+// causal masks, grouped heads repeated by Expand. Transposes and reshapes of q, k, v and of the result become layouts.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 
+#include "passes/passes.h"
 #include "passes/recognise/attention_chain.h"
 #include "passes/recognise/axis_view.h"
 

@@ -1,9 +1,9 @@
-#include "passes/recognise/recognise_gelu.h"
-
+// Raises x*0.5*(1+erf(x/sqrt(2))) and the tanh form to Gelu and GeluApprox, in any order of the factors.
 #include <algorithm>
 #include <cmath>
 
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

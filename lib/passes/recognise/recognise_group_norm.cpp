@@ -1,6 +1,6 @@
-#include "passes/recognise/recognise_group_norm.h"
-
+// GroupNorm as exporters without that operator write it: groups as channels of an instance norm, then scale and shift a channel.
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

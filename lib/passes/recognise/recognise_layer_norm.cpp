@@ -1,5 +1,5 @@
-#include "passes/recognise/recognise_layer_norm.h"
-
+// Raises the exporters' chains of primitives to one LayerNorm node.
+#include "passes/passes.h"
 #include "passes/recognise/norm_match.h"
 
 namespace rlxc {

@@ -1,8 +1,7 @@
-#include "passes/recognise/recognise_moe.h"
-
 #include <array>
 #include <limits>
 
+#include "passes/passes.h"
 #include "support/rewrite.h"
 
 using namespace rlxc;

@@ -1,5 +1,6 @@
-#include "passes/recognise/recognise_rope.h"
-
+// Raises x*cos + rotated(x)*sin to Rope: rotated halves concat(-x2, x1), or rotated adjacent pairs. A Transpose that put the
+// heads before the rows moves behind the Rope, where the attention takes it over.
+#include "passes/passes.h"
 #include "passes/provenance.h"
 #include "passes/recognise/axis_view.h"
 

@@ -1,8 +1,8 @@
-#include "passes/recognise/recognise_silu.h"
-
+// Raises x*sigmoid(x), x*sigmoid(a*x), x*hard_sigmoid(x), x*clamp(x+3,0,6)/6 and x*tanh(softplus(x)) to one activation.
 #include <cmath>
 
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

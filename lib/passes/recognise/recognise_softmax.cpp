@@ -1,6 +1,6 @@
-#include "passes/recognise/recognise_softmax.h"
-
+// Raises exp(x-max)/sum(exp(x-max)) along one axis to Softmax.
 #include "passes/match.h"
+#include "passes/passes.h"
 
 namespace rlxc {
 namespace {

@@ -1,9 +1,12 @@
-#include "passes/recognise/share_norms.h"
-
+// Norms of one value that differ in scale and shift (a block that attends and transforms beside each other, as in GPT-NeoX)
+// become one norm without them where matrix products with weights are all that reads them: the scale goes into the rows of the
+// weights, and the product of the shift with the weights into the bias. The products then read one value
+// (fuse_shared_input_matmul).
 #include <algorithm>
 
 #include "passes/match.h"
 #include "passes/packed_weights.h"
+#include "passes/passes.h"
 #include "passes/provenance.h"
 #include "support/checked.h"
 

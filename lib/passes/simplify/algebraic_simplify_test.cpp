@@ -1,9 +1,8 @@
-#include "passes/simplify/algebraic_simplify.h"
-
 #include <cmath>
 #include <limits>
 
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
 #include "support/rewrite.h"

@@ -1,5 +1,7 @@
-#include "passes/simplify/common_subexpression_elimination.h"
-
+// Merges nodes that compute the same: same operation, attributes, types and operands, where operands of commutative operations
+// may be swapped; and constants of the same content. Impure nodes, nodes with bodies and parameters are never merged. The first
+// of the equal nodes stays, with its name. A concatenation that begins with all that an earlier one joins reads that one.
+// O(nodes) expected.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -7,6 +9,7 @@
 
 #include "ir/builder.h"
 #include "ir/graphs.h"
+#include "passes/passes.h"
 #include "support/hash.h"
 
 namespace rlxc {

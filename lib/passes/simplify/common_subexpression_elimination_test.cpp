@@ -1,6 +1,5 @@
-#include "passes/simplify/common_subexpression_elimination.h"
-
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 
 using namespace rlxc;

@@ -1,6 +1,5 @@
-#include "passes/simplify/constant_folding.h"
-
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
 #include "support/same_results.h"

@@ -1,5 +1,6 @@
-#include "passes/simplify/promote_params.h"
-
+// promote_params: the Params of PassOptions::promoted_params become Inputs of the same name and type, after the declared ones, in
+// the order of the list. A name that is no Param is an error. O(nodes).
+#include "passes/passes.h"
 #include "passes/simplify/param_names.h"
 
 namespace rlxc {

@@ -1,6 +1,5 @@
-#include "passes/simplify/sccp.h"
-
 #include "ir/builder.h"
+#include "passes/passes.h"
 #include "support/pass_run.h"
 #include "support/random_graph.h"
 

@@ -1,5 +1,6 @@
-#include "passes/simplify/specialise_params.h"
-
+// specialise_params: the Params of PassOptions::specialised_params whose bytes the model carries become Constants of the same
+// type, which folding may use. A name that is no Param, or one without bytes, is an error. O(nodes).
+#include "passes/passes.h"
 #include "passes/simplify/param_names.h"
 
 namespace rlxc {

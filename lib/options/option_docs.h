@@ -1,0 +1,16 @@
+// What the table of options says to people and to other programs.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace rlxc {
+
+// Rows of name, value, meaning.
+std::vector<std::vector<std::string>> environment_rows();
+// Rows of option, configuration key, environment variable, default, commands, meaning.
+std::vector<std::vector<std::string>> option_rows();
+
+std::string options_markdown();      // docs/options.md
+std::string configuration_schema();  // schemas/config.schema.json
+
+}  // namespace rlxc
