@@ -60,14 +60,6 @@ class ArtefactWriter {
   std::vector<report::ManifestFile> written_;
 };
 
-bool make_folder(const std::string& folder, Diagnostics& d) {
-  if (folder == "-") return true;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) d.error(Code::NotWritable, "cannot make the folder \"" + folder + "\": " + error.message());
-  return !error;
-}
-
 // The options that change what is written, with the alignment and the binding that the plan has.
 std::string resolved_options(const CompileOptions& o, const LirModule& lir) {
   CommandLine line;
