@@ -75,7 +75,7 @@ class BoxMaker {
     box.small = box.op == OpKind::Input || view_of(graph_, n).has_value();
     for (size_t r = 0; r < graph_.result_count(n); ++r)
       box.type += (r ? ", " : "") + text(graph_.type(graph_.result(n, r)), m.dims);
-    box.tooltip = box.head + " " + graph_.label(n).quoted() + "\n" + box.type;
+    box.tooltip = box.head + " \"" + box.label + "\"\n" + box.type;
     for (const auto& [field, value] : attr_fields(m.attrs[graph_.attr_id(n)], m.dims, false, box.op)) {
       box.tooltip += "\n" + field + " = ";
       const std::string* s = std::get_if<std::string>(&value);
