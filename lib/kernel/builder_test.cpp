@@ -42,7 +42,7 @@ TEST_CASE("statements nest as the calls do") {
         i < lit(i, 2), [&] { sum.add(0, i); }, [&] { sum.set(i); });
     y.store(i, sum.get());
   });
-  b.comment("done");
+  b.comment({"done", {}});
   CHECK(to_text(b.finish()) ==
         "kernel k(out y: i64[n], n: 0..9) {\n"
         "  register sum: i64[1]\n"
