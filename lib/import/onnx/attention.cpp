@@ -61,6 +61,10 @@ void Masks::add(ValueId m) {
   if (m.valid()) bias = bias.valid() ? op.b.add(bias, m) : m;
 }
 
+void Masks::penalise(ValueId m, double value, DType t) {
+  if (m.valid()) add(op.b.create(OpKind::Where, {m, op.b.scalar(t, 0), op.b.scalar(t, value)}));
+}
+
 ValueId Masks::combined(DType t) const {
   const ValueId hidden = op.b.scalar(t, -std::numeric_limits<double>::infinity());
   if (!kept.valid()) return bias;

@@ -21,7 +21,8 @@ struct Masks {
 
   void keep(ValueId);
   void add(ValueId);
-  ValueId combined(DType) const;  // as one bias; invalid without masks
+  void penalise(ValueId m, double value, DType);  // adds `value` to the scores where `m` is false
+  ValueId combined(DType) const;                  // as one bias; invalid without masks
 };
 ValueId attend(Op&, ValueId q, ValueId k, ValueId v, const Masks&, double scale, double softcap);
 // The same where each head has one more score, its sink [heads], that takes part in softmax and leads to no value. The scale is

@@ -26,25 +26,37 @@ int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain
   return 0;
 }
 
-// Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them.
-constexpr std::string_view kIdle[] = {"broadcast",
-                                      "chunk_size",
-                                      "consumed_inputs",
-                                      "keep_aspect_ratio_policy",
-                                      "momentum",
-                                      "multi_class",
-                                      "nodes_hitrates",
-                                      "nodes_hitrates_as_tensor",
-                                      "noop_with_empty_axes",
-                                      "output_sequence",
-                                      "precision",
-                                      "ratio",
-                                      "round_mode",
-                                      "saturate",
-                                      "seed",
-                                      "softmax_precision",
-                                      "stash_type",
-                                      "zeros"};
+// Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them. An operator
+// of "" stands for all.
+struct IdleAttribute {
+  std::string_view op, name;
+};
+constexpr IdleAttribute kIdle[] = {{"", "broadcast"},
+                                   {"", "consumed_inputs"},
+                                   {"", "nodes_hitrates"},
+                                   {"", "nodes_hitrates_as_tensor"},
+                                   {"", "noop_with_empty_axes"},
+                                   {"", "output_sequence"},
+                                   {"", "seed"},
+                                   {"", "softmax_precision"},
+                                   {"", "stash_type"},
+                                   {"BatchNormalization", "momentum"},
+                                   {"Cast", "round_mode"},
+                                   {"Cast", "saturate"},
+                                   {"CastLike", "round_mode"},
+                                   {"CastLike", "saturate"},
+                                   {"Dropout", "ratio"},
+                                   {"FlexAttention", "precision"},
+                                   {"LinearAttention", "chunk_size"},
+                                   {"LinearClassifier", "multi_class"},
+                                   {"OneHotEncoder", "zeros"},
+                                   {"QuantizeLinear", "precision"},
+                                   {"QuantizeLinear", "saturate"},
+                                   {"Resize", "keep_aspect_ratio_policy"}};
+
+bool is_idle(std::string_view op, std::string_view name) {
+  return std::ranges::any_of(kIdle, [&](const IdleAttribute& a) { return a.name == name && (a.op.empty() || a.op == op); });
+}
 
 // Values that a node reads besides its inputs.
 std::vector<std::string_view> names_in_attributes(const NodeView& node) {
@@ -348,7 +360,8 @@ void Importer::dispatch(NodeWork& work) {
       else if (row->takes == Takes::Numbers && op.dtype(i) == DType::String) op.unsupported("strings are not supported here");
     }
   }
-  if (!op.failed() && !(row->fold && row->fold(op)) && !op.failed()) {
+  const bool folded = !op.failed() && row->fold && row->fold(op);
+  if (!op.failed() && !folded) {
     op.b.set_node_name(node_name(node));
     row->handler(op);
   }
@@ -367,10 +380,16 @@ void Importer::dispatch(NodeWork& work) {
       diagnostics_.error(Code::UnsupportedAttribute, "output " + std::to_string(i) + " is not supported", where(node));
       return finish_node(work, {});
     }
-  for (const AttributeView& a : node.attributes)
-    if (!a.asked && std::ranges::find(kIdle, a.name) == std::end(kIdle) && ignored_.emplace(node.op_type, a.name).second)
+  for (const AttributeView& a : node.attributes) {
+    if (a.asked || folded || is_idle(node.op_type, a.name)) continue;
+    if (!a.name.starts_with('_')) {  // with the underscore, a note of the tool that wrote the model
+      diagnostics_.error(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not supported", where(node));
+      return finish_node(work, {});
+    }
+    if (ignored_.emplace(node.op_type, a.name).second)
       diagnostics_.warning(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not known, and has no effect",
                            where(node));
+  }
   finish_node(work, op.results());
 }
 

@@ -9,24 +9,25 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// The function that `activation` names, with `activation_params` (alpha, beta).
+// The function that `activation` names. Its parameters are `activation_params` in their order, or attributes with the prefix
+// `activation_` (FusedGemm).
 ValueId activate(Op& op, ValueId x) {
   const std::string_view name = op.s("activation", "");
-  if (name.empty()) return x;
-  auto p = op.floats("activation_params");
-  p.resize(2);
-  for (const auto& [text, kind] : {std::pair<std::string_view, OpKind>{"Relu", OpKind::Relu},
-                                   {"Sigmoid", OpKind::Sigmoid},
-                                   {"Tanh", OpKind::Tanh},
-                                   {"LeakyRelu", OpKind::LeakyRelu},
-                                   {"HardSigmoid", OpKind::HardSigmoid}}) {
-    if (text != name) continue;
-    if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(kind))) return op.b.create(kind, {x}, AlphaBetaAttrs{p[0], p[1]});
-    return op.b.unary(kind, x);
+  if (name.empty() || !x.valid()) return x;
+  const auto params = op.floats("activation_params");
+  const auto parameter = [&](std::string_view attribute, size_t i, double fallback) {
+    if (i < params.size()) return params[i];
+    return attribute.empty() ? fallback : op.f("activation_" + std::string(attribute), fallback);
+  };
+  if (name == "Clip") {
+    const ClampAttrs all;
+    return op.b.create(OpKind::Clamp, {x}, ClampAttrs{parameter("min", 0, all.min), parameter("max", 1, all.max)});
   }
-  if (name == "Clip") return op.b.create(OpKind::Clamp, {x}, ClampAttrs{p[0], p[1]});
-  op.unsupported("activation " + quote(name));
-  return {};
+  const OpRow* row = find_row("", name);
+  if (!row || row->handler != unary) return op.unsupported("activation " + quote(name)), ValueId();
+  if (!std::holds_alternative<AlphaBetaAttrs>(default_attrs(row->kind))) return op.b.unary(row->kind, x);
+  return op.b.create(row->kind, {x},
+                     AlphaBetaAttrs{parameter(row->alpha_name, 0, row->alpha), parameter(row->beta_name, 1, row->beta)});
 }
 
 }  // namespace

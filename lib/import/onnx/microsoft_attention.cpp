@@ -28,29 +28,35 @@ ValueId entry(Op& op, ValueId x, int64_t axis, int64_t i) {
   return op.b.reshape(op.b.narrow(x, axis, Dim(i), Dim(1)), std::move(d));
 }
 
-// Keys that take part, by a mask [B,T] of 0 and 1, [B,S,T], [B,1,S,T], lengths [B], or ends and then starts [2B].
-void key_mask(Op& op, size_t i, Dim batch, Dim keys, Masks* m) {
-  if (!op.has(i)) return;
+// Keys that take part, bool: by a mask [B,T] of 0 and 1, [B,S,T], [B,1,S,T], lengths [B], ends and then starts [2B], or lengths
+// and then starts of queries and of keys [3B+2].
+ValueId visible_keys(Op& op, size_t i, Dim batch, Dim keys) {
   const std::vector<Dim> d = op.sizes(i);
   const ValueId x = op.in(i);
-  const ValueId shown = d.size() == 1 ? ValueId() : op.b.create(OpKind::Ne, {x, op.b.scalar(op.dtype(i), 0)});
+  DimTable& dims = op.dims();
   const auto bound = [&](OpKind compare, ValueId v) {
-    m->keep(op.b.create(compare, {positions(op, keys), per_batch(op, v, batch)}));
+    return op.b.create(compare, {positions(op, keys), per_batch(op, v, batch)});
   };
-  if (d.size() == 1 && op.dims().equal(d[0], batch)) {
-    bound(OpKind::Lt, x);
-  } else if (d.size() == 1 && op.dims().equal(d[0], op.dims().mul(batch, Dim(2)))) {
-    bound(OpKind::Lt, op.b.narrow(x, 0, Dim(0), batch));
-    bound(OpKind::Ge, op.b.narrow(x, 0, batch, batch));
-  } else if (d.size() == 2 && op.dims().equal(d[1], keys)) {
-    m->keep(op.b.reshape(shown, {d[0], Dim(1), Dim(1), d[1]}));
-  } else if (d.size() == 3) {
-    m->keep(op.b.reshape(shown, {d[0], Dim(1), d[1], d[2]}));
-  } else if (d.size() == 4) {
-    m->keep(shown);
-  } else {
-    op.unsupported("a mask " + op.show(i));
-  }
+  if (d.size() == 1 && (dims.equal(d[0], batch) || dims.equal(d[0], dims.add(dims.mul(batch, Dim(3)), Dim(2)))))
+    return bound(OpKind::Lt, op.b.narrow(x, 0, Dim(0), batch));
+  if (d.size() == 1 && dims.equal(d[0], dims.mul(batch, Dim(2))))
+    return op.b.create(OpKind::And,
+                       {bound(OpKind::Lt, op.b.narrow(x, 0, Dim(0), batch)), bound(OpKind::Ge, op.b.narrow(x, 0, batch, batch))});
+  const ValueId shown = op.b.create(OpKind::Gt, {x, op.b.scalar(op.dtype(i), 0)});
+  if (d.size() == 2) return op.b.reshape(shown, {d[0], Dim(1), Dim(1), d[1]});
+  if (d.size() == 3) return op.b.reshape(shown, {d[0], Dim(1), d[1], d[2]});
+  if (d.size() == 4) return shown;
+  return op.unsupported("a mask " + op.show(i)), ValueId();
+}
+
+// The masks of Attention and MultiHeadAttention: input i and `unidirectional`. As in onnxruntime, input i lowers scores by
+// `mask_filter_value`: a query that sees padding alone weighs it.
+void mask_scores(Op& op, size_t i, ValueId q, Dim keys, ValueId past, Masks* m) {
+  if (!q.valid()) return;
+  const Dim batch = op.graph().dims(q)[0], queries = op.graph().dims(q)[2];
+  const double hidden = op.f("mask_filter_value", -10000);
+  if (op.has(i)) m->penalise(visible_keys(op, i, batch, keys), hidden, op.graph().dtype(q));
+  if (op.i("unidirectional", 0) != 0) m->keep(causal_mask(op, queries, keys, past));
 }
 
 // What Attention and QAttention share, from the projection [B,S,3*hidden] on: inputs of the mask, the past and the bias of the
@@ -78,9 +84,8 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
   if (!k.valid()) return;
   const Dim keys = op.graph().dims(k)[2];
   Masks m{op, {}, {}};
-  key_mask(op, mask, d[0], keys, &m);
+  mask_scores(op, mask, q, keys, offset, &m);
   if (op.has(bias)) m.add(op.in(bias));
-  if (op.i("unidirectional", 0) != 0) m.keep(causal_mask(op, d[1], keys, offset));
   op.set(0, heads_last(op, attend(op, q, k, v, m, op.f("scale", 0), 0)));
   if (!op.wants(1)) return;
   const auto stacked = [&](ValueId x) {
@@ -149,7 +154,6 @@ void multi_head_attention(Op& op) {
     x[i] = op.b.reshape(x[i], {d[0], d[1], op.dims().mul(d[2], d[3])});
   }
   if (op.graph().rank(x[0]) != 3) return (void)op.unsupported("q " + op.show(0));
-  const Dim batch = op.graph().dims(x[0])[0], length = op.graph().dims(x[0])[1];
   Dim start(0);
   for (ValueId& v : x) {
     if (op.has(3) && op.graph().rank(v) == 3) {
@@ -168,9 +172,8 @@ void multi_head_attention(Op& op) {
   if (!x[0].valid() || !x[1].valid() || !x[2].valid()) return;
   const Dim keys = op.graph().dims(x[1])[2];
   Masks m{op, {}, {}};
-  key_mask(op, 4, batch, keys, &m);
+  mask_scores(op, 4, x[0], keys, offset, &m);
   if (op.has(5)) m.add(op.in(5));
-  if (op.i("unidirectional", 0) != 0) m.keep(causal_mask(op, length, keys, offset));
   op.set(0, heads_last(op, attend(op, x[0], x[1], x[2], m, op.f("scale", 0), 0)));
   op.set(1, x[1]);
   op.set(2, x[2]);

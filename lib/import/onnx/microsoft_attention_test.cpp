@@ -50,6 +50,22 @@ TEST_CASE("key masks as lengths, and as ends with starts") {
   p.agree({{"y", "y2"}, {"z", "z2"}});
 }
 
+TEST_CASE("a query that sees padding alone weighs the padding") {
+  OnnxPair p(24);
+  p.real("x", {2, 3, 5}).real("w", {5, 24}).real("b", {24});
+  p.model().input("mask", DType::I32, {2, 3}, {0, 0, 1, 0, 0, 0});
+  p.model().input("shown", DType::Bool, {2, 1, 1, 3}, {0, 0, 1, 0, 0, 0});
+  p.ms("Attention", {"x", "w", "b", "mask"}, {"y"}, {kHeads, attribute("unidirectional", 1)});
+  p.ms("Attention", {"x", "w", "b", "mask"}, {"z"}, {kHeads, attribute("mask_filter_value", -1.0)});
+  p.on("MatMul", {"x", "w"}, "xw").on("Add", {"xw", "b"}, "qkv");
+  p.node_of("", "Split", {"qkv"}, {"q", "k", "v"}, {attribute("axis", 2), attribute("num_outputs", 3)});
+  p.number("zero", 0).number("low", -10000).number("lower", -1);
+  p.on("Where", {"shown", "zero", "low"}, "m").on("Where", {"shown", "zero", "lower"}, "n");
+  p.on("Attention", {"q", "k", "v", "m"}, "y2", with(kNodeHeads, {attribute("is_causal", 1)}));
+  p.on("Attention", {"q", "k", "v", "n"}, "z2", kNodeHeads);
+  p.agree({{"y", "y2"}, {"z", "z2"}});
+}
+
 TEST_CASE("attention of a quantised projection") {
   OnnxPair p(24);
   p.integers("x", DType::U8, {2, 3, 5}, 0, 255).integers("w", DType::I8, {5, 24}, -128, 127).real("b", {24});

@@ -74,10 +74,12 @@ TEST_CASE("matrix products with what follows them") {
   p.ms("FusedMatMul", {"c", "b"}, {"z"}, {attribute("transB", 1), attribute("transBatchA", 1)});
   p.on("Transpose", {"c"}, "ct", {attribute("perm", std::vector<int64_t>{1, 2, 0, 3})}).on("MatMul", {"ct", "bt"}, "z2");
   p.ms("TransposeMatMul", {"a", "b"}, {"t"}, {attribute("transB", 1)});
-  p.ms("FusedGemm", {"g", "h", "i"}, {"r"},
-       {attribute("activation", "LeakyRelu"), attribute("activation_params", std::vector<double>{0.1})});
+  p.ms("FusedGemm", {"g", "h", "i"}, {"r"}, {attribute("activation", "LeakyRelu"), attribute("activation_alpha", 0.1)});
   p.on("Gemm", {"g", "h", "i"}, "gh").on("LeakyRelu", {"gh"}, "r2", {attribute("alpha", 0.1)});
-  p.agree({{"y", "y2"}, {"z", "z2"}, {"t", "ab"}, {"r", "r2"}});
+  p.ms("FusedGemm", {"g", "h", "i"}, {"s"},
+       {attribute("activation", "HardSigmoid"), attribute("activation_alpha", 0.3), attribute("activation_beta", 0.4)});
+  p.on("HardSigmoid", {"gh"}, "s2", {attribute("alpha", 0.3), attribute("beta", 0.4)});
+  p.agree({{"y", "y2"}, {"z", "z2"}, {"t", "ab"}, {"r", "r2"}, {"s", "s2"}});
 }
 
 TEST_CASE("convolutions and pooling, channels last too") {
