@@ -125,6 +125,13 @@ ValueId capped(Op& op, ValueId s, double softcap) {
 
 }  // namespace
 
+ValueId masked_scores(Op& op, ValueId q, ValueId k, const Masks& m) {
+  const ValueId s = scores(op, q, k, scale_of(op, q));
+  if (!s.valid()) return {};
+  const ValueId bias = m.combined(op.graph().dtype(s));
+  return bias.valid() ? op.b.add(s, bias) : s;
+}
+
 ValueId attend_with_sinks(Op& op, ValueId q, ValueId k, ValueId v, const Masks& m, double softcap, ValueId sinks) {
   ValueId s = capped(op, scores(op, q, k, scale_of(op, q)), softcap);
   if (!s.valid()) return {};

@@ -29,6 +29,9 @@ ValueId attend(Op&, ValueId q, ValueId k, ValueId v, const Masks&, double scale,
 // that of the node's attribute.
 ValueId attend_with_sinks(Op&, ValueId q, ValueId k, ValueId v, const Masks&, double softcap, ValueId sinks);
 
+// The scores [B,H,Sq,Sk] with what the masks add to them.
+ValueId masked_scores(Op&, ValueId q, ValueId k, const Masks&);
+
 // Rotary embedding of input 0 by the tables and positions at these inputs.
 void rotary(Op&, size_t cos, size_t sin, size_t position);
 

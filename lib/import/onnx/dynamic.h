@@ -12,6 +12,7 @@ ValueId slice_by_data(Op&, ValueId x, int64_t axis, ValueId starts, ValueId ends
 void range_by_data(Op&);
 // The first slices of a TopK of everything: as many as operand 1 says.
 void top_k_by_data(Op&, TopKAttrs);
-void split_by_data(Op&, int64_t axis);  // operand 1 holds the sizes of the parts
+ValueId first_part(Op&, ValueId x, int64_t axis, ValueId n);  // the first n (at most all) slices along an axis
+void split_by_data(Op&, int64_t axis);                        // operand 1 holds the sizes of the parts
 
 }  // namespace rlxc::onnx_import

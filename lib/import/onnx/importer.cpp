@@ -103,6 +103,7 @@ bool Importer::run() {
   if (!read_graph(model_.graph, &info)) return false;
   module_.name = ForeignText(info.name.empty() ? "main" : info.name);
   main_inputs(info);
+  assume_equal_sizes();
   import_nodes(model_.graph, 1);
   main_outputs(info);
   check_bindings();
@@ -344,14 +345,19 @@ void Importer::dispatch(NodeWork& work) {
     if (v.valid() && vals_[v.raw].bad) return finish_node(work, {});
   Op op(*this, work, *row, opset(node.domain));
   const auto count = static_cast<int>(work.inputs.size());
-  bool fits = count >= row->min_in && (row->max_in < 0 || count <= row->max_in);
-  for (int i = 0; i < row->min_in && fits; ++i) fits = work.inputs[static_cast<size_t>(i)].valid();
-  if (!fits) {
+  const auto is_absent = [&](int i) {
+    return !work.inputs[static_cast<size_t>(i)].valid() && (i >= 32 || (row->optional >> i & 1) == 0);
+  };
+  int absent = 0;
+  while (absent < std::min(row->min_in, count) && !is_absent(absent)) ++absent;
+  if (count < row->min_in || (row->max_in >= 0 && count > row->max_in)) {
     op.fail(Code::BadArity, "takes " + std::to_string(row->min_in) +
                                 (row->max_in < 0             ? " or more"
                                  : row->max_in > row->min_in ? " to " + std::to_string(row->max_in)
                                                              : "") +
                                 " inputs, has " + std::to_string(count));
+  } else if (absent < row->min_in) {
+    op.fail(Code::BadArity, "input " + std::to_string(absent) + " is absent");
   } else if (row->takes != Takes::Any) {
     for (size_t i = 0; i < work.inputs.size() && !op.failed(); ++i) {
       if (!op.has(i)) continue;
