@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
@@ -24,11 +25,18 @@ ValueId element(Op& op, ValueId vector, int64_t i) {
   return op.b.cast(op.b.reshape(op.b.narrow(vector, 0, Dim(i), Dim(1)), {}), DType::I64);
 }
 
-// Element `i` of a vector of integers that is put together of parts, where its part is constant.
+ValueId at_least(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::Max, {v, bound}); }
+ValueId at_most(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::Min, {v, bound}); }
+
+}  // namespace
+
 std::optional<int64_t> constant_element(Op& op, ValueId vector, int64_t i) {
   const Graph& g = op.graph();
   while (vector.valid() && g.rank(vector) == 1) {
-    if (const TensorData* t = op.im.contents(vector); t && i < t->elements()) return element_as_int(*t, i);
+    if (const TensorData* t = op.im.contents(vector); t && i < t->elements()) {
+      const double v = element_as_double(*t, i);
+      return v == std::trunc(v) && std::fabs(v) < 1e15 ? std::optional(static_cast<int64_t>(v)) : std::nullopt;
+    }
     const NodeId n = g.def(vector);
     if (g.op(n) == OpKind::Cast) {
       vector = g.operand(n, 0);
@@ -49,11 +57,6 @@ std::optional<int64_t> constant_element(Op& op, ValueId vector, int64_t i) {
   }
   return std::nullopt;
 }
-
-ValueId at_least(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::Max, {v, bound}); }
-ValueId at_most(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::Min, {v, bound}); }
-
-}  // namespace
 
 ValueId iota(Op& op, ValueId n) { return op.b.unary(OpKind::Iota, op.b.reshape(op.b.cast(n, DType::I64), {})); }
 

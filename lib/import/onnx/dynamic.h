@@ -4,6 +4,8 @@
 
 namespace rlxc::onnx_import {
 
+// Element `i` of a vector that is put together of parts, where its part is constant and the element a whole number.
+std::optional<int64_t> constant_element(Op&, ValueId vector, int64_t i);
 ValueId iota(Op&, ValueId n);  // 0..n-1, i64
 // x broadcast to the `count` sizes that a vector of integers holds (numpy, both ways).
 ValueId broadcast_to(Op&, ValueId x, ValueId sizes, int64_t count);

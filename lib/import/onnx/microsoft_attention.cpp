@@ -5,6 +5,7 @@
 #include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "import/onnx/quantised.h"
+#include "support/text.h"
 
 namespace rlxc::onnx_import {
 namespace {
@@ -264,7 +265,38 @@ void decoder_masked_self_attention(Op& op) {
   packed_attention(op, qkv, 3, 4, 5, {shared ? 6 : SIZE_MAX, 8});
 }
 
-// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin, positions, bias of the scores, sinks.
+namespace {
+
+// How a key or value cache [B,N,P,D] holds numbers: as bytes with one scale, or one for each channel of a head.
+struct CacheCode {
+  ValueId scale;  // invalid: as they are
+
+  ValueId encode(Op& op, ValueId x) const {
+    if (!scale.valid() || !x.valid()) return x;
+    const ValueId v = op.b.unary(OpKind::Round, op.b.div(x, scale));
+    return op.b.cast(op.b.create(OpKind::Clamp, {v}, ClampAttrs{-128, 127}), DType::I8);
+  }
+  ValueId decode(Op& op, ValueId x) const {
+    return scale.valid() && x.valid() ? op.b.mul(op.b.cast(x, op.graph().dtype(scale)), scale) : x;
+  }
+};
+
+CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t heads, ValueId x) {
+  const std::string_view how = op.s(attribute, "NONE");
+  const int64_t width = op.i("kv_cache_bit_width", 8);
+  if (how == "NONE" || !x.valid()) return {};
+  if (how != "PER_TENSOR" && how != "PER_CHANNEL")
+    return op.fail(Code::BadAttribute, "attribute " + quote(attribute) + " must be NONE, PER_TENSOR or PER_CHANNEL"), CacheCode();
+  if (width != 8) return op.unsupported("a cache of " + std::to_string(width) + " bits"), CacheCode();
+  if (!op.has(input)) return op.fail(Code::BadArity, "input " + std::to_string(input) + " is absent"), CacheCode();
+  const std::vector<Dim> one(4, Dim(1)), each{Dim(1), Dim(heads), Dim(1), op.graph().dims(x)[3]};
+  return {op.b.reshape(op.b.cast(op.in(input), op.graph().dtype(x)), how == "PER_TENSOR" ? one : each)};
+}
+
+}  // namespace
+
+// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin, positions, bias of the scores, sinks,
+// scales of keys and values in their caches.
 // Each batch has its own length of the past: the lengths less that of the queries (padding is at the right; the first queries of
 // all may be padded, and have no past). The caches come out as long as the total length when it is known, else with room for
 // the queries.
@@ -301,6 +333,10 @@ void group_query_attention(Op& op) {
     const ValueId c = table(7), s = table(8);
     for (size_t i = 0; i < 2; ++i) x[i] = b.create(OpKind::Rope, {x[i], c, s}, a);
   }
+  const CacheCode k_code = cache_code(op, "k_quant_type", 12, kv_heads, x[1]),
+                  v_code = cache_code(op, "v_quant_type", 13, kv_heads, x[2]);
+  x[1] = k_code.encode(op, x[1]);
+  x[2] = v_code.encode(op, x[2]);
   const auto declared = op.declared(1);
   const bool is_shared = past && declared && declared->rank() == 4 && dims.equal(declared->dims[2], op.sizes(3)[2]);
   if (past) {
@@ -321,8 +357,9 @@ void group_query_attention(Op& op) {
   ValueId sinks = op.has(11) ? b.cast(op.in(11), op.graph().dtype(x[0])) : ValueId();
   if (!sinks.valid() && op.i("smooth_softmax", 0) > 0) sinks = b.expand(b.scalar(op.graph().dtype(x[0]), 0), {Dim(heads)});
   const double scale = op.f("scale", 0), softcap = op.f("softcap", 0);
-  const ValueId y = sinks.valid() ? attend_with_sinks(op, x[0], x[1], x[2], m, softcap, sinks)
-                                  : attend(op, x[0], x[1], x[2], m, scale, softcap);
+  const ValueId k = k_code.decode(op, x[1]), v = v_code.decode(op, x[2]);
+  const ValueId y =
+      sinks.valid() ? attend_with_sinks(op, x[0], k, v, m, softcap, sinks) : attend(op, x[0], k, v, m, scale, softcap);
   op.set(0, heads_last(op, y));
   // Without a declared shape the run decides: a buffer that has room for all keys keeps its size, with zeros behind the last key.
   const bool run_decides = past && !is_shared && !(declared && declared->rank() == 4) && !op.known_ints(6) && op.has(6);
