@@ -29,6 +29,15 @@ bool knows_symbol(const Module& m, const std::string& symbol, const std::string&
   return false;
 }
 
+// Records that sizes of a module that was read from text or JSON are equal.
+bool assume_equal_sizes(Module& m, const CompileOptions& o, Diagnostics& d) {
+  for (const auto& [a, b] : o.assume) {
+    const auto x = m.dims.parse(a), y = m.dims.parse(b);
+    if (!x || !y || !m.dims.assume_equal(*x, *y)) d.error(Code::BadBinding, "--assume " + a + "=" + b + " contradicts the model");
+  }
+  return d.ok();
+}
+
 // Replaces the symbols of a module that was read from text or JSON; the ONNX importer binds while it infers.
 bool bind_symbols(Module& m, const DimBindings& bind, Diagnostics& d) {
   if (bind.empty()) return true;
@@ -79,6 +88,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     out.format = "onnx";
     onnx_import::ImportOptions options;
     options.bind = o.bind;
+    options.assume = o.assume;
     options.max_nodes = o.max_nodes;
     using onnx_import::MissingWeights;
     options.missing_weights = o.need_weights            ? MissingWeights::Refuse
@@ -88,7 +98,9 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     out.module = onnx_import::import_onnx(o.input, options, d);
   }
   if (!out.module) return std::nullopt;
-  if (out.format == "onnx" ? !verify_sizes(*out.module, d) : !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
+  if (out.format == "onnx"
+          ? !verify_sizes(*out.module, d)
+          : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
     return std::nullopt;
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;

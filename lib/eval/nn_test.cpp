@@ -74,6 +74,8 @@ TEST_CASE("reduce: every reduction, any axes") {
   check_values(over(ReduceOp::Sum, {}), {1, -2, 3, 4, 5, -6});
   check_values(run1(ArgReduce, ArgAttrs{1, true, false, false}, {f32({2, 3}, {1, 3, 3, 2, 2, 1})}), {1, 0});
   check_values(run1(ArgReduce, ArgAttrs{1, true, false, true}, {f32({2, 3}, {1, 3, 3, 2, 2, 1})}), {2, 1});
+  for (const bool last : {false, true})  // nothing is larger than a NaN, and a NaN is larger than nothing
+    check_values(run1(ArgReduce, ArgAttrs{1, true, false, last}, {f32({2, 3}, {NAN, 1, 2, 1, NAN, 3})}), {0, 2});
   check_values(run1(Cumsum, CumAttrs{1, true, true}, {f32({2, 3}, {1, 2, 3, 4, 5, 6})}), {5, 3, 0, 11, 6, 0});
   const auto top = run_op(TopK, TopKAttrs{Dim(2), 1, true, true}, {f32({2, 4}, {1, 5, 5, 2, 0, 0, 0, 0})});
   check_values(top[0], {5, 5, 0, 0});

@@ -136,6 +136,7 @@ bool with_ordered(Context& c, F f) {
   return ok || c.unsupported("is not defined for " + std::string(name(c.t(0).dtype)));
 }
 
+// Comparisons with NaN are false, as in kernels and onnxruntime: a NaN is the result only where the search begins with it.
 bool eval_arg_reduce(Context& c) {
   const auto& a = c.a<ArgAttrs>();
   const Split s = split_at(c.dims(0), a.axis);
@@ -148,8 +149,11 @@ bool eval_arg_reduce(Context& c) {
       for (int64_t i = 0; i < s.inner; ++i) {
         auto at = [&](int64_t k) { return x[static_cast<size_t>((o * s.n + k) * s.inner + i)]; };
         int64_t best = 0;
-        for (int64_t k = 1; k < s.n; ++k)
-          if (before(at(k), at(best), a.largest) || (a.select_last && !before(at(best), at(k), a.largest))) best = k;
+        for (int64_t k = 1; k < s.n; ++k) {
+          const V& v = at(k);
+          const V& old = at(best);
+          if ((a.largest ? v > old : v < old) || (a.select_last && v == old)) best = k;
+        }
         out.push_back(best);
       }
     return c.put_result(0, out);

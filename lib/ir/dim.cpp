@@ -195,6 +195,12 @@ Dim DimTable::function(DimFn fn, Dim a, Dim b) {
     if (auto d = constant_value(sub(a, b))) return (*d >= 0) == (fn == DimFn::Max) ? a : b;
     if (at_least(sub(a, b), 0)) return fn == DimFn::Max ? a : b;
     if (at_least(sub(b, a), 0)) return fn == DimFn::Max ? b : a;
+    const auto is_of = [&](Dim f, Dim x) {  // max(max(x,y),x) is max(x,y)
+      const auto inner = single_atom(f);
+      return inner && !atoms_[*inner].is_symbol && atoms_[*inner].fn == fn && (atoms_[*inner].a == x || atoms_[*inner].b == x);
+    };
+    if (is_of(a, b)) return a;
+    if (is_of(b, a)) return b;
     if (b.raw() < a.raw()) std::swap(a, b);
   }
   Atom f;

@@ -49,6 +49,7 @@ struct CompileOptions : PassOptions, PlanOptions {
   std::string output = "out";  // a folder, or "-" for standard output with a single artefact
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
+  std::vector<std::pair<std::string, std::string>> assume;  // symbols that are equal to another one, or to a number
   std::vector<std::pair<std::string, std::string>> states;  // an input and an output that are one buffer
   bool allow_missing_weights = false;  // they never are; without either flag, only when none of the model's files is there
 
@@ -200,6 +201,9 @@ inline constexpr Option kOptions[] = {
     {.key = "bind", .flag = "--bind", .field = &CompileOptions::bind, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=SIZE", .comma_separated = true, .in_manifest = true,
      .help = "sizes of symbolic dimensions, as batch=1,seq=128"},
+    {.key = "assume", .flag = "--assume", .field = &CompileOptions::assume, .group = Group::Model, .commands = kModelCommands,
+     .value = "NAME=NAME", .comma_separated = true, .in_manifest = true,
+     .help = "symbolic dimensions that are equal where the model leaves it open, as batch=images; each run checks it"},
     {.key = "range", .flag = "--range", .field = &PlanOptions::ranges, .group = Group::Model, .commands = kModelCommands,
      .value = "NAME=LOW..HIGH", .comma_separated = true, .in_manifest = true,
      .help = "ranges of symbolic dimensions, as seq=1..2048: memory is planned once for all in them"},

@@ -61,6 +61,10 @@ void Masks::add(ValueId m) {
   if (m.valid()) bias = bias.valid() ? op.b.add(bias, m) : m;
 }
 
+void Masks::penalise(ValueId m, double value, DType t) {
+  if (m.valid()) add(op.b.create(OpKind::Where, {m, op.b.scalar(t, 0), op.b.scalar(t, value)}));
+}
+
 ValueId Masks::combined(DType t) const {
   const ValueId hidden = op.b.scalar(t, -std::numeric_limits<double>::infinity());
   if (!kept.valid()) return bias;
@@ -120,6 +124,13 @@ ValueId capped(Op& op, ValueId s, double softcap) {
 }
 
 }  // namespace
+
+ValueId masked_scores(Op& op, ValueId q, ValueId k, const Masks& m) {
+  const ValueId s = scores(op, q, k, scale_of(op, q));
+  if (!s.valid()) return {};
+  const ValueId bias = m.combined(op.graph().dtype(s));
+  return bias.valid() ? op.b.add(s, bias) : s;
+}
 
 ValueId attend_with_sinks(Op& op, ValueId q, ValueId k, ValueId v, const Masks& m, double softcap, ValueId sinks) {
   ValueId s = capped(op, scores(op, q, k, scale_of(op, q)), softcap);

@@ -21,12 +21,16 @@ struct Masks {
 
   void keep(ValueId);
   void add(ValueId);
-  ValueId combined(DType) const;  // as one bias; invalid without masks
+  void penalise(ValueId m, double value, DType);  // adds `value` to the scores where `m` is false
+  ValueId combined(DType) const;                  // as one bias; invalid without masks
 };
 ValueId attend(Op&, ValueId q, ValueId k, ValueId v, const Masks&, double scale, double softcap);
 // The same where each head has one more score, its sink [heads], that takes part in softmax and leads to no value. The scale is
 // that of the node's attribute.
 ValueId attend_with_sinks(Op&, ValueId q, ValueId k, ValueId v, const Masks&, double softcap, ValueId sinks);
+
+// The scores [B,H,Sq,Sk] with what the masks add to them.
+ValueId masked_scores(Op&, ValueId q, ValueId k, const Masks&);
 
 // Rotary embedding of input 0 by the tables and positions at these inputs.
 void rotary(Op&, size_t cos, size_t sin, size_t position);

@@ -49,6 +49,24 @@ bool ranks_differ(const Graph& a, const Graph& b) {
   return false;
 }
 
+// Gives single elements the rank of the other branch's result. False where ranks still differ.
+bool same_ranks(Op& op, Graph* a, Graph* b) {
+  for (auto [g, other] : {std::pair(a, b), std::pair(b, a)}) {
+    Builder builder(*g, &op.im.pending());
+    std::vector<ValueId> outputs(g->outputs().begin(), g->outputs().end());
+    for (size_t i = 0; i < std::min(outputs.size(), other->outputs().size()); ++i) {
+      const Type &have = g->type(outputs[i]), &want = other->type(other->outputs()[i]);
+      if (have.kind != TypeKind::Tensor || want.kind != TypeKind::Tensor || have.rank() >= want.rank()) continue;
+      if (num_elements(have) == 1) outputs[i] = builder.reshape(outputs[i], std::vector<Dim>(want.dims.size(), Dim(1)));
+    }
+    g->set_outputs(outputs);
+  }
+  if (ranks_differ(*a, *b)) return false;
+  op.im.diagnostics().warning(Code::BadShape, "the rank of a result depends on the condition: single elements get the larger one",
+                              "node " + quote(op.node().name));
+  return true;
+}
+
 void inline_branch(Op& op, Bytes body) {
   const auto results = op.im.inline_body(body);
   if (results.empty()) return op.give_up();
@@ -118,7 +136,7 @@ void if_else(Op& op) {
   if (!a.graph && !b.graph) return (void)op.fail(Code::BadShape, "neither body fits the sizes: " + a.misfit + "; " + b.misfit);
   if (!(a.graph ? b.graph || b.refuse(op, a) : a.refuse(op, b)))
     return (void)op.fail(Code::BadShape, "the body " + quote(a.misfit.empty() ? b.name : a.name) + " does not fit the sizes");
-  if (ranks_differ(*a.graph, *b.graph)) {
+  if (ranks_differ(*a.graph, *b.graph) && (compared_sizes(op, condition) || !same_ranks(op, a.graph, b.graph))) {
     const auto equal = compared_sizes(op, condition);
     a.graph->clear(), b.graph->clear();
     if (!equal)

@@ -1,6 +1,7 @@
 // Convolution and pooling: attributes become full-length lists, auto_pad is resolved.
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "import/onnx/conv_attrs.h"
 #include "import/onnx/handlers.h"
@@ -30,8 +31,22 @@ struct Windows {
   std::vector<int64_t> kernel, strides, dilations, begin, end;
 };
 
-// SAME: as many results as ceil(size / stride), the odd padding at the end (upper) or the beginning (lower).
-bool windows(Op& op, const std::vector<Dim>& spatial, Windows* w) {
+// Padding of spatial axis i to (results-1)*stride + reach elements.
+void open_padding(DimTable& dims, const std::vector<Dim>& spatial, size_t i, int64_t reach, int64_t stride, bool upper,
+                  PadAttrs* pads) {
+  pads->before.resize(spatial.size(), Dim(0));
+  pads->after.resize(spatial.size(), Dim(0));
+  const Dim results = dims.ceil_div(spatial[i], Dim(stride));
+  Dim total = dims.sub(dims.add(dims.mul(dims.sub(results, Dim(1)), Dim(stride)), Dim(reach)), spatial[i]);
+  if (reach < stride) total = dims.max(total, Dim(0));
+  const Dim less = dims.floor_div(total, Dim(2)), more = dims.sub(total, less);
+  pads->before[i] = upper ? less : more;
+  pads->after[i] = upper ? more : less;
+}
+
+// SAME: as many results as ceil(size / stride), the odd padding at the end (upper) or the beginning (lower). Where the padding
+// depends on an open size, it goes to `open`, which has an entry for each axis then; null: an error.
+bool windows(Op& op, const std::vector<Dim>& spatial, Windows* w, PadAttrs* open) {
   const size_t n = spatial.size();
   if (!fill(op, "strides", n, 1, 1, &w->strides) || !fill(op, "dilations", n, 1, 1, &w->dilations)) return false;
   std::vector<int64_t> pads;
@@ -49,8 +64,13 @@ bool windows(Op& op, const std::vector<Dim>& spatial, Windows* w) {
     const auto size = op.dims().constant_value(spatial[i]);
     int64_t total = 0;
     if (size) total = std::max<int64_t>(((*size + w->strides[i] - 1) / w->strides[i] - 1) * w->strides[i] + reach - *size, 0);
-    else if (w->strides[i] == 1) total = reach - 1;
-    else return op.unsupported("auto_pad " + std::string(mode) + " with strides needs known sizes");
+    else if (w->strides[i] == 1 || reach == 1) total = reach - 1;
+    else if (open) {
+      open_padding(op.dims(), spatial, i, reach, w->strides[i], mode == "SAME_UPPER", open);
+      continue;
+    } else {
+      return op.unsupported("auto_pad " + std::string(mode) + " with strides needs known sizes");
+    }
     w->begin[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
     w->end[i] = total - w->begin[i];
   }
@@ -76,18 +96,18 @@ bool spatial_operands(Op& op, size_t weights) {
 
 }  // namespace
 
-std::optional<ConvAttrs> conv_attrs(Op& op, std::vector<Dim> spatial, std::span<const Dim> kernel) {
+std::optional<ConvAttrs> conv_attrs(Op& op, std::vector<Dim> spatial, std::span<const Dim> kernel, PadAttrs* open) {
   Windows w;
-  if (!kernel_of_weights(op, kernel, &w.kernel) || !windows(op, spatial, &w)) return std::nullopt;
+  if (!kernel_of_weights(op, kernel, &w.kernel) || !windows(op, spatial, &w, open)) return std::nullopt;
   ConvAttrs a{w.strides, w.begin, w.end, w.dilations, std::vector<int64_t>(w.strides.size(), 0), op.i("group", 1)};
   if (a.groups < 1 || a.groups > kMaxEntry)
     return op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1"), std::nullopt;
   return a;
 }
 
-std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights) {
+std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights, PadAttrs* open) {
   if (!spatial_operands(op, weights)) return std::nullopt;
-  return conv_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, std::span(op.sizes(weights)).subspan(2));
+  return conv_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, std::span(op.sizes(weights)).subspan(2), open);
 }
 
 // Of LpPool and GlobalLpPool; the first version has a float.
@@ -97,10 +117,10 @@ std::optional<double> order_of(Op& op) {
   return op.fail(Code::BadAttribute, "p must be >= 1"), std::nullopt;
 }
 
-std::optional<PoolAttrs> pool_attrs(Op& op, std::vector<Dim> spatial, ReduceOp how) {
+std::optional<PoolAttrs> pool_attrs(Op& op, std::vector<Dim> spatial, ReduceOp how, PadAttrs* open) {
   Windows w;
   if (!op.has_attr("kernel_shape")) return op.fail(Code::BadAttribute, "kernel_shape is missing"), std::nullopt;
-  if (!fill(op, "kernel_shape", spatial.size(), 1, 1, &w.kernel) || !windows(op, spatial, &w)) return std::nullopt;
+  if (!fill(op, "kernel_shape", spatial.size(), 1, 1, &w.kernel) || !windows(op, spatial, &w, open)) return std::nullopt;
   PoolAttrs a;
   a.op = how;
   a.kernel = w.kernel;
@@ -118,10 +138,19 @@ std::optional<PoolAttrs> pool_attrs(Op& op, std::vector<Dim> spatial, ReduceOp h
   return a;
 }
 
+ValueId padded(Op& op, ValueId x, PadAttrs pads, ValueId fill) {
+  if (pads.before.empty()) return x;
+  for (auto* list : {&pads.before, &pads.after}) list->insert(list->begin(), 2, Dim(0));
+  std::vector<ValueId> operands{x};
+  if (fill.valid()) operands.push_back(fill);
+  return op.b.create(OpKind::Pad, operands, std::move(pads));
+}
+
 void conv(Op& op) {
-  const auto a = conv_attrs(op, 1);
+  PadAttrs open;
+  const auto a = conv_attrs(op, 1, &open);
   if (!a) return;
-  std::vector<ValueId> operands{op.in(0), op.in(1)};
+  std::vector<ValueId> operands{padded(op, op.in(0), std::move(open), {}), op.in(1)};
   if (op.has(2)) operands.push_back(op.in(2));
   op.set(0, op.b.create(OpKind::Conv, operands, *a));
 }
@@ -167,12 +196,34 @@ void conv_transpose(Op& op) {
   op.set(0, op.b.create(OpKind::ConvTranspose, operands, a));
 }
 
+namespace {
+
+// Of padding that depends on an open size: the smallest number for maxima, zeros for sums. Averages leave the padding out: they
+// are divided by those of ones in its place.
+ValueId open_pool(Op& op, const PoolAttrs& a, const PadAttrs& open) {
+  const DType t = op.dtype(0);
+  if (a.op == ReduceOp::Max) {
+    const double least = is_float(t) ? -std::numeric_limits<double>::infinity() : t == DType::I8 ? -128 : 0;
+    return op.b.create(OpKind::Pool, {padded(op, op.in(0), open, op.b.scalar(t, least))}, a);
+  }
+  const ValueId y = op.b.create(OpKind::Pool, {padded(op, op.in(0), open, {})}, a);
+  if (a.op != ReduceOp::Mean || a.count_include_pad) return y;
+  std::vector<Dim> sizes = op.sizes(0);
+  sizes[0] = sizes[1] = Dim(1);
+  const ValueId ones = padded(op, op.b.expand(op.b.scalar(t, 1), std::move(sizes)), open, {});
+  return op.b.div(y, op.b.create(OpKind::Pool, {ones}, a));
+}
+
+}  // namespace
+
 // MaxPool, AveragePool, LpPool: the row's alpha is the ReduceOp.
 void pool(Op& op) {
   if (op.rank(0) < 3) return (void)op.fail(Code::BadShape, "needs [N,C,...] of rank >= 3: " + op.show(0));
-  const auto a =
-      pool_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()}, static_cast<ReduceOp>(static_cast<int>(op.row.alpha)));
+  PadAttrs open;
+  const auto a = pool_attrs(op, {op.sizes(0).begin() + 2, op.sizes(0).end()},
+                            static_cast<ReduceOp>(static_cast<int>(op.row.alpha)), op.wants(1) ? nullptr : &open);
   if (!a) return;
+  if (!open.before.empty()) return op.set(0, open_pool(op, *a, open));
   if (!op.wants(1)) return op.set(0, op.b.create(OpKind::Pool, {op.in(0)}, *a));
   const NodeId n = op.b.create_node(OpKind::MaxPoolIndices, std::array{op.in(0)}, *a);
   if (!n.valid()) return;

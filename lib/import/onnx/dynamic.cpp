@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -28,6 +30,34 @@ ValueId at_most(Op& op, ValueId v, ValueId bound) { return op.b.create(OpKind::M
 
 }  // namespace
 
+std::optional<int64_t> constant_element(Op& op, ValueId vector, int64_t i) {
+  const Graph& g = op.graph();
+  while (vector.valid() && g.rank(vector) == 1) {
+    if (const TensorData* t = op.im.contents(vector); t && i < t->elements()) {
+      const double v = element_as_double(*t, i);
+      return v == std::trunc(v) && std::fabs(v) < 1e15 ? std::optional(static_cast<int64_t>(v)) : std::nullopt;
+    }
+    const NodeId n = g.def(vector);
+    if (g.op(n) == OpKind::Cast) {
+      vector = g.operand(n, 0);
+      continue;
+    }
+    if (g.op(n) != OpKind::Concat) return std::nullopt;
+    ValueId part;
+    for (ValueId o : g.operands(n)) {
+      const auto length = op.dims().constant_value(g.dims(o)[0]);
+      if (!length) return std::nullopt;
+      if (i < *length) {
+        part = o;
+        break;
+      }
+      i -= *length;
+    }
+    vector = part;
+  }
+  return std::nullopt;
+}
+
 ValueId iota(Op& op, ValueId n) { return op.b.unary(OpKind::Iota, op.b.reshape(op.b.cast(n, DType::I64), {})); }
 
 ValueId broadcast_to(Op& op, ValueId x, ValueId sizes, int64_t count) {
@@ -38,6 +68,22 @@ ValueId broadcast_to(Op& op, ValueId x, ValueId sizes, int64_t count) {
   const auto skip = static_cast<int64_t>(have.size()) - count;
   for (int64_t i = 0; i < count && x.valid(); ++i) {
     const int64_t axis = skip + i;
+    const Dim size = have[static_cast<size_t>(axis)];
+    if (const auto to = constant_element(op, sizes, i)) {
+      if (*to < 0) return op.fail(Code::BadShape, "size " + std::to_string(*to) + " is negative"), ValueId();
+      if (*to == 1 || size == Dim(*to)) continue;
+      if (size == Dim(1)) {
+        std::vector<Dim> d(op.graph().dims(x).begin(), op.graph().dims(x).end());
+        d[static_cast<size_t>(axis)] = Dim(*to);
+        x = op.b.expand(x, std::move(d));
+        continue;
+      }
+      if (const auto open = open_broadcast(op, size, Dim(*to))) {
+        assume_broadcast(op.dims(), size, Dim(*to));
+        x = repeat_if_one(op, x, axis, *open);
+        continue;
+      }
+    }
     const ValueId own = size_value(op, have[static_cast<size_t>(axis)]);
     const ValueId n = at_least(op, element(op, sizes, i), have[static_cast<size_t>(axis)] == Dim(1) ? number(op, 0) : own);
     x = op.b.create(OpKind::Gather, {x, at_most(op, iota(op, n), op.b.sub(own, number(op, 1)))}, AxisAttrs{axis});
@@ -65,6 +111,8 @@ ValueId part(Op& op, ValueId x, int64_t axis, ValueId start, ValueId n) {
 }
 
 }  // namespace
+
+ValueId first_part(Op& op, ValueId x, int64_t axis, ValueId n) { return part(op, x, axis, {}, n); }
 
 void top_k_by_data(Op& op, TopKAttrs a) {
   a.k = op.sizes(0)[static_cast<size_t>(a.axis)];

@@ -34,3 +34,41 @@ TEST_CASE("the order of the first LpPool is a float") {
   check_close(got[0], {5, std::sqrt(160.0)});
   check_close(got[1], {std::cbrt(27 + 64 + 1728)});
 }
+
+TEST_CASE("operators of the first opsets alone") {
+  OnnxModel m(1);
+  m.input("x", DType::F32, {1, 2, 3, 4}, some(24, 1));
+  const auto ints = [&](const char* name, const std::vector<int64_t>& v) {
+    m.add(node("Constant", {}, {name}, {attribute("value_ints", v)}));
+  };
+  ints("bounds", {1, 1}), ints("ends", {3, 4}), ints("axes", {2, 3});
+  m.add(node("ImageScaler", {"x"}, {"scaled"}, {attribute("scale", 0.5), attribute("bias", std::vector<double>{1, 2})}));
+  m.add(node("Crop", {"x"}, {"cropped"}, {attribute("border", std::vector<int64_t>{1, 0, 2, 1})}));
+  m.add(node("Crop", {"x"}, {"sized"},
+             {attribute("border", std::vector<int64_t>{1, 2, 0, 0}), attribute("scale", std::vector<int64_t>{1, 2})}));
+  m.add(node("DynamicSlice", {"x", "bounds", "ends", "axes"}, {"slice"}));
+  m.add(node("Affine", {"x"}, {"affine"}, {attribute("alpha", 2.0), attribute("beta", 0.25)}));
+  m.add(node("ParametricSoftplus", {"x"}, {"soft"}, {attribute("alpha", 2.0), attribute("beta", 3.0)}));
+  m.add(node("ScaledTanh", {"x"}, {"tanh"}, {attribute("alpha", 2.0), attribute("beta", 3.0)}));
+  for (const char* name : {"scaled", "cropped", "sized", "slice", "affine", "soft", "tanh"}) m.output(name);
+  const auto got = m.run();
+  std::vector<double> scaled, cropped, sized, slice, affine, soft, tanh;
+  const auto x = some(24, 1);
+  for (size_t i = 0; i < 24; ++i) {
+    const size_t row = i / 4 % 3, column = i % 4;
+    scaled.push_back(0.5 * x[i] + (i < 12 ? 1 : 2));
+    if (column == 1 && row < 2) cropped.push_back(x[i]);
+    if ((column == 1 || column == 2) && row == 2) sized.push_back(x[i]);
+    if (row > 0 && column > 0) slice.push_back(x[i]);
+    affine.push_back(2 * x[i] + 0.25);
+    soft.push_back(2 * std::log1p(std::exp(3 * x[i])));
+    tanh.push_back(2 * std::tanh(3 * x[i]));
+  }
+  check_close(got[0], scaled);
+  check_close(got[1], cropped);
+  check_close(got[2], sized);
+  check_close(got[3], slice);
+  check_close(got[4], affine);
+  check_close(got[5], soft);
+  check_close(got[6], tanh);
+}

@@ -1,4 +1,5 @@
 // Elementwise operators, and those that only rename.
+#include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 #include "support/text.h"
 
@@ -40,10 +41,10 @@ void binary(Op& op) {
     per_channel[0] = op.sizes(1)[0];
     b = op.b.reshape(b, std::move(per_channel));
   }
-  op.set(0, op.b.create(op.row.kind, {a, b}));
+  op.set(0, broadcast(op, op.row.kind, {a, b}));
 }
 
-void negated_compare(Op& op) { op.set(0, op.b.unary(OpKind::Not, op.b.create(op.row.kind, {op.in(0), op.in(1)}))); }
+void negated_compare(Op& op) { op.set(0, op.b.unary(OpKind::Not, broadcast(op, op.row.kind, {op.in(0), op.in(1)}))); }
 
 void pow(Op& op) {
   const ValueId a = op.in(0);
@@ -51,25 +52,48 @@ void pow(Op& op) {
   // Exponents of another type are legal since opset 12; where both are floats, or integers, one type loses nothing.
   if (op.dtype(0) != op.dtype(1) && (is_float(op.dtype(0)) || (is_integer(op.dtype(0)) && is_integer(op.dtype(1)))))
     b = op.b.cast(b, op.dtype(0));
-  op.set(0, op.b.create(OpKind::Pow, {a, legacy_aligned(op, b)}));
+  op.set(0, broadcast(op, OpKind::Pow, {a, legacy_aligned(op, b)}));
 }
 
 void variadic(Op& op) {
   ValueId v = op.in(0);
-  for (size_t i = 1; i < op.inputs(); ++i) v = op.b.create(op.row.kind, {v, op.in(i)});
+  for (size_t i = 1; i < op.inputs(); ++i) v = broadcast(op, op.row.kind, {v, op.in(i)});
   if (op.inputs() == 1) op.set_ref(0, op.ref(0));
   else op.set(0, v);
 }
 
 void mean(Op& op) {
   ValueId v = op.in(0);
-  for (size_t i = 1; i < op.inputs(); ++i) v = op.b.add(v, op.in(i));
+  for (size_t i = 1; i < op.inputs(); ++i) v = broadcast(op, OpKind::Add, {v, op.in(i)});
   op.set(0, op.b.div(v, op.b.scalar(op.dtype(0), static_cast<double>(op.inputs()))));
 }
 
 void affine_scale(Op& op) {  // com.microsoft / early ai.onnx: alpha*x + beta
   const DType t = op.dtype(0);
   op.set(0, op.b.add(op.b.mul(op.in(0), op.b.scalar(t, op.f("alpha", 1))), op.b.scalar(t, op.f("beta", 0))));
+}
+
+// x [N,C,H,W] times `scale`, plus a bias for each channel: of the first opsets.
+void image_scaler(Op& op) {
+  const auto bias = op.floats("bias");
+  const DType t = op.dtype(0);
+  if (op.rank(0) != 4) return (void)op.fail(Code::BadShape, "needs [N,C,H,W]: " + op.show(0));
+  const ValueId y = op.b.mul(op.in(0), op.b.scalar(t, op.f("scale", 1)));
+  const auto channels = static_cast<int64_t>(bias.size());
+  const ValueId shift = op.b.reshape(op.b.constant(make_data(DType::F64, {channels}, bias)), {Dim(channels), Dim(1), Dim(1)});
+  op.set(0, op.b.add(y, op.b.cast(shift, t)));
+}
+
+void parametric_softplus(Op& op) {  // alpha * softplus(beta * x)
+  const DType t = op.dtype(0);
+  const ValueId inner = op.b.mul(op.in(0), op.b.scalar(t, op.f("beta", 1)));
+  op.set(0, op.b.mul(op.b.unary(OpKind::Softplus, inner), op.b.scalar(t, op.f("alpha", 1))));
+}
+
+void scaled_tanh(Op& op) {  // alpha * tanh(beta * x)
+  const DType t = op.dtype(0);
+  const ValueId inner = op.b.mul(op.in(0), op.b.scalar(t, op.f("beta", 1)));
+  op.set(0, op.b.mul(op.b.unary(OpKind::Tanh, inner), op.b.scalar(t, op.f("alpha", 1))));
 }
 
 // Bounds are attributes up to opset 10, optional operands after. Constant scalar bounds become attributes.
@@ -145,19 +169,19 @@ void cast(Op& op) {
 
 void cast_like(Op& op) { cast_to(op, op.dtype(1)); }
 
-void where(Op& op) { op.set(0, op.b.create(OpKind::Where, {op.in(0), op.in(1), op.in(2)})); }
+void where(Op& op) { op.set(0, broadcast(op, OpKind::Where, {op.in(0), op.in(1), op.in(2)})); }
 
 void mod(Op& op) {
   const bool fmod = op.i("fmod", 0) != 0;
   if (!fmod && is_float(op.dtype(0))) return (void)op.fail(Code::BadAttribute, "fmod must be 1 for floats");
-  op.set(0, op.b.create(fmod ? OpKind::Fmod : OpKind::Mod, {op.in(0), op.in(1)}));
+  op.set(0, broadcast(op, fmod ? OpKind::Fmod : OpKind::Mod, {op.in(0), op.in(1)}));
 }
 
 void bit_shift(Op& op) {
   const std::string_view d = op.s("direction", "");
   if (d != "LEFT" && d != "RIGHT")
     return (void)op.fail(Code::BadAttribute, "direction is " + quote(d) + ", must be LEFT or RIGHT");
-  op.set(0, op.b.create(d == "LEFT" ? OpKind::Shl : OpKind::Shr, {op.in(0), op.in(1)}));
+  op.set(0, broadcast(op, d == "LEFT" ? OpKind::Shl : OpKind::Shr, {op.in(0), op.in(1)}));
 }
 
 void is_inf(Op& op) {

@@ -1,4 +1,5 @@
-// Shape arithmetic: operators on small tensors whose contents are known give results whose contents are known, without a node.
+// Shape arithmetic: operators on small tensors of sizes give results whose contents are known, without a node. What constants
+// alone tell is computed.cpp's.
 #include <algorithm>
 #include <numeric>
 
@@ -44,13 +45,6 @@ std::optional<Num> compare(DimTable& t, DType, const Num& a, const Num& b) {
   if constexpr (kind == OpKind::Ge) r = num_less(t, a, b);
   if (!r) return std::nullopt;
   return truth(kind == OpKind::Le || kind == OpKind::Ge ? !*r : *r);
-}
-
-template <OpKind kind>
-std::optional<Num> logic(DimTable& t, DType, const Num& a, const Num& b) {
-  const auto x = t.constant_value(a.num), y = t.constant_value(b.num);
-  if (!x || !y) return std::nullopt;
-  return truth(kind == OpKind::And ? *x && *y : kind == OpKind::Or ? *x || *y : *x != *y);
 }
 
 bool fold_with(Op& op, NumOp f, DType result) {
@@ -102,16 +96,6 @@ bool fold_compare(Op& op) {
   }
 }
 
-bool fold_logic(Op& op) {
-  if (!op.known(0) || op.known(0)->dtype != DType::Bool) return false;
-  switch (op.row.kind) {
-    case OpKind::And: return fold_with(op, logic<OpKind::And>, DType::Bool);
-    case OpKind::Or: return fold_with(op, logic<OpKind::Or>, DType::Bool);
-    case OpKind::Xor: return fold_with(op, logic<OpKind::Xor>, DType::Bool);
-    default: return false;
-  }
-}
-
 bool fold_unary(Op& op) {
   const Known* k = op.known(0);
   if (!k) return false;
@@ -126,9 +110,6 @@ bool fold_unary(Op& op) {
       case OpKind::Abs:
         if (!n.is_real && op.dims().at_least(n.num, 0)) r = n;
         else if (const auto v = op.dims().constant_value(n.num); v && !n.is_real) r = num_sub(op.dims(), k->dtype, zero, n);
-        break;
-      case OpKind::Not:
-        if (const auto v = op.dims().constant_value(n.num)) r = truth(*v == 0);
         break;
       default: break;
     }
@@ -214,7 +195,7 @@ bool fold_slice(Op& op) {
   const Known* x = op.known(0);
   if (!x || x->shape.empty()) return false;
   std::vector<int64_t> starts, ends, axes, steps;
-  if (op.opset >= 10) {
+  if (op.opset >= 10 || op.row.name == "DynamicSlice") {
     for (size_t i = 1; i < 5; ++i) {
       if (!op.has(i)) continue;
       const auto v = op.known_ints(i);
@@ -316,37 +297,6 @@ bool fold_transpose(Op& op) {
   for (int64_t c = 0; c < x->shape[1]; ++c)
     for (int64_t r = 0; r < x->shape[0]; ++r) index.push_back(r * x->shape[1] + c);
   return pick(op, *x, {x->shape[1], x->shape[0]}, index);
-}
-
-// ConstantOfShape of a few integers.
-bool fold_fill(Op& op) {
-  const auto shape = op.known_ints(0);
-  if (!shape || shape->size() > 1 || (!shape->empty() && ((*shape)[0] < 0 || (*shape)[0] > kMaxKnownElements))) return false;
-  const AttributeView* a = op.node().attribute("value");
-  Known out;
-  out.shape = *shape;
-  if (a) {
-    TensorView view;
-    if (!read_tensor(a->message, &view) || view.data_type != 7) return false;
-    const auto data = op.im.load(a->message, "attribute \"value\"", nullptr);
-    if (!data || data->elements() != 1) return op.give_up(), false;
-    out.v.assign(static_cast<size_t>(count(*shape)), {op.dims().constant(element_as_int(*data, 0))});
-    return op.set_known(0, std::move(out));
-  }
-  return false;
-}
-
-bool fold_range(Op& op) {
-  if (!is_integer(op.dtype(0))) return false;
-  const auto a = op.known_ints(0), z = op.known_ints(1), s = op.known_ints(2);
-  if (!a || !z || !s || a->size() != 1 || z->size() != 1 || s->size() != 1 || (*s)[0] != 1 || !can_be_known(op.dtype(0)))
-    return false;
-  if ((*z)[0] - (*a)[0] > kMaxKnownElements || (*z)[0] < (*a)[0] || (*a)[0] < -Dim::kMax / 2) return false;
-  Known out;
-  out.dtype = op.dtype(0);
-  for (int64_t i = (*a)[0]; i < (*z)[0]; ++i) out.v.push_back({op.dims().constant(i)});
-  out.shape = {static_cast<int64_t>(out.v.size())};
-  return op.set_known(0, std::move(out));
 }
 
 bool fold_expand(Op& op) {

@@ -1,5 +1,6 @@
 // Graphs as ONNX declares them: initializers, inputs and outputs with their types, bodies.
 #include <algorithm>
+#include <charconv>
 
 #include "import/onnx/importer.h"
 #include "ir/dim_postfix.h"
@@ -202,6 +203,7 @@ void Importer::main_inputs(const GraphInfo& info) {
       }
       v = value(frame().builder.input(view.name, *t));
       vals_[v.raw].input = static_cast<uint32_t>(frame().graph->inputs().size() - 1);
+      input_values_.emplace(frame().graph->inputs().back().raw, v);
       frame().leaf_names.insert(s.raw);
     } else {
       v = bad_value();
@@ -267,22 +269,38 @@ void Importer::reconcile(ValueId v, const Type& declared, std::string_view name,
   }
 }
 
-void Importer::check_bindings() {
+void Importer::unknown_dim(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const auto& [name, order] : model_dims_) names.push_back(name);
+  for (const auto& [known_name, order] : model_dims_) names.push_back(known_name);
+  const auto close = closest(name, names);
+  if (names.size() > 10) names.resize(10);
+  const std::string help = close           ? "did you mean " + quote(*close) + "?"
+                           : names.empty() ? "the model has no symbolic dimensions"
+                                           : "it has " + join(names, ", ");
+  diagnostics_.error(Code::BadBinding, "the model has no dimension " + quote(name), {}, help);
+}
+
+void Importer::assume_equal_sizes() {
+  const auto size = [&](const std::string& side) -> std::optional<Dim> {
+    int64_t number = 0;
+    if (const auto [end, error] = std::from_chars(side.data(), side.data() + side.size(), number);
+        error == std::errc() && end == side.data() + side.size() && number >= 0 && number <= Dim::kMax)
+      return Dim(number);
+    if (model_dims_.contains(side)) return named_dim(side);
+    return unknown_dim(side), std::nullopt;
+  };
+  for (const auto& [a, b] : options_.assume) {
+    const auto x = size(a), y = size(b);
+    if (x && y && !dims().assume_equal(*x, *y))
+      diagnostics_.error(Code::BadBinding, quote(a) + " cannot be equal to " + quote(b));
+  }
+}
+
+void Importer::check_bindings() {
   for (const auto& [name, size] : options_.bind) {
     if (size < 0 || size > Dim::kMax)
       diagnostics_.error(Code::BadBinding, "size " + std::to_string(size) + " for " + quote(name) + " is out of range");
-    if (model_dims_.contains(name)) continue;
-    const auto close = closest(name, names);
-    std::string help =
-        names.empty()
-            ? "the model has no symbolic dimensions"
-            : "it has " + join(std::vector(names.begin(),
-                                           names.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(names.size(), 10))),
-                               ", ");
-    if (close) help = "did you mean " + quote(*close) + "?";
-    diagnostics_.error(Code::BadBinding, "the model has no dimension " + quote(name), {}, help);
+    if (!model_dims_.contains(name)) unknown_dim(name);
   }
 }
 

@@ -11,7 +11,7 @@ namespace rlxc::onnx_import {
 // elementwise.cpp
 HANDLER(unary) HANDLER(binary) HANDLER(variadic) HANDLER(mean) HANDLER(clip) HANDLER(cast) HANDLER(cast_like) HANDLER(where)
 HANDLER(mod) HANDLER(bit_shift) HANDLER(is_inf) HANDLER(gelu) HANDLER(shrink) HANDLER(pow) HANDLER(negated_compare)
-HANDLER(identity) HANDLER(bit_cast) HANDLER(equal) HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale) HANDLER(swiglu)
+HANDLER(identity) HANDLER(bit_cast) HANDLER(equal) HANDLER(hardmax) HANDLER(is_nan) HANDLER(affine_scale) HANDLER(image_scaler) HANDLER(parametric_softplus) HANDLER(scaled_tanh) HANDLER(swiglu)
 
 // shape.cpp
 HANDLER(shape) HANDLER(size) HANDLER(constant) HANDLER(reshape) HANDLER(flatten) HANDLER(squeeze) HANDLER(unsqueeze)
@@ -20,7 +20,7 @@ HANDLER(expand) HANDLER(tile) HANDLER(constant_of_shape) HANDLER(range) HANDLER(
 // movement.cpp
 HANDLER(transpose) HANDLER(concat) HANDLER(split) HANDLER(slice) HANDLER(gather) HANDLER(gather_elements) HANDLER(gather_nd)
 HANDLER(scatter_elements) HANDLER(scatter_nd) HANDLER(pad) HANDLER(depth_to_space) HANDLER(space_to_depth) HANDLER(trilu)
-HANDLER(one_hot) HANDLER(reverse_sequence) HANDLER(center_crop_pad)
+HANDLER(one_hot) HANDLER(reverse_sequence) HANDLER(center_crop_pad) HANDLER(crop)
 
 // linear.cpp
 HANDLER(matmul) HANDLER(gemm) HANDLER(det) HANDLER(einsum)
@@ -71,7 +71,7 @@ HANDLER(gemm_fast_gelu)
 
 // microsoft_attention.cpp
 HANDLER(ms_rotary_embedding) HANDLER(ms_attention) HANDLER(q_attention) HANDLER(multi_head_attention)
-HANDLER(group_query_attention)
+HANDLER(group_query_attention) HANDLER(decoder_masked_multi_head_attention) HANDLER(decoder_masked_self_attention)
 
 // microsoft_math.cpp
 HANDLER(inverse) HANDLER(cdist) HANDLER(complex_mul) HANDLER(rfft) HANDLER(irfft)
@@ -109,8 +109,8 @@ HANDLER(grid_sample) HANDLER(roi_align) HANDLER(affine_grid) HANDLER(deform_conv
 HANDLER(max_roi_pool)
 
 // fold.cpp
-FOLD(fold_binary) FOLD(fold_compare) FOLD(fold_logic) FOLD(fold_unary) FOLD(fold_cast) FOLD(fold_where) FOLD(fold_concat)
-FOLD(fold_gather) FOLD(fold_slice) FOLD(fold_view) FOLD(fold_transpose) FOLD(fold_fill) FOLD(fold_range) FOLD(fold_expand)
+FOLD(fold_binary) FOLD(fold_compare) FOLD(fold_unary) FOLD(fold_cast) FOLD(fold_where) FOLD(fold_concat)
+FOLD(fold_gather) FOLD(fold_slice) FOLD(fold_view) FOLD(fold_transpose) FOLD(fold_expand)
 FOLD(fold_reduce) FOLD(fold_split)
 // clang-format on
 

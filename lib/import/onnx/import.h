@@ -21,10 +21,11 @@ namespace rlxc::onnx_import {
 enum class MissingWeights : uint8_t { Refuse, AllowSome, Allow };
 
 struct ImportOptions {
-  DimBindings bind;                           // sizes for symbols that the model names
-  size_t max_nodes = 20'000'000;              // ONNX nodes, those of bodies counted each time they are imported
-  int max_depth = 64;                         // of nested sub-graphs and function calls
-  size_t max_function_expansion = 1'000'000;  // ONNX nodes that come from inlined model-local functions
+  DimBindings bind;                                         // sizes for symbols that the model names
+  std::vector<std::pair<std::string, std::string>> assume;  // symbols of inputs that are equal to another one, or to a number
+  size_t max_nodes = 20'000'000;                            // ONNX nodes, those of bodies counted each time they are imported
+  int max_depth = 64;                                       // of nested sub-graphs and function calls
+  size_t max_function_expansion = 1'000'000;                // ONNX nodes that come from inlined model-local functions
   MissingWeights missing_weights = MissingWeights::Refuse;
   // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
   // warning says. Without it such models are unsupported.

@@ -26,25 +26,37 @@ int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain
   return 0;
 }
 
-// Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them.
-constexpr std::string_view kIdle[] = {"broadcast",
-                                      "chunk_size",
-                                      "consumed_inputs",
-                                      "keep_aspect_ratio_policy",
-                                      "momentum",
-                                      "multi_class",
-                                      "nodes_hitrates",
-                                      "nodes_hitrates_as_tensor",
-                                      "noop_with_empty_axes",
-                                      "output_sequence",
-                                      "precision",
-                                      "ratio",
-                                      "round_mode",
-                                      "saturate",
-                                      "seed",
-                                      "softmax_precision",
-                                      "stash_type",
-                                      "zeros"};
+// Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them. An operator
+// of "" stands for all.
+struct IdleAttribute {
+  std::string_view op, name;
+};
+constexpr IdleAttribute kIdle[] = {{"", "broadcast"},
+                                   {"", "consumed_inputs"},
+                                   {"", "nodes_hitrates"},
+                                   {"", "nodes_hitrates_as_tensor"},
+                                   {"", "noop_with_empty_axes"},
+                                   {"", "output_sequence"},
+                                   {"", "seed"},
+                                   {"", "softmax_precision"},
+                                   {"", "stash_type"},
+                                   {"BatchNormalization", "momentum"},
+                                   {"Cast", "round_mode"},
+                                   {"Cast", "saturate"},
+                                   {"CastLike", "round_mode"},
+                                   {"CastLike", "saturate"},
+                                   {"Dropout", "ratio"},
+                                   {"FlexAttention", "precision"},
+                                   {"LinearAttention", "chunk_size"},
+                                   {"LinearClassifier", "multi_class"},
+                                   {"OneHotEncoder", "zeros"},
+                                   {"QuantizeLinear", "precision"},
+                                   {"QuantizeLinear", "saturate"},
+                                   {"Resize", "keep_aspect_ratio_policy"}};
+
+bool is_idle(std::string_view op, std::string_view name) {
+  return std::ranges::any_of(kIdle, [&](const IdleAttribute& a) { return a.name == name && (a.op.empty() || a.op == op); });
+}
 
 // Values that a node reads besides its inputs.
 std::vector<std::string_view> names_in_attributes(const NodeView& node) {
@@ -91,6 +103,7 @@ bool Importer::run() {
   if (!read_graph(model_.graph, &info)) return false;
   module_.name = ForeignText(info.name.empty() ? "main" : info.name);
   main_inputs(info);
+  assume_equal_sizes();
   import_nodes(model_.graph, 1);
   main_outputs(info);
   check_bindings();
@@ -332,14 +345,19 @@ void Importer::dispatch(NodeWork& work) {
     if (v.valid() && vals_[v.raw].bad) return finish_node(work, {});
   Op op(*this, work, *row, opset(node.domain));
   const auto count = static_cast<int>(work.inputs.size());
-  bool fits = count >= row->min_in && (row->max_in < 0 || count <= row->max_in);
-  for (int i = 0; i < row->min_in && fits; ++i) fits = work.inputs[static_cast<size_t>(i)].valid();
-  if (!fits) {
+  const auto is_absent = [&](int i) {
+    return !work.inputs[static_cast<size_t>(i)].valid() && (i >= 32 || (row->optional >> i & 1) == 0);
+  };
+  int absent = 0;
+  while (absent < std::min(row->min_in, count) && !is_absent(absent)) ++absent;
+  if (count < row->min_in || (row->max_in >= 0 && count > row->max_in)) {
     op.fail(Code::BadArity, "takes " + std::to_string(row->min_in) +
                                 (row->max_in < 0             ? " or more"
                                  : row->max_in > row->min_in ? " to " + std::to_string(row->max_in)
                                                              : "") +
                                 " inputs, has " + std::to_string(count));
+  } else if (absent < row->min_in) {
+    op.fail(Code::BadArity, "input " + std::to_string(absent) + " is absent");
   } else if (row->takes != Takes::Any) {
     for (size_t i = 0; i < work.inputs.size() && !op.failed(); ++i) {
       if (!op.has(i)) continue;
@@ -348,7 +366,8 @@ void Importer::dispatch(NodeWork& work) {
       else if (row->takes == Takes::Numbers && op.dtype(i) == DType::String) op.unsupported("strings are not supported here");
     }
   }
-  if (!op.failed() && !(row->fold && row->fold(op)) && !op.failed()) {
+  const bool folded = !op.failed() && row->fold && row->fold(op);
+  if (!op.failed() && !folded) {
     op.b.set_node_name(node_name(node));
     row->handler(op);
   }
@@ -367,10 +386,16 @@ void Importer::dispatch(NodeWork& work) {
       diagnostics_.error(Code::UnsupportedAttribute, "output " + std::to_string(i) + " is not supported", where(node));
       return finish_node(work, {});
     }
-  for (const AttributeView& a : node.attributes)
-    if (!a.asked && std::ranges::find(kIdle, a.name) == std::end(kIdle) && ignored_.emplace(node.op_type, a.name).second)
+  for (const AttributeView& a : node.attributes) {
+    if (a.asked || folded || is_idle(node.op_type, a.name)) continue;
+    if (!a.name.starts_with('_')) {  // with the underscore, a note of the tool that wrote the model
+      diagnostics_.error(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not supported", where(node));
+      return finish_node(work, {});
+    }
+    if (ignored_.emplace(node.op_type, a.name).second)
       diagnostics_.warning(Code::UnsupportedAttribute, "the attribute " + quote(a.name) + " is not known, and has no effect",
                            where(node));
+  }
   finish_node(work, op.results());
 }
 

@@ -46,6 +46,8 @@ struct Frame {
   std::vector<Capture> captures;                    // in the order of the body's inputs
   std::unordered_map<uint32_t, size_t> capture_of;  // outer value -> its index
   std::unordered_set<uint32_t> leaf_names;          // of inputs and parameters
+  std::vector<uint8_t> constness;                   // by value: whether it depends on constants alone, see is_constant
+  std::unordered_map<uint32_t, std::optional<TensorData>> contents;  // of those, as far as they were asked for
 
   Frame(Graph& g, Diagnostics* d) : graph(&g), builder(g, d) {}
 };
@@ -89,9 +91,10 @@ class Importer {
   ValueId materialise(ValId);
   ValId named(std::string_view name) { return lookup(symbol(name)); }  // what the scope calls so; invalid if nothing
   const Known* known(ValId);
-  const TensorData* tensor(ValId);  // of a constant; valid until the next value is made
-  const TensorData* given(ValId);   // contents that the options promise for an input of the model
-  ValId value(ValueId);             // of the current frame
+  const TensorData* tensor(ValId);  // of what depends on constants alone; valid until the next value is made
+  const TensorData* contents(ValueId v) { return computed(frame(), v); }  // of the current frame, as `tensor`
+  const TensorData* given(ValId);  // contents that the options promise for an input of the model
+  ValId value(ValueId);            // of the current frame
   ValId known_value(Known);
   ValId constant(TensorData, bool missing = false);
   ValId bad_value();
@@ -109,6 +112,7 @@ class Importer {
   std::optional<Type> read_type(Bytes type_proto, const std::string& where);
   std::optional<Type> declared(Symbol);  // what the main graph says about the value, if anything
   std::string fresh_name(std::string_view base);
+  bool is_of_inputs(Dim);  // in terms of the sizes of inputs
 
  private:
   struct Binding {
@@ -147,9 +151,13 @@ class Importer {
   bool bind(Symbol, ValId);  // false: the scope has the name already
   ValId capture(ValId, uint16_t from, uint16_t to);
   const TensorData& tensor_data(uint32_t index) const;
+  bool is_constant(Frame&, ValueId);
+  const TensorData* given_constant(const Frame&, NodeId);
+  const TensorData* computed(Frame&, ValueId);
   void reconcile(ValueId, const Type& declared, std::string_view name, bool output);
   void check_bindings();
-  bool is_of_inputs(Dim);  // in terms of the sizes of inputs
+  void unknown_dim(std::string_view name);
+  void assume_equal_sizes();
   Dim named_dim(std::string_view);
 
   Module& module_;
@@ -167,6 +175,7 @@ class Importer {
   };
   std::deque<LazyTensor> tensors_;
   std::map<uint32_t, std::optional<TensorData>> given_;
+  std::unordered_map<uint32_t, ValId> input_values_;  // of the main graph, by their nodes
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Scope> scopes_;
   std::vector<Binding> bindings_;

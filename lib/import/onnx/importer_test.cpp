@@ -286,17 +286,20 @@ TEST_CASE("an opset of the future is taken for the newest known one, with a warn
   CHECK(d.text().find("opset 99") != std::string::npos);
 }
 
-TEST_CASE("an attribute that is not known is told once for an operator") {
-  OnnxModel m(17);
-  m.input("x", DType::F32, {2}, {-1, 1});
-  m.add(node("Elu", {"x"}, {"a"}, {attribute("alpha", 0.5), attribute("beta", 2.0)}));
-  m.add(node("Elu", {"a"}, {"y"}, {attribute("beta", 2.0)}));
-  m.output("y");
+TEST_CASE("an attribute that is not known is an error, unless it is a note of a tool") {
+  const auto with_attribute = [](std::string_view name) {
+    OnnxModel m(17);
+    m.input("x", DType::F32, {2}, {-1, 1});
+    m.add(node("Elu", {"x"}, {"a"}, {attribute("alpha", 0.5), attribute(name, 2.0)}));
+    m.add(node("Elu", {"a"}, {"y"}, {attribute(name, 2.0)}));
+    m.output("y");
+    return m;
+  };
+  refused(with_attribute("beta"), Code::UnsupportedAttribute, "the attribute \"beta\" is not supported");
   Diagnostics d;
-  REQUIRE(m.load(d));
-  REQUIRE(d.items().size() == 1);
-  CHECK(d.items()[0].severity == Severity::Warning);
-  CHECK(d.items()[0].message.find("\"beta\"") != std::string::npos);
+  REQUIRE(with_attribute("__beta").load(d));
+  CHECK(d.items().size() == 1);  // once for an operator
+  CHECK_MESSAGE(d.text().find("the attribute \"__beta\" is not known") != std::string::npos, d.text());
 }
 
 TEST_CASE("an attribute of the standard that changes nothing here is told by no warning") {

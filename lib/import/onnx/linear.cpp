@@ -1,4 +1,5 @@
 // Matrix products.
+#include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
@@ -10,7 +11,8 @@ void matmul(Op& op) {
   if (ra == 0 || rb == 0) return (void)op.fail(Code::BadShape, "operands need an axis: " + op.show(0) + ", " + op.show(1));
   if (ra == 1) a = op.b.reshape(a, {Dim(1), op.sizes(0)[0]});
   if (rb == 1) b = op.b.reshape(b, {op.sizes(1)[0], Dim(1)});
-  ValueId y = op.b.matmul(a, b);
+  const auto operands = broadcast_operands(op, {a, b}, 2);
+  ValueId y = op.b.matmul(operands[0], operands[1]);
   if (y.valid() && (ra == 1 || rb == 1)) {
     std::vector<Dim> out(op.graph().dims(y).begin(), op.graph().dims(y).end());
     if (rb == 1) out.pop_back();
@@ -32,7 +34,7 @@ void gemm(Op& op) {
   if (op.has(2) && beta != 0) {
     ValueId c = op.in(2);
     if (beta != 1) c = op.b.mul(c, op.b.scalar(t, beta));
-    y = op.b.add(y, c);
+    y = broadcast(op, OpKind::Add, {y, c});
   }
   op.set(0, y);
 }

@@ -9,24 +9,25 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// The function that `activation` names, with `activation_params` (alpha, beta).
+// The function that `activation` names. Its parameters are `activation_params` in their order, or attributes with the prefix
+// `activation_` (FusedGemm).
 ValueId activate(Op& op, ValueId x) {
   const std::string_view name = op.s("activation", "");
-  if (name.empty()) return x;
-  auto p = op.floats("activation_params");
-  p.resize(2);
-  for (const auto& [text, kind] : {std::pair<std::string_view, OpKind>{"Relu", OpKind::Relu},
-                                   {"Sigmoid", OpKind::Sigmoid},
-                                   {"Tanh", OpKind::Tanh},
-                                   {"LeakyRelu", OpKind::LeakyRelu},
-                                   {"HardSigmoid", OpKind::HardSigmoid}}) {
-    if (text != name) continue;
-    if (std::holds_alternative<AlphaBetaAttrs>(default_attrs(kind))) return op.b.create(kind, {x}, AlphaBetaAttrs{p[0], p[1]});
-    return op.b.unary(kind, x);
+  if (name.empty() || !x.valid()) return x;
+  const auto params = op.floats("activation_params");
+  const auto parameter = [&](std::string_view attribute, size_t i, double fallback) {
+    if (i < params.size()) return params[i];
+    return attribute.empty() ? fallback : op.f("activation_" + std::string(attribute), fallback);
+  };
+  if (name == "Clip") {
+    const ClampAttrs all;
+    return op.b.create(OpKind::Clamp, {x}, ClampAttrs{parameter("min", 0, all.min), parameter("max", 1, all.max)});
   }
-  if (name == "Clip") return op.b.create(OpKind::Clamp, {x}, ClampAttrs{p[0], p[1]});
-  op.unsupported("activation " + quote(name));
-  return {};
+  const OpRow* row = find_row("", name);
+  if (!row || row->handler != unary) return op.unsupported("activation " + quote(name)), ValueId();
+  if (!std::holds_alternative<AlphaBetaAttrs>(default_attrs(row->kind))) return op.b.unary(row->kind, x);
+  return op.b.create(row->kind, {x},
+                     AlphaBetaAttrs{parameter(row->alpha_name, 0, row->alpha), parameter(row->beta_name, 1, row->beta)});
 }
 
 }  // namespace
@@ -36,11 +37,19 @@ namespace {
 void skip_norm(Op& op, OpKind kind, size_t beta, size_t bias) {
   const ValueId x = op.in(0), skip = op.sizes(1) == op.sizes(0) ? op.in(1) : op.b.expand(op.in(1), op.sizes(0));
   const std::array operands{x, skip, op.in(bias), op.in(2), op.in(beta)};
-  const NodeId n = op.b.create_node(kind, operands,
-                                    NormAttrs{op.rank(0) - 1, op.f("epsilon", kind == OpKind::FusedResidualLN ? 1e-12 : 1e-5)});
+  const double eps = op.f("epsilon", kind == OpKind::FusedResidualLN ? 1e-12 : 1e-5);
+  const NodeId n = op.b.create_node(kind, operands, NormAttrs{op.rank(0) - 1, eps});
   if (!n.valid()) return;
   op.set(0, op.graph().result(n, 0));
   op.set(3, op.graph().result(n, 1));
+  if (!op.wants(1) && !op.wants(2)) return;
+  const ValueId sum = op.b.cast(op.graph().result(n, 1), DType::F32);
+  const int64_t last = op.rank(0) - 1;
+  const ValueId mean = op.b.reduce(ReduceOp::Mean, sum, {last}, true);
+  const ValueId centred = kind == OpKind::FusedResidualLN ? op.b.sub(sum, mean) : sum;  // RMS norms have no mean
+  const ValueId variance = op.b.reduce(ReduceOp::Mean, op.b.mul(centred, centred), {last}, true);
+  if (kind == OpKind::FusedResidualLN) op.set(1, mean);
+  op.set(2, op.b.unary(OpKind::Rsqrt, op.b.add(variance, op.b.scalar(DType::F32, eps))));
 }
 
 }  // namespace
@@ -56,6 +65,7 @@ void simplified_layer_norm(Op& op) {
 
 // ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids
 void embed_layer_norm(Op& op) {
+  op.i("mask_index_type", 0);  // the type of output 1, which follows from the mask
   if (op.rank(0) != 2) return (void)op.fail(Code::BadShape, "needs ids [batch, length]: " + op.show(0));
   const auto look = [&](size_t table, ValueId at) { return op.b.create(OpKind::Gather, {op.in(table), at}, AxisAttrs{0}); };
   ValueId x = op.b.add(look(2, op.in(0)), look(3, op.has(8) ? op.in(8) : positions(op, op.sizes(0)[1])));
@@ -94,9 +104,10 @@ void fused_gemm(Op& op) {
 }
 
 void fused_conv(Op& op) {
-  const auto a = conv_attrs(op, 1);
+  PadAttrs open;
+  const auto a = conv_attrs(op, 1, &open);
   if (!a) return;
-  std::vector<ValueId> operands{op.in(0), op.in(1)};
+  std::vector<ValueId> operands{padded(op, op.in(0), std::move(open), {}), op.in(1)};
   if (op.has(2)) operands.push_back(op.in(2));
   ValueId y = op.b.create(OpKind::Conv, operands, *a);
   if (op.has(3)) y = op.b.add(y, op.in(3));

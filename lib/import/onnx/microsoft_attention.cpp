@@ -2,8 +2,10 @@
 #include <array>
 
 #include "import/onnx/attention.h"
+#include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "import/onnx/quantised.h"
+#include "support/text.h"
 
 namespace rlxc::onnx_import {
 namespace {
@@ -28,34 +30,90 @@ ValueId entry(Op& op, ValueId x, int64_t axis, int64_t i) {
   return op.b.reshape(op.b.narrow(x, axis, Dim(i), Dim(1)), std::move(d));
 }
 
-// Keys that take part, by a mask [B,T] of 0 and 1, [B,S,T], [B,1,S,T], lengths [B], or ends and then starts [2B].
-void key_mask(Op& op, size_t i, Dim batch, Dim keys, Masks* m) {
-  if (!op.has(i)) return;
+// Keys that take part, bool: by a mask [B,T] of 0 and 1, [B,S,T], [B,1,S,T], lengths [B], ends and then starts [2B], or lengths
+// and then starts of queries and of keys [3B+2].
+ValueId visible_keys(Op& op, size_t i, Dim batch, Dim keys) {
   const std::vector<Dim> d = op.sizes(i);
   const ValueId x = op.in(i);
-  const ValueId shown = d.size() == 1 ? ValueId() : op.b.create(OpKind::Ne, {x, op.b.scalar(op.dtype(i), 0)});
+  DimTable& dims = op.dims();
   const auto bound = [&](OpKind compare, ValueId v) {
-    m->keep(op.b.create(compare, {positions(op, keys), per_batch(op, v, batch)}));
+    return op.b.create(compare, {positions(op, keys), per_batch(op, v, batch)});
   };
-  if (d.size() == 1 && op.dims().equal(d[0], batch)) {
-    bound(OpKind::Lt, x);
-  } else if (d.size() == 1 && op.dims().equal(d[0], op.dims().mul(batch, Dim(2)))) {
-    bound(OpKind::Lt, op.b.narrow(x, 0, Dim(0), batch));
-    bound(OpKind::Ge, op.b.narrow(x, 0, batch, batch));
-  } else if (d.size() == 2 && op.dims().equal(d[1], keys)) {
-    m->keep(op.b.reshape(shown, {d[0], Dim(1), Dim(1), d[1]}));
-  } else if (d.size() == 3) {
-    m->keep(op.b.reshape(shown, {d[0], Dim(1), d[1], d[2]}));
-  } else if (d.size() == 4) {
-    m->keep(shown);
-  } else {
-    op.unsupported("a mask " + op.show(i));
-  }
+  if (d.size() == 1 && (dims.equal(d[0], batch) || dims.equal(d[0], dims.add(dims.mul(batch, Dim(3)), Dim(2)))))
+    return bound(OpKind::Lt, op.b.narrow(x, 0, Dim(0), batch));
+  if (d.size() == 1 && dims.equal(d[0], dims.mul(batch, Dim(2))))
+    return op.b.create(OpKind::And,
+                       {bound(OpKind::Lt, op.b.narrow(x, 0, Dim(0), batch)), bound(OpKind::Ge, op.b.narrow(x, 0, batch, batch))});
+  const ValueId shown = op.b.create(OpKind::Gt, {x, op.b.scalar(op.dtype(i), 0)});
+  if (d.size() == 2) return op.b.reshape(shown, {d[0], Dim(1), Dim(1), d[1]});
+  if (d.size() == 3) return op.b.reshape(shown, {d[0], Dim(1), d[1], d[2]});
+  if (d.size() == 4) return shown;
+  return op.unsupported("a mask " + op.show(i)), ValueId();
 }
 
-// What Attention and QAttention share, from the projection [B,S,3*hidden] on: inputs of the mask, the past and the bias of the
-// scores (SIZE_MAX: none).
-void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias) {
+// The masks of Attention and MultiHeadAttention: input i and `unidirectional`. As in onnxruntime, input i lowers scores by
+// `mask_filter_value`: a query that sees padding alone weighs it.
+void mask_scores(Op& op, size_t i, ValueId q, Dim keys, ValueId past, Masks* m) {
+  if (!q.valid()) return;
+  const Dim batch = op.graph().dims(q)[0], queries = op.graph().dims(q)[2];
+  const double hidden = op.f("mask_filter_value", -10000);
+  if (op.has(i)) m->penalise(visible_keys(op, i, batch, keys), hidden, op.graph().dtype(q));
+  if (op.i("unidirectional", 0) != 0) m->keep(causal_mask(op, queries, keys, past));
+}
+
+// The new keys (or values) of each batch written into its cache [B,H,P,D] from position `past` [B,1,1,1] on. The result has room
+// for `total` positions.
+ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) {
+  if (!cache.valid() || !fresh.valid()) return {};
+  const std::vector<Dim> d = sizes_of(op, fresh);
+  PadAttrs p;
+  p.before.assign(4, Dim(0)), p.after = p.before;
+  p.after[2] = op.dims().sub(total, op.graph().dims(cache)[2]);
+  const ValueId room = p.after[2] == Dim(0) ? cache : op.b.create(OpKind::Pad, {cache}, std::move(p));
+  const ValueId at = op.b.add(op.b.reshape(positions(op, d[2]), {d[2], Dim(1)}), past);
+  return op.b.create(OpKind::ScatterElements, {room, op.b.expand(at, d), fresh}, ScatterAttrs{2});
+}
+
+// bool [keys]: the first `count` (an i64 scalar) of them.
+ValueId within(Op& op, Dim keys, ValueId count) { return op.b.create(OpKind::Lt, {positions(op, keys), count}); }
+
+// Where an operator has its past. SIZE_MAX: it has no such input.
+struct PastInputs {
+  size_t length = SIZE_MAX;       // of what the buffers hold: they keep their size
+  size_t indirection = SIZE_MAX;  // [batches, beams, room]: the beam that each position of a beam's keys comes from
+};
+
+// The cache [B*W,N,M,D] with the keys of each beam from where its search took them.
+ValueId reordered(Op& op, ValueId cache, size_t indirection) {
+  if (!op.has(indirection) || !cache.valid()) return cache;
+  const std::vector<Dim> d = sizes_of(op, cache), from = op.sizes(indirection);
+  if (from.size() != 3) return op.fail(Code::BadShape, "the indirection needs [batches, beams, room]"), ValueId();
+  Builder& b = op.b;
+  const ValueId first = b.mul(positions(op, from[0]), size_of(op, from[1]));  // of a batch's beams
+  ValueId at = b.add(b.cast(op.in(indirection), DType::I64), b.reshape(first, {from[0], Dim(1), Dim(1)}));
+  at = b.reshape(at, {d[0], Dim(1), from[2], Dim(1)});
+  if (!op.dims().equal(from[2], d[2])) at = b.narrow(at, 2, Dim(0), d[2]);
+  return b.create(OpKind::GatherElements, {cache, b.expand(at, d)}, AxisAttrs{0});
+}
+
+// Keys or values [B,N,S,D] after those of a past: behind its end, or in a buffer from where its content ends.
+ValueId with_past(Op& op, ValueId past, ValueId fresh, const PastInputs& p) {
+  if (!past.valid() || !fresh.valid()) return {};
+  past = reordered(op, past, p.indirection);
+  if (!op.has(p.length)) return op.b.concat(std::array{past, fresh}, 2);
+  const ValueId before = op.b.reshape(op.b.cast(op.in(p.length), DType::I64), {Dim(1), Dim(1), Dim(1), Dim(1)});
+  return past.valid() ? appended(op, past, fresh, before, op.graph().dims(past)[2]) : ValueId();
+}
+
+// How many keys a past of these sizes [B,N,P,D] holds.
+ValueId past_length(Op& op, Dim room, const PastInputs& p) {
+  if (!op.has(p.length)) return size_of(op, room);
+  return op.b.reshape(op.b.cast(op.in(p.length), DType::I64), {});
+}
+
+// What Attention, QAttention and DecoderMaskedSelfAttention share, from the projection [B,S,3*hidden] on: inputs of the mask, the
+// past and the bias of the scores (SIZE_MAX: none).
+void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias, const PastInputs& inputs = {}) {
   const int64_t heads = op.i("num_heads", 0);
   if (!attention_heads(op, heads) || !qkv.valid()) return;
   if (op.i("do_rotary", 0) != 0) return (void)op.unsupported("rotary embedding");
@@ -71,16 +129,16 @@ void packed_attention(Op& op, ValueId qkv, size_t mask, size_t past, size_t bias
   ValueId offset;
   if (op.has(past)) {
     if (op.rank(past) != 5) return (void)op.fail(Code::BadShape, "the past needs five axes: " + op.show(past));
-    k = op.b.concat(std::array{entry(op, op.in(past), 0, 0), k}, 2);
-    v = op.b.concat(std::array{entry(op, op.in(past), 0, 1), v}, 2);
-    offset = size_of(op, op.sizes(past)[3]);
+    k = with_past(op, entry(op, op.in(past), 0, 0), k, inputs);
+    v = with_past(op, entry(op, op.in(past), 0, 1), v, inputs);
+    offset = past_length(op, op.sizes(past)[3], inputs);
   }
   if (!k.valid()) return;
   const Dim keys = op.graph().dims(k)[2];
   Masks m{op, {}, {}};
-  key_mask(op, mask, d[0], keys, &m);
+  mask_scores(op, mask, q, keys, offset, &m);
+  if (op.has(past) && op.has(inputs.length)) m.keep(within(op, keys, op.b.add(offset, size_of(op, d[1]))));
   if (op.has(bias)) m.add(op.in(bias));
-  if (op.i("unidirectional", 0) != 0) m.keep(causal_mask(op, d[1], keys, offset));
   op.set(0, heads_last(op, attend(op, q, k, v, m, op.f("scale", 0), 0)));
   if (!op.wants(1)) return;
   const auto stacked = [&](ValueId x) {
@@ -96,33 +154,22 @@ bool projection_operands(Op& op) {
          op.fail(Code::BadShape, "needs x [batch, length, width] and weights [width, 3*hidden]");
 }
 
-// The new keys (or values) of each batch written into its cache [B,H,P,D] from position `past` [B] on. The result has room for
-// `total` positions.
-ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) {
-  if (!cache.valid() || !fresh.valid()) return {};
-  const std::vector<Dim> d = sizes_of(op, fresh);
-  PadAttrs p;
-  p.before.assign(4, Dim(0)), p.after = p.before;
-  p.after[2] = op.dims().sub(total, op.graph().dims(cache)[2]);
-  const ValueId room = p.after[2] == Dim(0) ? cache : op.b.create(OpKind::Pad, {cache}, std::move(p));
-  const ValueId at = op.b.add(op.b.reshape(positions(op, d[2]), {d[2], Dim(1)}), past);
-  return op.b.create(OpKind::ScatterElements, {room, op.b.expand(at, d), fresh}, ScatterAttrs{2});
-}
-
 }  // namespace
 
 void ms_rotary_embedding(Op& op) {
-  if (op.f("scale", 1) != 1 || op.i("is_packed_batching", 0) != 0) return (void)op.unsupported("scale or packed batching");
+  op.f("scale", 1);  // onnxruntime does not apply it
+  if (op.i("is_packed_batching", 0) != 0) return (void)op.unsupported("packed batching");
   rotary(op, 2, 3, 1);
 }
 
 // x [B,S,W], weights [W,3H], bias [3H], mask, past [2,B,N,P,D], bias of the scores
 void ms_attention(Op& op) {
   if (!projection_operands(op)) return;
-  if (op.has(6)) return (void)op.unsupported("a past in a buffer of its own length");
+  const bool shared = op.i("past_present_share_buffer", 0) != 0;
+  if (shared && !op.has(6)) return (void)op.fail(Code::BadArity, "a shared buffer needs the length of the past");
   ValueId qkv = op.b.matmul(op.in(0), op.in(1));
   if (op.has(2)) qkv = op.b.add(qkv, op.in(2));
-  packed_attention(op, qkv, 3, 4, 5);
+  packed_attention(op, qkv, 3, 4, 5, {shared ? 6 : SIZE_MAX, SIZE_MAX});
 }
 
 // x, weights, bias, scale of x, scale of the weights, mask, zero point of x, of the weights, past
@@ -133,15 +180,27 @@ void q_attention(Op& op) {
   packed_attention(op, op.b.add(op.b.mul(op.b.cast(product, op.dtype(3)), scale), op.in(2)), 5, 8, SIZE_MAX);
 }
 
-// q, k, v [B,S,H] (k, v also of four axes; q alone [B,S,N,3,D]; q with k [B,L,N,2,D]), bias [3H], key mask, bias of the scores,
-// past key, past value
-void multi_head_attention(Op& op) {
+namespace {
+
+// Where MultiHeadAttention and DecoderMaskedMultiHeadAttention have their inputs after q, k and v.
+struct MultiHeadInputs {
+  size_t bias, mask, score_bias, past_key, past_value;
+  PastInputs past;
+  bool shared;  // past and present are one buffer
+};
+
+void multi_head(Op& op, const MultiHeadInputs& at) {
   const int64_t heads = op.i("num_heads", 0);
   if (!attention_heads(op, heads)) return;
   std::array<ValueId, 3> x{op.in(0), op.in(1), op.in(2)};
   const bool packed = !op.has(1) && op.rank(0) == 5, packed_kv = op.has(1) && !op.has(2) && op.rank(1) == 5;
   if (packed) x = {entry(op, op.in(0), 3, 0), entry(op, op.in(0), 3, 1), entry(op, op.in(0), 3, 2)};
   if (packed_kv) x[1] = entry(op, op.in(1), 3, 0), x[2] = entry(op, op.in(1), 3, 1);
+  if (!op.has(1) && op.rank(0) == 3) {
+    const ValueId all = x[0];
+    const Dim third = op.dims().floor_div(op.sizes(0)[2], Dim(3));
+    for (int64_t i = 0; i < 3; ++i) x[static_cast<size_t>(i)] = part(op, all, op.dims().mul(third, Dim(i)), third);
+  }
   for (size_t i = 0; i < 3; ++i) {
     if (!x[i].valid()) return (void)op.unsupported("this form of q, k and v: " + op.show(0));
     if (!packed && !(packed_kv && i > 0)) continue;  // [B,S,N,D] as [B,S,H]
@@ -149,34 +208,95 @@ void multi_head_attention(Op& op) {
     x[i] = op.b.reshape(x[i], {d[0], d[1], op.dims().mul(d[2], d[3])});
   }
   if (op.graph().rank(x[0]) != 3) return (void)op.unsupported("q " + op.show(0));
-  const Dim batch = op.graph().dims(x[0])[0], length = op.graph().dims(x[0])[1];
   Dim start(0);
   for (ValueId& v : x) {
-    if (op.has(3) && op.graph().rank(v) == 3) {
+    if (op.has(at.bias) && op.graph().rank(v) == 3) {
       const Dim size = op.graph().dims(v)[2];
-      v = op.b.add(v, part(op, op.in(3), start, size));
+      v = op.b.add(v, part(op, op.in(at.bias), start, size));
       start = op.dims().add(start, size);
     }
     v = heads_first(op, v, heads);
   }
-  ValueId offset;
-  if (op.has(6) && op.has(7)) {
-    x[1] = op.b.concat(std::array{op.in(6), x[1]}, 2);
-    x[2] = op.b.concat(std::array{op.in(7), x[2]}, 2);
-    if (op.rank(6) == 4) offset = size_of(op, op.sizes(6)[2]);
-  }
   if (!x[0].valid() || !x[1].valid() || !x[2].valid()) return;
+  const Dim queries = op.graph().dims(x[0])[2];
+  const PastInputs past = at.shared ? at.past : PastInputs{SIZE_MAX, at.past.indirection};
+  const bool has_past = op.has(at.past_key) && op.has(at.past_value) && op.rank(at.past_key) == 4;
+  ValueId offset;
+  if (has_past) {
+    x[1] = with_past(op, op.in(at.past_key), x[1], past);
+    x[2] = with_past(op, op.in(at.past_value), x[2], past);
+    offset = past_length(op, op.sizes(at.past_key)[2], past);
+  }
+  if (!x[1].valid() || !x[2].valid()) return;
   const Dim keys = op.graph().dims(x[1])[2];
   Masks m{op, {}, {}};
-  key_mask(op, 4, batch, keys, &m);
-  if (op.has(5)) m.add(op.in(5));
-  if (op.i("unidirectional", 0) != 0) m.keep(causal_mask(op, length, keys, offset));
+  mask_scores(op, at.mask, x[0], keys, offset, &m);
+  if (op.has(at.score_bias)) m.add(op.in(at.score_bias));
+  if (has_past && op.has(past.length)) m.keep(within(op, keys, op.b.add(offset, size_of(op, queries))));
   op.set(0, heads_last(op, attend(op, x[0], x[1], x[2], m, op.f("scale", 0), 0)));
   op.set(1, x[1]);
   op.set(2, x[2]);
+  if (op.wants(3)) op.set(3, masked_scores(op, x[0], x[1], m));
 }
 
-// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin, positions, bias of the scores, sinks.
+}  // namespace
+
+// q, k, v [B,S,H] (k, v also of four axes; q alone [B,S,N,3,D]; q with k [B,L,N,2,D]), bias [3H], key mask, bias of the scores,
+// past key, past value, length of the past in its buffer, beams of its keys
+void multi_head_attention(Op& op) { multi_head(op, {3, 4, 5, 6, 7, {8, 9}, op.has(8)}); }
+
+// One query: q, k, v, key mask, bias of the scores, past key, past value, length of the past, number of beams, beams of its keys,
+// bias [3H]
+void decoder_masked_multi_head_attention(Op& op) {
+  const bool shared = op.i("past_present_share_buffer", 0) != 0;
+  op.i("output_qk", 0);
+  if (shared && !op.has(7)) return (void)op.fail(Code::BadArity, "a shared buffer needs the length of the past");
+  multi_head(op, {10, 3, 4, 5, 6, {7, 9}, shared});
+}
+
+// One query: x [B,1,W], weights, bias, key mask, past [2,B,N,M,D], bias of the scores, length of the past, number of beams, beams
+// of its keys
+void decoder_masked_self_attention(Op& op) {
+  if (!projection_operands(op)) return;
+  const bool shared = op.i("past_present_share_buffer", 0) != 0;
+  if (shared && !op.has(6)) return (void)op.fail(Code::BadArity, "a shared buffer needs the length of the past");
+  ValueId qkv = op.b.matmul(op.in(0), op.in(1));
+  if (op.has(2)) qkv = op.b.add(qkv, op.in(2));
+  packed_attention(op, qkv, 3, 4, 5, {shared ? 6 : SIZE_MAX, 8});
+}
+
+namespace {
+
+// How a key or value cache [B,N,P,D] holds numbers: as bytes with one scale, or one for each channel of a head.
+struct CacheCode {
+  ValueId scale;  // invalid: as they are
+
+  ValueId encode(Op& op, ValueId x) const {
+    if (!scale.valid() || !x.valid()) return x;
+    const ValueId v = op.b.unary(OpKind::Round, op.b.div(x, scale));
+    return op.b.cast(op.b.create(OpKind::Clamp, {v}, ClampAttrs{-128, 127}), DType::I8);
+  }
+  ValueId decode(Op& op, ValueId x) const {
+    return scale.valid() && x.valid() ? op.b.mul(op.b.cast(x, op.graph().dtype(scale)), scale) : x;
+  }
+};
+
+CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t heads, ValueId x) {
+  const std::string_view how = op.s(attribute, "NONE");
+  const int64_t width = op.i("kv_cache_bit_width", 8);
+  if (how == "NONE" || !x.valid()) return {};
+  if (how != "PER_TENSOR" && how != "PER_CHANNEL")
+    return op.fail(Code::BadAttribute, "attribute " + quote(attribute) + " must be NONE, PER_TENSOR or PER_CHANNEL"), CacheCode();
+  if (width != 8) return op.unsupported("a cache of " + std::to_string(width) + " bits"), CacheCode();
+  if (!op.has(input)) return op.fail(Code::BadArity, "input " + std::to_string(input) + " is absent"), CacheCode();
+  const std::vector<Dim> one(4, Dim(1)), each{Dim(1), Dim(heads), Dim(1), op.graph().dims(x)[3]};
+  return {op.b.reshape(op.b.cast(op.in(input), op.graph().dtype(x)), how == "PER_TENSOR" ? one : each)};
+}
+
+}  // namespace
+
+// q (or q, k and v packed), k, v, past key, past value, lengths-1, total length, cos, sin, positions, bias of the scores, sinks,
+// scales of keys and values in their caches.
 // Each batch has its own length of the past: the lengths less that of the queries (padding is at the right; the first queries of
 // all may be padded, and have no past). The caches come out as long as the total length when it is known, else with room for
 // the queries.
@@ -213,9 +333,16 @@ void group_query_attention(Op& op) {
     const ValueId c = table(7), s = table(8);
     for (size_t i = 0; i < 2; ++i) x[i] = b.create(OpKind::Rope, {x[i], c, s}, a);
   }
+  const CacheCode k_code = cache_code(op, "k_quant_type", 12, kv_heads, x[1]),
+                  v_code = cache_code(op, "v_quant_type", 13, kv_heads, x[2]);
+  x[1] = k_code.encode(op, x[1]);
+  x[2] = v_code.encode(op, x[2]);
+  const auto declared = op.declared(1);
+  const bool is_shared = past && declared && declared->rank() == 4 && dims.equal(declared->dims[2], op.sizes(3)[2]);
   if (past) {
     Dim total = dims.add(op.sizes(3)[2], length);
-    if (const auto known = op.known_ints(6); known && known->size() == 1)
+    if (is_shared) total = op.sizes(3)[2];
+    else if (const auto known = op.known_ints(6); known && known->size() == 1)
       if (const auto room = dims.constant_value(op.sizes(3)[2])) total = Dim(std::max((*known)[0], *room));
     x[1] = appended(op, op.in(3), x[1], before, total);
     x[2] = appended(op, op.in(4), x[2], before, total);
@@ -230,11 +357,23 @@ void group_query_attention(Op& op) {
   ValueId sinks = op.has(11) ? b.cast(op.in(11), op.graph().dtype(x[0])) : ValueId();
   if (!sinks.valid() && op.i("smooth_softmax", 0) > 0) sinks = b.expand(b.scalar(op.graph().dtype(x[0]), 0), {Dim(heads)});
   const double scale = op.f("scale", 0), softcap = op.f("softcap", 0);
-  const ValueId y = sinks.valid() ? attend_with_sinks(op, x[0], x[1], x[2], m, softcap, sinks)
-                                  : attend(op, x[0], x[1], x[2], m, scale, softcap);
+  const ValueId k = k_code.decode(op, x[1]), v = v_code.decode(op, x[2]);
+  const ValueId y =
+      sinks.valid() ? attend_with_sinks(op, x[0], k, v, m, softcap, sinks) : attend(op, x[0], k, v, m, scale, softcap);
   op.set(0, heads_last(op, y));
-  op.set(1, x[1]);
-  op.set(2, x[2]);
+  // Without a declared shape the run decides: a buffer that has room for all keys keeps its size, with zeros behind the last key.
+  const bool run_decides = past && !is_shared && !(declared && declared->rank() == 4) && !op.known_ints(6) && op.has(6);
+  for (size_t i = 1; i < 3; ++i) {
+    if (!op.wants(i)) continue;
+    if (!run_decides) {
+      op.set(i, x[i]);
+      continue;
+    }
+    const ValueId total = b.reshape(b.cast(op.in(6), DType::I64), {}), zero = b.scalar(op.graph().dtype(x[i]), 0);
+    const ValueId used = b.create(OpKind::Le, {b.reshape(positions(op, keys), {keys, Dim(1)}), last});
+    op.set(i, first_part(op, b.create(OpKind::Where, {used, x[i], zero}), 2,
+                         b.create(OpKind::Max, {total, size_of(op, op.sizes(3)[2])})));
+  }
 }
 
 }  // namespace rlxc::onnx_import

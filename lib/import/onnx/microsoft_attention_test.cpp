@@ -50,6 +50,22 @@ TEST_CASE("key masks as lengths, and as ends with starts") {
   p.agree({{"y", "y2"}, {"z", "z2"}});
 }
 
+TEST_CASE("a query that sees padding alone weighs the padding") {
+  OnnxPair p(24);
+  p.real("x", {2, 3, 5}).real("w", {5, 24}).real("b", {24});
+  p.model().input("mask", DType::I32, {2, 3}, {0, 0, 1, 0, 0, 0});
+  p.model().input("shown", DType::Bool, {2, 1, 1, 3}, {0, 0, 1, 0, 0, 0});
+  p.ms("Attention", {"x", "w", "b", "mask"}, {"y"}, {kHeads, attribute("unidirectional", 1)});
+  p.ms("Attention", {"x", "w", "b", "mask"}, {"z"}, {kHeads, attribute("mask_filter_value", -1.0)});
+  p.on("MatMul", {"x", "w"}, "xw").on("Add", {"xw", "b"}, "qkv");
+  p.node_of("", "Split", {"qkv"}, {"q", "k", "v"}, {attribute("axis", 2), attribute("num_outputs", 3)});
+  p.number("zero", 0).number("low", -10000).number("lower", -1);
+  p.on("Where", {"shown", "zero", "low"}, "m").on("Where", {"shown", "zero", "lower"}, "n");
+  p.on("Attention", {"q", "k", "v", "m"}, "y2", with(kNodeHeads, {attribute("is_causal", 1)}));
+  p.on("Attention", {"q", "k", "v", "n"}, "z2", kNodeHeads);
+  p.agree({{"y", "y2"}, {"z", "z2"}});
+}
+
 TEST_CASE("attention of a quantised projection") {
   OnnxPair p(24);
   p.integers("x", DType::U8, {2, 3, 5}, 0, 255).integers("w", DType::I8, {5, 24}, -128, 127).real("b", {24});
@@ -171,4 +187,58 @@ TEST_CASE("grouped queries: pasts of different lengths, window, cap, sinks") {
         check_close(got[1], nk);
         check_close(got[2], nv);
       }
+}
+
+TEST_CASE("a past in a buffer that keeps its size") {
+  OnnxPair p(24);
+  p.real("q", {2, 1, 8}).real("k", {2, 1, 8}).real("v", {2, 1, 8}).real("pk", {2, 2, 6, 4}).real("pv", {2, 2, 6, 4});
+  p.constant("length", DType::I32, {3});
+  p.ms("MultiHeadAttention", {"q", "k", "v", "", "", "", "pk", "pv", "length"}, {"y", "nk", "nv"}, {kHeads});
+  p.ms("DecoderMaskedMultiHeadAttention", {"q", "k", "v", "", "", "pk", "pv", "length"}, {"z", "mk", "mv"},
+       {kHeads, attribute("past_present_share_buffer", 1)});
+  // The first three keys of the past, then the new one; what lies behind stays.
+  p.ints("zero", {0}).ints("three", {3}).ints("four", {4}).ints("six", {6}).ints("two", {2});
+  p.on("Slice", {"pk", "zero", "three", "two"}, "pk3").on("Slice", {"pv", "zero", "three", "two"}, "pv3");
+  p.node_of("", "Attention", {"q", "k", "v", "", "pk3", "pv3"}, {"y2", "k4", "v4"}, kNodeHeads);
+  p.on("Slice", {"pk", "four", "six", "two"}, "rest").on("Concat", {"k4", "rest"}, "nk2", {attribute("axis", 2)});
+  p.on("Slice", {"pv", "four", "six", "two"}, "vrest").on("Concat", {"v4", "vrest"}, "nv2", {attribute("axis", 2)});
+  p.agree({{"y", "y2"}, {"nk", "nk2"}, {"nv", "nv2"}, {"z", "y2"}, {"mk", "nk2"}, {"mv", "nv2"}});
+}
+
+TEST_CASE("one query of a beam reads the keys of the beams that it comes from") {
+  OnnxPair p(24);
+  p.real("x", {2, 1, 5}).real("w", {5, 24}).real("b", {24}).real("past", {2, 2, 2, 3, 4}).constant("beams", DType::I32, {2});
+  p.model().input("from", DType::I32, {1, 2, 3}, {0, 1, 1, 1, 0, 1});
+  p.ms("DecoderMaskedSelfAttention", {"x", "w", "b", "", "past", "", "", "beams", "from"}, {"y", "present"}, {kHeads});
+  p.on("MatMul", {"x", "w"}, "xw").on("Add", {"xw", "b"}, "qkv");
+  p.node_of("", "Split", {"qkv"}, {"q", "k", "v"}, {attribute("axis", 2), attribute("num_outputs", 3)});
+  p.ints("zero", {0}).ints("one", {1}).ints("places", {2, 1, 3, 1}).ints("all", {2, 2, 3, 4});
+  p.on("Reshape", {"from", "places"}, "f0").on("Cast", {"f0"}, "f1", {attribute("to", 7)}).on("Expand", {"f1", "all"}, "at");
+  for (const std::string n : {"k", "v"}) {
+    p.on("Gather", {"past", n == "k" ? "zero" : "one"}, "p1" + n).on("Squeeze", {"p1" + n, "zero"}, "p" + n);
+    p.on("GatherElements", {"p" + n, "at"}, "r" + n, {attribute("axis", 0)});
+  }
+  p.node_of("", "Attention", {"q", "k", "v", "", "rk", "rv"}, {"y2"}, kNodeHeads);
+  p.agree({{"y", "y2"}});
+}
+
+TEST_CASE("grouped queries with a cache of bytes") {
+  OnnxPair p(24);
+  p.real("q", {1, 3, 16}).real("k", {1, 3, 8}).real("v", {1, 3, 8}).real("ks", {1}).real("none", {1, 2, 0, 4});
+  p.constant("last", DType::I32, {2}).constant("total", DType::I32, {3}).number("step", 0.01);
+  p.model().input("empty", DType::I8, {1, 2, 0, 4}, {});
+  const std::vector<std::string> heads{attribute("num_heads", 4), attribute("kv_num_heads", 2)};
+  p.ints("one", {1}).on("Reshape", {"step", "one"}, "scale");
+  p.ms("GroupQueryAttention", {"q", "k", "v", "empty", "empty", "last", "total", "", "", "", "", "", "scale", "scale"},
+       {"y", "nk", "nv"},
+       with(heads, {attribute("k_quant_type", "PER_TENSOR"), attribute("v_quant_type", "PER_TENSOR"),
+                    attribute("kv_cache_bit_width", 8)}));
+  for (const std::string n : {"k", "v"}) {
+    p.on("Div", {n, "step"}, n + "d").on("Round", {n + "d"}, n + "r").on("Clip", {n + "r", "low", "high"}, n + "c");
+    p.on("Mul", {n + "c", "step"}, n + "2");
+  }
+  p.number("low", -128).number("high", 127);
+  p.ms("GroupQueryAttention", {"q", "k2", "v2", "none", "none", "last", "total"}, {"y2", "mk", "mv"}, heads);
+  p.on("Cast", {"nk"}, "nkf", {attribute("to", 1)}).on("Mul", {"nkf", "step"}, "nk2");
+  p.agree({{"y", "y2"}, {"nk2", "mk"}});
 }

@@ -33,7 +33,8 @@ class Mixture {
                                        TopKAttrs{Dim(k), 1, true, true});
     if (!best.valid()) return;
     ValueId share = op_.graph().result(best, 0);
-    if (op_.i("normalize_routing_weights", 0) != 0) share = b_.div(share, b_.reduce(ReduceOp::Sum, share, {1}, true));
+    // QMoE of onnxruntime weighs the chosen experts among themselves, whatever the attribute says.
+    if (op_.i("normalize_routing_weights", 0) != 0 || coded_) share = b_.div(share, b_.reduce(ReduceOp::Sum, share, {1}, true));
     expert_ = b_.reshape(op_.graph().result(best, 1), {rows});
     const ValueId token = b_.reshape(op_.in(0), {tokens, Dim(1), hidden_});
     const ValueId x = b_.reshape(b_.expand(token, {tokens, Dim(k), hidden_}), {rows, hidden_});

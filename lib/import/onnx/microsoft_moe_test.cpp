@@ -97,7 +97,7 @@ TEST_CASE("experts whose weights are codes of 4 and 8 bits") {
     p.on("Unsqueeze", {"s1", "two"}, "f1").on("Mul", {"n1", "f1"}, "r1");
     p.ints("split", {4, 6, 2, 4}).ints("whole", {4, 6, 8}).ints("last", {3}).on("Reshape", {"n2", "split"}, "n2s");
     p.on("Unsqueeze", {"s2", "last"}, "f2").on("Mul", {"n2s", "f2"}, "r2s").on("Reshape", {"r2s", "whole"}, "r2");
-    p.ms("MoE", {"x", "router", "r1", "b1", "r2", "b2"}, {"z"}, {attribute("k", 2)});
+    p.ms("MoE", {"x", "router", "r1", "b1", "r2", "b2"}, {"z"}, {attribute("k", 2), attribute("normalize_routing_weights", 1)});
     p.agree({{"y", "z"}}, 1e-3);
   }
 }

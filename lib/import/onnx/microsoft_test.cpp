@@ -33,11 +33,17 @@ TEST_CASE("embeddings with their norm") {
   p.real("words", {5, 4}).real("places", {6, 4}).real("kinds", {2, 4}).real("gamma", {4}).real("beta", {4});
   p.ms("EmbedLayerNormalization", {"ids", "segments", "words", "places", "kinds", "gamma", "beta", "mask"}, {"y", "count", "sum"},
        {attribute("epsilon", 1e-5)});
-  p.ints("at", {0, 1, 2}).ints("last", {1}).on("Gather", {"words", "ids"}, "a").on("Gather", {"places", "at"}, "b");
+  p.ints("order", {0, 1, 2}).ints("last", {1}).on("Gather", {"words", "ids"}, "a").on("Gather", {"places", "order"}, "b");
   p.on("Gather", {"kinds", "segments"}, "c").on("Add", {"a", "b"}, "d").on("Add", {"d", "c"}, "e");
   p.on("LayerNormalization", {"e", "gamma", "beta"}, "y2", {attribute("epsilon", 1e-5)});
   p.on("ReduceSum", {"mask", "last"}, "count2", {attribute("keepdims", 0)});
-  p.agree({{"y", "y2"}, {"sum", "e"}, {"count", "count2"}});
+  // Without segments, with positions.
+  p.integers("at", DType::I64, {2, 3}, 0, 5);
+  p.ms("EmbedLayerNormalization", {"ids", "", "words", "places", "", "gamma", "beta", "", "at"}, {"z", "", "two"},
+       {attribute("epsilon", 1e-5)});
+  p.on("Gather", {"places", "at"}, "f").on("Add", {"a", "f"}, "g");
+  p.on("LayerNormalization", {"g", "gamma", "beta"}, "z2", {attribute("epsilon", 1e-5)});
+  p.agree({{"y", "y2"}, {"sum", "e"}, {"count", "count2"}, {"z", "z2"}, {"two", "g"}});
 }
 
 TEST_CASE("activations with a bias") {
@@ -74,10 +80,12 @@ TEST_CASE("matrix products with what follows them") {
   p.ms("FusedMatMul", {"c", "b"}, {"z"}, {attribute("transB", 1), attribute("transBatchA", 1)});
   p.on("Transpose", {"c"}, "ct", {attribute("perm", std::vector<int64_t>{1, 2, 0, 3})}).on("MatMul", {"ct", "bt"}, "z2");
   p.ms("TransposeMatMul", {"a", "b"}, {"t"}, {attribute("transB", 1)});
-  p.ms("FusedGemm", {"g", "h", "i"}, {"r"},
-       {attribute("activation", "LeakyRelu"), attribute("activation_params", std::vector<double>{0.1})});
+  p.ms("FusedGemm", {"g", "h", "i"}, {"r"}, {attribute("activation", "LeakyRelu"), attribute("activation_alpha", 0.1)});
   p.on("Gemm", {"g", "h", "i"}, "gh").on("LeakyRelu", {"gh"}, "r2", {attribute("alpha", 0.1)});
-  p.agree({{"y", "y2"}, {"z", "z2"}, {"t", "ab"}, {"r", "r2"}});
+  p.ms("FusedGemm", {"g", "h", "i"}, {"s"},
+       {attribute("activation", "HardSigmoid"), attribute("activation_alpha", 0.3), attribute("activation_beta", 0.4)});
+  p.on("HardSigmoid", {"gh"}, "s2", {attribute("alpha", 0.3), attribute("beta", 0.4)});
+  p.agree({{"y", "y2"}, {"z", "z2"}, {"t", "ab"}, {"r", "r2"}, {"s", "s2"}});
 }
 
 TEST_CASE("convolutions and pooling, channels last too") {

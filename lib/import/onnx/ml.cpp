@@ -165,11 +165,10 @@ void feature_vectorizer(Op& op) {
     return (void)op.fail(Code::BadAttribute, "inputdimensions needs a number of features for each input");
   std::vector<ValueId> parts;
   for (size_t i = 0; i < op.inputs(); ++i) {
-    if (!op.has(i) || op.rank(i) < 1 || op.rank(i) > 2)
-      return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs one or two axes");
-    ValueId v = op.b.cast(op.in(i), DType::F32);
-    const Dim own = op.sizes(i).back();
-    if (op.rank(i) == 1) v = op.b.reshape(v, {Dim(1), own});
+    if (!op.has(i) || op.rank(i) < 1) return (void)op.fail(Code::BadShape, "input " + std::to_string(i) + " needs an axis");
+    const auto& d = op.sizes(i);  // [features] or [rows, ...]
+    const Dim own = op.dims().product({d.begin() + (d.size() > 1), d.end()});
+    ValueId v = op.b.reshape(op.b.cast(op.in(i), DType::F32), {d.size() > 1 ? d[0] : Dim(1), own});
     if (const Dim width = widths.empty() ? own : Dim(widths[i]); own != width) {
       const Dim missing = op.dims().max(op.dims().sub(width, own), Dim(0));
       v = op.b.create(OpKind::Pad, {v}, PadAttrs{{Dim(0), Dim(0)}, {Dim(0), missing}, PadMode::Constant});

@@ -112,15 +112,27 @@ std::optional<Dim> position(Op& op, Dim v, Dim size, bool backward, bool is_end)
 
 }  // namespace
 
+namespace {
+
+// The common length of these inputs, of which a run may tell some only.
+std::optional<int64_t> list_length(Op& op, std::initializer_list<size_t> inputs) {
+  for (size_t i : inputs)
+    if (op.has(i) && op.rank(i) == 1)
+      if (const auto n = op.dims().constant_value(op.sizes(i)[0]); n && *n <= 64) return n;
+  return op.length(*inputs.begin());
+}
+
+}  // namespace
+
 void slice(Op& op) {
   std::optional<std::vector<Dim>> starts, ends;
   std::vector<int64_t> axes, steps;
   bool by_data = false;  // starts and ends are only known at run time
   const int rank = op.rank(0);
-  if (op.opset >= 10) {
+  if (op.opset >= 10 || op.row.name == "DynamicSlice") {
     starts = op.find_dims(1), ends = op.find_dims(2);
     by_data = !starts || !ends;
-    const auto count = op.length(1);
+    const auto count = list_length(op, {1, 2, 3, 4});
     if (!count) return;
     if (!starts) starts.emplace(static_cast<size_t>(*count), Dim(0));
     if (!ends) ends.emplace(static_cast<size_t>(*count), Dim(0));
@@ -327,6 +339,21 @@ void reverse_sequence(Op& op) {
   const ValueId mirrored = op.b.sub(op.b.sub(n, op.b.scalar(DType::I64, 1)), t);
   const ValueId index = op.b.create(OpKind::Where, {op.b.create(OpKind::Lt, {t, n}), mirrored, t});
   op.set(0, op.b.create(OpKind::GatherElements, {op.in(0), op.b.expand(index, d)}, AxisAttrs{*time}));
+}
+
+// x [N,C,H,W] without its `border` (left, top, right, bottom); with `scale` (height, width) that large. Of the first opsets.
+void crop(Op& op) {
+  const auto border = op.ints("border"), size = op.ints("scale");
+  if (op.rank(0) != 4) return (void)op.fail(Code::BadShape, "needs [N,C,H,W]: " + op.show(0));
+  if (border.size() != 4 || (op.has_attr("scale") && size.size() != 2) || std::ranges::min(border) < 0)
+    return (void)op.fail(Code::BadAttribute, "border needs four sizes, scale two");
+  ValueId x = op.in(0);
+  for (size_t i = 0; i < 2; ++i) {  // H, W
+    const Dim have = op.sizes(0)[2 + i], start(border[1 - i]);
+    const Dim length = size.empty() ? op.dims().sub(have, Dim(border[1 - i] + border[3 - i])) : Dim(size[i]);
+    x = op.b.narrow(x, static_cast<int64_t>(2 + i), start, length);
+  }
+  op.set(0, x);
 }
 
 void center_crop_pad(Op& op) {

@@ -39,14 +39,38 @@ void batch_norm(Op& op) {
   op.set(0, op.b.create(OpKind::BatchNormInference, {x, p[0], p[1], p[2], p[3]}, NormAttrs{axis, eps}));
 }
 
+namespace {
+
+// Scale and shift (inputs 1 and 2) of a norm over the axes from `axis` on. They may broadcast to the operand in other ways than
+// by having these axes: then the norm has a scale of ones, and they follow.
+ValueId scaled_norm(Op& op, OpKind kind, int64_t axis, double eps) {
+  const auto& d = op.sizes(0);
+  const std::vector<Dim> normalised(d.begin() + axis, d.end());
+  const auto fits = [&](size_t i) {
+    const auto& s = op.sizes(i);
+    if (s.size() != normalised.size()) return false;
+    for (size_t k = 0; k < s.size(); ++k)
+      if (s[k] == Dim(1) && !(normalised[k] == Dim(1))) return false;
+    return true;
+  };
+  std::vector<ValueId> operands{op.in(0)};
+  if (fits(1) && (!op.has(2) || fits(2))) {
+    for (size_t i = 1; i < op.inputs(); ++i) operands.push_back(op.in(i));
+    return op.b.create(kind, operands, NormAttrs{axis, eps});
+  }
+  operands.push_back(op.b.expand(op.b.scalar(op.dtype(1), 1), normalised));
+  const ValueId y = op.b.mul(op.b.create(kind, operands, NormAttrs{axis, eps}), op.in(1));
+  return op.has(2) ? op.b.add(y, op.in(2)) : y;
+}
+
+}  // namespace
+
 void layer_norm(Op& op) {
   const auto axis = op.axis(op.i("axis", -1), op.rank(0));
   if (!axis) return;
   const double eps = op.f("epsilon", 1e-5);
   const ValueId x = op.in(0);
-  std::vector<ValueId> operands{x, op.in(1)};
-  if (op.has(2)) operands.push_back(op.in(2));
-  op.set(0, op.b.create(OpKind::LayerNorm, operands, NormAttrs{*axis, eps}));
+  op.set(0, scaled_norm(op, OpKind::LayerNorm, *axis, eps));
   if (!op.wants(1) && !op.wants(2)) return;
   std::vector<int64_t> axes(static_cast<size_t>(op.rank(0) - *axis));
   std::iota(axes.begin(), axes.end(), *axis);
@@ -59,7 +83,7 @@ void layer_norm(Op& op) {
 
 void rms_norm(Op& op) {
   const auto axis = op.axis(op.i("axis", -1), op.rank(0));
-  if (axis) op.set(0, op.b.create(OpKind::RmsNorm, {op.in(0), op.in(1)}, NormAttrs{*axis, op.f("epsilon", 1e-5)}));
+  if (axis) op.set(0, scaled_norm(op, OpKind::RmsNorm, *axis, op.f("epsilon", 1e-5)));
 }
 
 // Scale and shift per group up to opset 20, per channel after.

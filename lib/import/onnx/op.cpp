@@ -172,7 +172,9 @@ std::optional<std::vector<Dim>> Op::need_dims(size_t i, std::string_view what) {
 }
 
 std::optional<int64_t> Op::length(size_t i) {
-  const auto n = rank(i) == 1 ? dims().constant_value(sizes(i)[0]) : std::nullopt;
+  const auto n = rank(i) == 1             ? dims().constant_value(sizes(i)[0])
+                 : has(i) && rank(i) == 0 ? std::optional<int64_t>(1)  // exporters leave the only axis out
+                                          : std::nullopt;
   if (n && *n <= 64 && is_integer(dtype(i))) return n;
   fail(Code::UnsupportedAttribute, "input " + std::to_string(i) + " must be a vector of integers of known length, is " + show(i));
   return std::nullopt;

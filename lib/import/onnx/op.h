@@ -27,6 +27,7 @@ struct OpRow {
   std::string_view alpha_name = {}, beta_name = {};
   double alpha = 0, beta = 0;
   Takes takes = Takes::Numbers;
+  uint32_t optional = 0;  // bit i: input i may be absent although it is among the first min_in
 };
 const OpRow* find_row(std::string_view domain, std::string_view name);
 

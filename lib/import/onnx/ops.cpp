@@ -16,6 +16,8 @@ constexpr OpRow kRows[] = {
   {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, Takes::Tensors},
 #define ONNX_OP_ANY_KIND(name, low, high, handler, fold, kind) \
   {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, Takes::Any},
+#define ONNX_OP_GAPS(name, low, high, handler, kind, alpha, a, optional) \
+  {ONNX_DOMAIN, name, low, high, handler, nullptr, OpKind::kind, alpha, "", static_cast<double>(a), 0, Takes::Numbers, optional},
 #define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
 #undef ONNX_DOMAIN
@@ -35,6 +37,7 @@ constexpr OpRow kRows[] = {
 #undef ONNX_OP_ANY
 #undef ONNX_OP_MOVES
 #undef ONNX_OP_ANY_KIND
+#undef ONNX_OP_GAPS
 };
 
 std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }

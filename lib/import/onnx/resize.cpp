@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "import/onnx/attention.h"
+#include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "support/saturate.h"
 #include "support/text.h"
@@ -73,6 +75,55 @@ bool fit_aspect_ratio(Op& op, std::string_view policy, const std::vector<int64_t
   return true;
 }
 
+// tf_crop_and_resize with a region that only a run tells: one axis after the other, by gathers.
+void resize_region(Op& op, const ResizeAttrs& a, const std::vector<int64_t>& axes) {
+  if (a.mode == ResizeMode::Cubic || a.antialias)
+    return (void)op.unsupported("a computed roi with cubic or antialiased resizing");
+  Builder& b = op.b;
+  const auto number = [&](double v) { return b.scalar(DType::F32, v); };
+  const auto binary = [&](OpKind kind, ValueId x, ValueId y) { return b.create(kind, {x, y}); };
+  ValueId x = op.in(0), outside;
+  const DType t = op.dtype(0);
+  const auto count = static_cast<int64_t>(axes.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const auto axis = static_cast<size_t>(axes[static_cast<size_t>(i)]);
+    const Dim have = op.sizes(0)[axis], want = a.sizes[axis];
+    if (have == want && constant_element(op, op.in(1), i) == 0 && constant_element(op, op.in(1), count + i) == 1) continue;
+    const auto bound = [&](int64_t at) { return b.cast(b.reshape(b.narrow(op.in(1), 0, Dim(at), Dim(1)), {}), DType::F32); };
+    const ValueId start = bound(i), end = bound(count + i);
+    const ValueId last = b.cast(size_of(op, op.dims().sub(have, Dim(1))), DType::F32);
+    ValueId at;
+    if (want == Dim(1)) {
+      at = b.reshape(b.mul(b.mul(b.add(start, end), last), number(0.5)), {Dim(1)});
+    } else {
+      const ValueId steps = b.cast(size_of(op, op.dims().sub(want, Dim(1))), DType::F32);
+      const ValueId step = b.div(b.mul(b.sub(end, start), last), steps);
+      at = b.add(b.mul(start, last), b.mul(b.cast(positions(op, want), DType::F32), step));
+    }
+    std::vector<Dim> along(op.sizes(0).size(), Dim(1));
+    along[axis] = want;
+    const ValueId out = b.reshape(binary(OpKind::Or, binary(OpKind::Lt, at, number(0)), binary(OpKind::Gt, at, last)), along);
+    outside = outside.valid() ? binary(OpKind::Or, outside, out) : out;
+    const auto gathered = [&](ValueId place) {
+      const ValueId index = binary(OpKind::Min, binary(OpKind::Max, place, number(0)), last);
+      return b.create(OpKind::Gather, {x, b.cast(index, DType::I64)}, AxisAttrs{static_cast<int64_t>(axis)});
+    };
+    if (a.mode == ResizeMode::Nearest) {
+      const auto half = [&](double v) { return b.add(at, number(v)); };
+      x = gathered(a.nearest == NearestMode::RoundPreferFloor  ? b.unary(OpKind::Ceil, half(-0.5))
+                   : a.nearest == NearestMode::RoundPreferCeil ? b.unary(OpKind::Floor, half(0.5))
+                   : a.nearest == NearestMode::Floor           ? b.unary(OpKind::Floor, at)
+                                                               : b.unary(OpKind::Ceil, at));
+      continue;
+    }
+    const ValueId low = b.unary(OpKind::Floor, at), share = b.cast(b.reshape(b.sub(at, low), along), t);
+    const ValueId below = gathered(low), above = gathered(b.add(low, number(1)));
+    x = b.add(below, b.mul(b.sub(above, below), share));
+  }
+  if (outside.valid()) x = b.create(OpKind::Where, {outside, b.scalar(t, a.extrapolation), x});
+  op.set(0, x);
+}
+
 }  // namespace
 
 void resize(Op& op) {
@@ -118,6 +169,7 @@ void resize(Op& op) {
     return (void)op.fail(Code::BadArity, "neither scales nor sizes are given");
   }
   if (a.coord == CoordMode::TfCropAndResize) {
+    if (op.has(1) && op.rank(1) == 1 && !op.known_reals(1) && !op.given(1)) return resize_region(op, a, axes);
     const auto roi = op.need_reals(1, "roi");
     if (!roi) return;
     if (roi->size() != 2 * axes.size())

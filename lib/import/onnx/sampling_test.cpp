@@ -213,3 +213,25 @@ TEST_CASE("a size that is not known is scaled by the fraction that a scale is ne
       CHECK(scaled(scale, size + 300) ==
             static_cast<int64_t>(std::floor(static_cast<double>(size + 300) * static_cast<float>(scale))));
 }
+
+TEST_CASE("a region to resize that only a run tells") {
+  for (const char* mode : {"linear", "nearest"}) {
+    OnnxModel m(17);
+    m.input("x", DType::F32, {2, 2, 5, 6}, some(120, 5));
+    m.input("region", DType::F32, {4}, {0.2, -0.1, 0.8, 1.1});
+    m.add(node("Constant", {}, {"low"}, {attribute("value_floats", std::vector<double>{0, 0})}));
+    m.add(node("Constant", {}, {"high"}, {attribute("value_floats", std::vector<double>{1, 1})}));
+    m.add(node("Constant", {}, {"roi"}, {attribute("value_floats", std::vector<double>{0, 0, 0.2, -0.1, 1, 1, 0.8, 1.1})}));
+    m.add(node("Constant", {}, {"sizes"}, {attribute("value_ints", std::vector<int64_t>{2, 2, 4, 7})}));
+    m.add(node("Split", {"region"}, {"starts", "ends"}));
+    m.add(node("Concat", {"low", "starts", "high", "ends"}, {"computed"}, {attribute("axis", 0)}));
+    const std::vector<std::string> how{attribute("coordinate_transformation_mode", "tf_crop_and_resize"),
+                                       attribute("extrapolation_value", 9.0), attribute("mode", mode)};
+    m.add(node("Resize", {"x", "computed", "", "sizes"}, {"y"}, how));
+    m.add(node("Resize", {"x", "roi", "", "sizes"}, {"y2"}, how));
+    m.output("y");
+    m.output("y2");
+    const auto got = m.run();
+    check_close(got[0], got[1], 1e-4);
+  }
+}

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "import/onnx/broadcast.h"
 #include "import/onnx/dynamic.h"
 #include "import/onnx/handlers.h"
 #include "support/checked.h"
@@ -175,17 +176,24 @@ void expand(Op& op) {
     if (count) op.set(0, broadcast_to(op, op.in(0), op.in(1), *count));
     return;
   }
-  const auto& d = op.sizes(0);
+  const std::vector<Dim> d = op.sizes(0);
+  ValueId x = op.in(0);
   while (target->size() < d.size()) target->insert(target->begin(), Dim(1));
   for (size_t i = 0; i < d.size(); ++i) {
     Dim& t = (*target)[target->size() - d.size() + i];
-    if (t == Dim(1)) t = d[i];
+    if (t == Dim(1)) {
+      t = d[i];
+    } else if (const auto open = open_broadcast(op, t, d[i])) {
+      assume_broadcast(op.dims(), t, d[i]);
+      t = *open;
+      if (!(d[i] == t)) x = repeat_if_one(op, x, static_cast<int64_t>(i), t);
+    }
   }
   for (Dim t : *target)
     if (const auto v = op.dims().constant_value(t); v && *v < 0)
       return (void)op.fail(Code::BadShape, "size " + std::to_string(*v) + " is negative");
   if (*target == d) return op.set_ref(0, op.ref(0));
-  op.set(0, op.b.expand(op.in(0), std::move(*target)));
+  op.set(0, op.b.expand(x, std::move(*target)));
 }
 
 void tile(Op& op) {

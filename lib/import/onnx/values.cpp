@@ -86,9 +86,9 @@ const TensorData& Importer::tensor_data(uint32_t index) const {
 }
 
 const TensorData* Importer::tensor(ValId v) {
-  const uint32_t index = vals_[v.raw].tensor;
-  if (index == Val::kNone || tensors_[index].missing) return nullptr;
-  return &tensor_data(index);
+  const Val& val = vals_[v.raw];
+  if (val.tensor == Val::kNone) return val.id.valid() ? computed(*frames_[val.frame], val.id) : nullptr;
+  return tensors_[val.tensor].missing ? nullptr : &tensor_data(val.tensor);
 }
 
 const TensorData* Importer::given(ValId v) {

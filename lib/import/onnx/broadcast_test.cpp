@@ -1,0 +1,95 @@
+// Sizes that only a run tells to broadcast: equal, or one of them 1.
+#include "import/onnx/broadcast.h"
+
+#include "eval/eval.h"
+#include "ir/dim_postfix.h"
+#include "support/onnx_model.h"
+
+using namespace rlxc;
+using namespace rlxc::test;
+
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// Two inputs, `op`, one output.
+std::unique_ptr<Module> load(const std::string& op, const Shape& a, const Shape& b, Diagnostics& d,
+                             const onnx_import::ImportOptions& options = {}) {
+  OnnxModel m(17);
+  m.raw_graph(field(11, value_info("a", DType::F32, a)));
+  m.raw_graph(field(11, value_info("b", DType::F32, b)));
+  m.add(node(op, {"a", "b"}, {"y"}));
+  m.output("y");
+  return m.load(d, options);
+}
+
+eval::HostValue ramp(const Shape& dims) {
+  std::vector<float> v;
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  for (int64_t i = 0; i < n; ++i) v.push_back(static_cast<float>(i + 1));
+  eval::HostValue out;
+  out.tensor = make_data(DType::F32, dims, v);
+  return out;
+}
+
+std::optional<std::vector<double>> run(const Module& m, const Shape& a, const Shape& b, Diagnostics& d) {
+  const std::vector<eval::HostValue> inputs{ramp(a), ramp(b)};
+  const auto out = eval::evaluate(m, inputs, d);
+  if (!out) return std::nullopt;
+  std::vector<double> values;
+  for (int64_t i = 0; i < (*out)[0].tensor.elements(); ++i) values.push_back(element_as_double((*out)[0].tensor, i));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("two symbols that meet are equal, or one of them is 1") {
+  Diagnostics d;
+  const auto m = load("Add", {-1}, {-1}, d);
+  REQUIRE_MESSAGE(m, d.text());
+  CHECK(run(*m, {3}, {3}, d) == std::vector<double>{2, 4, 6});
+  CHECK(run(*m, {1}, {3}, d) == std::vector<double>{2, 3, 4});
+  CHECK(run(*m, {3}, {1}, d) == std::vector<double>{2, 3, 4});
+  CHECK(run(*m, {1}, {1}, d) == std::vector<double>{2});
+  CHECK_FALSE(run(*m, {2}, {3}, d));
+  CHECK_FALSE(d.ok());
+}
+
+TEST_CASE("a symbol that meets a constant is equal to it, or 1") {
+  for (const bool swapped : {false, true}) {
+    Diagnostics d;
+    const Shape open{-1}, three{3};
+    const auto m = swapped ? load("Mul", three, open, d) : load("Mul", open, three, d);
+    REQUIRE_MESSAGE(m, d.text());
+    CHECK(m->main().dims(m->main().outputs()[0])[0] == 3);
+    const auto at = [&](int64_t n) { return swapped ? run(*m, three, {n}, d) : run(*m, {n}, three, d); };
+    CHECK(at(1) == std::vector<double>{1, 2, 3});
+    CHECK(at(3) == std::vector<double>{1, 4, 9});
+    CHECK_FALSE(at(2));
+  }
+}
+
+TEST_CASE("batches of a product broadcast, its contracted sizes are equal") {
+  Diagnostics d;
+  const auto m = load("MatMul", {-1, 1, -1}, {-1, -1, 1}, d);
+  REQUIRE_MESSAGE(m, d.text());
+  CHECK(run(*m, {1, 1, 2}, {2, 2, 1}, d) == std::vector<double>{5, 11});
+  CHECK(run(*m, {2, 1, 2}, {1, 2, 1}, d) == std::vector<double>{5, 11});
+  CHECK_FALSE(run(*m, {1, 1, 1}, {1, 2, 1}, d));
+}
+
+TEST_CASE("sizes that are given as equal need no broadcast") {
+  Diagnostics d;
+  onnx_import::ImportOptions options;
+  options.assume = {{"dim0", "dim1"}};
+  const auto m = load("Add", {-1}, {-1}, d, options);
+  REQUIRE_MESSAGE(m, d.text());
+  CHECK(symbol_name(m->dims, m->main().dims(m->main().outputs()[0])[0]) == "dim0");
+  CHECK(run(*m, {3}, {3}, d) == std::vector<double>{2, 4, 6});
+  CHECK_FALSE(run(*m, {1}, {3}, d));
+  options.assume = {{"dim0", "dim7"}};
+  Diagnostics unknown;
+  CHECK(load("Add", {-1}, {-1}, unknown, options) == nullptr);
+  CHECK_MESSAGE(unknown.text().find("no dimension \"dim7\"") != std::string::npos, unknown.text());
+}
