@@ -80,6 +80,9 @@ class Cpu : public CLike {
 
   std::string select(Type t, Type condition, const std::string& c, const std::string& a, const std::string& b,
                      Helpers& h) const override {
+    // Loads have a type of lower alignment, which `?:` does not take for the same.
+    if (condition.lanes == 1 && t.lanes > 1)
+      return CLike::select(t, condition, c, "(" + type(t, h) + ")(" + a + ")", "(" + type(t, h) + ")(" + b + ")", h);
     if (condition.lanes == 1) return CLike::select(t, condition, c, a, b, h);
     std::string name = "rlxc_select_" + suffix(t), v = type(t, h), mask = type(condition, h);
     if (h.needs(name)) {

@@ -59,16 +59,45 @@ std::vector<ValueId> softmax(Expansion& e) {
   return {e.b.cast(y, e.result_dtype())};
 }
 
+// Sums of `width` neighbours along axis 1, of which there are `count`. Large windows of known sizes take O(log width) nodes: sums
+// of 2^k neighbours are two sums of 2^(k-1).
+ValueId window_sum(Expansion& e, ValueId x, int64_t width, Dim count) {
+  constexpr int64_t kWritten = 64;
+  if (width <= kWritten || !count.is_static()) {
+    ValueId sum = e.b.narrow(x, 1, 0, count);
+    for (int64_t i = 1; i < width; ++i) sum = e.b.add(sum, e.b.narrow(x, 1, i, count));
+    return sum;
+  }
+  ValueId sum, powers = x;
+  int64_t length = count.size() + width - 1;
+  for (int64_t step = 1, at = 0; at < width; step *= 2) {
+    if (width & step) {
+      const ValueId part = e.b.narrow(powers, 1, at, count);
+      sum = sum.valid() ? e.b.add(sum, part) : part;
+      at += step;
+    }
+    if (at == width) break;
+    length -= step;
+    powers = e.b.add(e.b.narrow(powers, 1, 0, Dim(length)), e.b.narrow(powers, 1, step, Dim(length)));
+  }
+  return sum;
+}
+
 // x / (bias + alpha / size * (sum of squares of `size` channels around))^beta.
 std::vector<ValueId> lrn(Expansion& e) {
   const auto& a = e.attrs<LrnAttrs>();
   const ValueId x = e.wide(e.in(0));
+  // Channels beyond the tensor are zeros: a window reaches at most from the first channel to the last.
+  const Dim channels = e.dim(x, 1);
+  const int64_t reach = channels.is_static() ? std::max<int64_t>(channels.size() - 1, 0) : a.size;
+  const int64_t before = std::min((a.size - 1) / 2, reach), after = std::min(a.size / 2, reach);
   PadAttrs around;
-  around.before.assign(static_cast<size_t>(e.g.rank(x)), Dim(0)), around.after = around.before;
-  around.before[1] = Dim((a.size - 1) / 2), around.after[1] = Dim(a.size / 2);
+  around.before.assign(static_cast<size_t>(e.g.rank(x)), Dim(0));
+  around.after = around.before;
+  around.before[1] = Dim(before);
+  around.after[1] = Dim(after);
   const ValueId squares = e.b.create(OpKind::Pad, {e.b.mul(x, x)}, around);
-  ValueId sum = e.b.narrow(squares, 1, 0, e.dim(x, 1));
-  for (int64_t i = 1; i < a.size; ++i) sum = e.b.add(sum, e.b.narrow(squares, 1, i, e.dim(x, 1)));
+  const ValueId sum = window_sum(e, squares, before + after + 1, channels);
   const ValueId base = e.b.add(e.b.mul(sum, e.num(x, a.alpha / static_cast<double>(a.size))), e.num(x, a.bias));
   const ValueId power = e.b.create(OpKind::Pow, {base, e.num(x, a.beta)});
   return {e.b.cast(e.b.div(x, power), e.result_dtype())};

@@ -170,6 +170,8 @@ TEST_CASE("attention in all layouts, with grouped keys, masks and soft-capping")
 TEST_CASE("local response normalisation, over more channels than there are too") {
   for (int64_t size : {1, 2, 3, 9})
     check([&](Fixture& f) { return f.b.create(OpKind::Lrn, {f.in("x", {f.batch, 5, 2, 3})}, LrnAttrs{size, 0.1, 0.75, 1}); });
+  for (const int64_t size : std::initializer_list<int64_t>{9, 12, 150, 1000, 10'000'000'000})
+    check([&](Fixture& f) { return f.b.create(OpKind::Lrn, {f.in("x", {f.batch, 110, 2, 3})}, LrnAttrs{size, 0.1, 0.75, 1}); });
 }
 
 TEST_CASE("rotary embedding in both styles, of part of the head, with narrow and full tables") {
