@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostInHead = 16;  // operands, or results, whose types are listed
 
-std::string kernel_name(const Node& node, std::string_view part) {
+std::string kernel_name(Node& node, std::string_view part) {
   std::string s(name(node.op()));
   if (!part.empty()) s += "_" + std::string(part);
   return s;
@@ -19,7 +19,7 @@ std::string kernel_name(const Node& node, std::string_view part) {
 
 }  // namespace
 
-Scope::Scope(const Node& node, std::string_view part)
+Scope::Scope(Node& node, std::string_view part)
     : node_(node), builder_(std::make_unique<kernel::Builder>(kernel_name(node, part))) {
   const Graph& g = node.graph;
   std::string head(name(node.op()));

@@ -4,7 +4,7 @@
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
-#include "codegen/overwrite.h"
+#include "codegen/lower.h"
 #include "plan/problem.h"
 
 namespace rlxc {

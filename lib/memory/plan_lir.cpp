@@ -356,7 +356,10 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   }
   if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // nodes have other ids
   lir.packs_known = inputs.kernels.has_value();
-  if (!plan_packed(*module, lir.plans, extents, own, inputs.kernels, diagnostics)) return std::nullopt;
+  std::optional<codegen::LoweringCache> own_lowerings;
+  if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);
+  codegen::LoweringCache* lowerings = own_lowerings ? &*own_lowerings : inputs.kernels ? inputs.lowerings : nullptr;
+  if (!plan_packed(*module, lir.plans, extents, lowerings, own, diagnostics)) return std::nullopt;
   module->stage = Stage::Lir;
   lir.module = std::move(module);
   return lir;

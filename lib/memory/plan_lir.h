@@ -6,7 +6,7 @@
 #pragma once
 #include <optional>
 
-#include "codegen/capability.h"
+#include "codegen/lowering_cache.h"
 #include "ir/lir.h"
 #include "options/options.h"
 #include "support/diagnostics.h"
@@ -17,6 +17,7 @@ namespace rlxc {
 struct PlanInputs {
   std::vector<State> states = {};
   std::optional<codegen::CapabilityRow> kernels = codegen::CapabilityRow();  // those that will run; none: not ours
+  codegen::LoweringCache* lowerings = nullptr;  // of the module for `kernels`; null: made here, and not kept
 };
 
 // Compacts all graphs, so node and value ids change. Errors: sizes that overflow, a plan that the validator refuses, an arena of

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analysis/phases.h"
-#include "codegen/overwrite.h"
+#include "codegen/lower.h"
 #include "plan/schedule.h"
 
 namespace rlxc {

@@ -6,6 +6,7 @@
 
 #include "analysis/phases.h"
 #include "analysis/views.h"
+#include "codegen/join_nodes.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
 #include "support/checked.h"
@@ -142,12 +143,11 @@ class Blocks {
     } else if (!time.pays()) {
       return no("cost", time.detail());
     }
-    if (!context_.target.joins) return no("no_kernel", time.detail());
+    if (!context_.lowerings) return no("no_kernel", time.detail());
     if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", g_.label(n).quoted() + " has a launch of its own");
     std::string why;
-    if (!context_.target.joins(
-            g_, nodes, [&](ValueId v) { return is_known_on_load(g_, phases_, v); }, &why))
-      return no("kernel_limit", why);
+    if (!views_) views_ = resolve_views(g_);
+    if (!codegen::can_join(g_, nodes, *views_, *context_.lowerings, &why)) return no("kernel_limit", why);
     const Symbol launch = g_.module().symbol(pattern + "_" + std::to_string(number));
     for (NodeId n : nodes) g_.set_launch(n, launch);
     Decision d = fused(g_, pattern, attention, nodes);
@@ -162,6 +162,7 @@ class Blocks {
   std::vector<Phase> phases_;
   std::vector<size_t> position_;  // in `order_`; of what is no launch, of the next one
   std::vector<NodeId> order_;
+  std::optional<ViewRoots> views_;
 };
 
 }  // namespace
