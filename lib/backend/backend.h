@@ -80,8 +80,8 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  // Kernels, weights and the commands that run them; of a graph target weights, inputs and outputs only. `lowerings`: of the module
-  // for this target; null: made here. O(nodes).
+  // Kernels, weights and the commands that run them; of a graph target weights, inputs and outputs only. `lowerings`: of the
+  // module for this target; null: made here. O(nodes).
   std::optional<codegen::Package> program(const LirModule&, Diagnostics&, codegen::LoweringCache* lowerings = nullptr) const;
   // The program with the target's integer types and bindings.
   virtual std::optional<codegen::Package> adapt(codegen::Package program, Diagnostics&) const { return program; }

@@ -5,19 +5,20 @@
 namespace rlxc::codegen {
 namespace {
 
-bool is_file_weight(const Graph& g, ValueId v) {
-  while (view_of(g, g.def(v))) v = g.operand(g.def(v), 0);
-  return g.op(g.def(v)) == OpKind::Param || g.op(g.def(v)) == OpKind::Constant;
+bool is_file_weight(const Graph& g, const GraphLayouts& layouts, ValueId v) {
+  const OpKind op = g.op(g.def(layouts.root[v.raw]));
+  return op == OpKind::Param || op == OpKind::Constant;
 }
 
 }  // namespace
 
-bool can_join(const Graph& g, std::span<const NodeId> nodes, const ViewRoots& views, LoweringCache& lowerings, std::string* why) {
+bool can_join(const Graph& g, const GraphLayouts& layouts, std::span<const NodeId> nodes, LoweringCache& lowerings,
+              std::string* why) {
   const CapabilityRow& row = lowerings.row();
   std::vector<const kernel::Kernel*> kernels;
   size_t weights = 0, others = 0;
   for (NodeId n : nodes) {
-    const auto& lowered = lowerings.lower(g, n, vectors_fit(g, n, views.offset), {});
+    const auto& lowered = lowerings.lower(g, layouts, n, vectors_fit(g, n, layouts.offset), {});
     if (!lowered.kernels) {
       *why = lowered.why;
       return false;
@@ -25,7 +26,7 @@ bool can_join(const Graph& g, std::span<const NodeId> nodes, const ViewRoots& vi
     for (const Launch& l : lowered.kernels->launches) {
       others += l.sizes.size();
       for (const Binding& b : l.buffers)
-        ++(b.kind == Binding::Kind::Operand && is_file_weight(g, g.operand(n, b.index)) ? weights : others);
+        ++(b.kind == Binding::Kind::Operand && is_file_weight(g, layouts, g.operand(n, b.index)) ? weights : others);
       kernels.push_back(&lowered.kernels->kernels[l.kernel]);
     }
   }

@@ -3,13 +3,12 @@
 #include <span>
 #include <string>
 
-#include "analysis/views.h"
 #include "codegen/lowering_cache.h"
 
 namespace rlxc::codegen {
 
-// For a target with a grid of lanes. `views` are those of the graph. `why` says what stands against it. Lowers the nodes as the
-// package will: no limit depends on the width of accesses, so it holds whatever the plan makes of their alignment.
-bool can_join(const Graph&, std::span<const NodeId>, const ViewRoots&, LoweringCache&, std::string* why);
+// For a target with a grid of lanes. `why` says what stands against it. Lowers the nodes as the package will: no limit depends on
+// the width of accesses, so it holds whatever the plan makes of their alignment.
+bool can_join(const Graph&, const GraphLayouts&, std::span<const NodeId>, LoweringCache&, std::string* why);
 
 }  // namespace rlxc::codegen

@@ -140,11 +140,12 @@ bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* w
 
 bool may_prepack(OpKind op) { return row_of(op).prepack != nullptr; }
 
-LoweringInfo lower_info(const Graph& g, NodeId n, const CapabilityRow& row, const std::vector<bool>& on_load) {
+LoweringInfo lower_info(const Graph& g, const GraphLayouts& layouts, NodeId n, const CapabilityRow& row,
+                        const std::vector<bool>& on_load) {
   const PrepackFn prepack = row_of(g.op(n)).prepack;
   std::string why;
   if (!prepack || !supports(g, n, row, &why)) return {};
-  Node node{g, n, row};
+  Node node{g, layouts, n, row};
   return {prepack(node, on_load)};
 }
 
@@ -156,10 +157,10 @@ bool may_overwrite(const Graph& g, NodeId n, size_t result, size_t operand) {
   return !in_place[result].holds || in_place[result].holds(g, n, operand);
 }
 
-std::optional<NodeKernels> lower_node(const Graph& g, NodeId n, const CapabilityRow& row,
+std::optional<NodeKernels> lower_node(const Graph& g, const GraphLayouts& layouts, NodeId n, const CapabilityRow& row,
                                       std::span<const PrepackedBuffer> prepacked, std::string* why) {
   if (!supports(g, n, row, why)) return std::nullopt;
-  Node node{g, n, row, prepacked};
+  Node node{g, layouts, n, row, prepacked};
   if (row_of(g.op(n)).lower(node)) return std::move(node.out);
   *why = std::move(node.why);
   return std::nullopt;

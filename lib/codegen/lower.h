@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "codegen/capability.h"
-#include "ir/graph.h"
+#include "ir/layout.h"
 #include "kernel/language.h"
 
 namespace rlxc::codegen {
@@ -60,7 +60,7 @@ struct LoweringInfo {
   std::vector<PrepackedBuffer> prepacked;  // that its kernels can read in place of operands: all or none
 };
 // `on_load`: which operands are known when weights are loaded. Writes no kernels. O(operands).
-LoweringInfo lower_info(const Graph&, NodeId, const CapabilityRow&, const std::vector<bool>& on_load);
+LoweringInfo lower_info(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&, const std::vector<bool>& on_load);
 
 // May the result lie where the operand lies, if nothing needs that any more and both have one shape and width? The kernels then
 // load no element of the operand once they have stored to the result at its index, which the interpreter of kernels checks. O(1).
@@ -69,7 +69,7 @@ bool may_overwrite(const Graph&, NodeId, size_t result, size_t operand);
 // Kernels, simplified and ready to be rendered; nullopt where `supports` says no. `prepacked` are those of lower_info, or none.
 // Kernel names are the op's name; the caller makes them unique. Leaves and control flow have no kernels. Graphs are not changed,
 // but their table of sizes may grow.
-std::optional<NodeKernels> lower_node(const Graph&, NodeId, const CapabilityRow&, std::span<const PrepackedBuffer> prepacked,
-                                      std::string* why);
+std::optional<NodeKernels> lower_node(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&,
+                                      std::span<const PrepackedBuffer> prepacked, std::string* why);
 
 }  // namespace rlxc::codegen

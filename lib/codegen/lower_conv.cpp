@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/conv.h"
 #include "kernel/builders/map.h"
@@ -73,7 +72,7 @@ void bind_zero(Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
   (*zero)->strides = {num_elements(node.graph.type(node.in(i))) == 1 ? Index(0) : Index(1)};
 }
 
-bool lies_apart(const Node& node, ValueId v) { return layout_in_larger(node.graph, v).has_value(); }
+bool lies_apart(const Node& node, ValueId v) { return node.layouts.of(v); }
 
 // An image with the distance of its pixels as the last stride.
 Operand as_planes(Operand x, const Dims& size) {

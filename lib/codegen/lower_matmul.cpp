@@ -1,5 +1,4 @@
 // Matrix products of every spelling, as one descriptor for the gemm builder.
-#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
@@ -38,7 +37,7 @@ struct Product {
 };
 
 // A part of a larger value, or one whose axes were moved without its elements.
-bool lies_apart(const Node& node, size_t operand) { return layout_in_larger(node.graph, node.in(operand)).has_value(); }
+bool lies_apart(const Node& node, size_t operand) { return node.layouts.of(node.in(operand)); }
 
 // How many of the last axes before the columns can be rows of one product: without batch axes in b, those of a are rows as long
 // as they follow each other in a, the residual and the result.
@@ -47,7 +46,7 @@ size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
   const size_t rows = node.result_dims().size() - 1;
   size_t first = 0;
   const auto follow = [&](ValueId v) {
-    if (const auto layout = layout_in_larger(node.graph, v)) first = std::max(first, last_run(node.table(), *layout, rows).begin);
+    if (const Layout* layout = node.layouts.of(v)) first = std::max(first, last_run(node.table(), *layout, rows).begin);
   };
   follow(node.in(0)), follow(node.result());
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));

@@ -19,14 +19,14 @@ class LoweringCache {
   const CapabilityRow& row() const { return row_; }
 
   // Equal nodes have the same object. `phase` is that of the graph (analysis/phases.h). Valid as long as the cache.
-  const LoweringInfo& info(const Graph&, NodeId, const std::vector<Phase>& phase);
+  const LoweringInfo& info(const Graph&, const GraphLayouts&, NodeId, const std::vector<Phase>& phase);
 
   struct Lowered {
     std::optional<NodeKernels> kernels;
     std::string why;  // there are none
   };
   // Equal nodes have the same object. `vectors`: see vectors_fit. `prepacked`: as for lower_node.
-  const Lowered& lower(const Graph&, NodeId, bool vectors, std::span<const PrepackedBuffer> prepacked);
+  const Lowered& lower(const Graph&, const GraphLayouts&, NodeId, bool vectors, std::span<const PrepackedBuffer> prepacked);
 
   size_t lowerings() const { return lowered_.size(); }  // how many have been made
 

@@ -187,8 +187,8 @@ class Packager {
   const Lowered* lower(const Graph& g, NodeId n, bool prologue) {
     const bool vectors = !row_.mapping.lanes || vectors_fit(g, n, offset_);
     std::span<const PrepackedBuffer> prepacked;
-    if (prologue || !packs_of_[n.raw].empty()) prepacked = lowerings_.info(g, n, plan(g).phase).prepacked;
-    const LoweringCache::Lowered& lowering = lowerings_.lower(g, n, vectors, prepacked);
+    if (prologue || !packs_of_[n.raw].empty()) prepacked = lowerings_.info(g, plan(g).layouts, n, plan(g).phase).prepacked;
+    const LoweringCache::Lowered& lowering = lowerings_.lower(g, plan(g).layouts, n, vectors, prepacked);
     if (!lowering.kernels) {
       diagnostics_.error(
           Code::UnsupportedOnTarget, "the " + row_.name + " target: " + lowering.why, where(g, n),

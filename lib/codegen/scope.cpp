@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/views.h"
 #include "kernel/simplify.h"
 
 namespace rlxc::codegen {
@@ -82,7 +81,7 @@ Operand Scope::in(size_t i, std::span<const Dim> to) {
 
 // How an operand or a result lies in a larger value; axes that are repeated keep 0.
 void Scope::step_over(ValueId v, Operand* o) {
-  const auto layout = layout_in_larger(node_.graph, v);
+  const Layout* layout = node_.layouts.of(v);
   if (!layout) return;
   const size_t leading = o->strides.size() - layout->axes.size();
   Expr last = kernel::constant_int(kernel(), DType::I64, 0);

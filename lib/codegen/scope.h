@@ -15,6 +15,7 @@ using kernel::Buf, kernel::Dims, kernel::Expr, kernel::Index, kernel::Operand;
 // The node being lowered, and what becomes of it.
 struct Node {
   const Graph& graph;
+  const GraphLayouts& layouts;
   NodeId id;
   const CapabilityRow& row;
   std::span<const PrepackedBuffer> prepacked = {};  // those that it has
@@ -54,8 +55,8 @@ struct Node {
   }
 };
 
-// One kernel of a node. Sizes that are not constant become symbols of the kernel. in(), out() and scratch() must be called in
-// the order in which the builder adds its arguments.
+// One kernel of a node. Sizes that are not constant become symbols of the kernel. in(), out() and scratch() must be called in the
+// order in which the builder adds its arguments.
 class Scope {
  public:
   explicit Scope(Node& node, std::string_view part = {});
@@ -67,7 +68,8 @@ class Scope {
                   Dim);  // an argument also where it is constant: launches with other values share the kernel
   Dims shape(std::span<const Dim>);
 
-  Operand in(size_t i);                           // in its own shape; row-major but where it lies in a larger value (views.h)
+  Operand in(size_t i);                           // in its own shape; row-major but where its layout says
+                                                  // otherwise
   Operand in(size_t i, std::span<const Dim> to);  // broadcast to a larger shape
   Operand out(size_t i = 0);
   Operand scratch(uint32_t i);

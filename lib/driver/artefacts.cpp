@@ -74,7 +74,7 @@ report::ReportContext context_of(const Compiled& c, const InputIdentity& input) 
 }
 
 std::vector<report::DispatchNode> dispatch_of(const Compiled& c) {
-  std::vector<report::DispatchNode> nodes = dispatched_nodes(*c.lir.module, *find_target(c.target));
+  std::vector<report::DispatchNode> nodes = dispatched_nodes(c.lir, *find_target(c.target));
   nodes.insert(nodes.end(), c.rewritten.begin(), c.rewritten.end());
   return nodes;
 }

@@ -183,7 +183,8 @@ bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, co
   if (!restrict_target(&traits, o, d)) return false;
   const auto parts = parts_to_run(target.name, o, d);
   if (!parts) return false;
-  if (const auto row = capability(find_backend(target.name)->info)) out->lowerings = std::make_unique<codegen::LoweringCache>(*row);
+  if (const auto row = capability(find_backend(target.name)->info))
+    out->lowerings = std::make_unique<codegen::LoweringCache>(*row);
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};
   const bool own_kernels = o.kernel_dispatch != KernelDispatch::Common && o.supported_ops.empty();
   if (own_kernels && out->lowerings && out->lowerings->row().mapping.lanes) context.lowerings = out->lowerings.get();

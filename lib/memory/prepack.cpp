@@ -102,7 +102,7 @@ class PackedRegions {
     std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // what is prepacked, of which values: the keeper
     for (NodeId n : plan.schedule) {
       if (plan.phase[n.raw] == Phase::Prologue) continue;
-      const std::vector<codegen::PrepackedBuffer>& prepacked = lowerings_->info(g, n, plan.phase).prepacked;
+      const std::vector<codegen::PrepackedBuffer>& prepacked = lowerings_->info(g, plan.layouts, n, plan.phase).prepacked;
       if (prepacked.empty()) continue;
       double saved_ns = 0;
       std::vector<uint32_t> of;
