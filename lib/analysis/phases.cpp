@@ -1,7 +1,5 @@
 #include "analysis/phases.h"
 
-#include "analysis/views.h"
-
 namespace rlxc {
 
 std::vector<Phase> derive_phases(const Graph& g) {
@@ -40,8 +38,9 @@ bool is_known_on_load(const Graph& g, const std::vector<Phase>& phase, ValueId v
   return phase[g.def(v).raw] == Phase::Prologue && g.op(g.def(v)) != OpKind::Input;
 }
 
-bool is_launch(const Graph& g, NodeId n, Phase phase) {
-  return !has_trait(g.op(n), kLeaf | kTerminator) && g.op(n) != OpKind::DimValue && phase != Phase::Prologue && !view_of(g, n);
+bool is_launch(const Graph& g, const GraphLayouts& layouts, NodeId n, Phase phase) {
+  return !has_trait(g.op(n), kLeaf | kTerminator) && g.op(n) != OpKind::DimValue && phase != Phase::Prologue &&
+         !layouts.is_view(g, n);
 }
 
 bool continues_launch(const Graph& g, NodeId before, NodeId n) {

@@ -12,7 +12,7 @@ bool is_known_on_load(const Graph&, const std::vector<Phase>& phase, ValueId);
 
 // What is launched moves or computes bytes at every call: not a leaf, not a view, not in the prologue, not a host shape value.
 // One launch may run several of them, which then follow each other: does `n` continue the launch of the one before it, if any?
-bool is_launch(const Graph&, NodeId, Phase);
+bool is_launch(const Graph&, const GraphLayouts&, NodeId, Phase);
 bool continues_launch(const Graph&, NodeId before, NodeId n);
 
 }  // namespace rlxc

@@ -310,40 +310,6 @@ std::optional<Made> made_as_read(const Graph& g, ValueId v) {
 
 }  // namespace
 
-bool Layout::rows() const {
-  return axes.empty() || axes.back().empty() || (axes.back().size() == 1 && axes.back()[0].stride == Dim(1));
-}
-
-bool Layout::vectors() const {
-  if (axes.empty() || axes.back().empty()) return true;
-  const Dim stride = axes.back().back().stride;
-  return stride == Dim(1) || stride == Dim(0);
-}
-
-Layout row_major(DimTable& dims, std::span<const Dim> shape) {
-  Layout l{std::vector<std::vector<Piece>>(shape.size())};
-  Dim stride(1);
-  for (size_t i = shape.size(); i-- > 0; stride = dims.mul(stride, shape[i]))
-    if (shape[i] != Dim(1)) l.axes[i] = {{shape[i], stride}};
-  return l;
-}
-
-Run last_run(DimTable& dims, const Layout& l, size_t end) {
-  Run run{end, {}};
-  for (; run.begin > 0; --run.begin) {
-    const auto& axis = l.axes[run.begin - 1];
-    if (axis.empty()) continue;
-    if (axis.size() > 1 || (run.piece && axis[0].stride != dims.mul(run.piece->size, run.piece->stride))) break;
-    run.piece = run.piece ? Piece{dims.mul(axis[0].size, run.piece->size), run.piece->stride} : axis[0];
-  }
-  return run;
-}
-
-bool Layout::split(size_t last) const {
-  return std::any_of(axes.end() - static_cast<std::ptrdiff_t>(std::min(last, axes.size())), axes.end(),
-                     [](const auto& axis) { return axis.size() > 1; });
-}
-
 bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
   const OpKind op = g.op(use.user);
   if (const auto row = axes_of_rows(g, use.user)) return !l.split(*row) && (l.rows() || reads_columns(g, use));
@@ -412,42 +378,55 @@ std::optional<Layout> layout_in_larger(const Graph& g, ValueId v) {
   return l;
 }
 
-std::optional<View> view_of(const Graph& g, NodeId n) {
+namespace {
+
+// `layout`: of operand 0 or of the first result, null where it is row-major.
+template <class LayoutOf>
+std::optional<View> view_of(const Graph& g, NodeId n, const LayoutOf& layout) {
   const auto whole = [&](bool is_view) { return is_view ? std::optional<View>({g.operand(n, 0), Dim(0)}) : std::nullopt; };
   DimTable& dims = g.module().dims;
   switch (g.op(n)) {
     case OpKind::Reshape: return whole(true);
     case OpKind::Cast: return whole(g.dtype(g.operand(n, 0)) == g.attrs<CastAttrs>(n).to);
-    case OpKind::Transpose:
-      return whole(keeps_order(g, n) || layout_in_larger(g, g.result(n)) || layout_in_larger(g, g.operand(n, 0)));
-    case OpKind::Resize: return whole(layout_in_larger(g, g.result(n)).has_value());
+    case OpKind::Transpose: return whole(keeps_order(g, n) || layout(g.result(n)) || layout(g.operand(n, 0)));
+    case OpKind::Resize: return whole(layout(g.result(n)) != nullptr);
     case OpKind::Expand: return whole(dims.equal(dims.product(g.dims(g.operand(n, 0))), dims.product(g.dims(g.result(n)))));
     case OpKind::Concat: return whole(g.operands(n).size() == 1);
     case OpKind::Narrow:
     case OpKind::Slice: {
       const auto p = part_of(g, n);
       const ValueId x = g.operand(n, 0);
-      if (!p || !has_whole_bytes(g, x) || !(keeps_row_major(g, n) || layout_in_larger(g, g.result(n)))) return std::nullopt;
-      const Layout l = layout_in_larger(g, x).value_or(row_major(dims, g.dims(x)));
+      if (!p || !has_whole_bytes(g, x) || !(keeps_row_major(g, n) || layout(g.result(n)))) return std::nullopt;
+      const Layout* of_x = layout(x);
+      const Layout l = of_x ? *of_x : row_major(dims, g.dims(x));
       return View{x, dims.mul(offset_of(dims, *p, g.dims(g.result(n))[p->axis], l), Dim(bits(g.dtype(x)) / 8))};
     }
     default: return std::nullopt;
   }
 }
 
-ViewRoots resolve_views(const Graph& g) {
-  ViewRoots r;
-  r.root.resize(g.value_capacity());
-  r.offset.resize(g.value_capacity());
+}  // namespace
+
+std::optional<View> view_of(const Graph& g, NodeId n) {
+  std::optional<Layout> last;
+  return view_of(g, n, [&](ValueId v) -> const Layout* { return (last = layout_in_larger(g, v)) ? &*last : nullptr; });
+}
+
+GraphLayouts assign_layouts(const Graph& g) {
+  GraphLayouts out(g);
   for (NodeId n : g.nodes()) {
-    for (size_t i = 0; i < g.result_count(n); ++i) r.root[g.result(n, i).raw] = g.result(n, i);
-    if (auto view = view_of(g, n)) {
+    for (size_t i = 0; i < g.result_count(n); ++i) {
+      const ValueId v = g.result(n, i);
+      out.root[v.raw] = v;
+      if (auto layout = layout_in_larger(g, v)) out.set(v, std::move(*layout));
+    }
+    if (const auto view = view_of(g, n, [&](ValueId v) { return out.of(v); })) {
       const ValueId v = g.result(n);
-      r.root[v.raw] = r.root[view->of.raw];
-      r.offset[v.raw] = g.module().dims.add(r.offset[view->of.raw], view->byte_offset);
+      out.root[v.raw] = out.root[view->of.raw];
+      out.offset[v.raw] = g.module().dims.add(out.offset[view->of.raw], view->byte_offset);
     }
   }
-  return r;
+  return out;
 }
 
 }  // namespace rlxc

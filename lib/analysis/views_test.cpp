@@ -252,3 +252,22 @@ TEST_CASE("windows of a rolled image are made and read where they lie") {
   CHECK(layout_in_larger(m.main(), part)->start(1) == Dim(4));
   CHECK(view_of(m.main(), m.main().def(part))->byte_offset == Dim(0));
 }
+
+TEST_CASE("the layouts of a graph are those of its values, and the verifier accepts them") {
+  Packed p;
+  const ValueId part = p.b.narrow(p.x, 1, Dim(1), Dim(3)), split = p.b.reshape(part, {2, 3, 4, 6}),
+                heads = p.b.transpose(split, {0, 2, 1, 3}), y = p.b.unary(OpKind::Relu, heads);
+  p.g.add_output(y, {});
+  const GraphLayouts layouts = assign_layouts(p.g);
+  for (const ValueId v : {p.x, part, split, heads, y}) {
+    const auto layout = layout_in_larger(p.g, v);
+    CHECK(layout.has_value() == (layouts.of(v) != nullptr));
+    if (layout) CHECK(*layout == *layouts.of(v));
+    CHECK(layouts.is_view(p.g, p.g.def(v)) == view_of(p.g, p.g.def(v)).has_value());
+  }
+  CHECK(layouts.root[heads.raw] == p.x);
+  CHECK(layouts.offset[heads.raw] == Dim(96));
+  CHECK(layouts.root[y.raw] == y);
+  Diagnostics d;
+  CHECK_MESSAGE(verify_layouts(p.g, layouts, d), d.text());
+}

@@ -36,14 +36,18 @@ std::optional<codegen::CapabilityRow> capability(const TargetInfo& t) {
 // The two exceptions expand to matrix products that have better kernels.
 bool has_kernels(OpKind op) { return op != OpKind::DotGeneral && op != OpKind::BatchNormInference && codegen::has_lowering(op); }
 
-std::optional<codegen::Package> Backend::program(const LirModule& lir, Diagnostics& d) const {
-  if (const auto row = capability(info)) return codegen::make_package(lir, codegen::package_name(*lir.module), *row, d);
+std::optional<codegen::Package> Backend::program(const LirModule& lir, Diagnostics& d, codegen::LoweringCache* lowerings) const {
+  if (const auto row = capability(info)) {
+    const std::string name = codegen::package_name(*lir.module);
+    return lowerings ? codegen::make_package(lir, name, *lowerings, d) : codegen::make_package(lir, name, *row, d);
+  }
   codegen::Package p = graph_only_package(lir, d);
   return d.ok() ? std::optional(std::move(p)) : std::nullopt;
 }
 
-std::optional<EmittedPackage> Backend::emit(const LirModule& lir, const CpuPackageOptions& options, Diagnostics& d) const {
-  auto general = program(lir, d);
+std::optional<EmittedPackage> Backend::emit(const LirModule& lir, const CpuPackageOptions& options, Diagnostics& d,
+                                            codegen::LoweringCache* lowerings) const {
+  auto general = program(lir, d, lowerings);
   auto adapted = general ? adapt(std::move(*general), d) : std::nullopt;
   if (!adapted) return std::nullopt;
   auto files = write(*adapted, options, d);

@@ -80,8 +80,9 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  // Kernels, weights and the commands that run them; of a graph target weights, inputs and outputs only. O(nodes).
-  std::optional<codegen::Package> program(const LirModule&, Diagnostics&) const;
+  // Kernels, weights and the commands that run them; of a graph target weights, inputs and outputs only. `lowerings`: of the
+  // module for this target; null: made here. O(nodes).
+  std::optional<codegen::Package> program(const LirModule&, Diagnostics&, codegen::LoweringCache* lowerings = nullptr) const;
   // The program with the target's integer types and bindings.
   virtual std::optional<codegen::Package> adapt(codegen::Package program, Diagnostics&) const { return program; }
   // The package's text files. Beside them belong the weights (write_weights).
@@ -91,7 +92,8 @@ class Backend {
   virtual std::vector<KernelFile> kernel_files(const codegen::Package&) const { return {}; }
 
   // All of the above.
-  std::optional<EmittedPackage> emit(const LirModule&, const CpuPackageOptions&, Diagnostics&) const;
+  std::optional<EmittedPackage> emit(const LirModule&, const CpuPackageOptions&, Diagnostics&,
+                                     codegen::LoweringCache* lowerings = nullptr) const;
 
   const TargetInfo info;
 };

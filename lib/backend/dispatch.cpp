@@ -1,6 +1,5 @@
 #include "backend/dispatch.h"
 
-#include "analysis/views.h"
 #include "backend/backend.h"
 #include "codegen/lower.h"
 #include "ir/graphs.h"
@@ -55,15 +54,15 @@ std::vector<DispatchNode> rewritten_nodes(const Module& m, std::vector<DispatchN
   return before;
 }
 
-std::vector<DispatchNode> dispatched_nodes(const Module& m, const TargetTraits& traits) {
+std::vector<DispatchNode> dispatched_nodes(const LirModule& lir, const TargetTraits& traits) {
   const TargetInfo& info = find_backend(traits.name)->info;
   const auto row = capability(info);
   std::vector<DispatchNode> out;
-  each_operation(m, [&](const Graph& g, NodeId n) {
+  each_operation(*lir.module, [&](const Graph& g, NodeId n) {
     DispatchNode d = entry(g, n, DispatchPath::Native);
     const bool native = traits.native.test(static_cast<size_t>(d.op));
     // Views are other names of bytes, and the host walks control flow: neither needs a kernel.
-    const bool needs_kernel = !has_trait(d.op, kBody) && !view_of(g, n);
+    const bool needs_kernel = !has_trait(d.op, kBody) && !lir.plans[g.id().raw].layouts.is_view(g, n);
     if (!native || (row && needs_kernel && !codegen::supports(g, n, *row, &d.detail))) {
       d.path = DispatchPath::Unsupported;
       if (d.detail.empty()) d.detail = traits.name + " has no " + std::string(kind_name(d.op));

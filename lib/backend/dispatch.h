@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "ir/lir.h"
 #include "passes/pass.h"
 #include "report/dispatch.h"
 
@@ -12,6 +13,6 @@ std::vector<report::DispatchNode> foreign_nodes(const Module&, const TargetTrait
 // Those of `before` that are gone, as rewritten. Call after it, before ids change.
 std::vector<report::DispatchNode> rewritten_nodes(const Module&, std::vector<report::DispatchNode> before);
 // Every node of the compiled module that is not a leaf. O(nodes).
-std::vector<report::DispatchNode> dispatched_nodes(const Module&, const TargetTraits&);
+std::vector<report::DispatchNode> dispatched_nodes(const LirModule&, const TargetTraits&);
 
 }  // namespace rlxc

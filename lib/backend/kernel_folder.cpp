@@ -4,8 +4,9 @@
 
 namespace rlxc {
 
-void write_kernel_folder(const LirModule& lir, std::string_view target, const MakeFile& make_file, Diagnostics& d) {
-  const auto package = find_backend(target)->emit(lir, {}, d);
+void write_kernel_folder(const LirModule& lir, std::string_view target, codegen::LoweringCache* lowerings,
+                         const MakeFile& make_file, Diagnostics& d) {
+  const auto package = find_backend(target)->emit(lir, {}, d, lowerings);
   if (!package) return;
   for (const TextFile& f : package->files) make_file(f.name, [&](OutputFile& out) { out.write(f.content); });
   const codegen::Package& p = package->program;

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/lowering_cache.h"
 #include "ir/lir.h"
 #include "support/output_file.h"
 
@@ -12,7 +13,9 @@ namespace rlxc {
 // Makes a file of the folder and commits what `body` writes to it.
 using MakeFile = std::function<void(const std::string& name, const std::function<void(OutputFile&)>& body)>;
 
-// Errors: Code::UnsupportedOnTarget, every node without a kernel; those of writing.
-void write_kernel_folder(const LirModule&, std::string_view target, const MakeFile&, Diagnostics&);
+// `lowerings`: of the module for the target, if there are some. Errors: Code::UnsupportedOnTarget, every node without a kernel;
+// those of writing.
+void write_kernel_folder(const LirModule&, std::string_view target, codegen::LoweringCache* lowerings, const MakeFile&,
+                         Diagnostics&);
 
 }  // namespace rlxc

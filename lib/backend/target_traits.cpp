@@ -4,7 +4,6 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "codegen/join_nodes.h"
 #include "passes/legalise/decompositions.h"
 
 namespace rlxc {
@@ -17,10 +16,6 @@ TargetTraits make(const TargetInfo& row) {
   t.region_max_steps = row.region_steps;
   t.region_max_inputs = row.region_inputs;
   t.machine = row.machine;
-  if (const auto kernels = capability(row); kernels && kernels->mapping.lanes)
-    t.joins = [kernels](const Graph& g, std::span<const NodeId> nodes, const codegen::IsWeight& known, std::string* why) {
-      return codegen::can_join(g, nodes, *kernels, known, why);
-    };
   for (size_t k = 0; k < kOpCount; ++k) {
     const auto op = static_cast<OpKind>(k);
     // What has no expansion stays: the writer of kernels names such nodes. Fused kinds are formed for targets that have them.

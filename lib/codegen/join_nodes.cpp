@@ -1,50 +1,41 @@
 #include "codegen/join_nodes.h"
 
-#include "analysis/views.h"
 #include "kernel/join.h"
 
 namespace rlxc::codegen {
 namespace {
 
-bool is_file_weight(const Graph& g, ValueId v) {
-  while (view_of(g, g.def(v))) v = g.operand(g.def(v), 0);
-  return g.op(g.def(v)) == OpKind::Param || g.op(g.def(v)) == OpKind::Constant;
+bool is_file_weight(const Graph& g, const GraphLayouts& layouts, ValueId v) {
+  const OpKind op = g.op(g.def(layouts.root[v.raw]));
+  return op == OpKind::Param || op == OpKind::Constant;
 }
 
 }  // namespace
 
-CapabilityRow without_vectors(CapabilityRow row) {
-  row.mapping.load_bytes = row.mapping.vector_bytes = 1;
-  return row;
-}
-
-bool can_join(const Graph& g, std::span<const NodeId> nodes, const CapabilityRow& row, const IsWeight& is_weight,
+bool can_join(const Graph& g, const GraphLayouts& layouts, std::span<const NodeId> nodes, LoweringCache& lowerings,
               std::string* why) {
-  for (const CapabilityRow& form : {row, without_vectors(row)})
-    for (const IsWeight& known : {is_weight, IsWeight()}) {
-      std::vector<kernel::Kernel> kernels;
-      size_t weights = 0, others = 0;
-      for (NodeId n : nodes) {
-        auto lowered = lower_node(g, n, form, known, why);
-        if (!lowered) return false;
-        for (const Launch& l : lowered->launches) {
-          if (l.on_load) continue;
-          others += l.sizes.size();
-          for (const Binding& b : l.buffers)
-            ++(b.kind == Binding::Kind::Operand && is_file_weight(g, g.operand(n, b.index)) ? weights : others);
-          kernels.push_back(lowered->kernels[l.kernel]);
-        }
-      }
-      const size_t arguments = weights + (row.weights_apart ? 1 : others);
-      if (row.max_arguments > 0 && arguments > row.max_arguments)
-        return *why =
-                   std::to_string(arguments) + " arguments, of " + std::to_string(row.max_arguments) + " that a kernel can have",
-               false;
-      std::vector<const kernel::Kernel*> parts;
-      for (const kernel::Kernel& k : kernels) parts.push_back(&k);
-      if (!kernel::join("launch", parts, row.mapping, why)) return false;
+  const CapabilityRow& row = lowerings.row();
+  std::vector<const kernel::Kernel*> kernels;
+  size_t weights = 0, others = 0;
+  for (NodeId n : nodes) {
+    const auto& lowered = lowerings.lower(g, layouts, n, vectors_fit(g, n, layouts.offset), {});
+    if (!lowered.kernels) {
+      *why = lowered.why;
+      return false;
     }
-  return true;
+    for (const Launch& l : lowered.kernels->launches) {
+      others += l.sizes.size();
+      for (const Binding& b : l.buffers)
+        ++(b.kind == Binding::Kind::Operand && is_file_weight(g, layouts, g.operand(n, b.index)) ? weights : others);
+      kernels.push_back(&lowered.kernels->kernels[l.kernel]);
+    }
+  }
+  const size_t arguments = weights + (row.weights_apart ? 1 : others);
+  if (row.max_arguments > 0 && arguments > row.max_arguments) {
+    *why = std::to_string(arguments) + " arguments, of " + std::to_string(row.max_arguments) + " that a kernel can have";
+    return false;
+  }
+  return kernel::fits_one_group(kernels, row.mapping, why);
 }
 
 }  // namespace rlxc::codegen

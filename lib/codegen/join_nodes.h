@@ -1,16 +1,14 @@
 // Whether nodes can share a launch (Graph::launch): kernel/join.h makes one kernel of theirs.
 #pragma once
 #include <span>
+#include <string>
 
-#include "codegen/lower.h"
+#include "codegen/lowering_cache.h"
 
 namespace rlxc::codegen {
 
-// In whatever form the package will have them: with and without what is kept from when weights are loaded, with and without wide
-// accesses. `why` says what stands against it. Takes as long as writing their kernels four times.
-bool can_join(const Graph&, std::span<const NodeId>, const CapabilityRow&, const IsWeight&, std::string* why);
-
-// The row for values that may lie anywhere: accesses of one element.
-CapabilityRow without_vectors(CapabilityRow);
+// For a target with a grid of lanes. `why` says what stands against it. Lowers the nodes as the package will: no limit depends on
+// the width of accesses, so it holds whatever the plan makes of their alignment.
+bool can_join(const Graph&, const GraphLayouts&, std::span<const NodeId>, LoweringCache&, std::string* why);
 
 }  // namespace rlxc::codegen

@@ -3,21 +3,28 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "ops/elementwise.h"
 
 namespace rlxc::codegen {
 namespace {
 
-using LowerFn = bool (*)(const Node&);
+using LowerFn = bool (*)(Node&);
+using PrepackFn = std::vector<PrepackedBuffer> (*)(Node&, const std::vector<bool>& on_load);
 
-struct Row {
-  OpKind op;
-  LowerFn lower;
-  bool keeps = false;  // some of its forms keep something from when weights are loaded
+// Which operands a result may overwrite: a set of bits, and a condition on each of them.
+struct InPlace {
+  uint32_t operands = 0;
+  bool (*holds)(const Graph&, NodeId, size_t operand) = nullptr;  // null: always
 };
-constexpr Row kTable[] = {
+
+struct LoweringRow {
+  OpKind op = OpKind::Input;
+  LowerFn lower = nullptr;
+  std::array<InPlace, 2> in_place = {};  // by result; elementwise ops have a trait
+  PrepackFn prepack = nullptr;
+};
+constexpr LoweringRow kTable[] = {
     {OpKind::Reshape, lower_reshape},
     {OpKind::Transpose, lower_transpose},
     {OpKind::Narrow, lower_narrow},
@@ -27,7 +34,7 @@ constexpr Row kTable[] = {
     {OpKind::Tile, lower_tile},
     {OpKind::Concat, lower_concat},
     {OpKind::FusedSwiGLU, lower_swiglu},
-    {OpKind::Rope, lower_rope},
+    {OpKind::Rope, lower_rope, {{{0b1}}}},
     {OpKind::ElementwiseRegion, lower_region},
     {OpKind::Where, lower_elementwise},
     {OpKind::Cast, lower_cast},
@@ -38,8 +45,8 @@ constexpr Row kTable[] = {
     {OpKind::Gather, lower_gather},
     {OpKind::GatherElements, lower_gather_elements},
     {OpKind::GatherNd, lower_gather_nd},
-    {OpKind::ScatterElements, lower_scatter_elements},
-    {OpKind::ScatterNd, lower_scatter_nd},
+    {OpKind::ScatterElements, lower_scatter_elements, {{{0b1}}}},
+    {OpKind::ScatterNd, lower_scatter_nd, {{{0b1}}}},
     {OpKind::Pad, lower_pad},
     {OpKind::Trilu, lower_trilu},
     {OpKind::Range, lower_range},
@@ -58,29 +65,29 @@ constexpr Row kTable[] = {
     {OpKind::Cumprod, lower_cumulative},
     {OpKind::Det, lower_det},
     {OpKind::TopK, lower_topk},
-    {OpKind::Fft, lower_fft, true},
-    {OpKind::Softmax, lower_softmax},
-    {OpKind::LogSoftmax, lower_softmax},
-    {OpKind::LayerNorm, lower_norm},
-    {OpKind::RmsNorm, lower_norm},
-    {OpKind::FusedResidualLN, lower_norm},
-    {OpKind::FusedResidualRmsNorm, lower_norm},
-    {OpKind::GroupNorm, lower_norm},
-    {OpKind::NormRegion, lower_norm},
-    {OpKind::ReduceRegion, lower_reduce_region},
+    {OpKind::Fft, lower_fft, {}, prepack_fft},
+    {OpKind::Softmax, lower_softmax, {{{0b1}}}},
+    {OpKind::LogSoftmax, lower_softmax, {{{0b1}}}},
+    {OpKind::LayerNorm, lower_norm, {{{0b1}}}},
+    {OpKind::RmsNorm, lower_norm, {{{0b1}}}},
+    {OpKind::FusedResidualLN, lower_norm, {{{0b11}, {0b11, stores_exact_sum}}}},
+    {OpKind::FusedResidualRmsNorm, lower_norm, {{{0b11}, {0b11, stores_exact_sum}}}},
+    {OpKind::GroupNorm, lower_norm, {{{0b1}}}},
+    {OpKind::NormRegion, lower_norm, {{{~0u}, {~0u, serves_no_later_step}}}},
+    {OpKind::ReduceRegion, lower_reduce_region, {{{~0u, gives_rows}}}},
     {OpKind::Lrn, lower_lrn},
-    {OpKind::MatMul, lower_matmul, true},
-    {OpKind::FusedMatMulBiasAct, lower_fused_matmul, true},
-    {OpKind::FusedMatMulSwiGLU, lower_matmul_swiglu, true},
+    {OpKind::MatMul, lower_matmul, {}, prepack_matmul},
+    {OpKind::FusedMatMulBiasAct, lower_matmul, {{{0b1000}}}, prepack_matmul},
+    {OpKind::FusedMatMulSwiGLU, lower_matmul, {}, prepack_matmul},
     {OpKind::DotGeneral, lower_dot_general},
-    {OpKind::QMatMul, lower_q_matmul, true},
-    {OpKind::DequantMatMul, lower_dequant_matmul, true},
+    {OpKind::QMatMul, lower_matmul, {}, prepack_matmul},
+    {OpKind::DequantMatMul, lower_matmul, {{{0b100000}}}, prepack_matmul},
     {OpKind::GroupedMatMul, lower_grouped_matmul},
-    {OpKind::Conv, lower_conv, true},
-    {OpKind::FusedConvBiasAct, lower_fused_conv, true},
-    {OpKind::FusedConvTransposeBiasAct, lower_fused_conv},
-    {OpKind::ConvTranspose, lower_conv_transpose},
-    {OpKind::QConv, lower_q_conv, true},
+    {OpKind::Conv, lower_conv, {}, prepack_conv},
+    {OpKind::FusedConvBiasAct, lower_conv, {{{0b1000, sums_channels}}}, prepack_conv},
+    {OpKind::FusedConvTransposeBiasAct, lower_conv, {{{0b1000}}}},
+    {OpKind::ConvTranspose, lower_conv},
+    {OpKind::QConv, lower_conv, {}, prepack_conv},
     {OpKind::Pool, lower_pool},
     {OpKind::MaxPoolIndices, lower_pool},
     {OpKind::Attention, lower_attention},
@@ -90,12 +97,12 @@ constexpr Row kTable[] = {
     {OpKind::SelectiveScan, lower_selective_scan},
 };
 
-const Row& row_of(OpKind op) {
+const LoweringRow& row_of(OpKind op) {
   static const auto rows = [] {
-    std::array<Row, kOpCount> all{};
+    std::array<LoweringRow, kOpCount> all{};
     for (size_t i = 0; i < all.size(); ++i)
       if (ops::has_meaning(static_cast<OpKind>(i))) all[i].lower = lower_elementwise;
-    for (const Row& r : kTable) all[static_cast<size_t>(r.op)] = r;
+    for (const LoweringRow& r : kTable) all[static_cast<size_t>(r.op)] = r;
     return all;
   }();
   return rows[static_cast<size_t>(op)];
@@ -131,47 +138,32 @@ bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* w
   return true;
 }
 
-std::optional<NodeKernels> lower_node(const Graph& g, NodeId n, const CapabilityRow& row, const IsWeight& is_weight,
-                                      std::string* why) {
-  if (!supports(g, n, row, why)) return std::nullopt;
-  NodeKernels out;
-  if (!row_of(g.op(n)).lower(Node{g, n, row, is_weight, out, *why})) return std::nullopt;
-  return out;
-}
+bool may_prepack(OpKind op) { return row_of(op).prepack != nullptr; }
 
-bool may_keep(OpKind op) { return row_of(op).keeps; }
-
-std::vector<Scratch> kept_scratch(const Graph& g, NodeId n, const CapabilityRow& row, const IsWeight& is_weight) {
-  NodeKernels out;
+LoweringInfo lower_info(const Graph& g, const GraphLayouts& layouts, NodeId n, const CapabilityRow& row,
+                        const std::vector<bool>& on_load) {
+  const PrepackFn prepack = row_of(g.op(n)).prepack;
   std::string why;
-  if (!may_keep(g.op(n)) || !is_weight || !supports(g, n, row, &why)) return {};
-  row_of(g.op(n)).lower(Node{g, n, row, is_weight, out, why, true});
-  std::erase_if(out.scratch, [](const Scratch& s) { return !s.on_load; });
-  return std::move(out.scratch);
+  if (!prepack || !supports(g, n, row, &why)) return {};
+  Node node{g, layouts, n, row};
+  return {prepack(node, on_load)};
 }
 
-std::vector<uint32_t> lowering_key(const Graph& g, NodeId n, const IsWeight& is_weight) {
-  std::vector<uint32_t> key = {static_cast<uint32_t>(g.op(n)), g.attr_id(n).raw, static_cast<uint32_t>(g.operands(n).size()),
-                               uint32_t{is_weight != nullptr}};
-  for (ValueId v : g.operands(n))
-    key.insert(key.end(), {v.valid() ? g.type_id(v).raw : ~uint32_t{0}, uint32_t{v.valid() && is_weight && is_weight(v)}});
-  for (size_t i = 0; i < g.result_count(n); ++i) key.push_back(g.type_id(g.result(n, i)).raw);
-  const auto add_layout = [&](size_t i, ValueId v) {
-    const auto layout = v.valid() ? layout_in_larger(g, v) : std::nullopt;
-    if (!layout) return;
-    key.insert(key.end(), {static_cast<uint32_t>(i), static_cast<uint32_t>(layout->starts.size())});
-    for (Dim d : layout->starts) key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
-    for (const auto& axis : layout->axes) {
-      key.push_back(static_cast<uint32_t>(axis.size()));
-      for (const Piece& p : axis)
-        for (Dim d : {p.size, p.stride})
-          key.insert(key.end(), {static_cast<uint32_t>(d.raw() >> 32), static_cast<uint32_t>(d.raw())});
-    }
-  };
-  const size_t operands = g.operands(n).size();
-  for (size_t i = 0; i < operands; ++i) add_layout(i, g.operand(n, i));
-  for (size_t i = 0; i < g.result_count(n); ++i) add_layout(operands + i, g.result(n, i));
-  return key;
+bool may_overwrite(const Graph& g, NodeId n, size_t result, size_t operand) {
+  const OpKind op = g.op(n);
+  if (has_trait(op, kElementwise)) return result == 0 && has_trait(op, kInPlace);
+  const auto& in_place = row_of(op).in_place;
+  if (result >= in_place.size() || operand >= 32 || !(in_place[result].operands >> operand & 1)) return false;
+  return !in_place[result].holds || in_place[result].holds(g, n, operand);
+}
+
+std::optional<NodeKernels> lower_node(const Graph& g, const GraphLayouts& layouts, NodeId n, const CapabilityRow& row,
+                                      std::span<const PrepackedBuffer> prepacked, std::string* why) {
+  if (!supports(g, n, row, why)) return std::nullopt;
+  Node node{g, layouts, n, row, prepacked};
+  if (row_of(g.op(n)).lower(node)) return std::move(node.out);
+  *why = std::move(node.why);
+  return std::nullopt;
 }
 
 }  // namespace rlxc::codegen

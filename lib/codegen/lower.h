@@ -1,12 +1,12 @@
 // From a node to kernels: which kernels compute it, in which order they are launched, and what memory each of them gets.
 #pragma once
-#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/capability.h"
-#include "ir/graph.h"
+#include "ir/layout.h"
 #include "kernel/language.h"
 
 namespace rlxc::codegen {
@@ -31,12 +31,18 @@ struct Launch {
 struct Scratch {
   DType dtype = DType::F32;
   Dim elements;
-  bool on_load = false;            // written by on_load launches and kept
-  std::vector<uint32_t> operands;  // on_load: what it is made of, which no other launch reads
-  double saved_ns = 0;             // on_load: what runs save by it, about, on one thread of a common processor
+  bool on_load = false;  // a prepacked buffer: written by on_load launches
 };
 
-inline Dim scratch_bytes(DimTable& dims, const Scratch& s) { return dims.mul(s.elements, Dim(rlxc::bits(s.dtype) / 8)); }
+inline Dim scratch_bytes(DimTable& dims, DType t, Dim elements) { return dims.mul(elements, Dim(rlxc::bits(t) / 8)); }
+
+// A buffer that is written once, when weights are loaded, and that the kernels of a node read at every run.
+struct PrepackedBuffer {
+  DType dtype = DType::F32;
+  Dim elements;
+  std::vector<uint32_t> operands;  // that it is made of; runs do not read them
+  double saved_ns = 0;             // that a run saves by it, about, on one thread of a common processor
+};
 
 struct NodeKernels {
   std::vector<kernel::Kernel> kernels;
@@ -44,24 +50,26 @@ struct NodeKernels {
   std::vector<Scratch> scratch;
 };
 
-// Whether a value is known when weights are loaded: a parameter, a constant, or computed from such only. Null: there is no room
-// to keep anything from then, and nothing is made on load.
-using IsWeight = std::function<bool(ValueId)>;
-
-// Whether lower_node has kernels for the node on this target; if not, why not. O(operands).
 bool has_lowering(OpKind);  // is there a kernel for some of its forms?
+// Whether lower_node has kernels for the node on this target; if not, why not. O(operands).
 bool supports(const Graph&, NodeId, const CapabilityRow&, std::string* why);
 
-// Kernels, simplified and ready to be rendered; nullopt where `supports` says no. Kernel names are the op's name; the caller
-// makes them unique. Leaves and control flow have no kernels. Graphs are not changed, but their table of sizes may grow.
-std::optional<NodeKernels> lower_node(const Graph&, NodeId, const CapabilityRow&, const IsWeight&, std::string* why);
+bool may_prepack(OpKind);  // have kernels for some of its forms prepacked buffers?
+// What memory planning needs to know of the kernels of a node.
+struct LoweringInfo {
+  std::vector<PrepackedBuffer> prepacked;  // that its kernels can read in place of operands: all or none
+};
+// `on_load`: which operands are known when weights are loaded. Writes no kernels. O(operands).
+LoweringInfo lower_info(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&, const std::vector<bool>& on_load);
 
-bool may_keep(OpKind);  // something from when weights are loaded
+// May the result lie where the operand lies, if nothing needs that any more and both have one shape and width? The kernels then
+// load no element of the operand once they have stored to the result at its index, which the interpreter of kernels checks. O(1).
+bool may_overwrite(const Graph&, NodeId, size_t result, size_t operand);
 
-// The scratch buffers of lower_node that are kept from loading on, in its order, without the work of writing kernels.
-std::vector<Scratch> kept_scratch(const Graph&, NodeId, const CapabilityRow&, const IsWeight&);
-
-// What both depend on: nodes of a module with equal keys have equal kernels.
-std::vector<uint32_t> lowering_key(const Graph&, NodeId, const IsWeight&);
+// Kernels, simplified and ready to be rendered; nullopt where `supports` says no. `prepacked` are those of lower_info, or none.
+// Kernel names are the op's name; the caller makes them unique. Leaves and control flow have no kernels. Graphs are not changed,
+// but their table of sizes may grow.
+std::optional<NodeKernels> lower_node(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&,
+                                      std::span<const PrepackedBuffer> prepacked, std::string* why);
 
 }  // namespace rlxc::codegen

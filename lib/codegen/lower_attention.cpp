@@ -28,7 +28,7 @@ Operand by_heads(Operand o, const Index& width, AttentionLayout layout, bool tra
 
 }  // namespace
 
-bool lower_attention(const Node& node) {
+bool lower_attention(Node& node) {
   const auto& a = node.attrs<AttentionAttrs>();
   DimTable& t = node.table();
   const bool transposed = a.k_transposed && a.layout == AttentionLayout::BHSD;

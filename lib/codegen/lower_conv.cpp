@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/conv.h"
 #include "kernel/builders/map.h"
@@ -15,7 +14,7 @@ using kernel::WindowSpec;
 constexpr int64_t kMostTaps = 2048;  // of a window that is part of a panel on the stack
 constexpr double kWeightNs = 0.1;    // what a run loses by an element of a weight that is not packed
 
-WindowSpec window_of(const Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
+WindowSpec window_of(Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
                      const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
   WindowSpec w;
   const auto x = node.dims(0), y = node.result_dims();
@@ -26,7 +25,7 @@ WindowSpec window_of(const Node& node, Scope& s, const std::vector<int64_t>& ker
   return w;
 }
 
-WindowSpec window_of(const Node& node, Scope& s, const ConvAttrs& a) {
+WindowSpec window_of(Node& node, Scope& s, const ConvAttrs& a) {
   std::vector<int64_t> kernel;
   for (Dim d : node.dims(1).subspan(2)) kernel.push_back(node.table().constant_value(d).value_or(1));
   WindowSpec w = window_of(node, s, kernel, a.strides, a.pads_begin, a.pads_end, a.dilations);
@@ -40,14 +39,14 @@ struct Conv {
   bool zero_points = false;  // operands 2 and 3 are those of x and w; else bias and residual
 };
 
-WindowSpec spec_of(const Node& node, Scope& s, const Conv& c) {
+WindowSpec spec_of(Node& node, Scope& s, const Conv& c) {
   WindowSpec w = window_of(node, s, c.attrs);
   if (c.zero_points) w.accumulate = w.output = DType::I32;
   return w;
 }
 
 // Binds bias and residual and sets the epilogue.
-void bind_extras(const Node& node, Scope& s, WindowSpec* w, const Conv& c) {
+void bind_extras(Node& node, Scope& s, WindowSpec* w, const Conv& c) {
   if (c.zero_points) return;
   if (node.has(2)) {
     Operand bias = s.in(2);
@@ -67,13 +66,13 @@ void bind_extras(const Node& node, Scope& s, WindowSpec* w, const Conv& c) {
     };
 }
 
-void bind_zero(const Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
+void bind_zero(Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
   if (!node.has(i)) return;
   *zero = s.in(i);
   (*zero)->strides = {num_elements(node.graph.type(node.in(i))) == 1 ? Index(0) : Index(1)};
 }
 
-bool lies_apart(const Node& node, ValueId v) { return layout_in_larger(node.graph, v).has_value(); }
+bool lies_apart(const Node& node, ValueId v) { return node.layouts.of(v); }
 
 // An image with the distance of its pixels as the last stride.
 Operand as_planes(Operand x, const Dims& size) {
@@ -82,24 +81,24 @@ Operand as_planes(Operand x, const Dims& size) {
   return x;
 }
 
-void bind_image(const Node& node, Scope& s, WindowSpec* w) {
+void bind_image(Node& node, Scope& s, WindowSpec* w) {
   Operand x = s.in(0);
   if (lies_apart(node, node.in(0))) w->image = as_planes(std::move(x), w->in_size);
 }
 
-void bind_result(const Node& node, Scope& s, WindowSpec* w) {
+void bind_result(Node& node, Scope& s, WindowSpec* w) {
   Operand y = s.out();
   if (lies_apart(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
 }
 
 // Room for a row-major image beside one that lies in a larger value or has its axes in another order.
-std::optional<uint32_t> row_major(const Node& node, ValueId v) {
+std::optional<uint32_t> row_major(Node& node, ValueId v) {
   if (!lies_apart(node, v)) return std::nullopt;
   return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
 }
 
 // Copies the operand there, or the result from there.
-void copy_image(const Node& node, uint32_t image, bool result) {
+void copy_image(Node& node, uint32_t image, bool result) {
   Scope s(node, "image");
   const Dims shape = s.shape(result ? node.result_dims() : node.dims(0));
   Operand from = result ? s.scratch(image) : s.in(0), to = result ? s.out() : s.scratch(image);
@@ -110,11 +109,11 @@ void copy_image(const Node& node, uint32_t image, bool result) {
   s.finish();
 }
 
-// Whether to compute from a spread image, and the scratch buffer that it takes (none where the image is as good). `taps` are the
-// elements of a window.
+// Whether to compute from a spread image, and its elements (none where the image is as good). `taps` are the elements of a
+// window.
 struct Spread {
   bool used = false, copied = false;
-  uint32_t image = 0;
+  Dim elements;
 };
 
 Spread spread_of(const Node& node, const WindowSpec& w) {
@@ -127,82 +126,97 @@ Spread spread_of(const Node& node, const WindowSpec& w) {
   // Single channels are read by rows.
   s.copied = s.used && (!kernel::is_spread(w) || (w.groups > 1 && lies_apart(node, node.in(0))));
   if (!s.copied) return s;
-  Dim elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
+  s.elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
   const auto axes = kernel::spread_axes(w);
   for (size_t d = 0; d < axes.size(); ++d)
-    elements = t.mul(elements,
-                     t.mul(Dim(axes[d].phases), t.add(t.mul(node.result_dims()[d + 2], Dim(axes[d].step)), Dim(axes[d].extra))));
-  s.image = node.scratch(w.x_zero ? w.accumulate : w.input, t.add(elements, Dim(kernel::kSpreadSlack)));
+    s.elements = t.mul(
+        s.elements, t.mul(Dim(axes[d].phases), t.add(t.mul(node.result_dims()[d + 2], Dim(axes[d].step)), Dim(axes[d].extra))));
+  s.elements = t.add(s.elements, Dim(kernel::kSpreadSlack));
   return s;
 }
 
-// Weights in the order in which threads read them, made when they are loaded. None where that is not known or of no use.
-std::optional<uint32_t> pack_weights(const Node& node, const Conv& c, int64_t channels) {
+Spread spread_of(Node& node, const Conv& c) {
+  const auto channels = node.table().constant_value(node.dims(1)[1]);
+  // Lanes compute depthwise ones an element each.
+  if (!channels || *channels == 0 || (node.mapping().lanes && *channels == 1 && c.attrs.groups > 1)) return {};
+  Scope probe(node);
+  WindowSpec w = spec_of(node, probe, c);
+  if (c.zero_points && node.has(2)) w.x_zero.emplace();
+  return spread_of(node, w);
+}
+
+// The weights as the kernel that packs them sees them; nothing where packing is of no use.
+std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels) {
   const auto out = node.table().constant_value(node.dims(1)[0]);
-  const bool zero = c.zero_points && node.has(3);
-  if (node.mapping().lanes || !out || (channels == 1 && c.attrs.groups > 1) || !node.constant(1) || (zero && !node.constant(3)))
-    return {};
+  if (node.mapping().lanes || !out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
+  Scope probe(node);
+  const WindowSpec all = spec_of(node, probe, c);
+  if (!kernel::conv_is_tiled(probe.kernel(), all, channels)) return std::nullopt;
   WindowSpec w;
-  {
-    Scope probe(node);
-    const WindowSpec all = spec_of(node, probe, c);
-    if (!kernel::conv_is_tiled(probe.kernel(), all, channels)) return {};
-    w.out_channels = *out, w.kernel = all.kernel, w.groups = all.groups, w.weight = all.weight, w.accumulate = all.accumulate;
-  }
-  Dim elements(kernel::packed_channels(w, *out, node.mapping()));
-  for (Dim d : node.dims(1).subspan(1)) elements = node.table().mul(elements, d);
-  const uint32_t packed =
-      node.kept(w.accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, kWeightNs);
-  if (node.only_kept) return packed;
+  w.out_channels = *out, w.kernel = all.kernel, w.groups = all.groups, w.weight = all.weight, w.accumulate = all.accumulate;
+  return w;
+}
+
+// Writes the weights in the order in which threads read them to the prepacked buffer, if there is one.
+std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels) {
+  const auto packed = node.prepacked_operand(1);
+  auto w = packed ? packed_weights(node, c, channels) : std::nullopt;
+  if (!w) return std::nullopt;
   Scope s(node, "pack");
   s.in(1);
-  if (zero) bind_zero(node, s, 3, &w.w_zero);
-  s.bind({Binding::Kind::Scratch, packed});
-  kernel::build_pack_weights(s.builder(), w, channels, node.mapping());
+  if (c.zero_points && node.has(3)) bind_zero(node, s, 3, &w->w_zero);
+  s.bind({Binding::Kind::Scratch, *packed});
+  kernel::build_pack_weights(s.builder(), *w, channels, node.mapping());
   s.finish(true);
   return packed;
 }
 
 // A product of weights and windows, or shifted rows.
-bool emit_spread(const Node& node, const Conv& c) {
-  const auto channels = node.table().constant_value(node.dims(1)[1]);
-  // Lanes compute depthwise ones an element each.
-  if (!channels || *channels == 0 || (node.mapping().lanes && *channels == 1 && c.attrs.groups > 1)) return false;
-  Spread spread;
-  {
-    Scope probe(node);
-    WindowSpec w = spec_of(node, probe, c);
-    if (c.zero_points && node.has(2)) w.x_zero.emplace();
-    spread = spread_of(node, w);
-  }
+bool emit_spread(Node& node, const Conv& c) {
+  const Spread spread = spread_of(node, c);
   if (!spread.used) return false;
-  if (spread.copied && !node.only_kept) {
+  const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
+  uint32_t image = 0;
+  if (spread.copied) {
     Scope s(node, "spread");
     WindowSpec w = spec_of(node, s, c);
     bind_image(node, s, &w);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
-    s.bind({Binding::Kind::Scratch, spread.image});
+    image = node.scratch(w.x_zero ? w.accumulate : w.input, spread.elements);
+    s.bind({Binding::Kind::Scratch, image});
     kernel::build_spread(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
-  const auto packed = pack_weights(node, c, *channels);
-  if (node.only_kept) return true;
+  const auto packed = pack_weights(node, c, channels);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
   if (packed) s.bind({Binding::Kind::Scratch, *packed}), w.weights_packed = true;
   else s.in(1);
-  if (spread.copied) s.bind({Binding::Kind::Scratch, spread.image});
+  if (spread.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
   if (c.zero_points && !packed) bind_zero(node, s, 3, &w.w_zero);
   bind_extras(node, s, &w, c);
   bind_result(node, s, &w);
-  kernel::build_conv(s.builder(), w, *channels, node.mapping());
+  kernel::build_conv(s.builder(), w, channels, node.mapping());
   return s.finish(), true;
 }
 
-bool emit_conv(const Node& node, const Conv& c, bool transposed = false) {
-  if ((!transposed && emit_spread(node, c)) || node.only_kept) return true;
+Conv conv_of(const Node& node) {
+  switch (node.op()) {
+    case OpKind::FusedConvBiasAct:
+    case OpKind::FusedConvTransposeBiasAct: return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
+    case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
+    default: return {node.attrs<ConvAttrs>()};
+  }
+}
+
+}  // namespace
+
+bool lower_conv(Node& node) {
+  const Conv c = conv_of(node);
+  const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
+  if (!transposed && emit_spread(node, c)) return true;
   const auto image = row_major(node, node.in(0)), result = row_major(node, node.result());
   if (image) copy_image(node, *image, false);
   Scope s(node);
@@ -220,17 +234,19 @@ bool emit_conv(const Node& node, const Conv& c, bool transposed = false) {
   return true;
 }
 
-}  // namespace
-
-bool lower_conv(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>()}); }
-bool lower_conv_transpose(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>()}, true); }
-bool lower_fused_conv(const Node& node) {
-  const auto& a = node.attrs<FusedConvAttrs>();
-  return emit_conv(node, {a.conv, a.act}, node.op() == OpKind::FusedConvTransposeBiasAct);
+std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& on_load) {
+  const Conv c = conv_of(node);
+  const bool zero = c.zero_points && node.has(3);
+  if (!on_load[1] || (zero && !on_load[3]) || !spread_of(node, c).used) return {};
+  const auto w = packed_weights(node, c, node.table().constant_value(node.dims(1)[1]).value_or(0));
+  if (!w) return {};
+  Dim elements(kernel::packed_channels(*w, node.table().constant_value(node.dims(1)[0]).value_or(0), node.mapping()));
+  for (Dim d : node.dims(1).subspan(1)) elements = node.table().mul(elements, d);
+  const double saved = kWeightNs * static_cast<double>(node.table().constant_value(elements).value_or(0));
+  return {{w->accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved}};
 }
-bool lower_q_conv(const Node& node) { return emit_conv(node, {node.attrs<ConvAttrs>(), {}, true}); }
 
-bool lower_pool(const Node& node) {
+bool lower_pool(Node& node) {
   const auto& a = node.attrs<PoolAttrs>();
   auto window = [&](Scope& s) { return window_of(node, s, a.kernel, a.strides, a.pads_begin, a.pads_end, a.dilations); };
   if (node.op() == OpKind::MaxPoolIndices) {
@@ -288,15 +304,17 @@ bool lower_pool(const Node& node) {
     Scope probe(node);
     spread = spread_of(node, window(probe));
   }
+  uint32_t image = 0;
   if (spread.copied) {
     Scope s(node, "spread");
-    s.in(0), s.bind({Binding::Kind::Scratch, spread.image});
+    image = node.scratch(node.dtype(0), spread.elements);
+    s.in(0), s.bind({Binding::Kind::Scratch, image});
     kernel::build_spread(s.builder(), window(s), p.start, node.mapping());
     s.finish();
   }
   Scope s(node);
   p.window = window(s);
-  if (spread.copied) s.bind({Binding::Kind::Scratch, spread.image});
+  if (spread.copied) s.bind({Binding::Kind::Scratch, image});
   else s.in(0);
   s.out();
   (spread.used ? kernel::build_pool_rows : kernel::build_pool)(s.builder(), p, node.mapping());

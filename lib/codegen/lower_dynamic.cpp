@@ -12,7 +12,7 @@ Expr is_set(Expr v) { return cast_to(cast_to(v, kernel::compute_dtype(v.dtype())
 
 }  // namespace
 
-void place_blocks(const Node& node, uint32_t counts, Dim blocks) {
+void place_blocks(Node& node, uint32_t counts, Dim blocks) {
   Scope s(node, "place");
   auto& b = s.builder();
   const Expr n = s.size(blocks).in(s.kernel());
@@ -29,7 +29,7 @@ void place_blocks(const Node& node, uint32_t counts, Dim blocks) {
   s.finish();
 }
 
-bool lower_iota(const Node& node) {
+bool lower_iota(Node& node) {
   {
     Scope s(node, "size");
     auto& b = s.builder();
@@ -44,7 +44,7 @@ bool lower_iota(const Node& node) {
 }
 
 // The sizes; negative ones where they do not fit the elements.
-bool lower_reshape_to(const Node& node) {
+bool lower_reshape_to(Node& node) {
   const auto from = node.dims(0);
   const size_t rank = node.result_dims().size();
   const Dim total = node.table().product(from);
@@ -82,7 +82,7 @@ bool lower_reshape_to(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_non_zero(const Node& node) {
+bool lower_non_zero(Node& node) {
   DimTable& t = node.table();
   const int64_t block_size = node.mapping().lanes ? 256 : 4096;  // elements that a lane, or an iteration, selects from
   const Dim total = t.product(node.dims(0)), blocks = t.ceil_div(total, Dim(block_size));

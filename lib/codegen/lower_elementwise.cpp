@@ -58,7 +58,7 @@ ops::Params params(const Attrs& a, DType t) {
   return p;
 }
 
-bool map(const Node& node, const kernel::MapBody& body) {
+bool map(Node& node, const kernel::MapBody& body) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   kernel::MapSpec spec{shape, {}, {}, body};
@@ -91,13 +91,13 @@ Expr gated(Expr up, Expr gate, const Epilogue& act) {
   return up * (act.has ? activation(act, gate) : gate / (1.0 + kernel::exp(-gate)));
 }
 
-bool lower_elementwise(const Node& node) {
+bool lower_elementwise(Node& node) {
   const ops::Params p = params(node.graph.module().attrs[node.graph.attr_id(node.id)], node.result_dtype());
   return map(node,
              [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {apply(node.op(), p, node.result_dtype(), v)}; });
 }
 
-bool lower_cast(const Node& node) {
+bool lower_cast(Node& node) {
   return is_narrow(node.dtype(0)) || is_narrow(node.result_dtype()) ? lower_narrow_cast(node) : lower_elementwise(node);
 }
 
@@ -108,7 +108,7 @@ Expr step_value(const RegionStep& step, std::span<const Expr> values, const std:
   return apply(step.op, {step.alpha, step.beta, rlxc::bits(step.dtype)}, step.dtype, args);
 }
 
-bool lower_region(const Node& node) {
+bool lower_region(Node& node) {
   const auto& steps = node.attrs<RegionAttrs>().steps;
   return map(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     std::vector<Expr> values;
@@ -117,7 +117,7 @@ bool lower_region(const Node& node) {
   });
 }
 
-bool lower_batch_norm(const Node& node) {
+bool lower_batch_norm(Node& node) {
   const auto& a = node.attrs<NormAttrs>();
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
@@ -139,7 +139,7 @@ bool lower_batch_norm(const Node& node) {
 namespace {
 
 // x, scale and zero point over the shape of x; a blocked axis is split in two.
-bool map_quant(const Node& node, const kernel::MapBody& body) {
+bool map_quant(Node& node, const kernel::MapBody& body) {
   const auto& a = node.attrs<QuantAttrs>();
   const auto axis = static_cast<size_t>(a.axis);
   DimTable& t = node.table();
@@ -175,7 +175,7 @@ bool map_quant(const Node& node, const kernel::MapBody& body) {
 
 }  // namespace
 
-bool lower_quantize(const Node& node) {
+bool lower_quantize(Node& node) {
   const auto& a = node.attrs<QuantAttrs>();
   return map_quant(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     const DType f = v[0].dtype() == DType::F64 ? DType::F64 : DType::F32;
@@ -189,7 +189,7 @@ bool lower_quantize(const Node& node) {
   });
 }
 
-bool lower_dequantize(const Node& node) {
+bool lower_dequantize(Node& node) {
   return map_quant(node, [&](const std::vector<Expr>& v) -> std::vector<Expr> {
     Expr q = is_float(v[0].dtype()) ? v[0] : cast_to(v[0], DType::I32);
     if (v.size() > 2) q = q - cast_to(v[2], q.dtype());

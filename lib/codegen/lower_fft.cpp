@@ -12,7 +12,7 @@ constexpr int64_t kMostOnStack = 1 << 15;  // complex numbers of a row
 
 class Fft {
  public:
-  Fft(const Node& node, Scope& s)
+  Fft(Node& node, Scope& s)
       : a_(node.attrs<FftAttrs>()),
         node_(node),
         s_(s),
@@ -132,7 +132,7 @@ class Fft {
   }
 
   const FftAttrs& a_;
-  const Node& node_;
+  Node& node_;
   Scope& s_;
   kernel::Builder& b_;
   const size_t axis_;
@@ -145,10 +145,17 @@ class Fft {
 
 constexpr double kElementNs = 20;  // of a sine or cosine
 
-uint32_t circle_table(const Node& node, int64_t n, bool inverse) {
-  const Dim elements(2 * n);
-  const uint32_t table = node.may_keep() ? node.kept(node.wide(), elements, {}, kElementNs) : node.scratch(node.wide(), elements);
-  if (node.only_kept) return table;
+// Of the circle, where a row is transformed in passes.
+std::optional<int64_t> row_length(const Node& node) {
+  const auto& a = node.attrs<FftAttrs>();
+  const auto n = node.table().constant_value(a.length == Dim(0) ? node.dims(0)[static_cast<size_t>(a.axis)] : a.length);
+  return n && *n > 4 && *n <= kMostOnStack && !node.mapping().lanes ? n : std::nullopt;
+}
+
+// The table of the circle, made when weights are loaded if it is prepacked.
+uint32_t circle_table(Node& node, int64_t n, bool inverse) {
+  const bool on_load = !node.prepacked.empty();
+  const uint32_t table = node.scratch(node.wide(), Dim(2 * n), on_load);
   Scope s(node, "circle");
   const Operand o = s.scratch(table);
   Buf out = s.builder().output(o.name, o.dtype, o.extent);
@@ -157,24 +164,26 @@ uint32_t circle_table(const Node& node, int64_t n, bool inverse) {
         s.builder().let("angle", (inverse ? 2 : -2) * std::numbers::pi * cast_to(i, node.wide()) / static_cast<double>(n));
     out.store(2 * i, cos(angle)), out.store(2 * i + 1, sin(angle));
   });
-  s.finish(node.may_keep());
+  s.finish(on_load);
   return table;
 }
 
 }  // namespace
 
-bool lower_fft(const Node& node) {
-  const auto& a = node.attrs<FftAttrs>();
-  DimTable& t = node.table();
-  const auto n = t.constant_value(a.length == Dim(0) ? node.dims(0)[static_cast<size_t>(a.axis)] : a.length);
-  const bool fast = n && *n > 4 && *n <= kMostOnStack && !node.mapping().lanes;
-  const uint32_t table = fast ? circle_table(node, *n, a.inverse) : 0;
-  if (node.only_kept) return true;
+bool lower_fft(Node& node) {
+  const auto n = row_length(node);
+  const uint32_t table = n ? circle_table(node, *n, node.attrs<FftAttrs>().inverse) : 0;
   Scope s(node);
   Fft fft(node, s);
-  if (fast) fft.passes(*n, table);
+  if (n) fft.passes(*n, table);
   else fft.sums();
   return s.finish(), true;
+}
+
+std::vector<PrepackedBuffer> prepack_fft(Node& node, const std::vector<bool>&) {
+  const auto n = row_length(node);
+  if (!n) return {};
+  return {{node.wide(), Dim(2 * *n), {}, kElementNs * static_cast<double>(2 * *n)}};
 }
 
 }  // namespace rlxc::codegen

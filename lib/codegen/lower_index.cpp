@@ -13,14 +13,14 @@ int bytes_of(DType t) { return rlxc::bits(t) / 8; }
 
 Expr as_index(Expr v) { return cast_to(v, DType::I64); }
 
-bool generate(const Node& node, Scope& s, const Dims& shape, const kernel::PointBody& body) {
+bool generate(Node& node, Scope& s, const Dims& shape, const kernel::PointBody& body) {
   const auto outputs = s.outputs();
   build_generate(s.builder(), shape, outputs, 2 * bytes_of(node.result_dtype()), node.mapping(), body);
   return s.finish(), true;
 }
 
 // result = operand 0, as the first launch.
-void copy_operand(const Node& node) {
+void copy_operand(Node& node) {
   Scope s(node, "copy");
   Operand x = s.in(0), y = s.out();
   x.strides = y.strides = {1};
@@ -47,7 +47,7 @@ void scatter_store(const Buf& y, Expr at, Reduction r, Expr update) {
 
 }  // namespace
 
-bool lower_gather(const Node& node) {
+bool lower_gather(Node& node) {
   const auto axis = static_cast<size_t>(node.attrs<AxisAttrs>().axis);
   Scope s(node);
   kernel::Kernel* k = s.kernel();
@@ -64,7 +64,7 @@ bool lower_gather(const Node& node) {
   });
 }
 
-bool lower_gather_elements(const Node& node) {
+bool lower_gather_elements(Node& node) {
   const auto axis = static_cast<size_t>(node.attrs<AxisAttrs>().axis);
   Scope s(node);
   const Dims x = s.shape(node.dims(0)), shape = s.shape(node.result_dims());
@@ -76,7 +76,7 @@ bool lower_gather_elements(const Node& node) {
   });
 }
 
-bool lower_gather_nd(const Node& node) {
+bool lower_gather_nd(Node& node) {
   const auto batch = static_cast<size_t>(node.attrs<BatchDimsAttrs>().batch_dims);
   Scope s(node);
   kernel::Kernel* k = s.kernel();
@@ -98,7 +98,7 @@ bool lower_gather_nd(const Node& node) {
 }
 
 // Rows along the axis are independent; within a row, updates are applied in order.
-bool lower_scatter_elements(const Node& node) {
+bool lower_scatter_elements(Node& node) {
   const auto& a = node.attrs<ScatterAttrs>();
   const auto axis = static_cast<size_t>(a.axis);
   copy_operand(node);
@@ -123,7 +123,7 @@ bool lower_scatter_elements(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_scatter_nd(const Node& node) {
+bool lower_scatter_nd(Node& node) {
   const auto& a = node.attrs<ScatterAttrs>();
   copy_operand(node);
   Scope s(node);
@@ -147,7 +147,7 @@ bool lower_scatter_nd(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_pad(const Node& node) {
+bool lower_pad(Node& node) {
   const auto& a = node.attrs<PadAttrs>();
   Scope s(node);
   kernel::Kernel* k = s.kernel();
@@ -181,7 +181,7 @@ bool lower_pad(const Node& node) {
   });
 }
 
-bool lower_trilu(const Node& node) {
+bool lower_trilu(Node& node) {
   const auto& a = node.attrs<TriluAttrs>();
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
@@ -194,7 +194,7 @@ bool lower_trilu(const Node& node) {
   });
 }
 
-bool lower_range(const Node& node) {
+bool lower_range(Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   Buf start = s.in_buf(0), step = s.in_buf(1);
@@ -204,7 +204,7 @@ bool lower_range(const Node& node) {
   });
 }
 
-bool lower_one_hot(const Node& node) {
+bool lower_one_hot(Node& node) {
   const auto& a = node.attrs<OneHotAttrs>();
   Scope s(node);
   const Dims shape = s.shape(node.result_dims()), own = s.shape(node.dims(0));
@@ -219,7 +219,7 @@ bool lower_one_hot(const Node& node) {
   });
 }
 
-bool lower_dim_value(const Node& node) {
+bool lower_dim_value(Node& node) {
   Scope s(node);
   const auto& dims = node.attrs<DimsAttrs>().dims;
   Exprs values;

@@ -1,5 +1,4 @@
 // Matrix products of every spelling, as one descriptor for the gemm builder.
-#include "analysis/views.h"
 #include "codegen/lowerings.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
@@ -38,7 +37,7 @@ struct Product {
 };
 
 // A part of a larger value, or one whose axes were moved without its elements.
-bool lies_apart(const Node& node, size_t operand) { return layout_in_larger(node.graph, node.in(operand)).has_value(); }
+bool lies_apart(const Node& node, size_t operand) { return node.layouts.of(node.in(operand)); }
 
 // How many of the last axes before the columns can be rows of one product: without batch axes in b, those of a are rows as long
 // as they follow each other in a, the residual and the result.
@@ -47,7 +46,7 @@ size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
   const size_t rows = node.result_dims().size() - 1;
   size_t first = 0;
   const auto follow = [&](ValueId v) {
-    if (const auto layout = layout_in_larger(node.graph, v)) first = std::max(first, last_run(node.table(), *layout, rows).begin);
+    if (const Layout* layout = node.layouts.of(v)) first = std::max(first, last_run(node.table(), *layout, rows).begin);
   };
   follow(node.in(0)), follow(node.result());
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
@@ -86,7 +85,7 @@ Index row_stride(const Operand& o, std::span<const Dim> dims, size_t end, size_t
   return o.strides[axis + run > end ? axis - 1 : end - 1];
 }
 
-Operand side_operand(const Node& node, Scope& s, size_t operand, const Side& side, const std::vector<Dim>& batch, bool free_first,
+Operand side_operand(Node& node, Scope& s, size_t operand, const Side& side, const std::vector<Dim>& batch, bool free_first,
                      size_t run = 1) {
   Operand o = s.in(operand);
   const Expr free = s.size(side.free).in(s.kernel()), summed = s.size(side.summed).in(s.kernel());
@@ -109,7 +108,7 @@ Operand side_operand(const Node& node, Scope& s, size_t operand, const Side& sid
   return o;
 }
 
-Operand left_operand(const Node& node, Scope& s, const Product& p) { return side_operand(node, s, 0, p.a, p.batch, true, p.run); }
+Operand left_operand(Node& node, Scope& s, const Product& p) { return side_operand(node, s, 0, p.a, p.batch, true, p.run); }
 
 GemmSpec spec_of(Scope& s, const Product& p) {
   GemmSpec g;
@@ -119,7 +118,7 @@ GemmSpec spec_of(Scope& s, const Product& p) {
 }
 
 // Per row (or column) values, or one for all.
-Operand of_columns(const Node& node, Scope& s, size_t i, size_t batch) {
+Operand of_columns(Node& node, Scope& s, size_t i, size_t batch) {
   Operand o = s.in(i);
   const bool one = num_elements(node.graph.type(node.in(i))) == 1;
   o.strides.assign(batch, 0);
@@ -131,8 +130,8 @@ bool has_zero(const Node& node, const Product& p, size_t operand) { return p.zer
 
 // The left operand in the order in which threads read it, where its rows would otherwise be copied for many panels: a scratch
 // buffer.
-std::optional<uint32_t> pack_rows(const Node& node, const Product& p) {
-  if (node.mapping().lanes || !p.batch.empty() || node.only_kept) return {};
+std::optional<uint32_t> pack_rows(Node& node, const Product& p) {
+  if (node.mapping().lanes || !p.batch.empty()) return {};
   const int64_t high = kernel::gemm_rows(node.mapping(), p.accumulate);
   {
     Scope probe(node);
@@ -170,35 +169,56 @@ Product of_weight(Product p, Dim k) {
   return p;
 }
 
-// The right operand in panels: weights when they are loaded (also for a single row, that reads them in order then), other values
-// before they are read for several blocks of rows.
-std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
+// Elements of the right operand in panels.
+Dim panel_elements(const Node& node, const Product& p) {
+  DimTable& t = node.table();
+  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
+  return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k)));
+}
+
+// Large enough that panels are worth a pass.
+bool is_large(const GemmSpec& g) {
+  int64_t n = 0, k = 0;
+  return kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
+}
+
+double saved_by(const Node& node, Dim elements, double ns) {
+  return ns * static_cast<double>(node.table().constant_value(elements).value_or(0));
+}
+
+// A weight in panels, which also a single row reads in order.
+std::vector<PrepackedBuffer> prepack_panels(Node& node, const Product& p, const std::vector<bool>& on_load) {
+  const bool zero = has_zero(node, p, 1);
+  if (!on_load[1] || (zero && !on_load[3])) return {};
+  Scope probe(node);
+  const GemmSpec g = spec_of(probe, p);
+  const bool tiled = kernel::gemm_is_tiled(g);
+  if (!tiled && !is_large(g)) return {};
+  int64_t m = 0;
+  const double ns = !tiled && kernel::constant(g.m, &m) ? kReadNs * static_cast<double>(m) : kCopyNs;
+  const Dim elements = panel_elements(node, p);
+  return {{p.accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved_by(node, elements, ns)}};
+}
+
+// The right operand in panels: prepacked, or packed before it is read for several blocks of rows.
+std::optional<uint32_t> pack_panels(Node& node, const Product& p) {
   if (node.mapping().lanes || p.codes) return {};
-  const bool zero = has_zero(node, p, 1), on_load = node.constant(1) && (!zero || node.constant(3));
-  double saved = kCopyNs;
-  {
+  const bool on_load = !node.prepacked.empty();
+  if (!on_load) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
     int64_t m = 0, n = 0, k = 0;
-    if (!kernel::gemm_is_tiled(g) && kernel::constant(g.m, &m)) saved = kReadNs * static_cast<double>(m);
-    const bool large = kernel::constant(g.n, &n) && n >= 16 && kernel::constant(g.k, &k) && k >= 16;
-    if (on_load ? !(kernel::gemm_is_tiled(g) || large)
-                : !(large && kernel::constant(g.m, &m) && m >= kManyRows && n <= kMostPacked / k && p.b.batch.empty()))
-      return {};
+    if (!is_large(g) || !kernel::constant(g.m, &m) || m < kManyRows || !p.b.batch.empty()) return {};
+    kernel::constant(g.n, &n);
+    kernel::constant(g.k, &k);
+    if (n > kMostPacked / k) return {};
   }
-  DimTable& t = node.table();
-  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
-  const Dim panels = t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k));
-  const Dim elements = t.mul(t.product(p.b.batch), panels);
-  const uint32_t packed =
-      !on_load ? node.scratch(p.accumulate, elements)
-               : node.kept(p.accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved);
-  if (node.only_kept) return packed;
+  const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(p.accumulate, panel_elements(node, p));
   Scope s(node, "pack");
   const Product of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
   g.b = side_operand(node, s, 1, p.b, of_b.batch, false);
-  if (zero) g.b_zero = of_columns(node, s, 3, of_b.batch.size());
+  if (has_zero(node, p, 1)) g.b_zero = of_columns(node, s, 3, of_b.batch.size());
   s.bind({Binding::Kind::Scratch, packed});
   kernel::build_pack(s.builder(), g, "panels", node.mapping());
   s.finish(on_load);
@@ -208,7 +228,7 @@ std::optional<uint32_t> pack_panels(const Node& node, const Product& p) {
 bool zero_is_coded(const Node& node) { return node.dtype(3) == node.dtype(1); }
 
 // A scale or zero point of a weight, by block and column.
-Operand of_blocks(const Node& node, Scope& s, size_t i) {
+Operand of_blocks(Node& node, Scope& s, size_t i) {
   Operand o = s.in(i);
   const auto d = node.dims(i);
   const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
@@ -224,50 +244,66 @@ struct PackedCodes {
   std::optional<uint32_t> scale, zero;
 };
 
-std::optional<uint32_t> pack_blocks(const Node& node, const Product& p, size_t operand, bool coded) {
-  const auto d = node.dims(operand);
-  const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
-  if (d[!trans_b] == Dim(1) && !coded) return {};
-  DimTable& t = node.table();
-  const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
-  const uint32_t packed =
-      node.kept(p.accumulate, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {static_cast<uint32_t>(operand)}, 0);
-  if (node.only_kept) return packed;
-  Scope s(node, operand == 2 ? "pack_scales" : "pack_zeros");
-  GemmSpec g = spec_of(s, of_weight(p, d[trans_b]));
-  g.b = of_blocks(node, s, operand);
-  if (coded) g.codes = p.codes, g.codes->block = 0;
-  s.bind({Binding::Kind::Scratch, packed});
-  kernel::build_pack(s.builder(), g, "panels", node.mapping());
-  return s.finish(true), packed;
+// The weight of codes as the kernels that pack it see it.
+GemmSpec spec_of_codes(Scope& s, const Product& p) {
+  GemmSpec g = spec_of(s, of_weight(p, p.k));
+  g.codes = p.codes;
+  return g;
 }
 
-std::optional<PackedCodes> pack_codes(const Node& node, const Product& p) {
-  if (node.mapping().lanes || !p.codes || !p.batch.empty() || !node.constant(1) || !node.constant(2) ||
-      (node.has(3) && !node.constant(3)))
-    return {};
-  PackedCodes packed;
+std::vector<PrepackedBuffer> prepack_codes(Node& node, const Product& p, const std::vector<bool>& on_load) {
+  if (!p.batch.empty() || !on_load[1] || !on_load[2] || (node.has(3) && !on_load[3])) return {};
+  std::vector<PrepackedBuffer> packed;
+  DimTable& t = node.table();
   {
-    Scope s(node, "pack");
-    GemmSpec g = spec_of(s, of_weight(p, p.k));
-    g.codes = p.codes;
+    Scope probe(node);
+    const GemmSpec g = spec_of_codes(probe, p);
     if (!kernel::gemm_packs_codes(g, node.mapping())) return {};
-    const double codes_in_word = 32.0 / p.codes->bits;
-    packed.codes = node.kept(DType::I32, Dim(kernel::gemm_code_words(g, node.mapping())), {1}, kCopyNs * codes_in_word);
-    if (!node.only_kept) {
-      g.b = side_operand(node, s, 1, p.b, p.batch, false);
-      s.bind({Binding::Kind::Scratch, packed.codes});
-      kernel::build_pack_codes(s.builder(), g, "panels", node.mapping());
-      s.finish(true);
-    }
+    const Dim words(kernel::gemm_code_words(g, node.mapping()));
+    packed.push_back({DType::I32, words, {1}, saved_by(node, words, kCopyNs * 32.0 / p.codes->bits)});
   }
+  const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
+  const auto add_blocks = [&](uint32_t operand, bool coded) {
+    const auto d = node.dims(operand);
+    if (d[!trans_b] == Dim(1) && !coded) return;
+    const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
+    packed.push_back({p.accumulate, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {operand}, 0});
+  };
+  add_blocks(2, false);
+  if (node.has(3)) add_blocks(3, zero_is_coded(node));
+  return packed;
+}
+
+std::optional<uint32_t> pack_blocks(Node& node, const Product& p, uint32_t operand, bool coded) {
+  const auto packed = node.prepacked_operand(operand);
+  if (!packed) return {};
+  Scope s(node, operand == 2 ? "pack_scales" : "pack_zeros");
+  GemmSpec g = spec_of(s, of_weight(p, node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b]));
+  g.b = of_blocks(node, s, operand);
+  if (coded) g.codes = p.codes, g.codes->block = 0;
+  s.bind({Binding::Kind::Scratch, *packed});
+  kernel::build_pack(s.builder(), g, "panels", node.mapping());
+  s.finish(true);
+  return packed;
+}
+
+std::optional<PackedCodes> pack_codes(Node& node, const Product& p) {
+  if (!p.codes || node.prepacked.empty()) return {};
+  PackedCodes packed;
+  packed.codes = *node.prepacked_operand(1);
+  Scope s(node, "pack");
+  GemmSpec g = spec_of_codes(s, p);
+  g.b = side_operand(node, s, 1, p.b, p.batch, false);
+  s.bind({Binding::Kind::Scratch, packed.codes});
+  kernel::build_pack_codes(s.builder(), g, "panels", node.mapping());
+  s.finish(true);
   packed.scale = pack_blocks(node, p, 2, false);
   if (node.has(3)) packed.zero = pack_blocks(node, p, 3, zero_is_coded(node));
   return packed;
 }
 
 // The scale or zero point of a product: as it is, or from its panels.
-Operand of_codes(const Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
+Operand of_codes(Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
   if (!packed) return of_blocks(node, s, operand);
   Operand o = s.scratch(*packed);
   const Dim w(kernel::gemm_panel(node.mapping(), o.dtype)), rows = node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b];
@@ -275,10 +311,9 @@ Operand of_codes(const Node& node, Scope& s, size_t operand, const std::optional
   return o;
 }
 
-bool emit(const Node& node, const Product& p) {
+bool emit(Node& node, const Product& p) {
   const std::optional<uint32_t> rows = pack_rows(node, p), panels = pack_panels(node, p);
   const std::optional<PackedCodes> codes = pack_codes(node, p);
-  if (node.only_kept) return true;
   Scope s(node);
   GemmSpec g = spec_of(s, p);
   if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
@@ -305,22 +340,6 @@ bool emit(const Node& node, const Product& p) {
   return s.finish(), true;
 }
 
-}  // namespace
-
-bool lower_matmul(const Node& node) {
-  const auto& a = node.attrs<MatMulAttrs>();
-  return emit(node, product_of(node, a.trans_a, a.trans_b));
-}
-
-bool lower_fused_matmul(const Node& node) {
-  const auto& a = node.attrs<FusedMatMulAttrs>();
-  Product p = product_of(node, a.trans_a, a.trans_b, 2, 3);
-  p.act = a.act;
-  return emit(node, p);
-}
-
-namespace {
-
 // The product has 2n columns, of which up and gate are halves.
 template <class A>
 void add_gate(const Node& node, const A& a, Product* p) {
@@ -328,22 +347,7 @@ void add_gate(const Node& node, const A& a, Product* p) {
   p->pair = [a](Expr first, Expr second) { return gated(a.gate_first ? second : first, a.gate_first ? first : second, a.act); };
 }
 
-}  // namespace
-
-bool lower_matmul_swiglu(const Node& node) {
-  const auto& a = node.attrs<GatedMatMulAttrs>();
-  Product p = product_of(node, false, a.trans_b, 2);
-  add_gate(node, a, &p);
-  return emit(node, p);
-}
-
-bool lower_q_matmul(const Node& node) {
-  Product p = product_of(node, false, false);
-  p.zero_points = true, p.accumulate = DType::I32;
-  return emit(node, p);
-}
-
-bool lower_dequant_matmul(const Node& node) {
+Product dequantised_product(const Node& node) {
   const auto& a = node.attrs<DequantMatMulAttrs>();
   const DType t = node.dtype(1);
   Product p = product_of(node, false, a.trans_b, 4, 5);
@@ -355,11 +359,45 @@ bool lower_dequant_matmul(const Node& node) {
   p.codes->value = [t](Expr code) {
     return is_narrow(t) ? narrow_value(t, cast_to(code, DType::I32)) : cast_to(code, DType::I32);
   };
-  return emit(node, p);
+  return p;
+}
+
+Product product_of(const Node& node) {
+  switch (node.op()) {
+    case OpKind::FusedMatMulBiasAct: {
+      const auto& a = node.attrs<FusedMatMulAttrs>();
+      Product p = product_of(node, a.trans_a, a.trans_b, 2, 3);
+      p.act = a.act;
+      return p;
+    }
+    case OpKind::FusedMatMulSwiGLU: {
+      const auto& a = node.attrs<GatedMatMulAttrs>();
+      Product p = product_of(node, false, a.trans_b, 2);
+      add_gate(node, a, &p);
+      return p;
+    }
+    case OpKind::QMatMul: {
+      Product p = product_of(node, false, false);
+      p.zero_points = true, p.accumulate = DType::I32;
+      return p;
+    }
+    case OpKind::DequantMatMul: return dequantised_product(node);
+    default: return product_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b);
+  }
+}
+
+}  // namespace
+
+bool lower_matmul(Node& node) { return emit(node, product_of(node)); }
+
+std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>& on_load) {
+  if (node.mapping().lanes) return {};
+  const Product p = product_of(node);
+  return p.codes ? prepack_codes(node, p, on_load) : prepack_panels(node, p, on_load);
 }
 
 // Each row is a product of its own, as matrices of a batch are.
-bool lower_grouped_matmul(const Node& node) {
+bool lower_grouped_matmul(Node& node) {
   const auto x = node.dims(0), w = node.dims(1), y = node.result_dims();
   const bool trans_b = node.attrs<MatMulAttrs>().trans_b;
   Scope s(node);
@@ -377,7 +415,7 @@ bool lower_grouped_matmul(const Node& node) {
 
 // Batch axes, and all free axes but the last of each side, are batch axes of the product; several summed axes are made one by
 // copying the operands to the order batch, free, summed.
-bool lower_dot_general(const Node& node) {
+bool lower_dot_general(Node& node) {
   const auto& a = node.attrs<DotGeneralAttrs>();
   struct Axes {
     std::vector<int64_t> batch, free, summed;

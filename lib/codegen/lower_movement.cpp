@@ -13,7 +13,7 @@ constexpr size_t kManyOperands = 16;  // of a concatenation: they share kernels 
 std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
 
 // result[i] = operand at `x` strides, over the shape of the result.
-bool copy(const Node& node, Scope& s, Operand x, const Dims& shape) {
+bool copy(Node& node, Scope& s, Operand x, const Dims& shape) {
   Operand y = s.out();
   kernel::build_map(s.builder(), {shape, {std::move(x)}, {std::move(y)}, identity}, node.mapping());
   return s.finish(), true;
@@ -22,7 +22,7 @@ bool copy(const Node& node, Scope& s, Operand x, const Dims& shape) {
 Expr times(Scope& s, const Index& a, const Index& b) { return a.in(s.kernel()) * b.in(s.kernel()); }
 
 // Elements start, start + step, ... of one axis.
-bool take(const Node& node, size_t axis, Dim start, int64_t step) {
+bool take(Node& node, size_t axis, Dim start, int64_t step) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   Operand x = s.in(0);
@@ -33,7 +33,7 @@ bool take(const Node& node, size_t axis, Dim start, int64_t step) {
 
 }  // namespace
 
-bool lower_reshape(const Node& node) {
+bool lower_reshape(Node& node) {
   Scope s(node);
   Operand x = s.in(0), y = s.out();
   x.strides = y.strides = {1};
@@ -41,7 +41,7 @@ bool lower_reshape(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_transpose(const Node& node) {
+bool lower_transpose(Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   Operand x = s.in(0);
@@ -51,23 +51,23 @@ bool lower_transpose(const Node& node) {
   return copy(node, s, std::move(x), shape);
 }
 
-bool lower_narrow(const Node& node) {
+bool lower_narrow(Node& node) {
   const auto& a = node.attrs<NarrowAttrs>();
   return take(node, static_cast<size_t>(a.axis), a.start, 1);
 }
 
-bool lower_slice(const Node& node) {
+bool lower_slice(Node& node) {
   const auto& a = node.attrs<SliceAttrs>();
   return take(node, static_cast<size_t>(a.axis), a.start, a.step);
 }
 
-bool lower_expand(const Node& node) {
+bool lower_expand(Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   return copy(node, s, s.in(0, node.result_dims()), shape);
 }
 
-bool lower_reverse(const Node& node) {
+bool lower_reverse(Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   Operand x = s.in(0);
@@ -79,7 +79,7 @@ bool lower_reverse(const Node& node) {
   return copy(node, s, std::move(x), shape);
 }
 
-bool lower_tile(const Node& node) {
+bool lower_tile(Node& node) {
   Scope s(node);
   const Dims own = s.shape(node.dims(0)), reps = s.shape(node.attrs<DimsAttrs>().dims);
   Operand x = s.in(0);
@@ -95,7 +95,7 @@ bool lower_tile(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_concat(const Node& node) {
+bool lower_concat(Node& node) {
   const auto axis = static_cast<size_t>(node.attrs<AxisAttrs>().axis);
   const bool shared = node.graph.operands(node.id).size() > kManyOperands;
   Dim start(0);
@@ -121,7 +121,7 @@ bool lower_concat(const Node& node) {
 }
 
 // The last axis holds two halves: up * act(gate).
-bool lower_swiglu(const Node& node) {
+bool lower_swiglu(Node& node) {
   const auto& a = node.attrs<SwiGLUAttrs>();
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
@@ -135,7 +135,7 @@ bool lower_swiglu(const Node& node) {
 }
 
 // Pairs of elements turned by an angle each; elements behind n_rot pass through.
-bool lower_rope(const Node& node) {
+bool lower_rope(Node& node) {
   const auto& a = node.attrs<RopeAttrs>();
   DimTable& t = node.table();
   // The index space: batch, heads, positions, and within a head.

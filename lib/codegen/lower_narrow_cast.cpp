@@ -102,7 +102,7 @@ Expr narrow_value(DType t, Expr code) {
   return is_signed(t) ? (code ^ sign_bit) - sign_bit : code;
 }
 
-bool lower_narrow_cast(const Node& node) {
+bool lower_narrow_cast(Node& node) {
   const DType from = node.dtype(0), to = node.result_dtype();
   const bool narrow_from = is_narrow(from);
   const int a_byte_from = std::max(8 / rlxc::bits(from), 1), a_byte_to = std::max(8 / rlxc::bits(to), 1);
@@ -137,7 +137,7 @@ bool lower_narrow_cast(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_bit_cast(const Node& node) {
+bool lower_bit_cast(Node& node) {
   Scope s(node);
   const Dims shape = {s.size(node.table().product(node.result_dims()))};
   Buf data = s.in_buf(0);

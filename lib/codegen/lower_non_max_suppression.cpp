@@ -22,7 +22,7 @@ Expr overlap(kernel::Builder& b, const Box& x, const Box& y) {
 // The kernel that chooses: for each row (class of a batch) the numbers of the chosen boxes, best first, and how many they are.
 class Chooser {
  public:
-  Chooser(const Node& node, uint32_t counts, uint32_t kept, uint32_t left) : node_(node), s_(node, "select") {
+  Chooser(Node& node, uint32_t counts, uint32_t kept, uint32_t left) : node_(node), s_(node, "select") {
     const auto scores = node.dims(1);
     n_ = s_.size(scores[2]).in(s_.kernel()), classes_ = s_.size(scores[1]).in(s_.kernel());
     rows_ = s_.size(node.table().mul(scores[0], scores[1])).in(s_.kernel());
@@ -150,7 +150,7 @@ class Chooser {
     b_.when(lane == 0, [&] { count_.store(row, taken.get()); });
   }
 
-  const Node& node_;
+  Node& node_;
   Scope s_;
   kernel::Builder& b_ = s_.builder();
   const DType wide_ = node_.wide();
@@ -160,7 +160,7 @@ class Chooser {
 
 }  // namespace
 
-bool lower_non_max_suppression(const Node& node) {
+bool lower_non_max_suppression(Node& node) {
   DimTable& t = node.table();
   const auto scores = node.dims(1);
   const Dim rows = t.mul(scores[0], scores[1]);

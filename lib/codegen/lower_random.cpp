@@ -58,7 +58,7 @@ class Twister {
 
 }  // namespace
 
-bool lower_random(const Node& node) {
+bool lower_random(Node& node) {
   const auto& a = node.attrs<RandomAttrs>();
   Scope s(node);
   auto& b = s.builder();

@@ -24,7 +24,7 @@ struct Sizes {
 };
 
 // x * w^T + bias of the input for all steps: [length * batch (in the order of x), gates * hidden].
-void project(const Node& node, const Sizes& cell, int64_t direction, uint32_t to) {
+void project(Node& node, const Sizes& cell, int64_t direction, uint32_t to) {
   Scope s(node, "input");
   const int64_t width = cell.gates * cell.hidden;
   const Expr inputs = s.size(cell.inputs).in(s.kernel());
@@ -44,7 +44,7 @@ void project(const Node& node, const Sizes& cell, int64_t direction, uint32_t to
 
 class Steps {
  public:
-  Steps(const Node& node, const Sizes& cell, int64_t direction, const Function* functions, uint32_t projected)
+  Steps(Node& node, const Sizes& cell, int64_t direction, const Function* functions, uint32_t projected)
       : node_(node),
         a_(node.attrs<RnnAttrs>()),
         cell_(cell),
@@ -171,7 +171,7 @@ class Steps {
     each([&](Cell& cell) { next_.store(cell.k, ops::gru_step(cell, linear)); });
   }
 
-  const Node& node_;
+  Node& node_;
   const RnnAttrs& a_;
   const Sizes& cell_;
   int64_t direction_;
@@ -184,7 +184,7 @@ class Steps {
 
 }  // namespace
 
-bool lower_recurrent(const Node& node) {
+bool lower_recurrent(Node& node) {
   const auto& a = node.attrs<RnnAttrs>();
   const auto x = node.dims(0);
   const ops::Recurrence r = ops::recurrence(node.op(), a);

@@ -51,7 +51,7 @@ kernel::ReduceSpec reduce_spec(Scope& s, std::span<const Dim> dims, const std::v
 }
 
 // How the rule makes the reduced value of what `load` gives.
-void apply_rule(const Node& node, const Rule& r, kernel::ReduceSpec* spec, std::function<Expr(const LoadInput&)> load) {
+void apply_rule(Node& node, const Rule& r, kernel::ReduceSpec* spec, std::function<Expr(const LoadInput&)> load) {
   spec->combine = r.combine;
   spec->prepare = [prepare = r.prepare, load](const LoadInput& in) { return prepare ? prepare(load(in)) : load(in); };
   if (!r.finish) return;
@@ -63,7 +63,7 @@ void apply_rule(const Node& node, const Rule& r, kernel::ReduceSpec* spec, std::
 Expr first_input(const LoadInput& load) { return load(0); }
 
 // max + log(sum(exp(x - max))), by way of the maximum and the exponentials in memory.
-bool log_sum_exp(const Node& node) {
+bool log_sum_exp(Node& node) {
   const DType t = kernel::compute_dtype(node.dtype(0));
   DimTable& table = node.table();
   const uint32_t top = node.scratch(t, table.product(node.result_dims())), all = node.scratch(t, table.product(node.dims(0))),
@@ -107,7 +107,7 @@ bool log_sum_exp(const Node& node) {
 
 }  // namespace
 
-bool lower_reduce(const Node& node) {
+bool lower_reduce(Node& node) {
   const auto& a = node.attrs<ReduceAttrs>();
   if (a.op == ReduceOp::LogSumExp) return log_sum_exp(node);
   Scope s(node);
@@ -128,7 +128,7 @@ bool is_ready(std::span<const RegionStep> list, size_t i, const RegionSteps::Kno
 }
 
 // One value for each result of the only reduction.
-bool reduce_once(const Node& node, std::span<const RegionStep> list, size_t core, const std::vector<Dim>& whole) {
+bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, const std::vector<Dim>& whole) {
   const auto& a = node.attrs<ReduceRegionAttrs>();
   const RegionSteps steps(list);
   Scope s(node);
@@ -146,7 +146,7 @@ bool reduce_once(const Node& node, std::span<const RegionStep> list, size_t core
 }
 
 // Rows along the last axes.
-bool reduce_rows(const Node& node, std::span<const RegionStep> list, const std::vector<bool>& varying,
+bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector<bool>& varying,
                  const std::vector<RowWalk>& walks, const std::vector<Dim>& whole) {
   const auto& a = node.attrs<ReduceRegionAttrs>();
   const RegionSteps steps(list);
@@ -197,7 +197,7 @@ bool reduce_rows(const Node& node, std::span<const RegionStep> list, const std::
 
 }  // namespace
 
-bool lower_reduce_region(const Node& node) {
+bool lower_reduce_region(Node& node) {
   const auto& list = node.attrs<ReduceRegionAttrs>().steps;
   const std::vector<Dim> whole = whole_dims(node.graph, node.id);
   const std::vector<bool> varying = varying_steps(node.graph, node.id);
@@ -207,7 +207,7 @@ bool lower_reduce_region(const Node& node) {
   return reduce_rows(node, list, varying, walks, whole);
 }
 
-bool lower_arg_reduce(const Node& node) {
+bool lower_arg_reduce(Node& node) {
   const auto& a = node.attrs<ArgAttrs>();
   Scope s(node);
   const Dims x = s.shape(node.dims(0));
@@ -227,7 +227,7 @@ bool lower_arg_reduce(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_cumulative(const Node& node) {
+bool lower_cumulative(Node& node) {
   const bool product = node.op() == OpKind::Cumprod;
   const auto& a = node.attrs<CumAttrs>();
   Scope s(node);
@@ -250,7 +250,7 @@ bool lower_cumulative(const Node& node) {
 }
 
 // LU with partial pivoting, on a copy.
-bool lower_det(const Node& node) {
+bool lower_det(Node& node) {
   const DType t = node.wide();
   const uint32_t copies = node.scratch(t, node.table().product(node.dims(0)));
   Scope s(node);
@@ -293,7 +293,7 @@ bool lower_det(const Node& node) {
 }
 
 // Each row: the rank of every element (how many are better, or equal and earlier); those of rank < k are written in place.
-bool lower_topk(const Node& node) {
+bool lower_topk(Node& node) {
   const auto& a = node.attrs<TopKAttrs>();
   Scope s(node);
   const Dims x = s.shape(node.dims(0));
@@ -328,7 +328,7 @@ bool lower_topk(const Node& node) {
 }
 
 // h[n] = exp(delta * A[n]) * h[n] + delta * B[n] * x; y = sum_n h[n] * C[n], position by position.
-bool lower_selective_scan(const Node& node) {
+bool lower_selective_scan(Node& node) {
   Scope s(node);
   kernel::Kernel* k = s.kernel();
   const auto x = node.dims(0);

@@ -33,7 +33,7 @@ std::optional<std::pair<int64_t, int64_t>> small_quotient(double scale) {
 
 class Resizer {
  public:
-  Resizer(const Node& node)
+  Resizer(Node& node)
       : node_(node),
         a_(node.attrs<ResizeAttrs>()),
         real_(node.row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32) {}
@@ -178,13 +178,13 @@ class Resizer {
   Expr real(Expr i) const { return cast_to(i, real_); }
   DType sum_type() const { return is_float(node_.dtype(0)) ? kernel::compute_dtype(node_.dtype(0)) : real_; }
 
-  const Node& node_;
+  Node& node_;
   const ResizeAttrs& a_;
   DType real_;
 };
 
 }  // namespace
 
-bool lower_resize(const Node& node) { return Resizer(node).run(); }
+bool lower_resize(Node& node) { return Resizer(node).run(); }
 
 }  // namespace rlxc::codegen

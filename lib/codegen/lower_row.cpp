@@ -6,7 +6,7 @@
 
 namespace rlxc::codegen {
 
-bool lower_softmax(const Node& node) {
+bool lower_softmax(Node& node) {
   Scope s(node);
   kernel::SoftmaxSpec spec{s.shape(node.dims(0)), static_cast<size_t>(node.attrs<AxisAttrs>().axis), node.dtype(0),
                            node.op() == OpKind::LogSoftmax};
@@ -22,7 +22,7 @@ using kernel::LoadInput;
 using Normalised = kernel::NormSpec::Normalised;
 
 // before: the sum of the operands 0 to `addends`; after: times `gamma`, plus `beta`, where there are these operands.
-void plain_norm(const Node& node, const std::vector<size_t>& slot, size_t addends, kernel::NormSpec* spec) {
+void plain_norm(Node& node, const std::vector<size_t>& slot, size_t addends, kernel::NormSpec* spec) {
   spec->norms[0].before = [&node, slot, addends](const Normalised&, const LoadInput& load) {
     Expr v = load(0);
     for (size_t i = 1; i < addends; ++i)
@@ -80,7 +80,7 @@ void norms_of_region(const NormRegionAttrs& a, kernel::NormSpec* spec) {
 
 }  // namespace
 
-bool lower_norm(const Node& node) {
+bool lower_norm(Node& node) {
   const OpKind op = node.op();
   const bool region = op == OpKind::NormRegion, grouped = op == OpKind::GroupNorm;
   int64_t axis = 1, groups = 0;
@@ -126,7 +126,7 @@ bool lower_norm(const Node& node) {
   return s.finish(), true;
 }
 
-bool lower_lrn(const Node& node) {
+bool lower_lrn(Node& node) {
   const auto& a = node.attrs<LrnAttrs>();
   Scope s(node);
   kernel::Kernel* k = s.kernel();

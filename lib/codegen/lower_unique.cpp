@@ -11,7 +11,7 @@ constexpr int64_t kMaxDoublings = 40;  // of runs that are merged: more elements
 // The slices of x along one axis, of `outer` x `inner` elements.
 class Slices {
  public:
-  Slices(Scope& s, const Node& node) : s_(s), a_(node.attrs<UniqueAttrs>()), shape_(s.shape(node.dims(0))) {
+  Slices(Scope& s, Node& node) : s_(s), a_(node.attrs<UniqueAttrs>()), shape_(s.shape(node.dims(0))) {
     kernel::Kernel* k = s.kernel();
     const auto axis = static_cast<size_t>(a_.axis);
     count = a_.flat ? kernel::product(k, shape_) : shape_[axis].in(k);
@@ -50,7 +50,7 @@ class Slices {
 Buf scratch(Scope& s, uint32_t i) { return writable(s, s.scratch(i)); }
 
 // The rank of an element is how many come before it.
-void sort_by_rank(const Node& node, uint32_t order_id) {
+void sort_by_rank(Node& node, uint32_t order_id) {
   Scope s(node, "sort");
   auto& b = s.builder();
   Slices x(s, node);
@@ -67,7 +67,7 @@ void sort_by_rank(const Node& node, uint32_t order_id) {
 }
 
 // Merges sorted runs of twice the length each time; equal ones keep their order.
-void sort_by_merging(const Node& node, uint32_t order_id, uint32_t merged_id) {
+void sort_by_merging(Node& node, uint32_t order_id, uint32_t merged_id) {
   Scope s(node, "sort");
   auto& b = s.builder();
   Slices x(s, node);
@@ -102,7 +102,7 @@ void sort_by_merging(const Node& node, uint32_t order_id, uint32_t merged_id) {
 
 }  // namespace
 
-bool lower_unique(const Node& node) {
+bool lower_unique(Node& node) {
   const auto& a = node.attrs<UniqueAttrs>();
   const Dim all = node.result_dims(2)[0];
   const uint32_t order_id = node.scratch(DType::I64, all), leader_id = node.scratch(DType::I64, all);

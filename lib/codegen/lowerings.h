@@ -20,74 +20,78 @@ std::pair<double, double> elementwise_parameters(const Attrs&);
 // The value of an i32 code of a type that kernels do not hold (is_narrow), in the type to compute with.
 Expr narrow_value(DType, Expr code);
 
-bool lower_reshape(const Node&);
-bool lower_transpose(const Node&);
-bool lower_narrow(const Node&);
-bool lower_slice(const Node&);
-bool lower_expand(const Node&);
-bool lower_reverse(const Node&);
-bool lower_tile(const Node&);
-bool lower_concat(const Node&);
-bool lower_swiglu(const Node&);
-bool lower_rope(const Node&);
+bool lower_reshape(Node&);
+bool lower_transpose(Node&);
+bool lower_narrow(Node&);
+bool lower_slice(Node&);
+bool lower_expand(Node&);
+bool lower_reverse(Node&);
+bool lower_tile(Node&);
+bool lower_concat(Node&);
+bool lower_swiglu(Node&);
+bool lower_rope(Node&);
 
-bool lower_elementwise(const Node&);
-bool lower_cast(const Node&);
-bool lower_narrow_cast(const Node&);
-bool lower_bit_cast(const Node&);
-bool lower_region(const Node&);
-bool lower_batch_norm(const Node&);
-bool lower_quantize(const Node&);
-bool lower_dequantize(const Node&);
+bool lower_elementwise(Node&);
+bool lower_cast(Node&);
+bool lower_narrow_cast(Node&);
+bool lower_bit_cast(Node&);
+bool lower_region(Node&);
+bool lower_batch_norm(Node&);
+bool lower_quantize(Node&);
+bool lower_dequantize(Node&);
 
-bool lower_gather(const Node&);
-bool lower_gather_elements(const Node&);
-bool lower_gather_nd(const Node&);
-bool lower_scatter_elements(const Node&);
-bool lower_scatter_nd(const Node&);
-bool lower_pad(const Node&);
-bool lower_trilu(const Node&);
-bool lower_range(const Node&);
-bool lower_one_hot(const Node&);
-bool lower_dim_value(const Node&);
+bool lower_gather(Node&);
+bool lower_gather_elements(Node&);
+bool lower_gather_nd(Node&);
+bool lower_scatter_elements(Node&);
+bool lower_scatter_nd(Node&);
+bool lower_pad(Node&);
+bool lower_trilu(Node&);
+bool lower_range(Node&);
+bool lower_one_hot(Node&);
+bool lower_dim_value(Node&);
 
-bool lower_random(const Node&);
-bool lower_iota(const Node&);
-bool lower_reshape_to(const Node&);
-bool lower_non_zero(const Node&);
-bool lower_unique(const Node&);
-bool lower_non_max_suppression(const Node&);
+bool lower_random(Node&);
+bool lower_iota(Node&);
+bool lower_reshape_to(Node&);
+bool lower_non_zero(Node&);
+bool lower_unique(Node&);
+bool lower_non_max_suppression(Node&);
 
-bool lower_resize(const Node&);
+bool lower_resize(Node&);
 
-bool lower_reduce(const Node&);
-bool lower_reduce_region(const Node&);
-bool lower_arg_reduce(const Node&);
-bool lower_cumulative(const Node&);
-bool lower_topk(const Node&);
-bool lower_det(const Node&);
-bool lower_fft(const Node&);
+bool lower_reduce(Node&);
+bool lower_reduce_region(Node&);
+bool lower_arg_reduce(Node&);
+bool lower_cumulative(Node&);
+bool lower_topk(Node&);
+bool lower_det(Node&);
+bool lower_fft(Node&);
 
-bool lower_softmax(const Node&);
-bool lower_norm(const Node&);
-bool lower_lrn(const Node&);
+bool lower_softmax(Node&);
+bool lower_norm(Node&);
+bool lower_lrn(Node&);
 
-bool lower_matmul(const Node&);
-bool lower_fused_matmul(const Node&);
-bool lower_matmul_swiglu(const Node&);
-bool lower_dot_general(const Node&);
-bool lower_q_matmul(const Node&);
-bool lower_dequant_matmul(const Node&);
-bool lower_grouped_matmul(const Node&);
+bool lower_matmul(Node&);
+bool lower_dot_general(Node&);
+bool lower_grouped_matmul(Node&);
 
-bool lower_conv(const Node&);
-bool lower_fused_conv(const Node&);
-bool lower_conv_transpose(const Node&);
-bool lower_q_conv(const Node&);
-bool lower_pool(const Node&);
+bool lower_conv(Node&);
+bool lower_pool(Node&);
 
-bool lower_attention(const Node&);
-bool lower_recurrent(const Node&);
-bool lower_selective_scan(const Node&);
+// The prepacked buffers of an op, in the order of their first operands in the kernels (LoweringInfo::prepacked).
+std::vector<PrepackedBuffer> prepack_matmul(Node&, const std::vector<bool>& on_load);
+std::vector<PrepackedBuffer> prepack_conv(Node&, const std::vector<bool>& on_load);
+std::vector<PrepackedBuffer> prepack_fft(Node&, const std::vector<bool>& on_load);
+
+// Conditions of the table on an operand that a result may overwrite (overwrite.cpp).
+bool stores_exact_sum(const Graph&, NodeId, size_t operand);
+bool sums_channels(const Graph&, NodeId, size_t operand);
+bool serves_no_later_step(const Graph&, NodeId, size_t operand);
+bool gives_rows(const Graph&, NodeId, size_t operand);
+
+bool lower_attention(Node&);
+bool lower_recurrent(Node&);
+bool lower_selective_scan(Node&);
 
 }  // namespace rlxc::codegen

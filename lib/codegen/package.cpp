@@ -6,7 +6,6 @@
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
-#include "codegen/join_nodes.h"
 #include "codegen/step_extents.h"
 #include "kernel/join.h"
 #include "kernel/simplify.h"
@@ -15,25 +14,22 @@ namespace rlxc::codegen {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kVectorBytes = 16;  // widest access of a lane of a device
 constexpr uint32_t kNone = ~uint32_t{0};
 
+// A lowering whose kernels are those of the package.
 struct Lowered {
-  std::vector<uint32_t> kernels;  // of the package
-  std::vector<Launch> launches;
-  std::vector<Scratch> scratch;
-  bool ok = false;
-  std::string why;  // not
+  const NodeKernels* node = nullptr;  // null: there is none
+  std::vector<uint32_t> kernels;      // of the package, by kernel of the node
 };
 
 class Packager {
  public:
-  Packager(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics)
+  Packager(const LirModule& lir, std::string name, LoweringCache& lowerings, Diagnostics& diagnostics)
       : lir_(lir),
         m_(*lir.module),
         dims_(lir.module->dims),
-        row_(row),
-        elementwise_(without_vectors(row)),
+        lowerings_(lowerings),
+        row_(lowerings.row()),
         diagnostics_(diagnostics),
         ranges_(extent_ranges(lir.extents)),
         extents_(lir) {
@@ -122,26 +118,19 @@ class Packager {
     return {Place::Memory::Arena, 0, s.offset, whole.offset, whole.size};
   }
 
-  // Devices fault on vector accesses that are not aligned: views may begin anywhere.
-  bool vectors_fit(const Graph& g, NodeId n) {
-    const GraphPlan& pl = plan(g);
-    const auto fits = [&](ValueId v) {
-      if (!v.valid()) return true;
-      const Slot& s = pl.slot[v.raw];
-      const ValueId root = s.root.valid() ? s.root : v;
-      return dims_.divides(Dim(kVectorBytes), dims_.sub(s.offset, pl.slot[root.raw].offset));
-    };
-    for (ValueId v : g.operands(n))
-      if (!fits(v)) return false;
-    for (size_t r = 0; r < g.result_count(n); ++r)
-      if (!fits(g.result(n, r))) return false;
-    return g.id() == m_.main().id();  // inputs of bodies are rows of other tensors
+  // By value, the bytes from where its buffer begins.
+  std::vector<Dim> offsets_in_buffers(const Graph& g) {
+    const std::vector<Slot>& slot = plan(g).slot;
+    std::vector<Dim> offsets(slot.size());
+    for (size_t v = 0; v < slot.size(); ++v)
+      if (slot[v].root.valid()) offsets[v] = dims_.sub(slot[v].offset, slot[slot[v].root.raw].offset);
+    return offsets;
   }
 
   void lower_graph(const Graph& g) {
     GraphProgram& program = p_.graphs[g.id().raw];
     const GraphPlan& pl = plan(g);
-    const IsWeight is_weight = [&](ValueId v) { return is_known_on_load(g, pl.phase, v); };
+    offset_ = row_.mapping.lanes ? offsets_in_buffers(g) : std::vector<Dim>();
     packs_of_.assign(g.node_capacity(), {});
     for (const Pack& pack : pl.packs) packs_of_[pack.node.raw].push_back(&pack);
     Symbol launch;  // that runs the steps from `first` on
@@ -158,8 +147,7 @@ class Packager {
         continue;
       }
       const bool prologue = pl.phase[n.raw] == Phase::Prologue;
-      const bool keeps = prologue || !packs_of_[n.raw].empty();
-      if (const Lowered* l = lower(g, n, keeps ? is_weight : IsWeight())) launches(g, n, *l, prologue, &program);
+      if (const Lowered* l = lower(g, n, prologue)) launches(g, n, *l, prologue, &program);
     }
     join_steps(g, launch, first, &program.run);
     // States last: until then their buffers may hold what other outputs are copied from.
@@ -196,29 +184,27 @@ class Packager {
     return operands;
   }
 
-  const Lowered* lower(const Graph& g, NodeId n, const IsWeight& is_weight) {
-    const bool vectors = !row_.mapping.lanes || vectors_fit(g, n);
+  const Lowered* lower(const Graph& g, NodeId n, bool prologue) {
+    const bool vectors = !row_.mapping.lanes || vectors_fit(g, n, offset_);
+    std::span<const PrepackedBuffer> prepacked;
+    if (prologue || !packs_of_[n.raw].empty()) prepacked = lowerings_.info(g, plan(g).layouts, n, plan(g).phase).prepacked;
+    const LoweringCache::Lowered& lowering = lowerings_.lower(g, plan(g).layouts, n, vectors, prepacked);
+    if (!lowering.kernels) {
+      diagnostics_.error(
+          Code::UnsupportedOnTarget, "the " + row_.name + " target: " + lowering.why, where(g, n),
+          has_lowering(g.op(n)) ? "" : "rlxc run --engine=reference; or compute it before the model, and feed the result");
+      return nullptr;
+    }
     const std::vector<uint32_t> overwritten = overwritten_operands(g, n);
-    auto key = lowering_key(g, n, is_weight);
-    key.push_back(vectors);
-    key.insert(key.end(), overwritten.begin(), overwritten.end());
-    const auto [it, is_new] = lowered_.try_emplace(std::move(key));
-    Lowered& l = it->second;
-    if (is_new) {
-      auto kernels = lower_node(g, n, vectors ? row_ : elementwise_, is_weight, &l.why);
-      if (kernels) {
-        l.ok = true;
-        l.launches = std::move(kernels->launches), l.scratch = std::move(kernels->scratch);
-        let_overwrite(overwritten, l.launches, &kernels->kernels);
-        for (kernel::Kernel& k : kernels->kernels) l.kernels.push_back(intern(std::move(k)));
-      }
+    Lowered& l = lowered_[{&lowering, overwritten}];
+    if (!l.node) {
+      l.node = &*lowering.kernels;
+      std::vector<kernel::Kernel> kernels = l.node->kernels;
+      let_overwrite(overwritten, l.node->launches, &kernels);
+      for (kernel::Kernel& k : kernels) l.kernels.push_back(intern(std::move(k)));
     }
     for (uint32_t k : l.kernels) note_user(k, g, n);
-    if (l.ok) return &l;
-    diagnostics_.error(
-        Code::UnsupportedOnTarget, "the " + row_.name + " target: " + l.why, where(g, n),
-        has_lowering(g.op(n)) ? "" : "rlxc run --engine=reference; or compute it before the model, and feed the result");
-    return nullptr;
+    return &l;
   }
 
   static void let_overwrite(const std::vector<uint32_t>& overwritten, const std::vector<Launch>& launches,
@@ -235,10 +221,9 @@ class Packager {
     std::vector<Place> scratch;
     Dim run_bytes(0), load_bytes(0);
     size_t kept = 0;
-    for (const Scratch& s : lowered.scratch) {
-      const Dim exact = largest(dims_, scratch_bytes(dims_, s), ranges_), bytes = aligned(exact);
+    for (const Scratch& s : lowered.node->scratch) {
+      const Dim bytes = aligned(largest(dims_, scratch_bytes(dims_, s.dtype, s.elements), ranges_));
       if (s.on_load && !prologue) {
-        if (kept == packs_of_[n.raw].size() || packs_of_[n.raw][kept]->bytes != exact) return mismatch(g, n);
         const Dim at = in_packed(g, packs_of_[n.raw][kept++]->offset);
         scratch.push_back({Place::Memory::Packed, 0, at, at, bytes});
       } else {
@@ -249,7 +234,7 @@ class Packager {
     }
     load_scratch_ = larger(load_scratch_, load_bytes), scratch_ = larger(scratch_, run_bytes);
     const bool made_before = !prologue && kept > 0 && packs_of_[n.raw][0]->shared;
-    for (const Launch& l : lowered.launches) {
+    for (const Launch& l : lowered.node->launches) {
       if (copies_to_itself(g, n, l) || (made_before && l.on_load)) continue;
       Step s;
       s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
@@ -311,10 +296,6 @@ class Packager {
       if (place[k] != kNone) place[k] = static_cast<uint32_t>(kept.size()), kept.push_back(std::move(p_.kernels[k]));
     each_launch([&](Step& s) { s.kernel = place[s.kernel]; });
     p_.kernels = std::move(kept);
-  }
-
-  void mismatch(const Graph& g, NodeId n) {
-    diagnostics_.error(Code::PlanInvalid, "the plan has other room for what the node keeps than its kernels need", where(g, n));
   }
 
   // A part of a concatenation that was made in its place needs no copy, nor does an operand that its copy overwrites.
@@ -459,8 +440,8 @@ class Packager {
   const LirModule& lir_;
   Module& m_;
   DimTable& dims_;
+  LoweringCache& lowerings_;
   const CapabilityRow& row_;
-  CapabilityRow elementwise_;  // the same without vectors
   Diagnostics& diagnostics_;
   SymbolRanges ranges_;  // of extents
   StepExtents extents_;
@@ -468,7 +449,8 @@ class Packager {
   std::vector<Dim> packed_base_;
   std::vector<std::vector<const Pack*>> packs_of_;  // by node of the graph at hand
   std::vector<std::vector<uint32_t>> weight_of_;    // by graph, by value
-  std::map<std::vector<uint32_t>, Lowered> lowered_;
+  std::vector<Dim> offset_;                         // by value of the graph at hand: from where its buffer begins
+  std::map<std::pair<const void*, std::vector<uint32_t>>, Lowered> lowered_;  // by lowering and overwritten operands
   std::map<std::string, uint32_t> by_text_;
   std::map<std::string, uint32_t> counts_;
   std::vector<size_t> users_;
@@ -516,8 +498,13 @@ std::string package_name(const Module& m) {
   return taken ? "model_" + name : name;
 }
 
+std::optional<Package> make_package(const LirModule& lir, std::string name, LoweringCache& lowerings, Diagnostics& diagnostics) {
+  return Packager(lir, std::move(name), lowerings, diagnostics).run();
+}
+
 std::optional<Package> make_package(const LirModule& lir, std::string name, const CapabilityRow& row, Diagnostics& diagnostics) {
-  return Packager(lir, std::move(name), row, diagnostics).run();
+  LoweringCache lowerings(row);
+  return make_package(lir, std::move(name), lowerings, diagnostics);
 }
 
 }  // namespace rlxc::codegen

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/lower.h"
+#include "codegen/lowering_cache.h"
 #include "ir/lir.h"
 #include "support/diagnostics.h"
 #include "support/foreign_text.h"
@@ -107,7 +107,9 @@ uint64_t cell_bytes(const Package&);
 // The name of the module as a prefix of names in C and of files. It meets none of those that packages have anyway.
 std::string package_name(const Module&);
 
-// Lowers every node. Errors (all of them, with the node): Code::UnsupportedOnTarget.
+// Lowers every node that has not been yet. The row is the one that the plan was made for. Errors (all of them, with the node):
+// Code::UnsupportedOnTarget.
+std::optional<Package> make_package(const LirModule&, std::string name, LoweringCache&, Diagnostics&);
 std::optional<Package> make_package(const LirModule&, std::string name, const CapabilityRow&, Diagnostics&);
 
 }  // namespace rlxc::codegen

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/views.h"
 #include "kernel/simplify.h"
 
 namespace rlxc::codegen {
@@ -11,7 +10,7 @@ namespace {
 
 constexpr size_t kMostInHead = 16;  // operands, or results, whose types are listed
 
-std::string kernel_name(const Node& node, std::string_view part) {
+std::string kernel_name(Node& node, std::string_view part) {
   std::string s(name(node.op()));
   if (!part.empty()) s += "_" + std::string(part);
   return s;
@@ -19,7 +18,7 @@ std::string kernel_name(const Node& node, std::string_view part) {
 
 }  // namespace
 
-Scope::Scope(const Node& node, std::string_view part)
+Scope::Scope(Node& node, std::string_view part)
     : node_(node), builder_(std::make_unique<kernel::Builder>(kernel_name(node, part))) {
   const Graph& g = node.graph;
   std::string head(name(node.op()));
@@ -82,7 +81,7 @@ Operand Scope::in(size_t i, std::span<const Dim> to) {
 
 // How an operand or a result lies in a larger value; axes that are repeated keep 0.
 void Scope::step_over(ValueId v, Operand* o) {
-  const auto layout = layout_in_larger(node_.graph, v);
+  const Layout* layout = node_.layouts.of(v);
   if (!layout) return;
   const size_t leading = o->strides.size() - layout->axes.size();
   Expr last = kernel::constant_int(kernel(), DType::I64, 0);

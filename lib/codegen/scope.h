@@ -12,15 +12,15 @@ namespace rlxc::codegen {
 
 using kernel::Buf, kernel::Dims, kernel::Expr, kernel::Index, kernel::Operand;
 
-// The node being lowered.
+// The node being lowered, and what becomes of it.
 struct Node {
   const Graph& graph;
+  const GraphLayouts& layouts;
   NodeId id;
   const CapabilityRow& row;
-  const IsWeight& is_weight;
-  NodeKernels& out;
-  std::string& why;
-  bool only_kept = false;  // nothing is wanted but the scratch buffers that are kept
+  std::span<const PrepackedBuffer> prepacked = {};  // those that it has
+  NodeKernels out = {};
+  std::string why = {};  // there are no kernels
 
   OpKind op() const { return graph.op(id); }
   template <class A>
@@ -39,28 +39,27 @@ struct Node {
     return row.dtypes.test(static_cast<size_t>(DType::F64)) ? DType::F64 : DType::F32;
   }  // to sum and count in
   const kernel::Mapping& mapping() const { return row.mapping; }
-  bool may_keep() const { return is_weight != nullptr; }
-  bool constant(size_t i) const { return may_keep() && is_weight(in(i)); }
-  bool fail(std::string message) const { return why = std::move(message), false; }
-  uint32_t scratch(DType t, Dim elements) const { return add_scratch({t, elements, false, {}, 0}); }
-  // Made when weights are loaded, of these operands; saves so many nanoseconds an element in a run.
-  uint32_t kept(DType t, Dim elements, std::vector<uint32_t> operands, double saved_ns) const {
-    return add_scratch(
-        {t, elements, true, std::move(operands), saved_ns * static_cast<double>(table().constant_value(elements).value_or(0))});
+  bool fail(std::string message) {
+    why = std::move(message);
+    return false;
   }
-
- private:
-  uint32_t add_scratch(Scratch s) const {
-    out.scratch.push_back(std::move(s));
+  uint32_t scratch(DType t, Dim elements, bool on_load = false) {
+    out.scratch.push_back({t, elements, on_load});
     return static_cast<uint32_t>(out.scratch.size() - 1);
+  }
+  // The scratch buffer of the prepacked form of this operand, if there is one.
+  std::optional<uint32_t> prepacked_operand(uint32_t i) {
+    for (const PrepackedBuffer& p : prepacked)
+      if (!p.operands.empty() && p.operands[0] == i) return scratch(p.dtype, p.elements, true);
+    return std::nullopt;
   }
 };
 
-// One kernel of a node. Sizes that are not constant become symbols of the kernel. in(), out() and scratch() must be called in
-// the order in which the builder adds its arguments.
+// One kernel of a node. Sizes that are not constant become symbols of the kernel. in(), out() and scratch() must be called in the
+// order in which the builder adds its arguments.
 class Scope {
  public:
-  explicit Scope(const Node& node, std::string_view part = {});
+  explicit Scope(Node& node, std::string_view part = {});
 
   kernel::Builder& builder() { return *builder_; }
   kernel::Kernel* kernel() { return builder_->kernel(); }
@@ -69,7 +68,8 @@ class Scope {
                   Dim);  // an argument also where it is constant: launches with other values share the kernel
   Dims shape(std::span<const Dim>);
 
-  Operand in(size_t i);                           // in its own shape; row-major but where it lies in a larger value (views.h)
+  Operand in(size_t i);                           // in its own shape; row-major but where its layout says
+                                                  // otherwise
   Operand in(size_t i, std::span<const Dim> to);  // broadcast to a larger shape
   Operand out(size_t i = 0);
   Operand scratch(uint32_t i);
@@ -87,7 +87,7 @@ class Scope {
   Operand dense(std::string name, ValueId);
   void step_over(ValueId, Operand*);
 
-  const Node& node_;
+  Node& node_;
   std::unique_ptr<kernel::Builder> builder_;
   Launch launch_;
   std::vector<std::pair<Dim, Expr>> sizes_;

@@ -9,6 +9,6 @@ inline Buf readable(Scope& s, const Operand& o) { return s.builder().input(o.nam
 
 // Adds a launch: the numbers of selected elements of each block (scratch `counts`, i64) become the place of the first one in the
 // result; their sum is the extent.
-void place_blocks(const Node&, uint32_t counts, Dim blocks);
+void place_blocks(Node&, uint32_t counts, Dim blocks);
 
 }  // namespace rlxc::codegen

@@ -74,7 +74,7 @@ report::ReportContext context_of(const Compiled& c, const InputIdentity& input) 
 }
 
 std::vector<report::DispatchNode> dispatch_of(const Compiled& c) {
-  std::vector<report::DispatchNode> nodes = dispatched_nodes(*c.lir.module, *find_target(c.target));
+  std::vector<report::DispatchNode> nodes = dispatched_nodes(c.lir, *find_target(c.target));
   nodes.insert(nodes.end(), c.rewritten.begin(), c.rewritten.end());
   return nodes;
 }
@@ -136,7 +136,8 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Compil
     fs::create_directory(out->staging() + "/" + kernels, ignored);
     Diagnostics found;
     write_kernel_folder(
-        c.lir, c.target, [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, found);
+        c.lir, c.target, c.lowerings.get(),
+        [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, found);
     for (Diagnostic item : found.items()) {
       const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;
       if (o.emit.empty() && tolerable) item.severity = Severity::Warning;

@@ -85,7 +85,6 @@ bool restrict_target(TargetTraits* traits, const CompileOptions& o, Diagnostics&
   if (common)
     for (size_t k = 0; k < kOpCount; ++k)
       if (has_trait(static_cast<OpKind>(k), kFused)) traits->native.reset(k);
-  if (common || !o.supported_ops.empty()) traits->joins = nullptr;
   if (o.supported_ops.empty()) return true;
   std::bitset<kOpCount> claimed;
   if (!read_supported_ops(o.supported_ops, &claimed, d)) return false;
@@ -184,7 +183,11 @@ bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, co
   if (!restrict_target(&traits, o, d)) return false;
   const auto parts = parts_to_run(target.name, o, d);
   if (!parts) return false;
+  if (const auto row = capability(find_backend(target.name)->info))
+    out->lowerings = std::make_unique<codegen::LoweringCache>(*row);
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};
+  const bool own_kernels = o.kernel_dispatch != KernelDispatch::Common && o.supported_ops.empty();
+  if (own_kernels && out->lowerings && out->lowerings->row().mapping.lanes) context.lowerings = out->lowerings.get();
   const RunnerOptions runner = runner_options(o, sink);
   for (const PipelinePart& part : *parts)
     if (!run_part(m, part, context, runner, out)) return false;
@@ -211,14 +214,15 @@ std::optional<HostForms> lower_interface(Module& m, const std::string& target, c
   return forms;
 }
 
-std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const CompileOptions& o, Diagnostics& d) {
+std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module> m, const CompileOptions& o,
+                                  codegen::LoweringCache* lowerings, Diagnostics& d) {
   PlanOptions planning = o;
   const TargetInfo& info = find_backend(target)->info;
   if (planning.alignment == 0) planning.alignment = info.alignment;
   if (planning.max_binding == 0 || info.max_binding == 0) planning.max_binding = info.max_binding;
   auto states = find_states(*m, o.states, d);
   if (!states) return std::nullopt;
-  const PlanInputs inputs{std::move(*states), o.element_bytes > 1 ? std::nullopt : capability(info)};
+  const PlanInputs inputs{std::move(*states), o.element_bytes > 1 ? std::nullopt : capability(info), lowerings};
   auto lir = plan_lir(std::move(m), planning, d, inputs);
   if (!lir) return std::nullopt;
   std::vector<std::string_view> names;
@@ -251,7 +255,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
-  auto lir = plan_for(target, std::move(model.module), o, d);
+  auto lir = plan_for(target, std::move(model.module), o, out.lowerings.get(), d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
   out.lir.fingerprint = report::fingerprint(out.lir);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "codegen/lowering_cache.h"
 #include "driver/load.h"
 #include "ir/lir.h"
 #include "options/options.h"
@@ -23,6 +24,7 @@ struct Compiled {
   PassOptions options;
   std::vector<report::DispatchNode> rewritten;  // by legalisation
   RunnerReport passes;
+  std::unique_ptr<codegen::LoweringCache> lowerings;    // of the module; null where kernels are not ours
   std::vector<std::pair<std::string, double>> seconds;  // of the other stages: load, plan, ...
 };
 
@@ -46,7 +48,8 @@ struct HostForms {
 std::optional<HostForms> lower_interface(Module&, const std::string& target, const CompileOptions&, Diagnostics&);
 
 // The last step of a compile, from an optimised module.
-std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const CompileOptions&, Diagnostics&);
+std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Module>, const CompileOptions&,
+                                  codegen::LoweringCache* of_the_module, Diagnostics&);
 
 std::optional<Compiled> compile(LoadedModel, const std::string& target, const CompileOptions&, const StageSink&, Diagnostics&);
 

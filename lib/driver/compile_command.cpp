@@ -74,6 +74,11 @@ void print_times(const Compiled& c) {
   }
   for (const auto& [stage, seconds] : c.seconds)
     std::cerr << std::fixed << std::setprecision(3) << std::setw(10) << seconds * 1e3 << " ms          " << stage << " in all\n";
+  const size_t lowerings = c.lowerings ? c.lowerings->lowerings() : 0;
+  if (lowerings == 0) return;  // the kernels were not wanted, or are not ours
+  const size_t nodes = codegen::count_lowered_nodes(c.lir);
+  std::cerr << std::setw(10) << lowerings << " lowerings of " << nodes << " distinct nodes, " << std::setprecision(2)
+            << static_cast<double>(lowerings) / static_cast<double>(std::max<size_t>(nodes, 1)) << " each\n";
 }
 
 void print_summary(const Compiled& c, const std::string& where) {

@@ -74,9 +74,9 @@ ExitCode inspect_command(const CompileOptions& o, const std::string& stage, bool
   Diagnostics d(o.input);
   auto model = load_model(o, d);
   if (!model) return print_diagnostics(d, t);
-  const auto show = [&](const Module& m, bool origins) {
+  const auto show = [&](const Module& m, const LirModule* lir) {
     if (!json) {
-      std::cout << print(m, {.full_data = false, .origins = origins});
+      std::cout << print(m, {.full_data = false, .origins = lir != nullptr, .lir = lir});
     } else if (auto out = OutputFile::create("-", d)) {
       JsonWriter w(*out);
       report::write_graph(m, w, {std::filesystem::path(o.input).filename().string(), "", false, "", std::string(version())});
@@ -84,7 +84,7 @@ ExitCode inspect_command(const CompileOptions& o, const std::string& stage, bool
     }
   };
   if (stage == "hir") {
-    show(*model->module, false);
+    show(*model->module, nullptr);
     return print_diagnostics(d, t);
   }
   CompileOptions stop = o;
@@ -94,7 +94,7 @@ ExitCode inspect_command(const CompileOptions& o, const std::string& stage, bool
       std::cout << "// after " << name << "\n" << print(m, {.full_data = false, .origins = true});
   };
   auto compiled = compile(std::move(*model), o.targets.front(), stop, sink, d);
-  if (compiled) show(*compiled->lir.module, true);
+  if (compiled) show(*compiled->lir.module, &compiled->lir);
   return print_diagnostics(d, t);
 }
 

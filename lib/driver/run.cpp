@@ -153,7 +153,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   if (DimBindings bounds = observed_bounds(lir, p->sets, d); !bounds.empty()) {
     CompileOptions bounded = o;
     bounded.bounds.merge(bounds);
-    auto planned = plan_for(run.target, std::move(lir.module), bounded, d);
+    auto planned = plan_for(run.target, std::move(lir.module), bounded, nullptr, d);
     if (!planned) return false;
     lir = std::move(*planned);
   }

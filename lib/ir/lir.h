@@ -1,5 +1,5 @@
-// LIR: an optimised module with its schedule, phases and memory plan. Immutable once made.
-// Sizes and offsets are bytes; in a dynamic module they are expressions of its symbols.
+// LIR: an optimised module with its schedule, phases and memory plan. Immutable once made. Sizes and offsets are bytes; in a
+// dynamic module they are expressions of its symbols.
 #pragma once
 #include <memory>
 #include <optional>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/dim_range.h"
-#include "ir/graph.h"
+#include "ir/layout.h"
 #include "support/hash.h"
 
 namespace rlxc {
@@ -53,6 +53,7 @@ struct GraphPlan {
   std::vector<NodeId> schedule;  // all nodes
   std::vector<uint32_t> step;    // by node
   std::vector<Phase> phase;      // by node
+  GraphLayouts layouts;          // which values are views, and how they lie
   std::vector<Slot> slot;        // by value
   std::vector<Dim> body_offset;  // by node: where the arena of its bodies begins in this arena (control flow)
   Dim arena_size, packed_size;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "ir/lir.h"
 #include "support/number.h"
 #include "support/text.h"
 
@@ -83,6 +84,20 @@ struct ValueText {
   }
 };
 
+void print_layouts(const Graph& g, NodeId n, const GraphLayouts& layouts, std::string* out) {
+  DimTable& dims = g.module().dims;
+  std::vector<std::string> parts;
+  if (layouts.is_view(g, n)) {
+    const ValueId v = g.result(n);
+    parts.push_back("view of ");
+    print_value(layouts.root[v.raw], &parts.back());
+    if (layouts.offset[v.raw] != Dim(0)) parts.back() += " at byte " + dims.text(layouts.offset[v.raw]);
+  }
+  for (size_t r = 0; r < g.result_count(n); ++r)
+    if (const Layout* l = layouts.of(g.result(n, r))) parts.push_back("layout " + text(*l, dims));
+  if (!parts.empty()) *out += "  // " + join(parts, ", ");
+}
+
 }  // namespace
 
 std::string value_text(const AttrValue& value) { return std::visit(ValueText{}, value); }
@@ -132,6 +147,7 @@ void print_node(const Graph& g, NodeId n, const TextOptions& options, std::strin
   const Symbol label = leaf ? g.value_name(g.result(n)) : g.node_name(n);
   if (label.valid()) *out += " " + quote(m.text(label));
   for (size_t r = 0; r < g.result_count(n); ++r) *out += (r ? ", " : " : ") + text(g.type(g.result(n, r)), m.dims);
+  if (options.lir) print_layouts(g, n, options.lir->plans[g.id().raw].layouts, out);
   if (options.origins && g.origin(n).valid()) {
     const Origin& o = m.origin(g.origin(n));
     *out += "  // from ";

@@ -19,10 +19,13 @@
 
 namespace rlxc {
 
+struct LirModule;
+
 struct TextOptions {
   bool full_data =
       false;  // print all bytes of constants, as needed to parse large ones back; else those over 16 elements are elided
-  bool origins = false;  // append "// from a, b; by pass"
+  bool origins = false;            // append "// from a, b; by pass"
+  const LirModule* lir = nullptr;  // of the module: append "// view of %3 at byte 96, layout [2@120][3@24]" where it is so
 };
 
 std::string print(const Module&, const TextOptions& = {});

@@ -246,7 +246,23 @@ std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping
 
 }  // namespace
 
+bool fits_one_group(std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* why) {
+  int64_t lanes = 1;
+  Pool pool;
+  const MatrixUnit* unit = nullptr;
+  for (const Kernel* k : kernels) {
+    lanes = std::max(lanes, lane_count(*k));
+    pool.reserve({k, {}, 1, 1, false});
+    if (unit && k->matrix && unit != k->matrix) *why = "matrix units of two kinds";
+    if (k->matrix) unit = k->matrix;
+  }
+  if (pool.bytes() > mapping.shared_bytes) *why = "more shared memory than a group can have";
+  if (lanes > mapping.max_group_lanes) *why = "more lanes than a group can have";
+  return why->empty();
+}
+
 std::optional<Kernel> join(std::string name, std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* why) {
+  if (!fits_one_group(kernels, mapping, why)) return std::nullopt;
   int64_t lanes = 1;
   std::vector<Part> parts = parts_of(kernels, mapping, &lanes);
   Pool pool;
@@ -257,13 +273,6 @@ std::optional<Kernel> join(std::string name, std::span<const Kernel* const> kern
       pool.reserve(p);
     }
     if (pool.bytes() <= mapping.shared_bytes) break;
-  }
-  if (lanes > mapping.max_group_lanes) return *why = "more lanes than a group can have", std::nullopt;
-  if (pool.bytes() > mapping.shared_bytes) return *why = "more shared memory than a group can have", std::nullopt;
-  const MatrixUnit* unit = nullptr;
-  for (const Part& p : parts) {
-    if (unit && p.kernel->matrix && unit != p.kernel->matrix) return *why = "matrix units of two kinds", std::nullopt;
-    if (p.kernel->matrix) unit = p.kernel->matrix;
   }
   Builder b(std::move(name));
   std::vector<PartWriter> writers;

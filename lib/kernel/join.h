@@ -16,4 +16,7 @@ namespace rlxc::kernel {
 // Nullopt and why not: more lanes or shared memory than a group has, matrix units of two kinds. O(statements + expressions).
 std::optional<Kernel> join(std::string name, std::span<const Kernel* const> parts, const Mapping&, std::string* why);
 
+// Whether `join` can: what kernels need of a group is checked without writing the whole. O(buffers + statements).
+bool fits_one_group(std::span<const Kernel* const> parts, const Mapping&, std::string* why);
+
 }  // namespace rlxc::kernel

@@ -4,7 +4,7 @@
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
-#include "codegen/overwrite.h"
+#include "codegen/lower.h"
 #include "plan/problem.h"
 
 namespace rlxc {
@@ -22,17 +22,16 @@ bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
 bool gives_way(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId n, size_t r, size_t i) {
   const ValueId v = g.operand(n, i), result = g.result(n, r);
   if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
-  const ValueId root = lives.views.root[v.raw];
+  const ValueId root = plan.layouts.root[v.raw];
   if (!is_free(g, plan, root) || lives.sharing[root.raw] == Sharing::Part) return false;
-  if (lives.last_use[root.raw] != plan.step[n.raw] || lives.views.offset[v.raw] != Dim(0) ||
-      layout_in_larger(g, v) != layout_in_larger(g, result))
+  if (lives.last_use[root.raw] != plan.step[n.raw] || plan.layouts.offset[v.raw] != Dim(0) || !plan.layouts.alike(v, result))
     return false;
   if (bits(g.dtype(v)) != bits(g.dtype(result)) || !std::ranges::equal(g.dims(v), g.dims(result)) ||
       plan.slot[root.raw].size != plan.slot[v.raw].size)
     return false;
   const auto operands = g.operands(n);
   for (size_t j = 0; j < operands.size(); ++j)
-    if (operands[j].valid() && lives.views.root[operands[j].raw] == root &&
+    if (operands[j].valid() && plan.layouts.root[operands[j].raw] == root &&
         (operands[j] != v || !codegen::may_overwrite(g, n, r, j)))
       return false;
   return true;
@@ -46,14 +45,14 @@ bool may_take(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId
 
 // Can the operand be made at its place in the result?
 bool can_be_part(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId v) {
-  return lives.views.root[v.raw] == v && plan.slot[v.raw].region == Region::None && is_free(g, plan, v) &&
+  return plan.layouts.root[v.raw] == v && plan.slot[v.raw].region == Region::None && is_free(g, plan, v) &&
          lives.sharing[v.raw] == Sharing::None && !has_trait(g.op(g.def(v)), kBody);
 }
 
-bool joins_whole_blocks(const Graph& g, NodeId n) {
+bool joins_whole_blocks(const Graph& g, const GraphPlan& plan, NodeId n) {
   if (g.op(n) != OpKind::Concat || g.operands(n).size() < 2) return false;
   const ValueId v = g.result(n);
-  if (layout_in_larger(g, v)) return false;
+  if (plan.layouts.of(v)) return false;
   const auto axis = static_cast<size_t>(g.attrs<AxisAttrs>(n).axis);
   const auto leading = g.dims(v).first(axis);
   return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });
@@ -80,14 +79,13 @@ uint64_t sample_size(const DimTable& dims, Dim d) {
 
 Lives derive_lives(const Graph& g, const GraphPlan& plan) {
   Lives lives;
-  lives.views = resolve_views(g);
   lives.last_use.assign(g.value_capacity(), 0);
   lives.owner.resize(g.value_capacity());
   for (size_t v = 0; v < lives.owner.size(); ++v) lives.owner[v] = ValueId(v);
   lives.offset.resize(g.value_capacity());
   lives.sharing.resize(g.value_capacity());
   const auto touch = [&](ValueId v, uint32_t step) {
-    uint32_t& last = lives.last_use[lives.views.root[v.raw].raw];
+    uint32_t& last = lives.last_use[plan.layouts.root[v.raw].raw];
     last = std::max(last, step);
   };
   const auto is_prologue = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
@@ -113,7 +111,7 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
       if (plan.slot[result.raw].region != Region::None || lives.owner[result.raw] != result) continue;
       for (size_t i = 0; i < g.operands(n).size(); ++i) {
         if (!gives_way(g, plan, lives, n, r, i)) continue;
-        const ValueId root = lives.views.root[g.operand(n, i).raw];
+        const ValueId root = plan.layouts.root[g.operand(n, i).raw];
         if (std::ranges::find(taken, root) != taken.end() || !may_take(g, plan, lives, lives.owner[root.raw], result)) continue;
         taken.push_back(root);
         lives.owner[result.raw] = lives.owner[root.raw];
@@ -131,7 +129,7 @@ Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Lives& lives, co
   for (NodeId n : plan.schedule)
     for (size_t r = 0; r < g.result_count(n); ++r) {
       const ValueId v = g.result(n, r), owner = lives.owner[v.raw];
-      if (lives.views.root[v.raw] != v) continue;
+      if (plan.layouts.root[v.raw] != v) continue;
       first[owner.raw] = std::min(first[owner.raw], plan.step[n.raw]);
       last[owner.raw] = std::max(last[owner.raw], lives.last_use[v.raw]);
     }
@@ -167,7 +165,7 @@ void join_parts(const Graph& g, const GraphPlan& plan, Lives& lives, bool in_pla
   DimTable& dims = g.module().dims;
   std::vector<NodeId> joins;
   for (NodeId n : plan.schedule)
-    if (joins_whole_blocks(g, n) && plan.phase[n.raw] != Phase::Prologue) joins.push_back(n);
+    if (joins_whole_blocks(g, plan, n) && plan.phase[n.raw] != Phase::Prologue) joins.push_back(n);
   if (joins.empty()) return;
   const auto peak_with = [&](Lives trial) {
     if (in_place) overwrite_in_place(g, plan, trial);
@@ -177,7 +175,7 @@ void join_parts(const Graph& g, const GraphPlan& plan, Lives& lives, bool in_pla
   // A result is settled before its operands, which may be concatenations themselves.
   for (auto n = joins.rbegin(); n != joins.rend() && work > plan.schedule.size(); ++n, work -= plan.schedule.size()) {
     const ValueId result = g.result(*n), owner = lives.owner[result.raw];
-    if (lives.views.root[result.raw] != result) continue;
+    if (plan.layouts.root[result.raw] != result) continue;
     Lives trial = lives;
     Dim at = lives.offset[result.raw];
     bool any = false;

@@ -3,7 +3,6 @@
 #pragma once
 #include <vector>
 
-#include "analysis/views.h"
 #include "ir/lir.h"
 
 namespace rlxc {
@@ -13,7 +12,6 @@ inline constexpr uint32_t kForever = ~uint32_t{0};  // beyond the end of a run
 enum class Sharing : uint8_t { None, InPlace, Part };
 
 struct Lives {
-  ViewRoots views;
   std::vector<uint32_t> last_use;  // by root value: the last step that needs its bytes
   std::vector<ValueId> owner;      // by root value: whose bytes it uses, itself unless it shares
   std::vector<Dim> offset;         // by root value: in the owner, bytes
@@ -28,7 +26,7 @@ struct Buffers {
   std::vector<Dim> sizes;
 };
 
-// All of these read the schedule, phases, regions and sizes of `plan`. O(nodes + operands).
+// All of these read the schedule, phases, layouts, regions and sizes of `plan`. O(nodes + operands).
 Lives derive_lives(const Graph&, const GraphPlan& plan);
 void overwrite_in_place(const Graph&, const GraphPlan& plan, Lives&);
 // The buffers of the arena. `plans` are those of the bodies.

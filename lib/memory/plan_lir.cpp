@@ -5,6 +5,7 @@
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
+#include "analysis/views.h"
 #include "memory/liveness.h"
 #include "memory/place_arena.h"
 #include "memory/prepack.h"
@@ -30,6 +31,8 @@ class GraphPlanner {
 
   bool run(std::vector<NodeId> schedule, uint64_t* weights_size) {
     plan_.schedule = std::move(schedule);
+    plan_.layouts = assign_layouts(g_);
+    if (options_.verify && !verify_layouts(g_, plan_.layouts, diagnostics_)) return false;
     index_nodes();
     lives_ = derive_lives(g_, plan_);
     for (NodeId n : plan_.schedule)
@@ -63,14 +66,14 @@ class GraphPlanner {
   // Gives each element the room of `element_bytes`, where that is more than one (elements of few bits share a byte): slots grow,
   // and views of them begin further on.
   void widen(ValueId v) {
-    const OpKind maker = g_.op(g_.def(lives_.views.root[v.raw]));
+    const OpKind maker = g_.op(g_.def(plan_.layouts.root[v.raw]));
     const int64_t width = bits(g_.dtype(v));
     if (width == 0 || options_.element_bytes == 1 || 8 * options_.element_bytes <= width || maker == OpKind::Param ||
         maker == OpKind::Constant)
       return;
     const Dim factor(8 * options_.element_bytes / width);
     plan_.slot[v.raw].size = dims_.mul(plan_.slot[v.raw].size, factor);
-    lives_.views.offset[v.raw] = dims_.mul(lives_.views.offset[v.raw], factor);
+    plan_.layouts.offset[v.raw] = dims_.mul(plan_.layouts.offset[v.raw], factor);
   }
 
   Dim bytes(ValueId v) { return largest(dims_, dense_bytes(dims_, g_.type(v)), extents_); }
@@ -100,9 +103,9 @@ class GraphPlanner {
       for (size_t r = 0; r < g_.result_count(n); ++r) {
         const ValueId v = g_.result(n, r);
         Slot& s = plan_.slot[v.raw];
-        s.root = lives_.views.root[v.raw];
+        s.root = plan_.layouts.root[v.raw];
         s.view = s.root != v;
-        s.offset = lives_.views.offset[v.raw];
+        s.offset = plan_.layouts.offset[v.raw];
       }
   }
 
@@ -120,13 +123,13 @@ class GraphPlanner {
     }
     // An output is written where the caller wants it when it is a whole buffer of its own; other outputs are copied at the end.
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
-      const ValueId v = g_.outputs()[i], root = lives_.views.root[v.raw];
+      const ValueId v = g_.outputs()[i], root = plan_.layouts.root[v.raw];
       const NodeId maker = g_.def(root);
       if (std::ranges::any_of(states(), [&](const State& s) { return s.output == i; })) continue;
       if (plan_.slot[root.raw].region != Region::None || has_trait(g_.op(maker), kLeaf) ||
           plan_.phase[maker.raw] == Phase::Prologue)
         continue;
-      if (lives_.views.offset[v.raw] != Dim(0) || !dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size)) continue;
+      if (plan_.layouts.offset[v.raw] != Dim(0) || !dims_.equal(plan_.slot[v.raw].size, plan_.slot[root.raw].size)) continue;
       set_region(root, Region::Output, static_cast<uint32_t>(i));
     }
   }
@@ -137,7 +140,7 @@ class GraphPlanner {
   // else it is copied at the end.
   bool settle_states() {
     for (const State& s : states()) {
-      const ValueId old = g_.result(g_.inputs()[s.input]), v = g_.outputs()[s.output], root = lives_.views.root[v.raw];
+      const ValueId old = g_.result(g_.inputs()[s.input]), v = g_.outputs()[s.output], root = plan_.layouts.root[v.raw];
       const ValueId owner = lives_.owner[root.raw];
       if (owner != old && plan_.slot[owner.raw].region == Region::State) {
         diagnostics_.error(Code::BadFlag, "--state: the new value of one state is the old value of another",
@@ -193,13 +196,13 @@ class GraphPlanner {
     for (const bool views : {false, true})
       for (NodeId n : plan_.schedule)
         for (size_t r = 0; r < g_.result_count(n); ++r) {
-          const ValueId v = g_.result(n, r), root = lives_.views.root[v.raw], owner = lives_.owner[root.raw];
+          const ValueId v = g_.result(n, r), root = plan_.layouts.root[v.raw], owner = lives_.owner[root.raw];
           Slot& s = plan_.slot[v.raw];
           if (s.view != views || (!views && owner == v)) continue;
           const Slot& base = plan_.slot[(views ? root : owner).raw];
           s.region = base.region;
           s.index = base.index;
-          s.offset = dims_.add(base.offset, views ? lives_.views.offset[v.raw] : lives_.offset[v.raw]);
+          s.offset = dims_.add(base.offset, views ? plan_.layouts.offset[v.raw] : lives_.offset[v.raw]);
           s.root = owner;
           s.in_place = lives_.sharing[v.raw] == Sharing::InPlace;
           s.part = lives_.sharing[v.raw] == Sharing::Part;
@@ -356,7 +359,10 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   }
   if (lir.plans[0].computed_again > 0) lir.extents = find_extents(*module, options.bounds);  // nodes have other ids
   lir.packs_known = inputs.kernels.has_value();
-  if (!plan_packed(*module, lir.plans, extents, own, inputs.kernels, diagnostics)) return std::nullopt;
+  std::optional<codegen::LoweringCache> own_lowerings;
+  if (inputs.kernels && !inputs.lowerings) own_lowerings.emplace(*inputs.kernels);
+  codegen::LoweringCache* lowerings = own_lowerings ? &*own_lowerings : inputs.kernels ? inputs.lowerings : nullptr;
+  if (!plan_packed(*module, lir.plans, extents, lowerings, own, diagnostics)) return std::nullopt;
   module->stage = Stage::Lir;
   lir.module = std::move(module);
   return lir;

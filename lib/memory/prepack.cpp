@@ -8,7 +8,6 @@
 
 #include "analysis/extents.h"
 #include "analysis/phases.h"
-#include "codegen/lower.h"
 #include "memory/place_arena.h"
 #include "support/checked.h"
 
@@ -61,13 +60,13 @@ struct Made {
 
 class PackedRegions {
  public:
-  PackedRegions(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
-                const std::optional<codegen::CapabilityRow>& kernels, Diagnostics& d)
+  PackedRegions(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, codegen::LoweringCache* lowerings,
+                const PlanOptions& options, Diagnostics& d)
       : m_(m),
         plans_(plans),
         extents_(extents),
+        lowerings_(lowerings),
         options_(options),
-        kernels_(kernels),
         diagnostics_(d),
         unit_(std::max<uint64_t>(options.alignment, 64)) {}
 
@@ -95,35 +94,35 @@ class PackedRegions {
     return bytes.is_static() ? static_cast<double>(align_up(static_cast<uint64_t>(bytes.size()), unit_).value_or(0)) : 0;
   }
 
-  // What is kept of a node depends on its types alone: nodes alike are asked once.
+  // Nodes that would prepack the same of the same weights share it.
   void find_keepers(size_t index) {
-    if (!kernels_) return;
+    if (!lowerings_) return;
     const Graph& g = m_.graph(GraphId(index));
     const GraphPlan& plan = plans_[index];
-    const codegen::IsWeight is_weight = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
-    std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // what is kept, of which values: the keeper
+    std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // what is prepacked, of which values: the keeper
     for (NodeId n : plan.schedule) {
-      if (plan.phase[n.raw] == Phase::Prologue || !codegen::may_keep(g.op(n))) continue;
-      const auto [found, is_new] = kept_.try_emplace(codegen::lowering_key(g, n, is_weight));
-      if (is_new) found->second = codegen::kept_scratch(g, n, *kernels_, is_weight);
-      if (found->second.empty()) continue;
+      if (plan.phase[n.raw] == Phase::Prologue) continue;
+      const std::vector<codegen::PrepackedBuffer>& prepacked = lowerings_->info(g, plan.layouts, n, plan.phase).prepacked;
+      if (prepacked.empty()) continue;
+      double saved_ns = 0;
       std::vector<uint32_t> of;
-      for (const codegen::Scratch& s : found->second)
-        for (uint32_t i : s.operands) of.push_back(g.operand(n, i).raw);
-      const auto [shared, is_first] = same.try_emplace({&found->second, std::move(of)}, keepers_.size());
+      for (const codegen::PrepackedBuffer& p : prepacked) {
+        for (uint32_t i : p.operands) of.push_back(g.operand(n, i).raw);
+        saved_ns += p.saved_ns;
+      }
+      const auto [shared, is_first] = same.try_emplace({&prepacked, std::move(of)}, keepers_.size());
       if (!is_first) {
         if (shared->second == kUnsized) continue;
-        Keeper& k = keepers_[shared->second];
-        k.nodes.push_back(n);
-        for (const codegen::Scratch& s : found->second) k.saved_ns += s.saved_ns;
+        keepers_[shared->second].nodes.push_back(n);
+        keepers_[shared->second].saved_ns += saved_ns;
         continue;
       }
-      Keeper k{index, {n}, plan.step[n.raw], {}, 0, 0, true};
+      Keeper k{index, {n}, plan.step[n.raw], {}, 0, saved_ns, true};
       bool sized = true;
-      for (const codegen::Scratch& s : found->second) {
-        k.packs.push_back({n, s.operands, {}, largest(m_.dims, codegen::scratch_bytes(m_.dims, s), extents_)});
+      for (const codegen::PrepackedBuffer& p : prepacked) {
+        k.packs.push_back({n, p.operands, {}, largest(m_.dims, codegen::scratch_bytes(m_.dims, p.dtype, p.elements), extents_)});
         sized = sized && k.packs.back().bytes.is_static();
-        k.bytes += rounded(k.packs.back().bytes), k.saved_ns += s.saved_ns;
+        k.bytes += rounded(k.packs.back().bytes);
       }
       if (sized) keepers_.push_back(std::move(k));
       else shared->second = kUnsized;
@@ -265,11 +264,10 @@ class PackedRegions {
   Module& m_;
   std::vector<GraphPlan>& plans_;
   const SymbolRanges& extents_;
+  codegen::LoweringCache* lowerings_;  // null: the kernels are not ours
   const PlanOptions& options_;
-  const std::optional<codegen::CapabilityRow>& kernels_;
   Diagnostics& diagnostics_;
   const uint64_t unit_;  // of offsets
-  std::map<std::vector<uint32_t>, std::vector<codegen::Scratch>> kept_;
   std::vector<Keeper> keepers_;
   std::vector<std::vector<Made>> made_, lives_;  // by graph: if no node keeps anything; with the chosen ones
   std::vector<std::vector<uint32_t>> made_at_;   // by graph, by value: of its root, in `made_`
@@ -278,9 +276,9 @@ class PackedRegions {
 
 }  // namespace
 
-bool plan_packed(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, const PlanOptions& options,
-                 const std::optional<codegen::CapabilityRow>& kernels, Diagnostics& diagnostics) {
-  return PackedRegions(m, plans, extents, options, kernels, diagnostics).run();
+bool plan_packed(Module& m, std::vector<GraphPlan>& plans, const SymbolRanges& extents, codegen::LoweringCache* lowerings,
+                 const PlanOptions& options, Diagnostics& diagnostics) {
+  return PackedRegions(m, plans, extents, lowerings, options, diagnostics).run();
 }
 
 }  // namespace rlxc

@@ -2,15 +2,16 @@
 // kernels read them. Nodes that would keep the same of the same weights share it. What is read for the last time while weights
 // are loaded lives no longer than that.
 //
-// Under a limit, nodes keep as much as fits: those that save most time of a run for each byte first (codegen::Scratch::saved_ns),
-// and among equals the first ones. The others read weights where they lie.
+// Under a limit, nodes keep as much as fits: those that save most time of a run for each byte first
+// (codegen::PrepackedBuffer::saved_ns), and among equals the first ones. The others read weights where they lie.
 #pragma once
 #include "memory/plan_lir.h"
 
 namespace rlxc {
 
-// Sets the offsets of the region, its size and the packs. Errors: the prologue alone needs more than the limit.
-bool plan_packed(Module&, std::vector<GraphPlan>&, const SymbolRanges& extents, const PlanOptions&,
-                 const std::optional<codegen::CapabilityRow>& kernels, Diagnostics&);
+// Sets the offsets of the region, its size and the packs. `lowerings`: null if the kernels are not ours. Errors: the prologue
+// alone needs more than the limit.
+bool plan_packed(Module&, std::vector<GraphPlan>&, const SymbolRanges& extents, codegen::LoweringCache* lowerings,
+                 const PlanOptions&, Diagnostics&);
 
 }  // namespace rlxc

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analysis/phases.h"
-#include "codegen/overwrite.h"
+#include "codegen/lower.h"
 #include "plan/schedule.h"
 
 namespace rlxc {
@@ -45,7 +45,7 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const 
     }
     for (size_t i = 0; i < g.operands(n).size(); ++i) {
       const ValueId v = g.operand(n, i);
-      const uint32_t b = v.valid() ? buffer[lives.views.root[v.raw].raw] : kNone;
+      const uint32_t b = v.valid() ? buffer[plan.layouts.root[v.raw].raw] : kNone;
       if (b == kNone || std::find(task.makes.begin(), task.makes.end(), b) != task.makes.end()) continue;
       task.reads.push_back(b);
       if (!joins && !task.makes.empty() && codegen::may_overwrite(g, n, 0, i) &&

@@ -4,7 +4,6 @@
 // verifies and dumps.
 #pragma once
 #include <bitset>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +17,10 @@
 
 namespace rlxc {
 
+namespace codegen {
+class LoweringCache;
+}
+
 // What the target can do, as far as passes need to know. Filled from the target's capability row.
 struct TargetTraits {
   std::string name = "cpu";
@@ -26,9 +29,6 @@ struct TargetTraits {
   bool strides = true;              // products can end in another order of axes than that of their rows (product_ends_in)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // of the cost decision
-  // Whether one launch can run these nodes one after another; if not, why not. Null: the target has no such kernels.
-  std::function<bool(const Graph&, std::span<const NodeId>, const std::function<bool(ValueId)>& known_on_load, std::string* why)>
-      joins;
   TargetTraits() { native.set(), epilogues.set(); }
 };
 
@@ -67,7 +67,8 @@ struct PassContext {
   Diagnostics& diagnostics;
   std::vector<Decision>& decisions;
   std::vector<PrecisionNote>& precision;
-  RewriteCounter* rewrites = nullptr;  // null: all are made
+  RewriteCounter* rewrites = nullptr;           // null: all are made
+  codegen::LoweringCache* lowerings = nullptr;  // of the module, where kernels can be joined (codegen/join_nodes.h); else null
 
   // Runs `attempt`, which makes one rewrite (the least change that keeps the meaning) and returns true, or none and false; not
   // when as many as allowed have been made.

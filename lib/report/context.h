@@ -18,6 +18,7 @@ struct ReportContext {
 
 // The version of the formats that do not say another: a minor step adds members, a major one changes or removes some.
 inline constexpr std::string_view kFormatVersion = "1.0";
+inline constexpr std::string_view kLirVersion = "1.1";  // 1.1: layouts of values
 
 // The first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input, target.
 void write_header(JsonWriter&, std::string_view kind, const ReportContext&, std::string_view version = kFormatVersion);

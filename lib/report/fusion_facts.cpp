@@ -64,13 +64,14 @@ class MissIndex {
   std::unordered_map<uint32_t, std::vector<const Decision*>> misses_;
 };
 
-void collect_readers(const Graph& g, const std::vector<bool>& launch, ValueId value, std::vector<NodeId>* readers) {
+void collect_readers(const Graph& g, const GraphLayouts& layouts, const std::vector<bool>& launch, ValueId value,
+                     std::vector<NodeId>* readers) {
   std::vector<ValueId> open = {value};
   for (size_t i = 0; i < open.size(); ++i)
     for (Graph::Use use : g.uses(open[i])) {
       if (use.user == g.terminator()) continue;
       if (launch[use.user.raw]) readers->push_back(use.user);
-      else if (use.index == 0 && view_of(g, use.user)) open.push_back(g.result(use.user));
+      else if (use.index == 0 && layouts.is_view(g, use.user)) open.push_back(g.result(use.user));
     }
   std::sort(readers->begin(), readers->end(), [](NodeId a, NodeId b) { return a.raw < b.raw; });
   readers->erase(std::unique(readers->begin(), readers->end()), readers->end());
@@ -96,8 +97,9 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
     const std::vector<Phase> phases = derive_phases(g);
+    const GraphLayouts layouts = assign_layouts(g);
     std::vector<bool> launch(g.node_capacity());
-    for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, n, phases[n.raw]);
+    for (NodeId n : g.nodes()) launch[n.raw] = is_launch(g, layouts, n, phases[n.raw]);
     NodeId before;
     for (NodeId n : g.nodes()) {
       if (!launch[n.raw]) continue;
@@ -106,7 +108,7 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
       before = n;
       for (size_t r = 0; r < g.result_count(n); ++r) {
         Handover h{id, g.result(n, r), n, {}, 0, {}};
-        collect_readers(g, launch, h.value, &h.to);
+        collect_readers(g, layouts, launch, h.value, &h.to);
         std::erase_if(h.to, [&](NodeId reader) { return continues_launch(g, n, reader); });
         if (h.to.empty()) continue;
         h.bytes = static_cast<int64_t>(byte_size(g.type(h.value)).value_or(0));
@@ -161,11 +163,12 @@ ModuleCounts count_module(const Module& m) {
   for (GraphId id : graphs_in_use(m)) {
     const Graph& g = m.graph(id);
     const std::vector<Phase> phases = derive_phases(g);
+    const GraphLayouts layouts = assign_layouts(g);
     NodeId before;
     for (NodeId n : g.nodes()) {
       ++c.nodes;
       ++c.ops[static_cast<size_t>(g.op(n))];
-      if (!is_launch(g, n, phases[n.raw])) continue;
+      if (!is_launch(g, layouts, n, phases[n.raw])) continue;
       const Cost cost = node_cost(g, n);
       c.launches += !continues_launch(g, before, n);
       before = n;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "analysis/views.h"
 #include "report/svg.h"
 #include "support/number.h"
 
@@ -72,7 +71,7 @@ class BoxMaker {
     box.op = graph_.op(n);
     box.head = kind_name(box.op);
     box.label = graph_.label(n).line();
-    box.small = box.op == OpKind::Input || view_of(graph_, n).has_value();
+    box.small = box.op == OpKind::Input || lir_.plans[0].layouts.is_view(graph_, n);
     for (size_t r = 0; r < graph_.result_count(n); ++r)
       box.type += (r ? ", " : "") + text(graph_.type(graph_.result(n, r)), m.dims);
     box.tooltip = box.head + " \"" + box.label + "\"\n" + box.type;

@@ -11,7 +11,7 @@ class LirWriter {
 
   void run(const ReportContext& context) {
     out_.begin_object();
-    write_header(out_, "lir", context);
+    write_header(out_, "lir", context, kLirVersion);
     out_.key("module").string(module_.name);
     out_.key("fingerprint").string(lir_.fingerprint.hex());
     out_.key("alignment").unsigned_integer(lir_.alignment);
@@ -107,8 +107,28 @@ class LirWriter {
     if (s.view) out_.key("view").boolean(true);
     if (s.in_place) out_.key("in_place").boolean(true);
     if (s.part) out_.key("part").boolean(true);
+    if (const Layout* l = plan.layouts.of(v)) value_layout(*l);
     out_.key("life").begin_array(JsonLayout::Line).unsigned_integer(s.first_step).unsigned_integer(s.last_step).end_array();
     out_.end_object();
+  }
+
+  // Not of row-major values.
+  void value_layout(const Layout& l) {
+    out_.key("layout").begin_array(JsonLayout::Line);
+    for (const auto& axis : l.axes) {
+      out_.begin_array(JsonLayout::Line);
+      for (const Piece& p : axis) {
+        out_.begin_array(JsonLayout::Line);
+        terms_.size(p.size), terms_.size(p.stride);
+        out_.end_array();
+      }
+      out_.end_array();
+    }
+    out_.end_array();
+    if (l.starts.empty()) return;
+    out_.key("starts").begin_array(JsonLayout::Line);
+    for (Dim d : l.starts) terms_.size(d);
+    out_.end_array();
   }
 
   const LirModule& lir_;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/builder.h"
+#include "ir/text.h"
 #include "report/fingerprint.h"
 #include "support/bump_plan.h"
 #include "support/example_module.h"
@@ -48,6 +49,20 @@ TEST_CASE("lir.json of a static and of a symbolic module") {
     CHECK(lines_with(text, "\"op\": ") == 9);      // one node a line
     CHECK(lines_with(text, "\"region\": ") == 9);  // one buffer a line
   }
+}
+
+TEST_CASE("lir.json and the text form have the layout of a value that is not row-major") {
+  auto m = std::make_unique<Module>("layouts");
+  Builder b(m->main());
+  const ValueId x = b.input("x", tensor_type(DType::F32, {Dim(2), Dim(5), Dim(24)}));
+  m->main().add_output(b.unary(OpKind::Relu, b.narrow(x, 1, Dim(1), Dim(3))), {});
+  const LirModule lir = lir_of(std::move(m));
+  const std::string text = lir_text(lir), printed = print(*lir.module, {.lir = &lir});
+  check_schema("lir", text);
+  CHECK(printed.find("// view of %0 at byte 96, layout [2@120][3@24][24@1]\n") != std::string::npos);
+  CHECK(lines_with(printed, "//") == 1);
+  CHECK(lines_with(text, "\"layout\": [[[2, 120]], [[3, 24]], [[24, 1]]]") == 1);
+  CHECK(lines_with(text, "\"layout\"") == 1);
 }
 
 TEST_CASE("lir.json of control flow and of constants of every kind") {

@@ -18,8 +18,8 @@ inline Dim bytes_of_value(Graph& g, ValueId v) {
 inline GraphPlan bump_plan(Graph& g, uint64_t alignment) {
   DimTable& dims = g.module().dims;
   const auto align = static_cast<int64_t>(alignment);
-  const ViewRoots views = resolve_views(g);
   GraphPlan plan;
+  plan.layouts = assign_layouts(g);
   plan.step.resize(g.node_capacity());
   plan.phase = derive_phases(g);
   plan.slot.resize(g.value_capacity());
@@ -40,14 +40,14 @@ inline GraphPlan bump_plan(Graph& g, uint64_t alignment) {
       const ValueId v = g.result(n, r);
       if (g.type(v).kind != TypeKind::Tensor) continue;
       Slot& s = plan.slot[v.raw];
-      s.root = views.root[v.raw];
+      s.root = plan.layouts.root[v.raw];
       s.size = bytes_of_value(g, v);
       s.first_step = plan.step[n.raw];
       s.last_step = std::max(s.first_step, last[v.raw]);
       if (s.root != v) {
         const Slot& owner = plan.slot[s.root.raw];
         s.view = true, s.region = owner.region, s.index = owner.index;
-        s.offset = dims.add(owner.offset, views.offset[v.raw]);
+        s.offset = dims.add(owner.offset, plan.layouts.offset[v.raw]);
       } else if (g.op(n) == OpKind::Input) {
         s.region = Region::Input, s.index = inputs++;
       } else if (has_trait(g.op(n), kLeaf)) {

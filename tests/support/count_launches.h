@@ -1,6 +1,7 @@
 // How many launches a module takes, of all graphs.
 #pragma once
 #include "analysis/phases.h"
+#include "analysis/views.h"
 
 namespace rlxc {
 
@@ -9,9 +10,10 @@ inline int64_t count_launches(const Module& m) {
   for (size_t i = 0; i < m.graph_count(); ++i) {
     const Graph& g = m.graph(GraphId(i));
     const auto phases = derive_phases(g);
+    const GraphLayouts layouts = assign_layouts(g);
     NodeId before;
     for (NodeId n : g.nodes()) {
-      if (!is_launch(g, n, phases[n.raw])) continue;
+      if (!is_launch(g, layouts, n, phases[n.raw])) continue;
       count += !continues_launch(g, before, n);
       before = n;
     }

@@ -14,6 +14,7 @@ struct PassRun {
   Diagnostics diagnostics;
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> notes;
+  std::shared_ptr<codegen::LoweringCache> lowerings;  // that `context` refers to, if it does
   PassContext context{target, options, diagnostics, decisions, notes};
 
   // Runs the pass, checks that the result is valid.

@@ -1,5 +1,6 @@
 // Two layers of projections, attention, projection and a product, for tests of what is made of whole blocks.
 #pragma once
+#include "codegen/lowering_cache.h"
 #include "support/rewrite.h"
 
 namespace rlxc::testing {
@@ -25,10 +26,17 @@ struct Layers {
   }
 };
 
-// A target for which launches are dear, and whose kernels can all be joined.
-inline void can_join(PassRun& r) {
-  r.target.machine = {2000, 800, 20000, 128, 0};
-  r.target.joins = [](auto&&...) { return true; };
-}
+// A target for which launches are dear, and whose kernels can be joined if they have at most so many arguments.
+struct JoiningTarget {
+  size_t max_arguments = 0;  // 0: any
+  void operator()(PassRun& r) const {
+    codegen::CapabilityRow row;
+    row.mapping.lanes = true, row.mapping.load_bytes = row.mapping.vector_bytes = 16, row.mapping.warp = 32;
+    row.max_arguments = max_arguments;
+    r.target.machine = {2000, 800, 20000, 128, 0};
+    r.lowerings = std::make_shared<codegen::LoweringCache>(std::move(row));
+    r.context.lowerings = r.lowerings.get();
+  }
+};
 
 }  // namespace rlxc::testing

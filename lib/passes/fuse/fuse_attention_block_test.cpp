@@ -9,7 +9,7 @@ using namespace rlxc::testing;
 TEST_CASE("a small attention and its projections are one launch") {
   Layers wide;
   wide.inner = 4096;
-  const Rewrite r("fuse_attention_block", wide, can_join);
+  const Rewrite r("fuse_attention_block", wide, JoiningTarget());
   CHECK(count_launches(*r.before) == 14);
   CHECK(count_launches(*r.after) == 6);
   for (const Decision& d : r.run.decisions) CHECK((d.fused && d.launches_saved == 4));
@@ -20,14 +20,14 @@ TEST_CASE("an attention in the launch of its layer is not decided about again") 
   Builder b(m.main());
   for (ValueId v : Layers{}(b)) m.main().add_output(v, m.symbol("y"));
   PassRun run;
-  can_join(run);
+  JoiningTarget()(run);
   CHECK(run(m, "fuse_transformer_layer").changed);
   CHECK_FALSE(run(m, "fuse_attention_block").changed);
   CHECK(run.decisions.size() == 2);
 }
 
 TEST_CASE("the text of a graph says which launch a node belongs to, and is read back") {
-  const Rewrite r("fuse_attention_block", Layers{}, can_join);
+  const Rewrite r("fuse_attention_block", Layers{}, JoiningTarget());
   const std::string text = print(*r.after, {.full_data = true});
   CHECK(text.find(" launch \"attention_block_1\"") != std::string::npos);
   Diagnostics d;

@@ -6,8 +6,8 @@ using namespace rlxc;
 using namespace rlxc::testing;
 
 TEST_CASE("a small transformer layer is one launch, a large one stays apart") {
-  const Rewrite small("fuse_transformer_layer", Layers{}, can_join),
-      large("fuse_transformer_layer", Layers{1, 128, 256}, can_join);
+  const Rewrite small("fuse_transformer_layer", Layers{}, JoiningTarget()),
+      large("fuse_transformer_layer", Layers{1, 128, 256}, JoiningTarget());
   CHECK(small.result.changed);
   CHECK(count_launches(*small.before) == 12);
   CHECK(count_launches(*small.after) == 2);
@@ -27,16 +27,16 @@ TEST_CASE("why a small layer is not one launch") {
     return Rewrite("fuse_transformer_layer", layers, target).first_decline();
   };
   CHECK(reason({}, [](PassRun&) {}) == "no_kernel");
-  CHECK(reason({}, [](PassRun& r) { r.target.joins = [](auto&&...) { return false; }; }) == "kernel_limit");
+  CHECK(reason({}, JoiningTarget{4}) == "kernel_limit");
   Layers open;
   open.batch = -1;
-  CHECK(reason(open, can_join) == "dynamic_shape");
+  CHECK(reason(open, JoiningTarget()) == "dynamic_shape");
 }
 
 TEST_CASE("a threshold of rows decides in place of the cost model") {
   const auto with = [](uint64_t rows) {
     return Rewrite("fuse_transformer_layer", Layers{2, 128, 32}, [rows](PassRun& r) {
-      can_join(r);
+      JoiningTarget()(r);
       r.options.fuse_attn_threshold = rows;
     });
   };
@@ -47,7 +47,7 @@ TEST_CASE("a threshold of rows decides in place of the cost model") {
 TEST_CASE("what one launch would cost beside the launch of its attention block alone decides about a layer") {
   Layers wide;
   wide.inner = 4096;
-  const Rewrite r("fuse_transformer_layer", wide, can_join);
+  const Rewrite r("fuse_transformer_layer", wide, JoiningTarget());
   CHECK_FALSE(r.result.changed);
   CHECK(r.first_decline() == "cost");
 }

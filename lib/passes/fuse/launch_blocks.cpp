@@ -6,6 +6,7 @@
 
 #include "analysis/phases.h"
 #include "analysis/views.h"
+#include "codegen/join_nodes.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
 #include "support/checked.h"
@@ -27,10 +28,15 @@ bool has_attention(const Graph& g) {
 class Blocks {
  public:
   Blocks(Graph& g, PassContext& context, BlockKind kind)
-      : g_(g), context_(context), kind_(kind), phases_(derive_phases(g)), position_(g.node_capacity()) {
+      : g_(g),
+        context_(context),
+        kind_(kind),
+        phases_(derive_phases(g)),
+        layouts_(assign_layouts(g)),
+        position_(g.node_capacity()) {
     for (NodeId n : g.nodes()) {
       position_[n.raw] = order_.size();
-      if (g.result_count(n) && is_launch(g, n, phases_[n.raw])) order_.push_back(n);
+      if (g.result_count(n) && is_launch(g, layouts_, n, phases_[n.raw])) order_.push_back(n);
     }
   }
 
@@ -119,7 +125,7 @@ class Blocks {
   NodeId apart(std::span<const NodeId> nodes) const {
     for (NodeId n = nodes.front();; n = g_.next(n)) {
       const bool member = position_[n.raw] < order_.size() && order_[position_[n.raw]] == n;
-      const bool moved = has_trait(g_.op(n), kLeaf) || view_of(g_, n) || phases_[n.raw] == Phase::Prologue;
+      const bool moved = has_trait(g_.op(n), kLeaf) || layouts_.is_view(g_, n) || phases_[n.raw] == Phase::Prologue;
       if (has_trait(g_.op(n), kBody) || g_.launch(n).valid() || !(member || moved)) return n;
       if (n == nodes.back()) return {};
     }
@@ -142,12 +148,10 @@ class Blocks {
     } else if (!time.pays()) {
       return no("cost", time.detail());
     }
-    if (!context_.target.joins) return no("no_kernel", time.detail());
+    if (!context_.lowerings) return no("no_kernel", time.detail());
     if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", g_.label(n).quoted() + " has a launch of its own");
     std::string why;
-    if (!context_.target.joins(
-            g_, nodes, [&](ValueId v) { return is_known_on_load(g_, phases_, v); }, &why))
-      return no("kernel_limit", why);
+    if (!codegen::can_join(g_, layouts_, nodes, *context_.lowerings, &why)) return no("kernel_limit", why);
     const Symbol launch = g_.module().symbol(pattern + "_" + std::to_string(number));
     for (NodeId n : nodes) g_.set_launch(n, launch);
     Decision d = fused(g_, pattern, attention, nodes);
@@ -160,6 +164,7 @@ class Blocks {
   PassContext& context_;
   BlockKind kind_;
   std::vector<Phase> phases_;
+  GraphLayouts layouts_;
   std::vector<size_t> position_;  // in `order_`; of what is no launch, of the next one
   std::vector<NodeId> order_;
 };
