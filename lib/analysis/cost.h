@@ -33,7 +33,7 @@ struct Machine {
   double memory_gbps = 50;   // 1e9 bytes a second: bytes a nanosecond
   double peak_gflops = 200;  // 1e9 flops a second: flops a nanosecond
   double units = 8;          // parts that work side by side: fewer independent rows leave some idle
-  double wait_ns = 0;        // of the host, for a size that only a run tells; infinite: no host waits
+  double wait_ns = 0;        // of the host, for a data-dependent dim; infinite: no host waits
 };
 
 // Nanoseconds by the roofline model (Williams, Waterman, Patterson: Roofline, CACM 2009), without and with the launch. `rows` is

@@ -14,7 +14,7 @@ class ExtentFinder {
  public:
   explicit ExtentFinder(Module& m) : m_(m), dims_(m.dims) {}
 
-  std::vector<Extent> run(const DimBindings& given) {
+  std::vector<DataDependentDim> run(const DimBindings& given) {
     const Graph& main = m_.main();
     for (NodeId n : main.inputs())
       for (Dim d : main.dims(main.result(n)))
@@ -155,7 +155,7 @@ class ExtentFinder {
           for (const Carried& c : it->second)
             if (!extents_[c.extent].bound) set(c.extent, carried_bound(c, it->second, trips));
         }
-    for (Extent& e : extents_) {
+    for (DataDependentDim& e : extents_) {
       if (e.bound) e.bound = resolved(*e.bound);
       const auto used = e.bound ? dims_.symbols_of(*e.bound) : std::vector<std::string>();
       if (std::any_of(used.begin(), used.end(), [&](const std::string& s) { return defined_.contains(s); })) e.bound.reset();
@@ -163,7 +163,7 @@ class ExtentFinder {
   }
 
   // Over any symbols.
-  std::optional<Dim> bound_of(const Extent& e, const ValueRanges& values) {
+  std::optional<Dim> bound_of(const DataDependentDim& e, const ValueRanges& values) {
     const Graph& g = m_.graph(e.graph);
     const NodeId n = e.node;
     switch (g.op(n)) {
@@ -185,7 +185,7 @@ class ExtentFinder {
     }
   }
 
-  std::optional<Dim> of_branches(const Extent& e) {
+  std::optional<Dim> of_branches(const DataDependentDim& e) {
     const Graph& g = m_.graph(e.graph);
     const Graph &a = m_.graph(g.bodies(e.node)[0]), &b = m_.graph(g.bodies(e.node)[1]);
     for (size_t r = 0; r < g.result_count(e.node); ++r) {
@@ -217,7 +217,7 @@ class ExtentFinder {
   std::vector<GraphId> graphs_;    // owners before their bodies
   std::set<std::string> known_;    // symbols of inputs and defined ones
   std::set<std::string> defined_;  // by a node
-  std::vector<Extent> extents_;
+  std::vector<DataDependentDim> extents_;
   std::set<size_t> carried_extents_;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Carried>> carried_;  // by graph and node
   SymbolRanges ranges_;
@@ -225,11 +225,11 @@ class ExtentFinder {
 
 }  // namespace
 
-std::vector<Extent> find_extents(Module& m, const DimBindings& given) { return ExtentFinder(m).run(given); }
+std::vector<DataDependentDim> find_extents(Module& m, const DimBindings& given) { return ExtentFinder(m).run(given); }
 
-SymbolRanges extent_ranges(const std::vector<Extent>& extents) {
+SymbolRanges extent_ranges(const std::vector<DataDependentDim>& extents) {
   SymbolRanges ranges;
-  for (const Extent& e : extents)
+  for (const DataDependentDim& e : extents)
     if (e.bound) ranges[e.symbol.bytes()] = {Dim(0), e.bound};
   return ranges;
 }

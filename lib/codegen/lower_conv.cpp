@@ -109,7 +109,7 @@ void copy_image(Node& node, uint32_t image, bool result) {
   s.finish();
 }
 
-// Whether to compute from a spread image, and its elements (none where the image is as good). `taps` are the elements of a
+// Whether to compute from a phase-split image, and its elements (none where the image is as good). `taps` are the elements of a
 // window.
 struct Spread {
   bool used = false, copied = false;
@@ -124,14 +124,14 @@ Spread spread_of(const Node& node, const WindowSpec& w) {
   s.used = taps > 0 && taps <= kMostTaps;
   for (Dim d : node.result_dims()) s.used = s.used && t.constant_value(d) != 0;
   // Single channels are read by rows.
-  s.copied = s.used && (!kernel::is_spread(w) || (w.groups > 1 && lies_apart(node, node.in(0))));
+  s.copied = s.used && (!kernel::is_phase_split(w) || (w.groups > 1 && lies_apart(node, node.in(0))));
   if (!s.copied) return s;
   s.elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
-  const auto axes = kernel::spread_axes(w);
+  const auto axes = kernel::phase_split_axes(w);
   for (size_t d = 0; d < axes.size(); ++d)
     s.elements = t.mul(
         s.elements, t.mul(Dim(axes[d].phases), t.add(t.mul(node.result_dims()[d + 2], Dim(axes[d].step)), Dim(axes[d].extra))));
-  s.elements = t.add(s.elements, Dim(kernel::kSpreadSlack));
+  s.elements = t.add(s.elements, Dim(kernel::kPhaseSplitSlack));
   return s;
 }
 
@@ -184,7 +184,7 @@ bool emit_spread(Node& node, const Conv& c) {
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
     image = node.scratch(w.x_zero ? w.accumulate : w.input, spread.elements);
     s.bind({Binding::Kind::Scratch, image});
-    kernel::build_spread(s.builder(), w, nullptr, node.mapping());
+    kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
   const auto packed = pack_weights(node, c, channels);
@@ -309,7 +309,7 @@ bool lower_pool(Node& node) {
     Scope s(node, "spread");
     image = node.scratch(node.dtype(0), spread.elements);
     s.in(0), s.bind({Binding::Kind::Scratch, image});
-    kernel::build_spread(s.builder(), window(s), p.start, node.mapping());
+    kernel::build_phase_split(s.builder(), window(s), p.start, node.mapping());
     s.finish();
   }
   Scope s(node);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/views.h"
 #include "ir/builder.h"
 #include "ops/elementwise.h"
 #include "passes/legalise/decompositions.h"
@@ -40,20 +41,23 @@ TEST_CASE("what a target cannot hold is refused with the reason") {
   row.dtypes.reset(static_cast<size_t>(DType::F64));
   CHECK_FALSE(codegen::supports(m.main(), m.main().def(y), row, &why));
   CHECK(why == "no kernels for values of type f64[4]");
-  CHECK_FALSE(codegen::lower_node(m.main(), m.main().def(y), row, {}, &why).has_value());
+  CHECK_FALSE(codegen::lower_node(m.main(), assign_layouts(m.main()), m.main().def(y), row, {}, &why).has_value());
   CHECK_FALSE(codegen::supports(m.main(), m.main().def(x), row, &why));
   CHECK(why == "no kernel for Input");
 }
 
-TEST_CASE("weights are packed only where there is room to keep them") {
+TEST_CASE("weights are prepacked only where the plan has room") {
   Module m;
   Builder b(m.main());
   const ValueId x = b.input("x", f32({Dim(64), Dim(64)})), w = b.param("w", f32({Dim(64), Dim(64)}));
   const NodeId n = m.main().def(b.matmul(x, w));
-  const codegen::IsWeight is_weight = [&](ValueId v) { return v == w; };
+  const GraphLayouts layouts = assign_layouts(m.main());
+  const auto info = codegen::lower_info(m.main(), layouts, n, {}, {false, true});
+  CHECK(info.prepacked.size() == 1);
+  CHECK(codegen::lower_info(m.main(), layouts, n, {}, {false, false}).prepacked.empty());
   std::string why;
-  const auto packed = codegen::lower_node(m.main(), n, {}, is_weight, &why),
-             plain = codegen::lower_node(m.main(), n, {}, {}, &why);
+  const auto packed = codegen::lower_node(m.main(), layouts, n, {}, info.prepacked, &why),
+             plain = codegen::lower_node(m.main(), layouts, n, {}, {}, &why);
   REQUIRE(packed.has_value());
   REQUIRE(plain.has_value());
   const auto on_load = [](const codegen::NodeKernels& k) {

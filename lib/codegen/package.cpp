@@ -376,10 +376,10 @@ class Packager {
     steps->push_back(std::move(s));
   }
 
-  // Sizes must follow from the sizes of inputs, or have bounds that do where only a run tells them.
+  // Sizes must follow from the sizes of inputs, or, for data-dependent dims, have bounds that do.
   void collect_symbols() {
     std::set<std::string> known, extents, used;
-    for (const Extent& e : lir_.extents) {
+    for (const DataDependentDim& e : lir_.extents) {
       extents.insert(e.symbol.bytes());
       if (e.bound) continue;
       diagnostics_.error(Code::UnsupportedOnTarget,

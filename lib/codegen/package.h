@@ -31,7 +31,7 @@ struct Place {
 
 // An extent of the LIR that control flow tells. If: its size after `then` and after `else`. Loop: before the first iteration, and
 // after each in sizes of that iteration.
-struct ToldExtent {
+struct ControlFlowDim {
   uint32_t extent;
   Dim size[2];
 };
@@ -56,8 +56,8 @@ struct Step {
   Dim body_arena;             // control flow: where the arenas of the bodies begin
   Dim held;                   // Loop, Scan: where its own memory (two buffers for each output of the body) begins
   std::vector<Dim> equal[2];  // If: sizes in pairs, which must be equal to run the body of `then` or `else`
-  std::vector<ToldExtent> extents;  // If, Loop
-  std::vector<Stacked> stacked;     // Loop, Scan: results that have a row for each iteration
+  std::vector<ControlFlowDim> extents;  // If, Loop
+  std::vector<Stacked> stacked;         // Loop, Scan: results that have a row for each iteration
 };
 
 struct GraphProgram {

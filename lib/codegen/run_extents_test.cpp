@@ -1,4 +1,4 @@
-// Sizes that only a run tells, in cpu packages and in device packages whose kernels are interpreted with lanes, against the
+// Data-dependent dims, in cpu packages and in device packages whose kernels are interpreted with lanes, against the
 // reference evaluator: nothing selected, some, all; one package for all inputs.
 #include <algorithm>
 #include <limits>
@@ -70,7 +70,7 @@ class Model {
   const std::string& said() const { return said_; }
   const LirModule& lir() const { return lir_; }
   std::string bound(std::string_view symbol) const {
-    for (const Extent& e : lir_.extents)
+    for (const DataDependentDim& e : lir_.extents)
       if (e.symbol == symbol) return e.bound ? lir_.module->dims.text(*e.bound) : "none";
     return "not an extent";
   }
@@ -180,7 +180,7 @@ graph @main {
               "n = " + std::to_string(n) + ", up to " + std::to_string(high));
 }
 
-TEST_CASE("parts of a value that begin where only a run tells") {
+TEST_CASE("slices of a value that begin at a data-dependent offset") {
   Model m(R"(module "m" mir {
 graph @main {
   %0 = input "x" : f32[4,n]
@@ -271,7 +271,7 @@ graph @main {
   CHECK(m.runs({r.real({5, 3}), test::i64({}, {3})}));
 }
 
-TEST_CASE("loops with a number of iterations, carried shapes and rows that only a run tells") {
+TEST_CASE("loops with data-dependent trip counts, carried shapes and rows") {
   Model m(R"(module "m" mir {
 graph @main {
   %0 = input "x" : f32[2]

@@ -1,4 +1,4 @@
-// Pieces that operations share whose results have a size that only a run tells.
+// Pieces that operations share whose results have a data-dependent dim.
 #pragma once
 #include "codegen/lowerings.h"
 

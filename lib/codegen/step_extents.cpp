@@ -20,7 +20,7 @@ StepExtents::StepExtents(const LirModule& lir) : lir_(lir), owner_(lir.module->g
 std::optional<uint32_t> StepExtents::of_node(const Graph& g, NodeId n, uint32_t index) const {
   const auto it = first_of_.find({g.id().raw, n.raw});
   if (it == first_of_.end() || it->second + index >= lir_.extents.size()) return std::nullopt;
-  const Extent& e = lir_.extents[it->second + index];
+  const DataDependentDim& e = lir_.extents[it->second + index];
   return e.graph == g.id() && e.node == n ? std::optional(it->second + index) : std::nullopt;
 }
 
@@ -28,11 +28,11 @@ std::optional<uint32_t> StepExtents::own(const Step& s, Dim d) const {
   const auto symbol = symbol_name(lir_.module->dims, d);
   const auto it = symbol ? number_.find(*symbol) : number_.end();
   if (it == number_.end()) return std::nullopt;
-  const Extent& e = lir_.extents[it->second];
+  const DataDependentDim& e = lir_.extents[it->second];
   return e.graph == s.graph && e.node == s.node ? std::optional(it->second) : std::nullopt;
 }
 
-bool StepExtents::defined_within(const Step& s, const Extent& e) const {
+bool StepExtents::defined_within(const Step& s, const DataDependentDim& e) const {
   if (e.graph == s.graph) return e.node == s.node;
   for (Owner o = owner_[e.graph.raw]; o.graph.valid(); o = owner_[o.graph.raw])
     if (o.graph == s.graph) return o.node == s.node;

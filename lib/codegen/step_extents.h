@@ -1,4 +1,4 @@
-// What control flow tells of sizes that only a run tells (docs/data-dependent-dims.md).
+// What control flow tells of data-dependent dims (docs/data-dependent-dims.md).
 #pragma once
 #include <map>
 #include <optional>
@@ -22,7 +22,7 @@ class StepExtents {
 
  private:
   std::optional<uint32_t> own(const Step&, Dim) const;  // the extent that this size is, where the node of the step defines it
-  bool defined_within(const Step&, const Extent&) const;
+  bool defined_within(const Step&, const DataDependentDim&) const;
   Stacked stacked(const Step&, Dim rows, ValueId row_of_body) const;
 
   const LirModule& lir_;

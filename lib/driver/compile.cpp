@@ -226,7 +226,7 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   auto lir = plan_lir(std::move(m), planning, d, inputs);
   if (!lir) return std::nullopt;
   std::vector<std::string_view> names;
-  for (const Extent& e : lir->extents) names.push_back(e.symbol.bytes());
+  for (const DataDependentDim& e : lir->extents) names.push_back(e.symbol.bytes());
   bool known = true;
   for (const auto& [symbol, size] : o.bounds) {
     if (std::ranges::find(names, symbol) != names.end()) continue;

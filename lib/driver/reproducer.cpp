@@ -11,7 +11,9 @@
 #include "backend/target_traits.h"
 #include "driver/compile.h"
 #include "ir/text.h"
+#include "support/mapped_file.h"
 #include "support/output_file.h"
+#include "support/temporary_folder.h"
 
 namespace rlxc {
 namespace {
@@ -29,7 +31,11 @@ void put(char* to, size_t room, std::string_view text) {
 
 void say(int fd, const char* text) { [[maybe_unused]] const auto written = write(fd, text, std::strlen(text)); }
 
-void on_crash(int) {
+void on_crash(int number, siginfo_t* info, void*) {
+  if (const char* file = number == SIGBUS ? mapped_file_at(info->si_addr) : nullptr) {
+    for (const char* text : {file, ": error[RLX0100]: the file was cut short while it was read\n"}) say(STDERR_FILENO, text);
+    end_from_signal(static_cast<int>(ExitCode::Unreadable));
+  }
   const char* const lines[] = {"rlxc: error[RLX0900]: internal error after stage ", crash_stage,
                                "\n  help: reproduce with: ", crash_command, "\n"};
   for (const int fd : {STDERR_FILENO, open("rlxc-crash.txt", O_WRONLY | O_CREAT | O_TRUNC, 0644)})
@@ -73,8 +79,8 @@ void report_crashes(int argc, const char* const* argv) {
   put(crash_command, sizeof crash_command, command);
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) {
     struct sigaction action {};
-    action.sa_handler = on_crash;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    action.sa_sigaction = on_crash;
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_SIGINFO;
     sigaction(signal, &action, nullptr);
   }
 }

@@ -34,7 +34,7 @@ struct Slot {
   uint32_t index = 0;  // of the input or output; a state has that of its output
   ValueId root;        // the value that owns the bytes: itself, what it is a view of, or what it overwrites in place
   Dim offset;          // in the region (packed, activations), or in the input or output buffer
-  Dim size;            // room for the value: where only a run tells its sizes, what they are at most
+  Dim size;            // room for the value: data-dependent dims count with their bounds
   uint32_t first_step = 0, last_step = 0;  // life of this value: made in the first, last read in the last
   bool view = false, in_place = false;
   bool part = false;  // made where the concatenation that reads it needs it: `root` is its result
@@ -73,8 +73,8 @@ struct GraphPlan {
   Dim given_arena;              // what the arena takes in the given order
 };
 
-// A size that only a run tells: a symbol that a node defines each time it runs, for all that is computed after it.
-struct Extent {
+// A data-dependent dim: a symbol that a node defines each time it runs, for all that is computed after it.
+struct DataDependentDim {
   ForeignText symbol;
   GraphId graph;
   NodeId node;
@@ -89,7 +89,7 @@ struct State {
 struct LirModule {
   std::unique_ptr<Module> module;
   std::vector<GraphPlan> plans;  // by graph id
-  std::vector<Extent> extents;
+  std::vector<DataDependentDim> extents;
   std::vector<State> states;
   uint64_t alignment = 64;
   bool packs_known = true;   // whether the kernels are ours; what those of others keep is not known

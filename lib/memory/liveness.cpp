@@ -19,7 +19,7 @@ bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
 }
 
 // Does operand i die in the node, so that result r can take over its bytes?
-bool gives_way(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId n, size_t r, size_t i) {
+bool can_reuse_operand(const Graph& g, const GraphPlan& plan, const Liveness& lives, NodeId n, size_t r, size_t i) {
   const ValueId v = g.operand(n, i), result = g.result(n, r);
   if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
   const ValueId root = plan.layouts.root[v.raw];
@@ -38,13 +38,13 @@ bool gives_way(const Graph& g, const GraphPlan& plan, const Lives& lives, NodeId
 }
 
 // May the result be made in this buffer? That of a state is not to hold another output when a run ends.
-bool may_take(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId owner, ValueId result) {
+bool can_reuse_buffer(const Graph& g, const GraphPlan& plan, const Liveness& lives, ValueId owner, ValueId result) {
   const Slot& s = plan.slot[owner.raw];
   return s.region != Region::State || lives.last_use[result.raw] < plan.schedule.size() || g.outputs()[s.index] == result;
 }
 
 // Can the operand be made at its place in the result?
-bool can_be_part(const Graph& g, const GraphPlan& plan, const Lives& lives, ValueId v) {
+bool can_be_part(const Graph& g, const GraphPlan& plan, const Liveness& lives, ValueId v) {
   return plan.layouts.root[v.raw] == v && plan.slot[v.raw].region == Region::None && is_free(g, plan, v) &&
          lives.sharing[v.raw] == Sharing::None && !has_trait(g.op(g.def(v)), kBody);
 }
@@ -58,7 +58,7 @@ bool joins_whole_blocks(const Graph& g, const GraphPlan& plan, NodeId n) {
   return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });
 }
 
-uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans,
+uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Liveness& lives, const std::vector<GraphPlan>& plans,
                     uint64_t alignment) {
   const Buffers buffers = buffers_of(g, plan, lives, plans, alignment);
   plan::Problem problem;
@@ -77,8 +77,8 @@ uint64_t sample_size(const DimTable& dims, Dim d) {
   return static_cast<uint64_t>(std::max<int64_t>(dims.evaluate(d, bindings).value_or(0), 0));
 }
 
-Lives derive_lives(const Graph& g, const GraphPlan& plan) {
-  Lives lives;
+Liveness derive_liveness(const Graph& g, const GraphPlan& plan) {
+  Liveness lives;
   lives.last_use.assign(g.value_capacity(), 0);
   lives.owner.resize(g.value_capacity());
   for (size_t v = 0; v < lives.owner.size(); ++v) lives.owner[v] = ValueId(v);
@@ -101,7 +101,7 @@ Lives derive_lives(const Graph& g, const GraphPlan& plan) {
   return lives;
 }
 
-void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
+void overwrite_in_place(const Graph& g, const GraphPlan& plan, Liveness& lives) {
   for (NodeId n : plan.schedule) {
     if (plan.phase[n.raw] == Phase::Prologue) continue;
     std::vector<ValueId> taken;
@@ -110,9 +110,10 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
       const ValueId result = g.result(n, r);
       if (plan.slot[result.raw].region != Region::None || lives.owner[result.raw] != result) continue;
       for (size_t i = 0; i < g.operands(n).size(); ++i) {
-        if (!gives_way(g, plan, lives, n, r, i)) continue;
+        if (!can_reuse_operand(g, plan, lives, n, r, i)) continue;
         const ValueId root = plan.layouts.root[g.operand(n, i).raw];
-        if (std::ranges::find(taken, root) != taken.end() || !may_take(g, plan, lives, lives.owner[root.raw], result)) continue;
+        if (std::ranges::find(taken, root) != taken.end() || !can_reuse_buffer(g, plan, lives, lives.owner[root.raw], result))
+          continue;
         taken.push_back(root);
         lives.owner[result.raw] = lives.owner[root.raw];
         lives.sharing[result.raw] = Sharing::InPlace;
@@ -122,7 +123,7 @@ void overwrite_in_place(const Graph& g, const GraphPlan& plan, Lives& lives) {
   }
 }
 
-Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans,
+Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, const std::vector<GraphPlan>& plans,
                    uint64_t alignment) {
   DimTable& dims = g.module().dims;
   std::vector<uint32_t> first(g.value_capacity(), kForever), last(g.value_capacity(), 0);
@@ -160,14 +161,14 @@ Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Lives& lives, co
   return out;
 }
 
-void join_parts(const Graph& g, const GraphPlan& plan, Lives& lives, bool in_place, const std::vector<GraphPlan>& plans,
-                uint64_t alignment) {
+void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& lives, bool in_place, const std::vector<GraphPlan>& plans,
+                     uint64_t alignment) {
   DimTable& dims = g.module().dims;
   std::vector<NodeId> joins;
   for (NodeId n : plan.schedule)
     if (joins_whole_blocks(g, plan, n) && plan.phase[n.raw] != Phase::Prologue) joins.push_back(n);
   if (joins.empty()) return;
-  const auto peak_with = [&](Lives trial) {
+  const auto peak_with = [&](Liveness trial) {
     if (in_place) overwrite_in_place(g, plan, trial);
     return peak_bytes(g, plan, trial, plans, alignment);
   };
@@ -176,11 +177,11 @@ void join_parts(const Graph& g, const GraphPlan& plan, Lives& lives, bool in_pla
   for (auto n = joins.rbegin(); n != joins.rend() && work > plan.schedule.size(); ++n, work -= plan.schedule.size()) {
     const ValueId result = g.result(*n), owner = lives.owner[result.raw];
     if (plan.layouts.root[result.raw] != result) continue;
-    Lives trial = lives;
+    Liveness trial = lives;
     Dim at = lives.offset[result.raw];
     bool any = false;
     for (ValueId v : g.operands(*n)) {
-      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // only a run tells where the next one begins
+      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // the next one begins at a data-dependent offset
       if (can_be_part(g, plan, trial, v)) {
         trial.owner[v.raw] = owner;
         trial.offset[v.raw] = at;

@@ -11,7 +11,7 @@ inline constexpr uint32_t kForever = ~uint32_t{0};  // beyond the end of a run
 
 enum class Sharing : uint8_t { None, InPlace, Part };
 
-struct Lives {
+struct Liveness {
   std::vector<uint32_t> last_use;  // by root value: the last step that needs its bytes
   std::vector<ValueId> owner;      // by root value: whose bytes it uses, itself unless it shares
   std::vector<Dim> offset;         // by root value: in the owner, bytes
@@ -27,15 +27,15 @@ struct Buffers {
 };
 
 // All of these read the schedule, phases, layouts, regions and sizes of `plan`. O(nodes + operands).
-Lives derive_lives(const Graph&, const GraphPlan& plan);
-void overwrite_in_place(const Graph&, const GraphPlan& plan, Lives&);
+Liveness derive_liveness(const Graph&, const GraphPlan& plan);
+void overwrite_in_place(const Graph&, const GraphPlan& plan, Liveness&);
 // The buffers of the arena. `plans` are those of the bodies.
-Buffers buffers_of(const Graph&, const GraphPlan& plan, const Lives&, const std::vector<GraphPlan>& plans, uint64_t alignment);
+Buffers buffers_of(const Graph&, const GraphPlan& plan, const Liveness&, const std::vector<GraphPlan>& plans, uint64_t alignment);
 
 // Lets the operands of concatenations be made in place wherever that does not raise the largest sum of live bytes (judged at
 // `sample_size` where sizes are symbolic).
-void join_parts(const Graph&, const GraphPlan& plan, Lives&, bool in_place, const std::vector<GraphPlan>& plans,
-                uint64_t alignment);
+void concat_in_place(const Graph&, const GraphPlan& plan, Liveness&, bool in_place, const std::vector<GraphPlan>& plans,
+                     uint64_t alignment);
 
 // The size where every symbol is 64.
 uint64_t sample_size(const DimTable&, Dim);

@@ -34,7 +34,7 @@ class GraphPlanner {
     plan_.layouts = assign_layouts(g_);
     if (options_.verify && !verify_layouts(g_, plan_.layouts, diagnostics_)) return false;
     index_nodes();
-    lives_ = derive_lives(g_, plan_);
+    lives_ = derive_liveness(g_, plan_);
     for (NodeId n : plan_.schedule)
       for (size_t r = 0; r < g_.result_count(n); ++r) widen(g_.result(n, r));
     set_views();
@@ -43,7 +43,7 @@ class GraphPlanner {
       for (size_t r = 0; plan_.phase[n.raw] == Phase::Prologue && r < g_.result_count(n); ++r)
         if (const Slot& s = plan_.slot[g_.result(n, r).raw]; !s.view && s.region == Region::None && s.size != Dim(0))
           set_region(g_.result(n, r), Region::Packed, 0);
-    join_parts(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
+    concat_in_place(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
     if (options_.in_place) overwrite_in_place(g_, plan_, lives_);
     if (!settle_states()) return false;
     const Buffers activations = buffers_of(g_, plan_, lives_, plans_, options_.alignment);
@@ -233,7 +233,7 @@ class GraphPlanner {
   const Request& options_;
   Diagnostics& diagnostics_;
   GraphPlan plan_;
-  Lives lives_;
+  Liveness lives_;
 };
 
 std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,

@@ -2,7 +2,7 @@
 // finds the offsets of static graphs. A graph with symbolic sizes gets a plan of lanes: buffers whose sizes are proven to fit one
 // after another share a lane, and lane offsets are sums of the symbolic sizes before, so the plan holds for every binding; with
 // ranges of the symbols it is planned like a static one, at the largest sizes.
-// A value with sizes that only a run tells has room for the largest ones.
+// A value with data-dependent dims has room for the largest ones.
 #pragma once
 #include <optional>
 

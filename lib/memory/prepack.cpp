@@ -41,7 +41,7 @@ class Loads {
 };
 
 // Nodes that keep the same of the same weights. The first one makes it.
-struct Keeper {
+struct PrepackCandidate {
   size_t graph = 0;
   std::vector<NodeId> nodes;
   uint32_t step = 0;  // of the first
@@ -72,7 +72,7 @@ class PackedRegions {
 
   bool run() {
     for (size_t g = 0; g < plans_.size(); ++g) {
-      find_keepers(g);
+      find_candidates(g);
       find_made(g);
     }
     const uint64_t limit = options_.max_packed.value_or(UINT64_MAX);
@@ -95,7 +95,7 @@ class PackedRegions {
   }
 
   // Nodes that would prepack the same of the same weights share it.
-  void find_keepers(size_t index) {
+  void find_candidates(size_t index) {
     if (!lowerings_) return;
     const Graph& g = m_.graph(GraphId(index));
     const GraphPlan& plan = plans_[index];
@@ -110,21 +110,21 @@ class PackedRegions {
         for (uint32_t i : p.operands) of.push_back(g.operand(n, i).raw);
         saved_ns += p.saved_ns;
       }
-      const auto [shared, is_first] = same.try_emplace({&prepacked, std::move(of)}, keepers_.size());
+      const auto [shared, is_first] = same.try_emplace({&prepacked, std::move(of)}, candidates_.size());
       if (!is_first) {
         if (shared->second == kUnsized) continue;
-        keepers_[shared->second].nodes.push_back(n);
-        keepers_[shared->second].saved_ns += saved_ns;
+        candidates_[shared->second].nodes.push_back(n);
+        candidates_[shared->second].saved_ns += saved_ns;
         continue;
       }
-      Keeper k{index, {n}, plan.step[n.raw], {}, 0, saved_ns, true};
+      PrepackCandidate k{index, {n}, plan.step[n.raw], {}, 0, saved_ns, true};
       bool sized = true;
       for (const codegen::PrepackedBuffer& p : prepacked) {
         k.packs.push_back({n, p.operands, {}, largest(m_.dims, codegen::scratch_bytes(m_.dims, p.dtype, p.elements), extents_)});
         sized = sized && k.packs.back().bytes.is_static();
         k.bytes += rounded(k.packs.back().bytes);
       }
-      if (sized) keepers_.push_back(std::move(k));
+      if (sized) candidates_.push_back(std::move(k));
       else shared->second = kUnsized;
     }
   }
@@ -155,7 +155,7 @@ class PackedRegions {
 
   // Calls f(made value) for each operand that a run need not read where the node keeps what it makes of it.
   template <class F>
-  void each_replaced(const Keeper& k, F f) {
+  void each_replaced(const PrepackCandidate& k, F f) {
     for (NodeId n : k.nodes)
       for (const Pack& p : k.packs)
         for (uint32_t i : p.operands)
@@ -167,7 +167,7 @@ class PackedRegions {
   // A node that lowers what is too much is taken as well.
   void choose(uint64_t budget) {
     lives_ = made_;
-    for (Keeper& k : keepers_) k.chosen = true;
+    for (PrepackCandidate& k : candidates_) k.chosen = true;
     const size_t end = plans_[0].schedule.size() + 1;
     std::optional<Loads> loads;
     if (budget < UINT64_MAX) {
@@ -176,7 +176,7 @@ class PackedRegions {
     }
     std::vector<std::pair<Made*, Made>> before;
     for (uint32_t i : in_order_of_gain()) {
-      Keeper& k = keepers_[i];
+      PrepackCandidate& k = candidates_[i];
       const size_t step = k.graph == 0 ? k.step : 0;
       const double most = loads ? std::max(static_cast<double>(budget), loads->most()) : 0;
       if (loads) loads->add(step, end, k.bytes);
@@ -197,9 +197,9 @@ class PackedRegions {
   }
 
   std::vector<uint32_t> in_order_of_gain() const {
-    std::vector<uint32_t> order(keepers_.size());
+    std::vector<uint32_t> order(candidates_.size());
     std::iota(order.begin(), order.end(), uint32_t{0});
-    const auto gain = [&](uint32_t i) { return keepers_[i].saved_ns / std::max(keepers_[i].bytes, 1.0); };
+    const auto gain = [&](uint32_t i) { return candidates_[i].saved_ns / std::max(candidates_[i].bytes, 1.0); };
     std::ranges::stable_sort(order, std::greater(), gain);
     return order;
   }
@@ -219,9 +219,9 @@ class PackedRegions {
         buffers.sizes.push_back(bytes);
       };
       for (const Made& m : lives_[g]) add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
-      for (; next < keepers_.size() && keepers_[next].graph == g; ++next)
-        for (const Pack& p : keepers_[next].packs)
-          if (keepers_[next].chosen) add({}, p.node, keepers_[next].step, end, p.bytes);
+      for (; next < candidates_.size() && candidates_[next].graph == g; ++next)
+        for (const Pack& p : candidates_[next].packs)
+          if (candidates_[next].chosen) add({}, p.node, candidates_[next].step, end, p.bytes);
       if (buffers.sizes.empty()) {
         placed_.emplace_back();
         continue;
@@ -244,8 +244,8 @@ class PackedRegions {
       for (Slot& s : plan.slot)
         if (s.region == Region::Packed) s.offset = m_.dims.add(s.offset, offsets[made_at_[g][s.root.raw]]);
       size_t at = made_[g].size();
-      for (; next < keepers_.size() && keepers_[next].graph == g; ++next) {
-        Keeper& k = keepers_[next];
+      for (; next < candidates_.size() && candidates_[next].graph == g; ++next) {
+        PrepackCandidate& k = candidates_[next];
         for (Pack& p : k.packs) {
           if (k.chosen) p.offset = offsets[at++];
           else plan.unpacked_bytes = m_.dims.add(plan.unpacked_bytes, p.bytes);
@@ -268,7 +268,7 @@ class PackedRegions {
   const PlanOptions& options_;
   Diagnostics& diagnostics_;
   const uint64_t unit_;  // of offsets
-  std::vector<Keeper> keepers_;
+  std::vector<PrepackCandidate> candidates_;
   std::vector<std::vector<Made>> made_, lives_;  // by graph: if no node keeps anything; with the chosen ones
   std::vector<std::vector<uint32_t>> made_at_;   // by graph, by value: of its root, in `made_`
   std::vector<Placed> placed_;                   // by graph: what was made, then packs

@@ -22,7 +22,7 @@ bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
   return g.result_count(n) == 0 || !plan.slot[g.result(n).raw].view;
 }
 
-Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Lives& lives, const std::vector<GraphPlan>& plans) {
+Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, const std::vector<GraphPlan>& plans) {
   const DimTable& dims = g.module().dims;
   Tasks out;
   std::vector<uint32_t> buffer(g.value_capacity(), kNone);  // by root value
@@ -100,7 +100,7 @@ std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std
 
 }  // namespace
 
-std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Lives& lives,
+std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Liveness& lives,
                                                     const std::vector<GraphPlan>& plans) {
   const Tasks tasks = tasks_of(g, given, lives, plans);
   if (tasks.nodes.size() < 3 || tasks.nodes.size() > kMostTasks) return std::nullopt;

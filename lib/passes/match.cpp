@@ -67,7 +67,7 @@ std::vector<double> elements(const Graph& g, ValueId v, int64_t limit) {
   return out;
 }
 
-NodeId made_by(const Graph& g, ValueId v, OpKind op) {
+NodeId defining_op(const Graph& g, ValueId v, OpKind op) {
   if (!v.valid()) return {};
   const NodeId n = g.def(v);
   return g.op(n) == op ? n : NodeId();
@@ -80,7 +80,7 @@ ValueId other(const Graph& g, NodeId n, ValueId v) {
 }
 
 std::optional<WithScalar> with_scalar(const Graph& g, ValueId v, OpKind op) {
-  const NodeId n = made_by(g, v, op);
+  const NodeId n = defining_op(g, v, op);
   if (!n.valid()) return std::nullopt;
   for (size_t i = 1; i < 2; --i) {  // the second operand first, then, if the order does not matter, the first
     const ValueId x = g.operand(n, 1 - i);
@@ -165,7 +165,7 @@ std::optional<int64_t> size_at(const Graph& g, ValueId v, int axis) {
 
 int64_t bytes(const Graph& g, ValueId v) { return static_cast<int64_t>(byte_size(g.type(v)).value_or(0)); }
 
-void sweep(Graph& g, NodeId start) {
+void erase_dead(Graph& g, NodeId start) {
   std::vector<NodeId> work{start};
   while (!work.empty()) {
     const NodeId n = work.back();
@@ -183,7 +183,7 @@ void sweep(Graph& g, NodeId start) {
 
 void replace(Graph& g, ValueId from, ValueId to) {
   g.replace_all_uses(from, to);
-  sweep(g, g.def(from));
+  erase_dead(g, g.def(from));
 }
 
 void replace_group(Graph& g, std::span<const NodeId> members, ValueId from, ValueId to) {

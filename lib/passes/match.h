@@ -21,7 +21,7 @@ bool is_scalar(const Graph&, ValueId v, double want);
 std::vector<double> elements(const Graph&, ValueId v, int64_t limit);
 
 // The node that makes `v` if it is of this kind, else invalid.
-NodeId made_by(const Graph&, ValueId v, OpKind);
+NodeId defining_op(const Graph&, ValueId v, OpKind);
 // Of a commutative pair of operands, the one that is not `v`; invalid if neither or both are.
 ValueId other(const Graph&, NodeId, ValueId v);
 // The operands of a binary node as (x, c) with c a scalar, in either order for commutative kinds, else only as written.
@@ -53,7 +53,7 @@ int64_t bytes(const Graph&, ValueId v);                             // 0 when a 
 
 // Erases the node when nothing reads it, then its operands' nodes in the same way. Inputs, Params and nodes that own bodies or
 // have effects stay. O(erased).
-void sweep(Graph&, NodeId);
+void erase_dead(Graph&, NodeId);
 
 // Puts `to` in the place of `from` and sweeps what only `from` needed.
 void replace(Graph&, ValueId from, ValueId to);

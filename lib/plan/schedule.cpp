@@ -33,14 +33,14 @@ struct State {
 class Scheduler {
  public:
   explicit Scheduler(const TaskGraph& g)
-      : g_(g), n_(g.tasks.size()), readers_(g.bytes.size()), next_(n_), waits_(n_), made_by_(g.bytes.size(), kNone) {
+      : g_(g), n_(g.tasks.size()), readers_(g.bytes.size()), next_(n_), waits_(n_), defining_op_(g.bytes.size(), kNone) {
     for (uint32_t t = 0; t < n_; ++t)
-      for (uint32_t b : g.tasks[t].makes) made_by_[b] = t;
+      for (uint32_t b : g.tasks[t].makes) defining_op_[b] = t;
     for (uint32_t t = 0; t < n_; ++t)
       for (uint32_t b : g.tasks[t].reads) {
         if (!readers_[b].empty() && readers_[b].back() == t) continue;
         readers_[b].push_back(t);
-        if (made_by_[b] != kNone) link(made_by_[b], t);
+        if (defining_op_[b] != kNone) link(defining_op_[b], t);
       }
     for (const auto& [a, b] : g.before) link(a, b);
   }
@@ -183,7 +183,7 @@ class Scheduler {
   uint64_t effects_ = kEffects;                         // that may still be looked at
   std::vector<std::vector<uint32_t>> readers_;          // by buffer
   std::vector<std::vector<uint32_t>> next_, waits_;     // by task
-  std::vector<uint32_t> made_by_;                       // by buffer
+  std::vector<uint32_t> defining_op_;                   // by buffer
   std::vector<std::pair<uint32_t, uint32_t>> history_;  // the state before, and the task that was run
 };
 

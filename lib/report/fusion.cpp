@@ -132,7 +132,7 @@ class FusionWriter {
 
   void handovers() {
     out_.key("handovers").begin_array();
-    for (const Handover& h : facts_.handovers) {
+    for (const IntermediateValue& h : facts_.handovers) {
       out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(h.value.raw);
       if (h.graph.raw) out_.key("graph").unsigned_integer(h.graph.raw);
       out_.key("from").unsigned_integer(h.from.raw);

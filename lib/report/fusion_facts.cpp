@@ -107,7 +107,7 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
       else launches.push_back({id, {n}});
       before = n;
       for (size_t r = 0; r < g.result_count(n); ++r) {
-        Handover h{id, g.result(n, r), n, {}, 0, {}};
+        IntermediateValue h{id, g.result(n, r), n, {}, 0, {}};
         collect_readers(g, layouts, launch, h.value, &h.to);
         std::erase_if(h.to, [&](NodeId reader) { return continues_launch(g, n, reader); });
         if (h.to.empty()) continue;

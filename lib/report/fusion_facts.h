@@ -26,7 +26,7 @@ struct DecisionSummary {
 };
 
 // A value that one launch writes and others read: traffic that a fusion of the two would save.
-struct Handover {
+struct IntermediateValue {
   GraphId graph;
   ValueId value;
   NodeId from;                       // the launch; `value` is its result
@@ -42,7 +42,7 @@ struct LaunchFacts {
     std::vector<NodeId> nodes;  // that it runs, in order
   };
   std::vector<Launch> launches;
-  std::vector<Handover> handovers;
+  std::vector<IntermediateValue> handovers;
 
   LaunchFacts(const Module&, std::span<const Decision>);  // O(nodes + uses + decisions)
 };

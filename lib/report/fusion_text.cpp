@@ -23,7 +23,7 @@ void write_changes(const FusionReport& report, std::string* out) {
   Table changes({"", "before", "after"});
   changes.add({"nodes", count_text(report.before.nodes), count_text(report.after.nodes)});
   changes.add({"launches", count_text(report.before.launches), count_text(report.after.launches)});
-  changes.add({"traffic of known sizes", bytes_text(report.before.traffic), bytes_text(report.after.traffic)});
+  changes.add({"memory traffic", bytes_text(report.before.traffic), bytes_text(report.after.traffic)});
   for (size_t k = 0; k < report.before.ops.size(); ++k)
     if (report.before.ops[k] != report.after.ops[k])
       changes.add(
@@ -92,14 +92,15 @@ std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_na
 // The most bytes first: where another fusion would pay.
 void write_handovers(const FusionReport& report, std::string* out) {
   const LaunchFacts facts(report.result, report.decisions);
-  std::vector<const Handover*> order;
-  for (const Handover& h : facts.handovers)
+  std::vector<const IntermediateValue*> order;
+  for (const IntermediateValue& h : facts.handovers)
     if (h.bytes > 0) order.push_back(&h);
   const size_t shown = std::min(order.size(), kHandoversShown);
-  std::stable_sort(order.begin(), order.end(), [](const Handover* a, const Handover* b) { return a->bytes > b->bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const IntermediateValue* a, const IntermediateValue* b) { return a->bytes > b->bytes; });
   if (shown) *out += "\nLargest values between launches\n";
   for (size_t i = 0; i < shown; ++i) {
-    const Handover& h = *order[i];
+    const IntermediateValue& h = *order[i];
     const Graph& g = report.result.graph(h.graph);
     *out += "  " + bytes_text(h.bytes) + "  " + kind_and_name(g, h.from) + " -> " + kind_and_name(g, h.to.front());
     if (h.to.size() > 1) *out += " and " + std::to_string(h.to.size() - 1) + " more";

@@ -27,10 +27,10 @@ class LirWriter {
   }
 
  private:
-  // Sizes that only a run tells: the node that defines each, and the largest it can be.
+  // Data-dependent dims: the node that defines each, and the largest it can be.
   void extents() {
     out_.key("extents").begin_array();
-    for (const Extent& e : lir_.extents) {
+    for (const DataDependentDim& e : lir_.extents) {
       out_.begin_object(JsonLayout::Line).key("symbol").string(e.symbol);
       out_.key("graph").unsigned_integer(e.graph.raw).key("node").unsigned_integer(e.node.raw);
       if (e.bound) out_.key("bound"), terms_.size(*e.bound);

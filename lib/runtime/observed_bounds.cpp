@@ -16,7 +16,7 @@ struct Axis {
 };
 
 // A result of the node that has the extent.
-Axis axis_of(const Module& m, const Extent& e) {
+Axis axis_of(const Module& m, const DataDependentDim& e) {
   const Graph& g = m.graph(e.graph);
   for (size_t r = 0; r < g.result_count(e.node); ++r) {
     const auto dims = g.dims(g.result(e.node, r));
@@ -30,8 +30,8 @@ Axis axis_of(const Module& m, const Extent& e) {
 
 DimBindings observed_bounds(const LirModule& lir, std::span<const DataSet> sets, Diagnostics& d) {
   const Module& m = *lir.module;
-  std::vector<std::pair<const Extent*, Axis>> open;
-  for (const Extent& e : lir.extents)
+  std::vector<std::pair<const DataDependentDim*, Axis>> open;
+  for (const DataDependentDim& e : lir.extents)
     if (const Axis axis = axis_of(m, e); !e.bound && axis.value.valid()) open.emplace_back(&e, axis);
   DimBindings bounds;
   if (open.empty()) return bounds;

@@ -1,4 +1,4 @@
-// How large the sizes get that only a run tells and that nothing bounds, on given data: the reference evaluator shows it.
+// Bounds of unbounded data-dependent dims, observed by the reference evaluator on given data.
 #pragma once
 #include <span>
 

@@ -13,7 +13,7 @@ struct Call {
   std::vector<int64_t> sizes;  // of the package's symbols
   std::vector<const void*> in;
   std::vector<void*> out;                        // the bytes of `results`, with 64 more behind
-  std::vector<eval::HostValue> results;          // what only a run tells of their sizes is 0; the bytes have room for the largest
+  std::vector<eval::HostValue> results;          // data-dependent dims are 0; the bytes have room for their bounds
   std::vector<std::vector<std::byte>> expanded;  // inputs given as one repeated element
 
   void set_shape(size_t result, std::vector<int64_t> dims);  // after the run

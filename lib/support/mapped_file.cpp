@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,32 @@
 
 namespace rlxc {
 namespace {
+
+// What mapped_file_at searches. `begin` is set last and cleared first.
+struct Mapping {
+  std::atomic<const std::byte*> begin = nullptr;
+  uint64_t size = 0;
+  char path[1024] = "";
+};
+constinit Mapping mappings[256];
+std::mutex mappings_mutex;
+
+void add_mapping(const std::byte* begin, uint64_t size, const std::string& path) {
+  const std::lock_guard lock(mappings_mutex);
+  for (Mapping& m : mappings) {
+    if (m.begin) continue;
+    m.size = size;
+    m.path[path.copy(m.path, sizeof m.path - 1)] = 0;
+    m.begin = begin;
+    return;
+  }
+}
+
+void remove_mapping(const std::byte* begin) {
+  const std::lock_guard lock(mappings_mutex);
+  for (Mapping& m : mappings)
+    if (m.begin == begin) m.begin = nullptr;
+}
 
 class Descriptor {
  public:
@@ -64,7 +92,9 @@ MappedFile& MappedFile::operator=(MappedFile&& o) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  remove_mapping(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 void MappedFile::release(uint64_t offset, uint64_t length) const {
@@ -90,7 +120,16 @@ std::optional<MappedFile> map_descriptor(int fd, std::string path, Code code, Di
   if (address == MAP_FAILED) return d.error(code, "cannot map: " + system_error_text(errno), where), std::nullopt;
   file.data_ = static_cast<const std::byte*>(address);
   file.size_ = size;
+  add_mapping(file.data_, size, file.path_);
   return file;
+}
+
+const char* mapped_file_at(const void* address) {
+  for (const Mapping& m : mappings) {
+    const std::byte* const begin = m.begin;
+    if (begin && address >= begin && address < begin + m.size) return m.path;
+  }
+  return nullptr;
 }
 
 std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics& d) {

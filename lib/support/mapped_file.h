@@ -11,8 +11,8 @@
 
 namespace rlxc {
 
-// A whole file mapped read-only. Moving keeps the address. A file that another process cuts short while it is mapped ends this
-// process when the missing pages are read (SIGBUS), as with every mapping.
+// A whole file mapped read-only. Moving keeps the address. Reading a page that another process has cut off raises SIGBUS;
+// mapped_file_at tells a handler which file that was.
 class MappedFile {
  public:
   MappedFile() = default;  // empty
@@ -36,6 +36,10 @@ class MappedFile {
   uint64_t size_ = 0;
   std::string path_;
 };
+
+// The path of the mapped file that holds the address, or null. For signal handlers: neither locks nor allocates. Knows the first
+// 256 files that are mapped at a time, by the first 1023 bytes of their paths.
+const char* mapped_file_at(const void* address);
 
 // A file that the user named. Only regular files (links to them too); everything else, and every failure, is
 // Code::UnreadableFile.

@@ -30,6 +30,9 @@ Registry& registry() {
 
 int signal_pipe[2] = {-1, -1};
 
+// What the cleaning thread is told: the number of a signal to end by, or kExit and an exit code.
+constexpr int kExit = 128;
+
 void on_signal(int number) {
   const auto byte = static_cast<unsigned char>(number);
   [[maybe_unused]] const ssize_t written = ::write(signal_pipe[1], &byte, 1);
@@ -61,6 +64,7 @@ void wait_for_signal() {
   const std::lock_guard lock(all.mutex);  // for good: nothing is registered any more
   end_children(all.groups);
   for (const std::string& folder : all.folders) remove_folder(folder);
+  if (number >= kExit) _exit(number - kExit);
   signal(number, SIG_DFL);
   kill(getpid(), number);
   std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -140,6 +144,14 @@ void clean_up_on_signals() {
     action.sa_flags = SA_RESTART;
     sigaction(number, &action, nullptr);
   }
+}
+
+void end_from_signal(int exit_code) {
+  on_signal(kExit + exit_code);
+  // The cleaning thread ends the process, unless the signal came while this thread held the list of folders.
+  struct timespec moment = {2, 0};
+  nanosleep(&moment, nullptr);
+  _exit(exit_code);
 }
 
 SignalDelay::SignalDelay() { registry().mutex.lock(); }

@@ -13,7 +13,7 @@ for target in cpu metal mlx wgpu cuda rocm tpu; do
 done
 [ -s "$TMPDIR/a/cpu/kernels/cpu/README.md" ]
 
-# The programs of hosts, those of control flow and of sizes that only a run tells among them.
+# The programs of hosts, those of control flow and of data-dependent dims among them.
 data=/usr/share/libonnx-testdata/data/node
 for name in if loop11 scan9_sum nonzero_example; do
   "$RLXC" compile $data/test_$name/model.onnx --target metal --emit kernels -q -o "$TMPDIR/$name"

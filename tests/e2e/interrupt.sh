@@ -69,3 +69,21 @@ for command in "list passes" "compile examples/mlp.json --emit plan -o -" "inspe
   status=$?
   [ $status -eq 6 ] || fail "rlxc $command on a full device ends with $status"
 done
+
+# A model that is cut short while it is read is an input that cannot be read.
+cat >"$TMPDIR/cut.py" <<'PY'
+import os, subprocess, sys, time
+model = sys.argv[2]
+with open("examples/bert.onnx", "rb") as f:
+    data = f.read()
+for delay in [i * 0.0002 for i in range(60)]:
+    with open(model, "wb") as f:
+        f.write(data)
+    p = subprocess.Popen([sys.argv[1], "compile", model, "-q", "--emit", "lir", "-o", model + ".out"], stderr=subprocess.PIPE)
+    time.sleep(delay)
+    os.truncate(model, 4096)
+    said = p.communicate()[1].decode()
+    if p.returncode not in (0, 3, 4) or (p.returncode == 3 and "cut short" not in said):
+        sys.exit(f"after {delay} s: exit code {p.returncode}\n{said}")
+PY
+python3 "$TMPDIR/cut.py" "$RLXC" "$TMPDIR/cut.onnx" || fail "a model that is cut short"

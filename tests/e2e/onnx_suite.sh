@@ -12,7 +12,7 @@ RLXC_BUILD=$build scripts/onnx-suite --engine=reference
 RLXC_BUILD=$build scripts/onnx-suite --engine=reference --verify-each
 mapfile -t cases < <(find "$data/node" "$data/pytorch-operator" "$data/simple" -mindepth 1 -maxdepth 1 -not -name '*_expanded')
 "$build/onnx_suite" --engine=kernels --expected-failures tests/onnx/expected.txt "${cases[@]}"
-# Sizes that only a run tells, with kernels for lanes.
+# Data-dependent dims, with kernels for lanes.
 mapfile -t sized < <(printf '%s\n' "${cases[@]}" | grep -E '_(compress|loop|nonmaxsuppression|nonzero|range|unique)')
 "$build/onnx_suite" --engine=interpreter --target cuda --expected-failures tests/onnx/expected.txt --allow-skips "${sized[@]}"
 RLXC_KEEP_CASES=$TMPDIR/cases "$build/rlxc_tests" -sf='*lib/import*' > "$TMPDIR/log"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Resize from and to sizes that only a run tells, by each mode and coordinate rule, on targets with code of their own for it: kernels
+# Resize from and to data-dependent dims, by each mode and coordinate rule, on targets with code of their own for it: kernels
 # that compute with f64 and without, and MLX.
 set -uo pipefail
 export PYTHONPATH=$PWD/tests/support/python PATH=/usr/bin:$PATH

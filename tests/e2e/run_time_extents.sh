@@ -1,5 +1,5 @@
 #!/bin/bash
-# Sizes that only a run tells: a package with sanitizers writes outputs of their real size, for nothing, some and all selected;
+# Data-dependent dims: a package with sanitizers writes outputs of their real size, for nothing, some and all selected;
 # what has no bound is refused by name, what outgrows a given bound is an error. Every target but tpu computes selections,
 # loops whose iterations, carried shape and rows follow from the data, and rows of odd numbers of bytes.
 set -euo pipefail

@@ -159,7 +159,7 @@ class Launcher {
     }
     line("  const int failed = taken ? " + call_body(then_body.id(), s) + " : " + call_body(else_body.id(), s) + ";");
     line("  if (failed) return failed;");
-    for (const codegen::ToldExtent& e : s.extents)
+    for (const codegen::ControlFlowDim& e : s.extents)
       line("  " + at("x", e.extent) + " = taken ? " + n_(e.size[0]) + " : " + n_(e.size[1]) + ";");
     line("}");
   }
@@ -230,7 +230,7 @@ class Launcher {
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
     before_loop(stacks);
-    for (const codegen::ToldExtent& e : s.extents)
+    for (const codegen::ControlFlowDim& e : s.extents)
       line("  " + at("x", e.extent) + " = " + n_(e.size[0]) + ";"), check_extent(e.extent, "  ");
     line("  for (; i < trips && go; ++i) {");
     for (size_t k = 0; k < carries; ++k)
@@ -242,9 +242,9 @@ class Launcher {
     line("    go = next;");
     after_body(stacks);
     for (size_t k = 0; k < carries; ++k) line("    " + at("bi", k + 2) + " = " + at("bo", k + 1) + ";");
-    for (const codegen::ToldExtent& e : s.extents)
+    for (const codegen::ControlFlowDim& e : s.extents)
       line("    const int64_t next_" + std::to_string(e.extent) + " = " + n_(e.size[1]) + ";");
-    for (const codegen::ToldExtent& e : s.extents)
+    for (const codegen::ControlFlowDim& e : s.extents)
       line("    " + at("x", e.extent) + " = next_" + std::to_string(e.extent) + ";"), check_extent(e.extent, "    ");
     line("  }");
     for (const codegen::Stacked& k : s.stacked)
@@ -305,7 +305,7 @@ class Launcher {
 
 }  // namespace
 
-CSizes::CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<Extent>& extents)
+CSizes::CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<DataDependentDim>& extents)
     : dims_(dims), symbols_(std::move(symbols)) {
   for (size_t i = 0; i < extents.size(); ++i) extents_.emplace(extents[i].symbol.bytes(), "x[" + std::to_string(i) + "]");
 }

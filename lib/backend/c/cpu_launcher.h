@@ -14,7 +14,7 @@ namespace rlxc {
 // over the extents x[i] that kernels and control flow store.
 class CSizes {
  public:
-  CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<Extent>& extents);
+  CSizes(DimTable& dims, std::vector<ForeignText> symbols, const std::vector<DataDependentDim>& extents);
   std::string operator()(Dim);  // as an operand
   std::string table() const;    // statements that fill n[] from s[], and set `bad` on overflow
   size_t count() const { return entries_.size(); }

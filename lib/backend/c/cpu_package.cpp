@@ -69,7 +69,7 @@ std::string header(const Package& p, bool files) {
   s += "enum {\n  " + u + "_OK = 0,\n  " + u + "_NO_MEMORY = 1,\n  " + u +
        "_NO_WEIGHTS = 2,      // a weights file is missing or too short\n  " + u +
        "_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model\n  " + u +
-       "_DYNAMIC_SIZE = 4,    // a size that only a run tells is larger than there is room for, or differs between "
+       "_DYNAMIC_SIZE = 4,    // a data-dependent dim is larger than there is room for, or differs between "
        "iterations\n};\n\n";
   s += "enum { " + u + "_INPUTS = " + std::to_string(p.inputs.size()) + ", " + u +
        "_OUTPUTS = " + std::to_string(p.outputs.size()) + ", " + u + "_SIZES = " + std::to_string(p.symbols.size()) + ", " + u +
@@ -371,7 +371,7 @@ void $N_destroy($N_ctx* c) {
 std::string extents_member(const Package& p) {
   if (p.lir->extents.empty()) return {};
   std::string names;
-  for (const Extent& e : p.lir->extents) names += (names.empty() ? "" : ", ") + e.symbol.quoted();
+  for (const DataDependentDim& e : p.lir->extents) names += (names.empty() ? "" : ", ") + e.symbol.quoted();
   return "  int64_t x[" + std::to_string(p.lir->extents.size()) + "];  // extents of the last run: " + names + "\n";
 }
 

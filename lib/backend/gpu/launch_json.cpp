@@ -131,16 +131,16 @@ class Writer {
 
   void extents() {
     j_.key("extents").begin_array();
-    for (const Extent& e : p_.lir->extents) {
+    for (const DataDependentDim& e : p_.lir->extents) {
       j_.begin_object(JsonLayout::Line).key("name").string(e.symbol);
       size("bound", *e.bound);
       j_.end_object();
     }
     j_.end_array();
   }
-  void told_extents(const Step& s) {
+  void control_flow_dims(const Step& s) {
     j_.key("extents").begin_array(JsonLayout::Line);
-    for (const codegen::ToldExtent& e : s.extents) {
+    for (const codegen::ControlFlowDim& e : s.extents) {
       j_.begin_array(JsonLayout::Line).unsigned_integer(e.extent);
       size(e.size[0]), size(e.size[1]);
       j_.end_array();
@@ -296,7 +296,7 @@ class Writer {
         j_.key("then").unsigned_integer(g.bodies(s.node)[0].raw).key("else").unsigned_integer(g.bodies(s.node)[1].raw);
         sizes("then_equal", s.equal[0]);
         sizes("else_equal", s.equal[1]);
-        told_extents(s);
+        control_flow_dims(s);
         places("in", s, 1, operands);
         places("out", s, operands, s.places.size());
         break;
@@ -309,7 +309,7 @@ class Writer {
         places("in", s, 2, operands);
         places("results", s, operands, s.places.size());
         j_.key("carries").unsigned_integer(carries);
-        told_extents(s);
+        control_flow_dims(s);
         held(s, body, 1, carries);
         break;
       }

@@ -8,7 +8,7 @@
 // One allocation of a run holds arena, held, scratch and cells in this order. "load" runs once; "graphs" are run by number, 0
 // first.
 //
-// "extents" are symbols of sizes that only a run tells: {"name", "bound"}. Number i is an i64 at byte 8 i of the cells. The host
+// "extents" are symbols of data-dependent dims: {"name", "bound"}. Number i is an i64 at byte 8 i of the cells. The host
 // takes its value when a step says so, before it evaluates the sizes of what follows; less than 0 or more than the bound ends the
 // run.
 //

@@ -196,7 +196,7 @@ class MlxModule {
     extents_.tell(&s);
     const auto name = [&](uint32_t e) { return p_.lir->extents[e].symbol.python_string(); };
     std::string carried, rows;
-    for (const codegen::ToldExtent& e : s.extents)
+    for (const codegen::ControlFlowDim& e : s.extents)
       carried += "(" + name(e.extent) + ", " + dim_python(m_.dims, e.size[0], "n") +
                  ", lambda: " + dim_python(m_.dims, e.size[1], "n") + "), ";
     const Graph& body = m_.graph(g.bodies(n)[0]);

@@ -1,4 +1,4 @@
-// Sizes that only a run tells to broadcast: equal, or one of them 1.
+// Data-dependent dims to broadcast: equal, or one of them 1.
 #include "import/onnx/broadcast.h"
 
 #include "eval/eval.h"

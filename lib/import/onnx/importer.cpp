@@ -358,12 +358,13 @@ void Importer::dispatch(NodeWork& work) {
                                 " inputs, has " + std::to_string(count));
   } else if (absent < row->min_in) {
     op.fail(Code::BadArity, "input " + std::to_string(absent) + " is absent");
-  } else if (row->takes != Takes::Any) {
+  } else if (row->takes != AcceptedKinds::Any) {
     for (size_t i = 0; i < work.inputs.size() && !op.failed(); ++i) {
       if (!op.has(i)) continue;
       if (op.type(i).kind != TypeKind::Tensor)
         op.fail(Code::BadType, "input " + std::to_string(i) + " must be a tensor, is " + op.show(i));
-      else if (row->takes == Takes::Numbers && op.dtype(i) == DType::String) op.unsupported("strings are not supported here");
+      else if (row->takes == AcceptedKinds::Numbers && op.dtype(i) == DType::String)
+        op.unsupported("strings are not supported here");
     }
   }
   const bool folded = !op.failed() && row->fold && row->fold(op);

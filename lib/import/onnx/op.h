@@ -15,7 +15,7 @@ using Handler = void (*)(Op&);
 using Fold = bool (*)(Op&);  // sets known results and answers true when the contents of the operands allow it
 
 // What an operator takes: tensors but of strings, all tensors, also sequences, optionals and maps.
-enum class Takes : uint8_t { Numbers, Tensors, Any };
+enum class AcceptedKinds : uint8_t { Numbers, Tensors, Any };
 
 // One row of ops.def. `kind`, `names` and `defaults` parametrise the handlers of regular operators.
 struct OpRow {
@@ -26,7 +26,7 @@ struct OpRow {
   OpKind kind = OpKind::Input;
   std::string_view alpha_name = {}, beta_name = {};
   double alpha = 0, beta = 0;
-  Takes takes = Takes::Numbers;
+  AcceptedKinds takes = AcceptedKinds::Numbers;
   uint32_t optional = 0;  // bit i: input i may be absent although it is among the first min_in
 };
 const OpRow* find_row(std::string_view domain, std::string_view name);

@@ -7,17 +7,28 @@ namespace rlxc::onnx_import {
 namespace {
 
 constexpr OpRow kRows[] = {
-#define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b)                                                     \
-  {ONNX_DOMAIN,   name, low, high, handler, fold, OpKind::kind, alpha, beta, static_cast<double>(a), static_cast<double>(b), \
-   Takes::Numbers},
+#define ONNX_OP(name, low, high, handler, fold, kind, alpha, a, beta, b) \
+  {ONNX_DOMAIN,                                                          \
+   name,                                                                 \
+   low,                                                                  \
+   high,                                                                 \
+   handler,                                                              \
+   fold,                                                                 \
+   OpKind::kind,                                                         \
+   alpha,                                                                \
+   beta,                                                                 \
+   static_cast<double>(a),                                               \
+   static_cast<double>(b),                                               \
+   AcceptedKinds::Numbers},
 #define ONNX_OP_ANY(name, low, high, handler, fold) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, Takes::Any},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, AcceptedKinds::Any},
 #define ONNX_OP_MOVES(name, low, high, handler, fold) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, Takes::Tensors},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::Input, "", "", 0, 0, AcceptedKinds::Tensors},
 #define ONNX_OP_ANY_KIND(name, low, high, handler, fold, kind) \
-  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, Takes::Any},
-#define ONNX_OP_GAPS(name, low, high, handler, kind, alpha, a, optional) \
-  {ONNX_DOMAIN, name, low, high, handler, nullptr, OpKind::kind, alpha, "", static_cast<double>(a), 0, Takes::Numbers, optional},
+  {ONNX_DOMAIN, name, low, high, handler, fold, OpKind::kind, "", "", 0, 0, AcceptedKinds::Any},
+#define ONNX_OP_GAPS(name, low, high, handler, kind, alpha, a, optional)                                                       \
+  {ONNX_DOMAIN, name, low, high, handler, nullptr, OpKind::kind, alpha, "", static_cast<double>(a), 0, AcceptedKinds::Numbers, \
+   optional},
 #define ONNX_DOMAIN ""
 #include "import/onnx/ops.def"
 #undef ONNX_DOMAIN

@@ -75,7 +75,7 @@ bool fit_aspect_ratio(Op& op, std::string_view policy, const std::vector<int64_t
   return true;
 }
 
-// tf_crop_and_resize with a region that only a run tells: one axis after the other, by gathers.
+// tf_crop_and_resize with a data-dependent region: one axis after the other, by gathers.
 void resize_region(Op& op, const ResizeAttrs& a, const std::vector<int64_t>& axes) {
   if (a.mode == ResizeMode::Cubic || a.antialias)
     return (void)op.unsupported("a computed roi with cubic or antialiased resizing");

@@ -214,7 +214,7 @@ TEST_CASE("a size that is not known is scaled by the fraction that a scale is ne
             static_cast<int64_t>(std::floor(static_cast<double>(size + 300) * static_cast<float>(scale))));
 }
 
-TEST_CASE("a region to resize that only a run tells") {
+TEST_CASE("a region to redata-dependent dim") {
   for (const char* mode : {"linear", "nearest"}) {
     OnnxModel m(17);
     m.input("x", DType::F32, {2, 2, 5, 6}, some(120, 5));

@@ -11,7 +11,7 @@ namespace {
 void fill_windows(const WindowSpec& s, int64_t group_channels, const Panel& p) {
   Builder& b = *p.builder;
   Kernel* k = b.kernel();
-  const SpreadImage image(k, s);
+  const PhaseSplitImage image(k, s);
   const int64_t taps = taps_of(s);
   const Expr width = s.out_size.back().in(k), columns = product(k, s.out_size);
   const Expr first = b.let("first_row", p.column / width), end = b.let("end", min(p.column + p.width, columns));
@@ -92,7 +92,7 @@ void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const M
   if (group_channels == 1 && s.groups > 1 && !m.lanes) return build_depthwise_rows(b, s, m);
   Kernel* k = b.kernel();
   const int64_t taps = taps_of(s);
-  const SpreadImage image(k, s);
+  const PhaseSplitImage image(k, s);
   GemmSpec g = weights_as_rows(k, s, group_channels);
   const Expr plane = product(k, s.out_size), rows = g.m.in(k), channels = s.out_channels.in(k);
   if (s.weights_packed) {
@@ -104,7 +104,7 @@ void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const M
   g.n = plane;
   g.b = image.operand("image");
   g.b.strides = {s.in_channels.in(k)*image.plane(), group_channels * image.plane(), image.plane(), 1};
-  if (s.image && is_spread(s)) {
+  if (s.image && is_phase_split(s)) {
     const Dims& x = s.image->strides;
     g.b.strides = {x[0], group_channels * x[1].in(k), x[1], x.back()}, g.b.extent = s.image->extent;
   }

@@ -1,8 +1,8 @@
 // Convolutions as products of the weights with the windows of the image (implicit gemm), of which the gemm builder asks an
 // element or a panel at a time; and windows of single channels (depthwise convolution, pooling) as combinations of shifted rows.
-// All read a spread image (spread.h).
+// All read a phase-split image (phase_split.h).
 #pragma once
-#include "kernel/builders/spread.h"
+#include "kernel/builders/phase_split.h"
 
 namespace rlxc::kernel {
 

@@ -1,5 +1,5 @@
 // Windows of single channels on threads: a vector of a row of the result at a time, each element of the window a vector of the
-// spread image.
+// phase-split image.
 #include <algorithm>
 
 #include "kernel/builders/conv.h"
@@ -66,7 +66,7 @@ class ShiftedRows {
   Builder& b_;
   const WindowSpec& s_;
   const Mapping& m_;
-  const SpreadImage image_;
+  const PhaseSplitImage image_;
   const bool unrolled_;
   const Expr width_;
   int64_t columns_ = 0;

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "kernel/builders/generate.h"
-#include "kernel/builders/spread.h"
+#include "kernel/builders/phase_split.h"
 
 namespace rlxc::kernel {
 namespace {

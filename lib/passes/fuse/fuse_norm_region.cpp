@@ -189,7 +189,7 @@ class NormRegions {
     const bool shared = (is_summed(n) || !before.empty()) && is_read_outside(sum, members);
     const auto give_up = [&](std::string_view reason, std::string detail) {
       for (ValueId v : {gamma, beta})
-        if (v.valid()) sweep(g_, g_.def(v));
+        if (v.valid()) erase_dead(g_, g_.def(v));
       return decline(n, reason, std::move(detail));
     };
     attrs.keep = shared || (at > 0 && keeping_is_faster(p, at, sum));

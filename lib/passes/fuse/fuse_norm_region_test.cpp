@@ -109,7 +109,7 @@ TEST_CASE("fuse_norm_region: few rows would leave most of the target idle, and t
     });
     if (!r.result.changed) {
       CHECK(r.first_decline() == "cost");
-      CHECK(r.run.decisions.at(0).detail.find(" ns together, ") != std::string::npos);
+      CHECK(r.run.decisions.at(0).detail.find(" ns fused, ") != std::string::npos);
     }
     return r.result.changed;
   };

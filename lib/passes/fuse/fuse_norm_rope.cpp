@@ -11,7 +11,7 @@ using namespace match;
 // The heads [B,S,H,D] that a packed value [B,S,H*D] is made of, or the value itself.
 ValueId split_heads(const Graph& g, ValueId x, const RopeAttrs& a) {
   if (a.layout != AttentionLayout::Packed) return x;
-  const NodeId n = made_by(g, x, OpKind::Reshape);
+  const NodeId n = defining_op(g, x, OpKind::Reshape);
   if (!n.valid() || !g.has_one_use(x)) return {};
   const ValueId heads = g.operand(n, 0);
   const auto d = g.dims(heads), packed = g.dims(x);
@@ -21,7 +21,7 @@ ValueId split_heads(const Graph& g, ValueId x, const RopeAttrs& a) {
 // v as a value of these sizes; the Reshape that made v from one is undone.
 ValueId as_dims(Builder& b, ValueId v, std::span<const Dim> dims) {
   const Graph& g = b.graph();
-  if (const NodeId n = made_by(g, v, OpKind::Reshape); n.valid() && std::ranges::equal(g.dims(g.operand(n, 0)), dims))
+  if (const NodeId n = defining_op(g, v, OpKind::Reshape); n.valid() && std::ranges::equal(g.dims(g.operand(n, 0)), dims))
     return g.operand(n, 0);
   return b.reshape(v, {dims.begin(), dims.end()});
 }
@@ -30,7 +30,7 @@ int64_t fuse_norm(Graph& g, NodeId n, PassContext& ctx) {
   RopeAttrs a = g.attrs<RopeAttrs>(n);
   if (g.operand(n, 3).valid()) return 0;
   const ValueId heads = split_heads(g, g.operand(n, 0), a);
-  const NodeId norm = made_by(g, heads, OpKind::RmsNorm);
+  const NodeId norm = defining_op(g, heads, OpKind::RmsNorm);
   if (!norm.valid()) return 0;
   const auto decline = [&](std::string_view reason, std::string detail) {
     ctx.decisions.push_back(declined(g, "norm_rope", n, reason, std::move(detail)));

@@ -12,7 +12,7 @@ constexpr int kMaxParts = 16;  // readers of a packed value that are looked at
 // A packed Rope of a Narrow of the last axis.
 NodeId slice_of(const Graph& g, NodeId rope) {
   if (g.op(rope) != OpKind::Rope || g.attrs<RopeAttrs>(rope).layout != AttentionLayout::Packed) return {};
-  const NodeId narrow = made_by(g, g.operand(rope, 0), OpKind::Narrow);
+  const NodeId narrow = defining_op(g, g.operand(rope, 0), OpKind::Narrow);
   return narrow.valid() && g.attrs<NarrowAttrs>(narrow).axis == g.rank(g.result(narrow)) - 1 ? narrow : NodeId();
 }
 

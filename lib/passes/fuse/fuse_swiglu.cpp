@@ -8,7 +8,7 @@ namespace {
 using namespace match;
 
 std::optional<NarrowAttrs> half_of(const Graph& g, ValueId v, ValueId* source) {
-  const NodeId n = made_by(g, v, OpKind::Narrow);
+  const NodeId n = defining_op(g, v, OpKind::Narrow);
   if (!n.valid()) return std::nullopt;
   const NarrowAttrs a = g.attrs<NarrowAttrs>(n);
   *source = g.operand(n, 0);

@@ -87,7 +87,7 @@ TEST_CASE("a small value is computed again for every element where that takes no
     const ValueId x = f.b.input("big", tensor_type(DType::F32, {rows, 4}));
     const std::string s = f.marked({f.b.mul(x, f.b.unary(op, f.row))});
     if (s.find("region") == s.npos)
-      for (const Decision& d : f.run.decisions) CHECK(d.detail.find(" ns together, ") != d.detail.npos);
+      for (const Decision& d : f.run.decisions) CHECK(d.detail.find(" ns fused, ") != d.detail.npos);
     return s.substr(std::string("input ").size());
   };
   CHECK(marked(OpKind::Exp, 8) == "elementwise_region");

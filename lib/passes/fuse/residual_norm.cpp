@@ -9,7 +9,7 @@ using namespace match;
 
 bool rewrite(Graph& g, NodeId norm, OpKind kind, std::string_view pattern, Order& order, PassContext& ctx) {
   const ValueId s = g.operand(norm, 0);
-  const NodeId add = made_by(g, s, OpKind::Add);
+  const NodeId add = defining_op(g, s, OpKind::Add);
   if (!add.valid()) return false;
   const ValueId x = g.operand(add, 0), r = g.operand(add, 1), gamma = g.operand(norm, 1), beta = g.operand(norm, 2);
   const auto decline = [&](std::string_view reason, std::string_view detail) {

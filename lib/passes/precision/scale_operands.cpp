@@ -38,7 +38,7 @@ class Scaler {
     if (g_.op(n) == OpKind::Cast && g_.op(g_.def(g_.operand(n, 0))) == OpKind::Mul) n = g_.def(g_.operand(n, 0));
     if (g_.op(n) == OpKind::Reshape) n = g_.def(g_.operand(n, 0));
     if (g_.op(n) != OpKind::Mul) return false;
-    const NodeId cast = made_by(g_, g_.operand(n, 0), OpKind::Cast);
+    const NodeId cast = defining_op(g_, g_.operand(n, 0), OpKind::Cast);
     return cast.valid() && is_narrow(g_.dtype(g_.operand(cast, 0)));
   }
 

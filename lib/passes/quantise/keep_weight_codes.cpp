@@ -35,15 +35,15 @@ std::optional<Codes> codes_of(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
-class Keeper {
+class PrepackCandidate {
  public:
-  Keeper(Graph& g, PassContext& context) : g_(g), context_(context) {}
+  PrepackCandidate(Graph& g, PassContext& context) : g_(g), context_(context) {}
 
   bool visit(NodeId n) {
     const ValueId x = g_.operand(n, 0), w = g_.operand(n, 1);
     if (g_.rank(w) != 2) return false;
     const auto codes = codes_of(g_, w);
-    if (!codes || made_by(g_, x, OpKind::Dequantize).valid()) return false;
+    if (!codes || defining_op(g_, x, OpKind::Dequantize).valid()) return false;
     const auto& m = g_.attrs<MatMulAttrs>(n);
     const NodeId d = codes->node;
     const ValueId q = g_.operand(d, 0), scale = g_.operand(d, 1), zero = g_.operand(d, 2);
@@ -84,7 +84,7 @@ PassResult keep_weight_codes(Module& m, PassContext& context) {
   int64_t kept = 0;
   if (!context.target.native.test(static_cast<size_t>(OpKind::DequantMatMul))) return {};
   each_graph(m, [&](Graph& g) {
-    Keeper keeper(g, context);
+    PrepackCandidate keeper(g, context);
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::MatMul && is_float(g, g.result(n))) kept += context.rewrite([&] { return keeper.visit(n); });
   });

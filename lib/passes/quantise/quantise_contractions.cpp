@@ -34,7 +34,7 @@ ValueId unless_zero(const Graph& g, ValueId v) {
 }
 
 std::optional<Dequantised> dequantised(const Graph& g, ValueId v) {
-  const NodeId n = made_by(g, v, OpKind::Dequantize);
+  const NodeId n = defining_op(g, v, OpKind::Dequantize);
   if (!n.valid()) return std::nullopt;
   const auto& a = g.attrs<QuantAttrs>(n);
   Dequantised d{n, g.operand(n, 0), g.operand(n, 1), unless_zero(g, g.operand(n, 2)), a.axis, false};
@@ -60,7 +60,7 @@ class Quantiser {
       graph_.replace_all_uses(graph_.result(n), v);
       dead_.push_back(n);
     }
-    for (NodeId n : dead_) sweep(graph_, n);
+    for (NodeId n : dead_) erase_dead(graph_, n);
   }
 
   int64_t products = 0, moved = 0, cancelled = 0;

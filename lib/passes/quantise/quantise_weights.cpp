@@ -108,7 +108,7 @@ class WeightQuantiser {
     ValueId w = g_.operand(n, 1);
     if (g_.rank(w) != 2 || !is_weight(g_, w)) return false;
     bool rows_of_k = m.trans_b;
-    if (const NodeId t = made_by(g_, w, OpKind::Transpose); t.valid()) w = g_.operand(t, 0), rows_of_k = !rows_of_k;
+    if (const NodeId t = defining_op(g_, w, OpKind::Transpose); t.valid()) w = g_.operand(t, 0), rows_of_k = !rows_of_k;
     const auto elements = num_elements(g_.type(w));
     if (elements && *elements < kFewest)
       return decline(context_, g_, kWeightCodes, n, "small", std::to_string(*elements) + " elements");

@@ -114,7 +114,7 @@ class Finder {
     const NodeId n = g_.def(v);
     if (const auto s = scaled(g_, v)) {
       c_.scale *= s->c;
-      const NodeId tanh = made_by(g_, s->x, OpKind::Tanh);
+      const NodeId tanh = defining_op(g_, s->x, OpKind::Tanh);
       if (!tanh.valid() || c_.scale != s->c || c_.softcap != 0) return s->x;
       const auto inner = scaled(g_, g_.operand(tanh, 0));
       if (!inner || std::abs(inner->c * s->c - 1) >= 1e-4) return s->x;

@@ -43,7 +43,7 @@ std::optional<Pick> pick(const Graph& g, ValueId v) {
     return Pick{g.operand(n, 0), static_cast<size_t>(g.attrs<AxisAttrs>(n).axis), static_cast<int64_t>(*at)};
   }
   if (g.op(n) != OpKind::Reshape) return std::nullopt;
-  n = made_by(g, g.operand(n, 0), OpKind::Narrow);
+  n = defining_op(g, g.operand(n, 0), OpKind::Narrow);
   if (!n.valid()) return std::nullopt;
   const auto& a = g.attrs<NarrowAttrs>(n);
   std::vector<Dim> left(g.dims(g.result(n)).begin(), g.dims(g.result(n)).end());
@@ -70,10 +70,10 @@ std::optional<ExpertMask> mask_of(const Graph& g, ValueId v) {
   ExpertMask m;
   v = compared_value(g, v);
   std::vector<int64_t> axes{0, 1};  // of [tokens, k], in the order of the mask's
-  if (const NodeId t = made_by(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2)
+  if (const NodeId t = defining_op(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2)
     axes = {1, 0}, v = compared_value(g, g.operand(t, 0));
   bool any = false;  // of the choices of a token
-  if (const NodeId r = made_by(g, v, OpKind::Reduce); r.valid() && axes[0] == 0) {
+  if (const NodeId r = defining_op(g, v, OpKind::Reduce); r.valid() && axes[0] == 0) {
     const auto& a = g.attrs<ReduceAttrs>(r);
     any = (a.op == ReduceOp::Sum || a.op == ReduceOp::Max) && a.axes == std::vector<int64_t>{1};
     if (any) v = compared_value(g, g.operand(r, 0)), axes.pop_back();
@@ -86,7 +86,8 @@ std::optional<ExpertMask> mask_of(const Graph& g, ValueId v) {
     if (!slice) return std::nullopt;
     std::vector<int64_t> order{0, 1, 2};
     ValueId all = slice->from;
-    if (const NodeId t = made_by(g, all, OpKind::Transpose); t.valid()) order = g.attrs<PermAttrs>(t).perm, all = g.operand(t, 0);
+    if (const NodeId t = defining_op(g, all, OpKind::Transpose); t.valid())
+      order = g.attrs<PermAttrs>(t).perm, all = g.operand(t, 0);
     const auto hot = one_hot_of(g, all);
     if (any || !hot || order.size() != 3 || order[slice->axis] != 2 || axes[0] != 0) return std::nullopt;
     order.erase(order.begin() + static_cast<int64_t>(slice->axis));

@@ -47,7 +47,7 @@ std::optional<Shares> by_one_hot(const Graph& g, NodeId n) {
     return std::nullopt;
   for (size_t i = 0; i < (picks ? 1U : 2U); ++i) {
     const auto hot = one_hot_of(g, g.operand(mul, i));
-    const NodeId share = made_by(g, g.operand(mul, 1 - i), OpKind::Reshape);
+    const NodeId share = defining_op(g, g.operand(mul, 1 - i), OpKind::Reshape);
     if (!hot || !share.valid()) continue;
     const ValueId by = g.operand(share, 0);
     const auto d = g.dims(g.result(share));
@@ -181,7 +181,7 @@ std::optional<Routing> one_hot_of(const Graph& g, ValueId v) {
     return is_mask ? std::optional(Routing{g.operand(n, 0), *experts}) : std::nullopt;
   }
   for (size_t i = 0; i < 2; ++i) {
-    const NodeId column = made_by(g, through_casts(g, g.operand(n, i)), OpKind::Reshape);
+    const NodeId column = defining_op(g, through_casts(g, g.operand(n, i)), OpKind::Reshape);
     const std::vector<double> numbers = elements(g, g.operand(n, 1 - i), kMostExperts);
     if (!column.valid() || g.rank(g.operand(column, 0)) != 2 || g.dims(g.result(column)).back() != Dim(1) ||
         static_cast<int64_t>(numbers.size()) != *experts)
@@ -207,7 +207,7 @@ std::optional<Shares> shares_of(const Graph& g, ValueId v, std::string* why) {
 }
 
 std::optional<IsExpert> is_expert(const Graph& g, ValueId v) {
-  const NodeId eq = made_by(g, v, OpKind::Eq);
+  const NodeId eq = defining_op(g, v, OpKind::Eq);
   if (!eq.valid()) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) {
     const auto e = scalar(g, g.operand(eq, 1 - i));
@@ -227,7 +227,7 @@ std::optional<Column> column_of(const Graph& g, ValueId v) {
       if (a.len != Dim(1) || !a.start.is_static()) return std::nullopt;
       const ValueId from = g.operand(n, 0);
       if (a.axis == 1) return Column{{{}, {}, from}, a.start.size()};
-      const NodeId t = made_by(g, from, OpKind::Transpose);
+      const NodeId t = defining_op(g, from, OpKind::Transpose);
       return t.valid() ? std::optional(Column{{{}, {}, g.operand(t, 0)}, a.start.size()}) : std::nullopt;
     } else if (g.op(n) == OpKind::Gather && g.attrs<AxisAttrs>(n).axis == 1 && g.rank(g.operand(n, 0)) == 2) {
       const auto index = scalar(g, g.operand(n, 1));

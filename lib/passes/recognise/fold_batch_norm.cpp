@@ -28,7 +28,7 @@ NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
 // Channels that are the last axis keep their order under a Reshape of the others: what is before it, so that a product there can
 // take scale and shift.
 ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
-  const NodeId n = made_by(g, x, OpKind::Reshape);
+  const NodeId n = defining_op(g, x, OpKind::Reshape);
   if (!n.valid() || !g.has_one_use(x) || axis + 1 != g.rank(x)) return x;
   const ValueId from = g.operand(n, 0);
   return g.rank(from) > 0 && g.dims(from).back() == g.dims(x).back() ? from : x;

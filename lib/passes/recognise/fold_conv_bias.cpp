@@ -28,14 +28,14 @@ bool pad_fits(const Graph& g, NodeId pad, ConvAttrs* conv) {
 }
 
 bool take_pad(Graph& g, NodeId n, PassContext& ctx) {
-  const NodeId pad = made_by(g, g.operand(n, 0), OpKind::Pad);
+  const NodeId pad = defining_op(g, g.operand(n, 0), OpKind::Pad);
   ConvAttrs a = g.attrs<ConvAttrs>(n);
   if (!pad.valid() || !pad_fits(g, pad, &a)) return false;
   const NodeId members[] = {pad, n};
   ctx.decisions.push_back(fused(g, "conv_pad", n, members, 2 * bytes(g, g.result(pad))));
   g.set_attrs(n, g.module().attrs.intern(a));
   g.set_operand(n, 0, g.operand(pad, 0));
-  sweep(g, pad);
+  erase_dead(g, pad);
   return true;
 }
 

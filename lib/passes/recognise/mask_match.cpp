@@ -104,7 +104,7 @@ class Matcher {
   // (key - query) op c or (query - key) op c
   bool difference(NodeId n, OpKind op, Visible& out) {
     const auto c = uniform_integer(g_, g_.operand(n, 1));
-    const NodeId sub = made_by(g_, g_.operand(n, 0), OpKind::Sub);
+    const NodeId sub = defining_op(g_, g_.operand(n, 0), OpKind::Sub);
     if (!c || !sub.valid()) return false;
     const auto a = counted(g_, g_.operand(sub, 0)), b = counted(g_, g_.operand(sub, 1));
     if (!a || !b || a->axis + b->axis != 1) return false;
@@ -232,15 +232,15 @@ class Matcher {
   void hidden_besides(ValueId condition, bool negated, ValueId mask, int depth, Visible& out) {
     const auto is_mask = [&](ValueId v) { return without_leading(v) == without_leading(mask); };
     const auto is_zero = [&](ValueId v) {
-      const NodeId n = made_by(g_, without_leading(v), OpKind::Eq);
+      const NodeId n = defining_op(g_, without_leading(v), OpKind::Eq);
       return n.valid() && is_scalar(g_, g_.operand(n, 1), 0) ? g_.operand(n, 0) : ValueId();
     };
     const ValueId zero = negated ? is_zero(condition) : ValueId();
-    if (const NodeId sum = zero.valid() ? made_by(g_, zero, OpKind::Add) : NodeId(); sum.valid())
+    if (const NodeId sum = zero.valid() ? defining_op(g_, zero, OpKind::Add) : NodeId(); sum.valid())
       for (size_t i = 0; i < 2; ++i)
         if (is_mask(g_.operand(sum, i)))
           return conditions_.emplace_back(g_.operand(sum, 1 - i), false), keep(g_.operand(sum, 1 - i), false, out);
-    if (const NodeId both = made_by(g_, without_leading(condition), OpKind::And); negated && both.valid())
+    if (const NodeId both = defining_op(g_, without_leading(condition), OpKind::And); negated && both.valid())
       for (size_t i = 0; i < 2; ++i)
         if (const ValueId v = is_zero(g_.operand(both, i)); v.valid() && is_mask(v)) condition = g_.operand(both, 1 - i);
     conditions_.emplace_back(condition, negated);
@@ -250,7 +250,7 @@ class Matcher {
   // Truth values as numbers times one that hides, or times a mask: what both hide.
   bool product(NodeId n, int depth, Visible& out, double* hidden) {
     for (size_t i = 0; i < 2; ++i) {
-      const NodeId cast = made_by(g_, without_leading(g_.operand(n, i)), OpKind::Cast);
+      const NodeId cast = defining_op(g_, without_leading(g_.operand(n, i)), OpKind::Cast);
       const ValueId mask = g_.operand(n, 1 - i);
       if (!cast.valid() || g_.dtype(g_.operand(cast, 0)) != DType::Bool) continue;
       if (const auto c = scalar(g_, mask)) {
@@ -296,7 +296,7 @@ class Matcher {
     const auto d = g_.dims(v);
     if (d.size() < 2 || !t_.equal(d.back(), shape_.keys) || !t_.equal(d[d.size() - 2], shape_.queries)) return false;
     for (int steps = 0; steps < 4; ++steps) {
-      const NodeId n = made_by(g_, v, OpKind::Narrow);
+      const NodeId n = defining_op(g_, v, OpKind::Narrow);
       if (!n.valid()) break;
       const auto& a = g_.attrs<NarrowAttrs>(n);
       const int64_t axis = a.axis - (g_.rank(v) - 2);

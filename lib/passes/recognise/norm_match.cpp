@@ -13,9 +13,9 @@ ValueId rsqrt_operand(const Graph& g, ValueId v, std::vector<NodeId>& nodes) {
   NodeId root;
   switch (g.op(n)) {
     case OpKind::Rsqrt: nodes.push_back(n); return g.operand(n, 0);
-    case OpKind::Recip: root = made_by(g, g.operand(n, 0), OpKind::Sqrt); break;
+    case OpKind::Recip: root = defining_op(g, g.operand(n, 0), OpKind::Sqrt); break;
     case OpKind::Div:
-      if (is_scalar(g, g.operand(n, 0), 1)) root = made_by(g, g.operand(n, 1), OpKind::Sqrt);
+      if (is_scalar(g, g.operand(n, 0), 1)) root = defining_op(g, g.operand(n, 1), OpKind::Sqrt);
       break;
     case OpKind::Pow:
       if (!is_scalar(g, g.operand(n, 1), -0.5)) return {};
@@ -42,7 +42,7 @@ bool match_mean_square(const Graph& g, ValueId s, ValueId x, NormCore& core) {
   if (!x.valid()) {
     x = base;
   } else if (base != x) {  // exporters may subtract the mean twice
-    const NodeId a = made_by(g, base, OpKind::Sub), b = made_by(g, x, OpKind::Sub);
+    const NodeId a = defining_op(g, base, OpKind::Sub), b = defining_op(g, x, OpKind::Sub);
     if (!a.valid() || !b.valid() || g.operand(a, 0) != g.operand(b, 0) || g.operand(a, 1) != g.operand(b, 1)) return false;
   }
   if (!same_type(g, base, mean->x)) return false;  // a wider exponent tensor would have broadcast it
@@ -68,7 +68,7 @@ bool fits(const Graph& g, ValueId v, ValueId x, int64_t axis) {
 }  // namespace
 
 std::optional<TrailingMean> match_trailing_mean(const Graph& g, ValueId v) {
-  const NodeId n = made_by(g, v, OpKind::Reduce);
+  const NodeId n = defining_op(g, v, OpKind::Reduce);
   if (!n.valid()) return std::nullopt;
   const auto& a = g.attrs<ReduceAttrs>(n);
   if (a.op != ReduceOp::Mean || !a.keep_dim || a.axes.empty()) return std::nullopt;
@@ -90,7 +90,7 @@ std::optional<NormCore> match_norm_core(const Graph& g, NodeId n) {
     if (g.op(n) == OpKind::Mul) {
       s = rsqrt_operand(g, r, core.nodes);
     } else if (i == 0) {
-      const NodeId root = made_by(g, r, OpKind::Sqrt);
+      const NodeId root = defining_op(g, r, OpKind::Sqrt);
       if (root.valid()) core.nodes.push_back(root), s = g.operand(root, 0);
     }
     if (s.valid() && same_dims(g, x, g.result(n)) && match_mean_square(g, s, x, core)) {
@@ -104,8 +104,8 @@ std::optional<NormCore> match_norm_core(const Graph& g, NodeId n) {
 std::optional<Expanded> match_expanded_layer_norm(const Graph& g, NodeId n) {
   if (g.op(n) != OpKind::Add || !is_float(g, g.result(n))) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) {
-    const NodeId scaled = made_by(g, g.operand(n, i), OpKind::Mul), shift = made_by(g, g.operand(n, 1 - i), OpKind::Sub);
-    const NodeId centre = shift.valid() ? made_by(g, g.operand(shift, 1), OpKind::Mul) : NodeId();
+    const NodeId scaled = defining_op(g, g.operand(n, i), OpKind::Mul), shift = defining_op(g, g.operand(n, 1 - i), OpKind::Sub);
+    const NodeId centre = shift.valid() ? defining_op(g, g.operand(shift, 1), OpKind::Mul) : NodeId();
     if (!scaled.valid() || !centre.valid()) continue;
     for (size_t k = 0; k < 2; ++k) {
       const ValueId x = g.operand(scaled, k), r = g.operand(scaled, 1 - k), mean = other(g, centre, r);
@@ -113,7 +113,7 @@ std::optional<Expanded> match_expanded_layer_norm(const Graph& g, NodeId n) {
       Expanded e;
       e.beta = g.operand(shift, 0);
       ValueId inverse = r;
-      if (const NodeId mul = made_by(g, r, OpKind::Mul); mul.valid())
+      if (const NodeId mul = defining_op(g, r, OpKind::Mul); mul.valid())
         for (size_t j = 0; j < 2; ++j) {
           std::vector<NodeId> nodes;
           if (rsqrt_operand(g, g.operand(mul, j), nodes).valid()) inverse = g.operand(mul, j), e.gamma = g.operand(mul, 1 - j);
@@ -121,7 +121,7 @@ std::optional<Expanded> match_expanded_layer_norm(const Graph& g, NodeId n) {
       const ValueId s = rsqrt_operand(g, inverse, e.core.nodes);
       const auto m = match_trailing_mean(g, mean);
       if (!s.valid() || !m || m->x != x || !match_mean_square(g, s, {}, e.core) || m->axis != e.core.axis) continue;
-      const NodeId sub = made_by(g, e.core.x, OpKind::Sub);
+      const NodeId sub = defining_op(g, e.core.x, OpKind::Sub);
       if (!sub.valid() ||
           !((g.operand(sub, 0) == x && g.operand(sub, 1) == mean) || (g.operand(sub, 0) == mean && g.operand(sub, 1) == x)))
         continue;
@@ -189,7 +189,7 @@ bool emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, 
 bool emit_norm(Graph& g, PassContext& ctx, OpKind op, std::string_view pattern, NodeId n, ValueId x, const NormCore& core) {
   const auto affine = [&](DType source) { return match_affine(g, g.result(n), core.axis, source, op == OpKind::LayerNorm); };
   const DType t = g.dtype(x);
-  if (const NodeId cast = made_by(g, x, OpKind::Cast);
+  if (const NodeId cast = defining_op(g, x, OpKind::Cast);
       cast.valid() && t == DType::F32 && bits(g.dtype(g.operand(cast, 0))) == 16 && is_float(g, g.operand(cast, 0))) {
     const ValueId half = g.operand(cast, 0);
     const Affine narrow = affine(g.dtype(half));

@@ -194,7 +194,7 @@ class AttentionPass {
     const ValueId y = b.create(OpKind::Attention, {qv, kv, vv, mask.operand}, a);
     if (!y.valid()) {
       for (ValueId x : {qv, kv, vv})
-        if (x.valid()) sweep(g_, g_.def(x));
+        if (x.valid()) erase_dead(g_, g_.def(x));
       return decline("type", b.error());
     }
     Decision d = fused(g_, "attention", c.softmax, c.nodes, 4 * bytes(g_, scores));

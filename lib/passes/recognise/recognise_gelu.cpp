@@ -37,7 +37,7 @@ ValueId tanh_argument(const Graph& g, ValueId inner) {
   const double k = std::sqrt(2 / M_PI);
   const Product outer = product(g, inner, {});
   for (ValueId sum : outer.factors) {
-    const NodeId add = made_by(g, sum, OpKind::Add);
+    const NodeId add = defining_op(g, sum, OpKind::Add);
     if (!add.valid()) continue;
     for (size_t i = 0; i < 2; ++i) {
       const ValueId a = g.operand(add, i), b = g.operand(add, 1 - i);

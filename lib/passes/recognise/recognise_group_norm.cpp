@@ -20,7 +20,7 @@ bool absent_or(const Graph& g, ValueId v, double c) { return !v.valid() || is_sc
 
 // n normalises [N,groups,..] with as many groups as channels, which only the reshape back to x's sizes reads.
 bool make_group_norm(Graph& g, NodeId n, PassContext& ctx) {
-  const NodeId split = made_by(g, g.operand(n, 0), OpKind::Reshape), back = g.only_user(g.result(n));
+  const NodeId split = defining_op(g, g.operand(n, 0), OpKind::Reshape), back = g.only_user(g.result(n));
   if (!split.valid() || !back.valid() || g.op(back) != OpKind::Reshape) return false;
   const GroupNormAttrs a = g.attrs<GroupNormAttrs>(n);
   const ValueId x = g.operand(split, 0);

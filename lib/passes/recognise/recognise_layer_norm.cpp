@@ -14,7 +14,7 @@ bool make_layer_norm(Graph& g, NodeId n, PassContext& ctx) {
     return emit_norm(g, ctx, OpKind::LayerNorm, "layer_norm", e->core.x, e->core, {g.result(n), e->gamma, e->beta, {}});
   auto core = match_norm_core(g, n);
   if (!core) return false;
-  const NodeId sub = made_by(g, core->x, OpKind::Sub);
+  const NodeId sub = defining_op(g, core->x, OpKind::Sub);
   if (!sub.valid()) return false;
   const auto mean = match_trailing_mean(g, g.operand(sub, 1));
   const ValueId x = g.operand(sub, 0);

@@ -86,7 +86,7 @@ class Mixtures {
     Family experts(terms.size());
     std::optional<Shares> shares;
     for (ValueId t : terms) {
-      const NodeId mul = made_by(g_, t, OpKind::Mul);
+      const NodeId mul = defining_op(g_, t, OpKind::Mul);
       if (!mul.valid()) return std::nullopt;
       bool found = false;
       for (size_t i = 0; i < 2 && !found; ++i) {
@@ -113,7 +113,7 @@ class Mixtures {
   // Sum over the axis of experts, which is the first one ([experts, tokens, width]) or, of results that are stacked, the second.
   std::optional<Mixture> with_axis(NodeId root) const {
     const auto& a = g_.attrs<ReduceAttrs>(root);
-    const NodeId mul = made_by(g_, g_.operand(root, 0), OpKind::Mul);
+    const NodeId mul = defining_op(g_, g_.operand(root, 0), OpKind::Mul);
     if (a.op != ReduceOp::Sum || a.axes.size() != 1 || a.axes[0] > 1 || a.keep_dim || !mul.valid()) return std::nullopt;
     const auto axis = static_cast<size_t>(a.axes[0]);
     for (size_t i = 0; i < 2; ++i) {
@@ -137,7 +137,7 @@ class Mixtures {
 
   // The results of all experts beside each other: [tokens, experts, width].
   std::optional<Mixture> stacked(const Shares& s, NodeId root, NodeId mul, ValueId all) const {
-    const NodeId concat = made_by(g_, all, OpKind::Concat);
+    const NodeId concat = defining_op(g_, all, OpKind::Concat);
     if (!concat.valid() || g_.attrs<AxisAttrs>(concat).axis != 1) return std::nullopt;
     const Dim tokens = g_.dims(s.routing.who)[0];
     Family experts;
@@ -181,7 +181,7 @@ class Mixtures {
     ValueId y = rows.of(m.experts);
     const auto give_up = [&](std::string_view reason, std::string detail) {
       for (size_t i = g_.node_capacity(); i-- > before;)
-        if (g_.alive(NodeId(i))) sweep(g_, NodeId(i));
+        if (g_.alive(NodeId(i))) erase_dead(g_, NodeId(i));
       return decline(reason, std::move(detail));
     };
     if (!y.valid() || rows.made.empty()) return give_up("unlike", "the experts are not one graph over different weights");

@@ -12,7 +12,7 @@ namespace {
 bool make_rms_norm(Graph& g, NodeId n, PassContext& ctx) {
   const auto core = match_norm_core(g, n);
   if (!core) return false;
-  if (const NodeId sub = made_by(g, core->x, OpKind::Sub); sub.valid()) {
+  if (const NodeId sub = defining_op(g, core->x, OpKind::Sub); sub.valid()) {
     const auto mean = match_trailing_mean(g, g.operand(sub, 1));
     if (mean && mean->x == g.operand(sub, 0)) return false;  // a LayerNorm
   }

@@ -50,15 +50,15 @@ std::optional<Part> joined(const Part& a, const Part& b, int64_t step) {
 
 // concat(-x2, x1) of the halves of x: x.
 std::optional<Part> rotated_halves(const Graph& g, ValueId v) {
-  const NodeId concat = made_by(g, v, OpKind::Concat);
+  const NodeId concat = defining_op(g, v, OpKind::Concat);
   if (!concat.valid() || g.operands(concat).size() != 2 || g.attrs<AxisAttrs>(concat).axis != g.rank(v) - 1) return std::nullopt;
-  const NodeId neg = made_by(g, g.operand(concat, 0), OpKind::Neg);
+  const NodeId neg = defining_op(g, g.operand(concat, 0), OpKind::Neg);
   return neg.valid() ? joined(part_of(g, g.operand(concat, 1)), part_of(g, g.operand(neg, 0)), 1) : std::nullopt;
 }
 
 // What a Reshape appends an axis of size 1 to.
 ValueId column(const Graph& g, ValueId c) {
-  const NodeId n = made_by(g, c, OpKind::Reshape);
+  const NodeId n = defining_op(g, c, OpKind::Reshape);
   if (!n.valid()) return {};
   const auto from = g.dims(g.operand(n, 0)), to = g.dims(c);
   return from.size() + 1 == to.size() && std::equal(from.begin(), from.end(), to.begin()) ? g.operand(n, 0) : ValueId();
@@ -66,14 +66,14 @@ ValueId column(const Graph& g, ValueId c) {
 
 // stack(-x[1::2], x[0::2]) flattened: x.
 std::optional<Part> rotated_pairs(const Graph& g, ValueId v) {
-  const NodeId flat = made_by(g, v, OpKind::Reshape);
-  const NodeId concat = flat.valid() ? made_by(g, g.operand(flat, 0), OpKind::Concat) : NodeId();
+  const NodeId flat = defining_op(g, v, OpKind::Reshape);
+  const NodeId concat = flat.valid() ? defining_op(g, g.operand(flat, 0), OpKind::Concat) : NodeId();
   if (!concat.valid() || g.operands(concat).size() != 2) return std::nullopt;
   const ValueId stacked = g.result(concat);
   if (g.attrs<AxisAttrs>(concat).axis != g.rank(stacked) - 1 || size_at(g, stacked, -1) != 2 || g.rank(stacked) != g.rank(v) + 1)
     return std::nullopt;
   const ValueId a = column(g, g.operand(concat, 0)), b = column(g, g.operand(concat, 1));
-  const NodeId neg = made_by(g, a, OpKind::Neg);
+  const NodeId neg = defining_op(g, a, OpKind::Neg);
   return neg.valid() && b.valid() ? joined(part_of(g, b), part_of(g, g.operand(neg, 0)), 2) : std::nullopt;
 }
 
@@ -86,7 +86,7 @@ struct Match {
 
 // x*cos + rotated(x)*sin.
 std::optional<Match> match_rotated_sum(const Graph& g, NodeId add) {
-  const NodeId left = made_by(g, g.operand(add, 0), OpKind::Mul), right = made_by(g, g.operand(add, 1), OpKind::Mul);
+  const NodeId left = defining_op(g, g.operand(add, 0), OpKind::Mul), right = defining_op(g, g.operand(add, 1), OpKind::Mul);
   if (!left.valid() || !right.valid()) return std::nullopt;
   for (const auto& [plain, turned] : {std::pair(left, right), std::pair(right, left)})
     for (size_t i = 0; i < 2; ++i) {
@@ -110,9 +110,9 @@ std::optional<Match> match_rotated_sum(const Graph& g, NodeId add) {
 
 // The elements of x that are at 0 (or 1) of each adjacent pair.
 Part part_of_pairs(const Graph& g, ValueId v) {
-  const NodeId squeeze = made_by(g, v, OpKind::Reshape);
+  const NodeId squeeze = defining_op(g, v, OpKind::Reshape);
   const Part one = squeeze.valid() ? part_of(g, g.operand(squeeze, 0)) : Part();
-  const NodeId split = one.len == 1 && one.step == 1 ? made_by(g, one.root, OpKind::Reshape) : NodeId();
+  const NodeId split = one.len == 1 && one.step == 1 ? defining_op(g, one.root, OpKind::Reshape) : NodeId();
   if (!split.valid() || size_at(g, one.root, -1) != 2) return part_of(g, v);
   const ValueId x = g.operand(split, 0);
   const auto half = size_at(g, v, -1);
@@ -125,7 +125,7 @@ Part part_of_pairs(const Graph& g, ValueId v) {
 std::optional<Match> match_parts(const Graph& g, NodeId concat) {
   if (g.operands(concat).size() != 2 || g.attrs<AxisAttrs>(concat).axis != g.rank(g.result(concat)) - 1) return std::nullopt;
   ValueId a = g.operand(concat, 0), b = g.operand(concat, 1), y = g.result(concat);
-  const bool pairs = !made_by(g, a, OpKind::Sub).valid();
+  const bool pairs = !defining_op(g, a, OpKind::Sub).valid();
   if (pairs) {
     a = column(g, a), b = column(g, b);
     const NodeId flat = g.only_user(y);
@@ -133,10 +133,10 @@ std::optional<Match> match_parts(const Graph& g, NodeId concat) {
       return std::nullopt;
     y = g.result(flat);
   }
-  const NodeId sub = made_by(g, a, OpKind::Sub), add = made_by(g, b, OpKind::Add);
+  const NodeId sub = defining_op(g, a, OpKind::Sub), add = defining_op(g, b, OpKind::Add);
   if (!sub.valid() || !add.valid()) return std::nullopt;
-  const NodeId fc = made_by(g, g.operand(sub, 0), OpKind::Mul), ss = made_by(g, g.operand(sub, 1), OpKind::Mul);
-  const NodeId p = made_by(g, g.operand(add, 0), OpKind::Mul), q = made_by(g, g.operand(add, 1), OpKind::Mul);
+  const NodeId fc = defining_op(g, g.operand(sub, 0), OpKind::Mul), ss = defining_op(g, g.operand(sub, 1), OpKind::Mul);
+  const NodeId p = defining_op(g, g.operand(add, 0), OpKind::Mul), q = defining_op(g, g.operand(add, 1), OpKind::Mul);
   if (!fc.valid() || !ss.valid() || !p.valid() || !q.valid()) return std::nullopt;
   for (size_t i = 0; i < 2; ++i)
     for (size_t k = 0; k < 2; ++k) {

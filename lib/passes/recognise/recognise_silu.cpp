@@ -55,7 +55,8 @@ std::optional<Gate> match_gate(const Graph& g, ValueId x, ValueId s) {
       return std::nullopt;
     }
     case OpKind::Tanh:
-      if (made_by(g, in, OpKind::Softplus).valid() && g.operand(g.def(in), 0) == x) return Gate{OpKind::Mish, 0, {n, g.def(in)}};
+      if (defining_op(g, in, OpKind::Softplus).valid() && g.operand(g.def(in), 0) == x)
+        return Gate{OpKind::Mish, 0, {n, g.def(in)}};
       return std::nullopt;
     default: return std::nullopt;
   }

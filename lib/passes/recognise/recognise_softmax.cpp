@@ -9,7 +9,7 @@ using namespace match;
 
 // `v` reduces `of` by `op` over one axis, which it keeps: that axis.
 std::optional<int64_t> reduced_axis(const Graph& g, ValueId v, ReduceOp op, ValueId of) {
-  const NodeId n = made_by(g, v, OpKind::Reduce);
+  const NodeId n = defining_op(g, v, OpKind::Reduce);
   if (!n.valid() || g.operand(n, 0) != of) return std::nullopt;
   const auto& a = g.attrs<ReduceAttrs>(n);
   return a.op == op && a.keep_dim && a.axes.size() == 1 ? std::optional(a.axes[0]) : std::nullopt;
@@ -17,9 +17,9 @@ std::optional<int64_t> reduced_axis(const Graph& g, ValueId v, ReduceOp op, Valu
 
 bool make_softmax(Graph& g, NodeId n, PassContext& ctx) {
   const ValueId e = g.operand(n, 0);
-  const NodeId exp = made_by(g, e, OpKind::Exp);
+  const NodeId exp = defining_op(g, e, OpKind::Exp);
   if (!exp.valid()) return false;
-  const NodeId sub = made_by(g, g.operand(exp, 0), OpKind::Sub);
+  const NodeId sub = defining_op(g, g.operand(exp, 0), OpKind::Sub);
   const auto axis = reduced_axis(g, g.operand(n, 1), ReduceOp::Sum, e);
   if (!sub.valid() || !axis || reduced_axis(g, g.operand(sub, 1), ReduceOp::Max, g.operand(sub, 0)) != axis) return false;
   const NodeId members[] = {g.def(g.operand(sub, 1)), sub, exp, g.def(g.operand(n, 1)), n};

@@ -18,7 +18,7 @@ enum {
   SMALL_NO_MEMORY = 1,
   SMALL_NO_WEIGHTS = 2,      // a weights file is missing or too short
   SMALL_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model
-  SMALL_DYNAMIC_SIZE = 4,    // a size that only a run tells is larger than there is room for, or differs between iterations
+  SMALL_DYNAMIC_SIZE = 4,    // a data-dependent dim is larger than there is room for, or differs between iterations
 };
 
 enum { SMALL_INPUTS = 1, SMALL_OUTPUTS = 1, SMALL_SIZES = 1, SMALL_WEIGHTS = 2 };

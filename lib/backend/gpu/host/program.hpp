@@ -170,7 +170,7 @@ class Program {
   std::string input_name(size_t i) const { return json_["inputs"].items[i]["name"].string; }
   size_t input_bytes(size_t i) const { return bytes(json_["inputs"].items[i]["bytes"]); }
   size_t output_room(size_t i) const { return bytes(json_["outputs"].items[i]["room"]); }  // for its largest value
-  // Of the last run, where only a run tells them.
+  // Of the last run, for data-dependent dims.
   size_t output_bytes(size_t i) const { return bytes(json_["outputs"].items[i]["bytes"]); }
   std::vector<int64_t> output_shape(size_t i) const {
     std::vector<int64_t> shape;
@@ -289,7 +289,7 @@ class Program {
     });
   }
 
-  // Sizes that only a run tells.
+  // Data-dependent dims.
   int64_t& extent(const Json& number) { return symbols_[json_["extents"].items[bytes(number)]["name"].string]; }
   void set_extent(const Json& number, int64_t n) {
     const Json& e = json_["extents"].items[bytes(number)];
@@ -473,7 +473,7 @@ class Program {
   int packed_ = -1;
   Address arena_, held_, scratch_, cells_;
   std::map<std::string, int64_t> symbols_, sizes_;    // sizes by their text
-  std::map<std::string, const Json*> open_sizes_;  // those that only a run tells
+  std::map<std::string, const Json*> open_sizes_;  // data-dependent ones
 };
 
 }  // namespace rlxc

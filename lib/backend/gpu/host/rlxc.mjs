@@ -122,7 +122,7 @@ export class Program {
     for (const [i, port] of this.launch.outputs.entries()) outputs.push(kept.has(i) ? null : await this.read(this.frame.out[i], this.size(port.bytes)));
     return outputs;
   }
-  outputShape(i) { return this.launch.outputs[i].shape.map(d => this.size(d)); }  // of the last run, where only a run tells it
+  outputShape(i) { return this.launch.outputs[i].shape.map(d => this.size(d)); }  // of the last run, for data-dependent dims
 
   // Memory.
   size(s) {
@@ -132,7 +132,7 @@ export class Program {
       return this.symbols[name];
     });
   }
-  // Sizes that only a run tells.
+  // Data-dependent dims.
   extent(number) { return this.symbols[this.launch.extents[number].name]; }
   setExtent(number, n) {
     const { name, bound } = this.launch.extents[number];

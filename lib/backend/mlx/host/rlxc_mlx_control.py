@@ -1,4 +1,4 @@
-"""Control flow, and operations whose results have sizes that only a run tells. The dictionary n holds the sizes of a run."""
+"""Control flow, and operations whose results have data-dependent dims. The dictionary n holds the sizes of a run."""
 import math
 
 import mlx.core as mx

@@ -1,4 +1,4 @@
-#include "kernel/builders/spread.h"
+#include "kernel/builders/phase_split.h"
 
 namespace rlxc::kernel {
 
@@ -10,10 +10,10 @@ int64_t taps_of(const WindowSpec& s) {
   return n;
 }
 
-std::vector<SpreadAxis> spread_axes(const WindowSpec& s) {
-  std::vector<SpreadAxis> axes(s.kernel.size());
+std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec& s) {
+  std::vector<PhaseSplitAxis> axes(s.kernel.size());
   for (size_t d = 0; d < axes.size(); ++d) {
-    SpreadAxis& a = axes[d];
+    PhaseSplitAxis& a = axes[d];
     const int64_t reach = (s.kernel[d] - 1) * s.dilations[d];
     if (s.kernel[d] == 1) a.source_step = s.strides[d];
     else if (d + 1 < axes.size()) a.step = s.strides[d], a.extra = reach;
@@ -22,14 +22,14 @@ std::vector<SpreadAxis> spread_axes(const WindowSpec& s) {
   return axes;
 }
 
-bool is_spread(const WindowSpec& s) {
+bool is_phase_split(const WindowSpec& s) {
   bool plain = !s.x_zero;
   for (size_t d = 0; d < s.kernel.size(); ++d)
     plain = plain && s.kernel[d] == 1 && s.strides[d] == 1 && s.pads_begin[d] == 0 && s.pads_end[d] == 0;
   return plain;
 }
 
-SpreadImage::SpreadImage(Kernel* k, const WindowSpec& s) : k_(k), s_(s), axes_(spread_axes(s)) {
+PhaseSplitImage::PhaseSplitImage(Kernel* k, const WindowSpec& s) : k_(k), s_(s), axes_(phase_split_axes(s)) {
   Expr pitch = constant_int(k, DType::I64, 1);
   pitch_.resize(axes_.size());
   for (size_t d = axes_.size(); d-- > 0;) {
@@ -39,28 +39,28 @@ SpreadImage::SpreadImage(Kernel* k, const WindowSpec& s) : k_(k), s_(s), axes_(s
   plane_ = pitch;
 }
 
-Expr SpreadImage::length(size_t d) const { return s_.out_size[d].in(k_)*axes_[d].step + axes_[d].extra; }
+Expr PhaseSplitImage::length(size_t d) const { return s_.out_size[d].in(k_)*axes_[d].step + axes_[d].extra; }
 
-Expr SpreadImage::row(Expr r) const {
+Expr PhaseSplitImage::row(Expr r) const {
   const std::vector<Expr> at = split_index(r, Dims(s_.out_size.begin(), s_.out_size.end() - 1));
   Expr offset = constant_int(k_, DType::I64, 0);
   for (size_t d = 0; d < at.size(); ++d) offset = offset + at[d] * axes_[d].step * pitch_[d];
   return offset;
 }
 
-Expr SpreadImage::tap(size_t d, Expr t) const {
+Expr PhaseSplitImage::tap(size_t d, Expr t) const {
   const Expr i = t * s_.dilations[d];
   return (i % axes_[d].phases * length(d) + i / axes_[d].phases) * pitch_[d];
 }
 
-Operand SpreadImage::operand(std::string name) const {
+Operand PhaseSplitImage::operand(std::string name) const {
   const Expr elements = s_.batch.in(k_)*s_.in_channels.in(k_)*plane_;
-  return {std::move(name), s_.x_zero ? s_.accumulate : s_.input, {}, elements + (is_spread(s_) ? 0 : kSpreadSlack), 0};
+  return {std::move(name), s_.x_zero ? s_.accumulate : s_.input, {}, elements + (is_phase_split(s_) ? 0 : kPhaseSplitSlack), 0};
 }
 
-void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kernel*)>& padding, const Mapping& m) {
+void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr(Kernel*)>& padding, const Mapping& m) {
   Kernel* k = b.kernel();
-  const SpreadImage image(k, s);
+  const PhaseSplitImage image(k, s);
   const Operand spread = image.operand("image");
   Dims shape = {s.batch, s.in_channels};
   shape.insert(shape.end(), s.in_size.begin(), s.in_size.end());
@@ -71,7 +71,7 @@ void build_spread(Builder& b, const WindowSpec& s, const std::function<Expr(Kern
   const size_t last = s.kernel.size() - 1;
   Dims rows = {s.batch, s.in_channels};
   for (size_t d = 0; d < last; ++d) rows.push_back(image.length(d));
-  const SpreadAxis& axis = image.axes()[last];
+  const PhaseSplitAxis& axis = image.axes()[last];
   const Expr size = s.in_size[last].in(k), length = image.length(last);
   const auto copy_row = [&](Expr row) {
     const std::vector<Expr> at = split_index(row, rows);

@@ -6,34 +6,34 @@
 
 namespace rlxc::kernel {
 
-// A spatial axis of the spread image: `phases` parts of out size * step + extra elements; element i of part f is element
+// A spatial axis of the phase-split image: `phases` parts of out size * step + extra elements; element i of part f is element
 // i * source_step + f - pad of the image. The window of result element o begins at element o * step.
-struct SpreadAxis {
+struct PhaseSplitAxis {
   int64_t phases = 1, step = 1, extra = 0, source_step = 1;
 };
-std::vector<SpreadAxis> spread_axes(const WindowSpec&);
-bool is_spread(const WindowSpec&);           // the image is its own spread image
-inline constexpr int64_t kSpreadSlack = 64;  // elements after the spread image, that whole vectors may read
+std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec&);
+bool is_phase_split(const WindowSpec&);          // the image is its own phase-split image
+inline constexpr int64_t kPhaseSplitSlack = 64;  // elements after the phase-split image, that whole vectors may read
 
 // Adds x, [x_zero], spread [batch * channels][axes...] + slack, of s.input or, with x_zero subtracted, of s.accumulate. `padding`
 // is what stands outside of the image (of type s.input); null: 0.
-void build_spread(Builder&, const WindowSpec&, const std::function<Expr(Kernel*)>& padding, const Mapping&);
+void build_phase_split(Builder&, const WindowSpec&, const std::function<Expr(Kernel*)>& padding, const Mapping&);
 
-// Where things are in a spread image.
-class SpreadImage {
+// Where things are in a phase-split image.
+class PhaseSplitImage {
  public:
-  SpreadImage(Kernel*, const WindowSpec&);
+  PhaseSplitImage(Kernel*, const WindowSpec&);
   Expr length(size_t axis) const;
   Expr plane() const { return plane_; }     // elements of a channel
   Expr row(Expr r) const;                   // first element of the windows of result row r (all axes but the last, linear)
   Expr tap(size_t axis, Expr t) const;      // distance of element t of a window along an axis
   Operand operand(std::string name) const;  // without strides
-  const std::vector<SpreadAxis>& axes() const { return axes_; }
+  const std::vector<PhaseSplitAxis>& axes() const { return axes_; }
 
  private:
   Kernel* k_;
   const WindowSpec& s_;
-  std::vector<SpreadAxis> axes_;
+  std::vector<PhaseSplitAxis> axes_;
   std::vector<Expr> pitch_;
   Expr plane_;
 };
