@@ -218,10 +218,10 @@ TEST_CASE("a region to redata-dependent dim") {
   for (const char* mode : {"linear", "nearest"}) {
     OnnxModel m(17);
     m.input("x", DType::F32, {2, 2, 5, 6}, some(120, 5));
-    m.input("region", DType::F32, {4}, {0.2, -0.1, 0.8, 1.1});
+    m.input("region", DType::F32, {4}, {0.2, -0.13, 0.8, 1.12});
     m.add(node("Constant", {}, {"low"}, {attribute("value_floats", std::vector<double>{0, 0})}));
     m.add(node("Constant", {}, {"high"}, {attribute("value_floats", std::vector<double>{1, 1})}));
-    m.add(node("Constant", {}, {"roi"}, {attribute("value_floats", std::vector<double>{0, 0, 0.2, -0.1, 1, 1, 0.8, 1.1})}));
+    m.add(node("Constant", {}, {"roi"}, {attribute("value_floats", std::vector<double>{0, 0, 0.2, -0.13, 1, 1, 0.8, 1.12})}));
     m.add(node("Constant", {}, {"sizes"}, {attribute("value_ints", std::vector<int64_t>{2, 2, 4, 7})}));
     m.add(node("Split", {"region"}, {"starts", "ends"}));
     m.add(node("Concat", {"low", "starts", "high", "ends"}, {"computed"}, {attribute("axis", 0)}));
