@@ -123,7 +123,7 @@ bool eval_lrn(Context& c) {
   const auto& d = c.dims(0);
   if (d.size() < 2 || a.size < 1) return c.fail("needs [N,C,...] and a positive size");
   const auto x = c.doubles(0);
-  if (!c.charge(static_cast<double>(x.size()) * static_cast<double>(a.size))) return false;
+  if (!c.charge(static_cast<double>(x.size()) * static_cast<double>(std::min(a.size, d[1])))) return false;
   const Split s = split_at(d, 1);
   std::vector<double> y(x.size());
   for (int64_t o = 0; o < s.outer; ++o)

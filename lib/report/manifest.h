@@ -17,7 +17,7 @@ struct ManifestFile {
 struct Manifest {
   std::string fingerprint;          // of the LIR, 32 hex digits
   std::vector<ManifestFile> files;  // written in order of path
-  std::string options;  // as resolved: a JSON object, without folders of this machine
+  std::string options;              // as resolved: a JSON object, without folders of this machine
 };
 
 void write_manifest(const Manifest&, JsonWriter&, const ReportContext&);

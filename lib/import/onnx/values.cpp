@@ -108,7 +108,9 @@ const TensorData* Importer::given(ValId v) {
 const Known* Importer::known(ValId v) {
   if (!vals_[v.raw].known_checked) {
     vals_[v.raw].known_checked = true;
-    const TensorData* t = tensor(v);
+    // Shape arithmetic has vectors. Larger floats that weights alone decide stay operations, which fusion recognises.
+    const bool is_weight_math = vals_[v.raw].tensor == Val::kNone && is_float(type(v).dtype) && type(v).rank() > 1;
+    const TensorData* t = is_weight_math ? nullptr : tensor(v);
     if (!t && options_.constant_contents && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
     if (t)
       if (auto k = known_from(*t, module_.dims)) {
