@@ -30,7 +30,7 @@ constexpr char kExamples[] = R"(Examples:
 Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
 7 resource limit, 70 internal error.)";
 
-// What the command line says of an option of the command.
+// An option as the command line gives it.
 struct Given {
   const Option* option;
   CLI::Option* flag = nullptr;

@@ -28,8 +28,8 @@ std::optional<Layout> layout_in_larger(const Graph&, ValueId v);
 // The view that the node's first result is, or nullopt if it moves or computes bytes. O(rank + uses).
 std::optional<View> view_of(const Graph&, NodeId);
 
-// Of all values, as the graph stands: which are views, and how they lie. Each is looked at once; what plans memory and writes
-// kernels reads it from the plan (GraphPlan::layouts). O(values).
+// Views and layouts of all values of the graph as it is. Memory planning and code generation read them from the plan
+// (GraphPlan::layouts). O(values).
 GraphLayouts assign_layouts(const Graph&);
 
 }  // namespace rlxc

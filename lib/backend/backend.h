@@ -58,7 +58,7 @@ inline constexpr DType kKernelTypesAndF64[] = {DType::F32, DType::F16, DType::BF
                                                DType::I16, DType::I32, DType::I64,  DType::U8,  DType::U16,
                                                DType::U32, DType::U64, DType::Bool};
 
-// What code generation must know of the target; nullopt for a target that takes a graph.
+// The capabilities that code generation reads; nullopt for a target that takes a graph.
 std::optional<codegen::CapabilityRow> capability(const TargetInfo&);
 bool has_kernels(OpKind);  // `supports` of targets that kernels are written for
 

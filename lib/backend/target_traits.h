@@ -1,5 +1,5 @@
-// What the passes are told of a target: which fused kinds it has kernels for, limits of elementwise regions, and the figures of
-// the cost model. Made of its row in backend.h.
+// The traits of a target that passes read: fused kinds with kernels, limits of elementwise regions, figures of the cost model.
+// They follow from its row in backend.h.
 #pragma once
 #include <string_view>
 #include <vector>

@@ -55,7 +55,7 @@ bool has_lowering(OpKind);  // is there a kernel for some of its forms?
 bool supports(const Graph&, NodeId, const CapabilityRow&, std::string* why);
 
 bool may_prepack(OpKind);  // have kernels for some of its forms prepacked buffers?
-// What memory planning needs to know of the kernels of a node.
+// Facts about the kernels of a node that memory planning uses.
 struct LoweringInfo {
   std::vector<PrepackedBuffer> prepacked;  // that its kernels can read in place of operands: all or none
 };

@@ -145,7 +145,7 @@ class Fft {
 
 constexpr double kElementNs = 20;  // of a sine or cosine
 
-// Of the circle, where a row is transformed in passes.
+// Roots of unity of a row that is transformed in passes.
 std::optional<int64_t> row_length(const Node& node) {
   const auto& a = node.attrs<FftAttrs>();
   const auto n = node.table().constant_value(a.length == Dim(0) ? node.dims(0)[static_cast<size_t>(a.axis)] : a.length);

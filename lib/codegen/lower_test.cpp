@@ -13,7 +13,7 @@ using namespace rlxc;
 
 namespace {
 
-// What has no kernels and needs some: an image is decoded on the host.
+// Ops without kernels: images are decoded on the host.
 constexpr OpKind kHostOnly[] = {OpKind::ImageDecode};
 
 Type f32(std::vector<Dim> dims) { return tensor_type(DType::F32, std::move(dims)); }

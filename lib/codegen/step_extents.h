@@ -1,4 +1,4 @@
-// What control flow tells of data-dependent dims (docs/data-dependent-dims.md).
+// Data-dependent dims that control flow defines (docs/data-dependent-dims.md).
 #pragma once
 #include <map>
 #include <optional>

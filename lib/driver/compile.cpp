@@ -73,7 +73,7 @@ std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
   return CastConfig{e4m3 ? DType::F8E4M3FN : DType::F8E5M2, blocks ? 32 : 0, !blocks, blocks};
 }
 
-// What shares a launch is decided by the passes, whatever the input says.
+// The passes decide which nodes share a launch; the input does not.
 void forget_launches(Module& m) {
   for (size_t i = 0; i < m.graph_count(); ++i)
     for (Graph& g = m.graph(GraphId(i)); NodeId n : g.nodes()) g.set_launch(n, {});

@@ -29,7 +29,7 @@ class FusionWriter {
     for (OpKind op : report_.no_kernel) out_.string(kind_name(op));
     out_.end_array();
     launches();
-    handovers();
+    intermediates();
     out_.end_object().finish();
   }
 
@@ -130,9 +130,9 @@ class FusionWriter {
     out_.end_array();
   }
 
-  void handovers() {
+  void intermediates() {
     out_.key("handovers").begin_array();
-    for (const IntermediateValue& h : facts_.handovers) {
+    for (const IntermediateValue& h : facts_.intermediates) {
       out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(h.value.raw);
       if (h.graph.raw) out_.key("graph").unsigned_integer(h.graph.raw);
       out_.key("from").unsigned_integer(h.from.raw);

@@ -35,14 +35,14 @@ struct IntermediateValue {
   std::vector<const Decision*> why;  // what passes recorded about these neighbours; empty: no pass considered them
 };
 
-// Launches of the module in execution order, and the handovers between them.
+// Launches of the module in execution order, and the intermediate values between them.
 struct LaunchFacts {
   struct Launch {
     GraphId graph;
     std::vector<NodeId> nodes;  // that it runs, in order
   };
   std::vector<Launch> launches;
-  std::vector<IntermediateValue> handovers;
+  std::vector<IntermediateValue> intermediates;
 
   LaunchFacts(const Module&, std::span<const Decision>);  // O(nodes + uses + decisions)
 };

@@ -90,10 +90,10 @@ void write_groups(const FusionReport& report, std::string* out) {
 std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_name(g.op(n))) + " " + g.label(n).line(); }
 
 // The most bytes first: where another fusion would pay.
-void write_handovers(const FusionReport& report, std::string* out) {
+void write_intermediates(const FusionReport& report, std::string* out) {
   const LaunchFacts facts(report.result, report.decisions);
   std::vector<const IntermediateValue*> order;
-  for (const IntermediateValue& h : facts.handovers)
+  for (const IntermediateValue& h : facts.intermediates)
     if (h.bytes > 0) order.push_back(&h);
   const size_t shown = std::min(order.size(), kHandoversShown);
   std::stable_sort(order.begin(), order.end(),
@@ -119,7 +119,7 @@ void write_fusion_text(const FusionReport& report, std::string* out, const Repor
   write_misses(report, summary, out);
   write_no_kernel(report, context.target, out);
   write_groups(report, out);
-  write_handovers(report, out);
+  write_intermediates(report, out);
 }
 
 }  // namespace rlxc::report

@@ -71,7 +71,7 @@ TEST_CASE("the lists of the fusion report add up to its summary") {
     CHECK(static_cast<int64_t>(facts.launches.size()) == r.after.launches);
     CHECK(r.after.launches <= r.before.launches);
     CHECK(r.after.traffic <= r.before.traffic);
-    for (const report::IntermediateValue& h : facts.handovers) {
+    for (const report::IntermediateValue& h : facts.intermediates) {
       CHECK(f.module->graph(h.graph).def(h.value) == h.from);
       CHECK_FALSE(h.to.empty());
     }
@@ -93,7 +93,7 @@ TEST_CASE("a neighbour that was declined is told with the reason that the pass r
       miss(*f.module, "/model/layers.0/mlp/up/MatMul", {"/model/layers.0/mlp/act/Silu"}, "multi_consumer"),
       miss(*f.module, "/model/layers.1/mlp/up/MatMul", {"elsewhere"}, "rank")};
   size_t told = 0;
-  for (const report::IntermediateValue& h : report::LaunchFacts(*f.module, decisions).handovers)
+  for (const report::IntermediateValue& h : report::LaunchFacts(*f.module, decisions).intermediates)
     for (const Decision* d : h.why) {
       told += d == &decisions[0];
       CHECK(d != &decisions[1]);

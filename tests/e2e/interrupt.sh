@@ -5,13 +5,13 @@ set -u
 kills=${RLXC_TEST_KILLS:-60}
 fail() { echo "$*"; exit 1; }
 export HOME="$TMPDIR"
-mkdir "$TMPDIR/tmp" "$TMPDIR/work"
+mkdir "$TMPDIR/tmp" "$TMPDIR/place"
 state() { (cd "$1" && find . -type f ! -name notes.txt | sort | xargs -d '\n' sha256sum | sha256sum); }
-compile() { "$RLXC" compile examples/bert.onnx --target "$1" -q -o "$TMPDIR/work/out" 2>/dev/null; }
+compile() { "$RLXC" compile examples/bert.onnx --target "$1" -q -o "$TMPDIR/place/out" 2>/dev/null; }
 
-compile cuda && cuda=$(state "$TMPDIR/work/out") || fail "compile for cuda"
-echo mine >"$TMPDIR/work/out/notes.txt"
-compile cpu && cpu=$(state "$TMPDIR/work/out") || fail "compile for cpu"
+compile cuda && cuda=$(state "$TMPDIR/place/out") || fail "compile for cuda"
+echo mine >"$TMPDIR/place/out/notes.txt"
+compile cpu && cpu=$(state "$TMPDIR/place/out") || fail "compile for cpu"
 [ "$cuda" != "$cpu" ] || fail "the two states are alike"
 start=$(date +%s%N)
 compile cuda
@@ -22,19 +22,19 @@ for ((i = 0; i < kills; ++i)); do
   [ $((i % 2)) -eq 0 ] || target=cuda
   # An interactive shell's background job: SIGINT is not ignored.
   setsid bash -c 'trap - INT; exec "$@"' _ env --default-signal=INT "$RLXC" compile examples/bert.onnx --target $target -q \
-    -o "$TMPDIR/work/out" >/dev/null 2>&1 &
+    -o "$TMPDIR/place/out" >/dev/null 2>&1 &
   pid=$!
   pause=$((RANDOM * took / 32768))
   sleep "$(printf '%d.%06d' $((pause / 1000000)) $((pause % 1000000)))"
   signal=${signals[$((i % 4))]}
   kill -"$signal" "$pid" 2>/dev/null
   wait "$pid" 2>/dev/null
-  now=$(state "$TMPDIR/work/out")
+  now=$(state "$TMPDIR/place/out")
   [ "$now" = "$cpu" ] || [ "$now" = "$cuda" ] || fail "after $signal number $i the folder is mixed"
-  [ "$(cat "$TMPDIR/work/out/notes.txt")" = mine ] || fail "after $signal number $i a foreign file is gone"
-  left=$(find "$TMPDIR/work" -maxdepth 1 -name '.*rlxc*')
+  [ "$(cat "$TMPDIR/place/out/notes.txt")" = mine ] || fail "after $signal number $i a foreign file is gone"
+  left=$(find "$TMPDIR/place" -maxdepth 1 -name '.*rlxc*')
   [ -z "$left" ] || [ "$signal" = KILL ] || fail "after $signal number $i there is $left"
-  rm -rf "$TMPDIR"/work/.*rlxc*
+  rm -rf "$TMPDIR"/place/.*rlxc*
 done
 
 # `run` ends its compiler with itself.

@@ -8,7 +8,7 @@ struct HostPart {
   std::string_view from, to;  // name in a host folder, name in the package
 };
 
-// What the package of such a target holds beside its kernels.
+// The parts of a package beside its kernels.
 struct GpuPackaging {
   size_t kernels_in_file = 64;                 // 0: each in a file named after it
   std::span<const HostPart> host;              // files that are the same for every model
