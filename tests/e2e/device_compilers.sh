@@ -11,8 +11,8 @@ out=$TMPDIR/packages extension_cuda=cu extension_rocm=hip.cpp
 emit() {  # name, model, flags of rlxc...
   local target
   for target in cuda rocm; do
-    "$RLXC" compile "${@:2}" --target $target --emit kernels -o "$out/$1" > "$TMPDIR/log" 2>&1
-    [ -d "$out/$1/kernels/$target" ] || { echo "FAIL $2 $target: $(grep -m1 'error' "$TMPDIR/log")"; fails=1; }
+    "$RLXC" compile "${@:2}" --target $target --emit kernels -o "$out/$1_$target" > "$TMPDIR/log" 2>&1
+    [ -d "$out/$1_$target/kernels/$target" ] || { echo "FAIL $2 $target: $(grep -m1 'error' "$TMPDIR/log")"; fails=1; }
   done
 }
 
@@ -48,7 +48,7 @@ for target in cuda rocm; do
     continue
   fi
   if [ -n "${make:-}" ]; then
-    "${make[@]}" -C "$out/example/kernels/$target" > "$TMPDIR/log" 2>&1 && [ -x "$out/example/kernels/$target/run" ] ||
+    "${make[@]}" -C "$out/example_$target/kernels/$target" > "$TMPDIR/log" 2>&1 && [ -x "$out/example_$target/kernels/$target/run" ] ||
       { echo "FAIL make in the package of $target"; grep -m5 -i error "$TMPDIR/log"; fails=1; }
   fi
   mkdir -p "$TMPDIR/$target"
