@@ -11,7 +11,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   const auto add = [&](std::string_view name, std::vector<std::string_view> passes, int repeat = 1) {
     parts.push_back({name, std::move(passes), repeat});
   };
-  // What the host passes in and gets out becomes tensors of numbers.
+  // Inputs and outputs of the package become tensors of numbers.
   add("interface", {"maps_as_rows", "strings_as_bytes"});
   // HIR blocks become tensor operations.
   add("lower", {"lower_hir", "lower_sequence_loops", "lower_scan_axes"});

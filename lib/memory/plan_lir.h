@@ -13,7 +13,7 @@
 
 namespace rlxc {
 
-// What the target and the model say beside the options.
+// Facts of the target and the model that planning reads beside the options.
 struct PlanInputs {
   std::vector<State> states = {};
   std::optional<codegen::CapabilityRow> kernels = codegen::CapabilityRow();  // those that will run; none: not ours

@@ -1,4 +1,4 @@
-// What the table of options says to people and to other programs.
+// Documentation and schema of the table of options.
 #pragma once
 #include <string>
 #include <vector>

@@ -9,7 +9,7 @@
 namespace rlxc::onnx_import {
 
 std::optional<ConvAttrs> conv_attrs(Op&, std::vector<Dim> spatial, std::span<const Dim> kernel, PadAttrs* open = nullptr);
-// Of input 0 [N,C,...] and the weights [Co,Ci,...] at that input.
+// Reads input 0 [N,C,...] and the weights [Co,Ci,...] at that input.
 std::optional<ConvAttrs> conv_attrs(Op&, size_t weights, PadAttrs* open = nullptr);
 std::optional<PoolAttrs> pool_attrs(Op&, std::vector<Dim> spatial, ReduceOp, PadAttrs* open = nullptr);
 // x [N,C,...] with that padding; without an entry, as it is. `fill` invalid: zeros.
