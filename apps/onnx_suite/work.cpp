@@ -39,17 +39,17 @@ Verdict run_case(const Case& c, const Settings& s) {
   RunRequest run = s.run;
   run.data = c.folder.string();
   Diagnostics d;
-  std::ostringstream said;
-  if (run_model(o, run, said, d) == ExitCode::Ok) {
+  std::ostringstream log;
+  if (run_model(o, run, log, d) == ExitCode::Ok) {
     for (const Diagnostic& i : d.items())
       if (i.code == Code::PassChangedResult) return {Outcome::Skipped, one_line(i.message)};  // nothing was compared
     return {};
   }
   if (!d.ok()) return refused(d);
-  std::istringstream lines(said.str());
+  std::istringstream lines(log.str());
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("  FAIL")) return {Outcome::Failed, line.substr(8)};
-  return {Outcome::Failed, one_line(said.str())};
+  return {Outcome::Failed, one_line(log.str())};
 }
 
 struct Child {

@@ -115,7 +115,7 @@ ExitCode completion(const CLI::App& app, const std::string& shell) {
   return completion_command(shell, commands);
 }
 
-ExitCode run_command_line(Command command, CommandLine& line, const CLI::App& app, Terminal terminal) {
+ExitCode run_command_line(Subcommand command, CommandLine& line, const CLI::App& app, Terminal terminal) {
   line.need_weights = command == kRun || command == kProfile || command == kCalibrate;
   switch (command) {
     case kCompile: return compile_command(line, terminal);
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("rlxc ") + std::string(version()));
   app.footer(kExamples);
   app.require_subcommand(1);
-  std::map<Command, std::pair<CLI::App*, std::deque<Given>>> commands;
+  std::map<Subcommand, std::pair<CLI::App*, std::deque<Given>>> commands;
   for (const CommandInfo& c : kCommands) commands[c.command].first = add_command(&app, c, &commands[c.command].second);
   try {
     app.parse(argc, argv);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/views.h"
+#include "ir/op_rules.h"
 #include "ir/region.h"
 
 namespace rlxc {
@@ -15,62 +16,59 @@ constexpr double kSeriesFlops = 48;   // an element of what is computed by a ser
 double elements(const Graph& g, ValueId v) { return static_cast<double>(num_elements(g.type(v)).value_or(0)); }
 double size_of(Dim d) { return d.is_static() ? static_cast<double>(d.size()) : 0; }
 
+// Elements that each result of a matmul or convolution sums.
 double contraction_size(const Graph& g, NodeId n) {
   const auto a = g.dims(g.operand(n, 0)), b = g.dims(g.operand(n, 1));
+  double size = 1;
+  const auto all_but_first = [&](std::span<const Dim> d) {
+    for (Dim v : d.subspan(1)) size *= size_of(v);
+    return size;
+  };
+  if (cost_rule(g.op(n)) != CostRule::Matmul) return all_but_first(b);
   switch (g.op(n)) {
     case OpKind::MatMul: return size_of(a[a.size() - (g.attrs<MatMulAttrs>(n).trans_a ? 2 : 1)]);
-    case OpKind::FusedMatMulBiasAct:
-    case OpKind::Linear:
-    case OpKind::LinearFused: return size_of(a[a.size() - (g.attrs<FusedMatMulAttrs>(n).trans_a ? 2 : 1)]);
+    case OpKind::FusedMatMulBiasAct: return size_of(a[a.size() - (g.attrs<FusedMatMulAttrs>(n).trans_a ? 2 : 1)]);
     case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns for each of the result
     case OpKind::DequantMatMul: return (g.attrs<DequantMatMulAttrs>(n).gated ? 2 : 1) * size_of(a.back());
-    case OpKind::GroupedMatMul:
-    case OpKind::QMatMul: return size_of(a.back());
-    case OpKind::DotGeneral: {
-      double k = 1;
-      for (int64_t axis : g.attrs<DotGeneralAttrs>(n).lhs_contracting) k *= size_of(a[static_cast<size_t>(axis)]);
-      return k;
-    }
-    case OpKind::Conv:
-    case OpKind::FusedConvBiasAct:
-    case OpKind::QConv: {
-      double k = 1;
-      for (size_t i = 1; i < b.size(); ++i) k *= size_of(b[i]);
-      return k;
-    }
-    default: return 0;
+    case OpKind::DotGeneral:
+      for (int64_t axis : g.attrs<DotGeneralAttrs>(n).lhs_contracting) size *= size_of(a[static_cast<size_t>(axis)]);
+      return size;
+    default: return size_of(a.back());
   }
+}
+
+double program_flops(const Graph& g, NodeId n, double out) {
+  if (g.op(n) == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
+  if (g.op(n) == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
+  const auto& a = g.attrs<ReduceRegionAttrs>(n);
+  const std::vector<Dim> whole = whole_dims(g, n);
+  double rows = 1;
+  for (size_t i = 0; i < whole.size(); ++i)
+    if (std::ranges::find(a.axes, static_cast<int64_t>(i)) == a.axes.end()) rows *= size_of(whole[i]);
+  return reduce_region_flops(a.steps, varying_steps(g, n), size_of(g.module().dims.product(whole)), rows);
 }
 
 double flops(const Graph& g, NodeId n) {
   const OpKind op = g.op(n);
   const double out = g.result_count(n) ? elements(g, g.result(n)) : 0;
-  if (op == OpKind::Attention) {  // two products over the keys
-    const auto& a = g.attrs<AttentionAttrs>(n);
-    const auto k = g.dims(g.operand(n, 1));
-    const double keys = size_of(a.layout == AttentionLayout::BHSD ? k[a.k_transposed ? 3 : 2] : k[1]);
-    return 4 * elements(g, g.operand(n, 0)) * keys;
+  switch (cost_rule(op)) {
+    case CostRule::Free: return 0;
+    case CostRule::Cheap:
+    case CostRule::Division:
+    case CostRule::Series: return out * element_flops(op);
+    case CostRule::Norm:
+    case CostRule::Reduction: return elements(g, g.operand(n, 0)) * element_flops(op);
+    case CostRule::Program: return program_flops(g, n, out);
+    case CostRule::Matmul:
+    case CostRule::Conv: return 2 * out * contraction_size(g, n);
+    case CostRule::ConvTranspose: return 2 * elements(g, g.operand(n, 0)) * contraction_size(g, n);
+    case CostRule::Attention: {  // two matmuls over the keys
+      const auto& a = g.attrs<AttentionAttrs>(n);
+      const auto k = g.dims(g.operand(n, 1));
+      const double keys = size_of(a.layout == AttentionLayout::BHSD ? k[a.k_transposed ? 3 : 2] : k[1]);
+      return 4 * elements(g, g.operand(n, 0)) * keys;
+    }
   }
-  if (op == OpKind::ConvTranspose || op == OpKind::FusedConvTransposeBiasAct) {
-    double taps = 1;
-    const auto w = g.dims(g.operand(n, 1));
-    for (size_t i = 1; i < w.size(); ++i) taps *= size_of(w[i]);
-    return 2 * elements(g, g.operand(n, 0)) * taps;
-  }
-  if (has_trait(op, kBlas)) return 2 * out * contraction_size(g, n);
-  if (op == OpKind::ElementwiseRegion) return out * steps_flops(g.attrs<RegionAttrs>(n).steps);
-  if (op == OpKind::NormRegion) return out * steps_flops(g.attrs<NormRegionAttrs>(n).steps);
-  if (op == OpKind::ReduceRegion) {
-    const auto& a = g.attrs<ReduceRegionAttrs>(n);
-    const std::vector<Dim> whole = whole_dims(g, n);
-    double rows = 1;
-    for (size_t i = 0; i < whole.size(); ++i)
-      if (std::ranges::find(a.axes, static_cast<int64_t>(i)) == a.axes.end()) rows *= size_of(whole[i]);
-    return reduce_region_flops(a.steps, varying_steps(g, n), size_of(g.module().dims.product(whole)), rows);
-  }
-  if (has_trait(op, kElementwise)) return out * element_flops(op);
-  if (op == OpKind::Softmax || op == OpKind::LogSoftmax) return out * element_flops(op);
-  if (has_trait(op, kReduction)) return elements(g, g.operand(n, 0)) * (has_trait(op, kNormTrait) ? kNormFlops : 1);
   return 0;
 }
 
@@ -92,49 +90,16 @@ Cost node_cost(const Graph& g, NodeId n) {
   return c;
 }
 
-bool is_cheap(OpKind op) {
-  using enum OpKind;
-  switch (op) {
-    case Neg:
-    case Abs:
-    case Sign:
-    case Relu:
-    case Not:
-    case BitNot:
-    case Cast:
-    case Add:
-    case Sub:
-    case Mul:
-    case Max:
-    case Min:
-    case And:
-    case Or:
-    case Xor:
-    case BitAnd:
-    case BitOr:
-    case BitXor:
-    case Shl:
-    case Shr:
-    case Where:
-    case Clamp:
-    case LeakyRelu:
-    case ThresholdedRelu:
-    case Floor:
-    case Ceil:
-    case Round:
-    case Fma:
-    case IsNan:
-    case IsInf:
-    case PRelu: return true;
-    default: return has_trait(op, kCompare);
-  }
-}
+bool is_cheap(OpKind op) { return cost_rule(op) == CostRule::Cheap; }
 
 double element_flops(OpKind op) {
-  if (is_cheap(op) || op == OpKind::Reduce) return 1;
-  if (has_trait(op, kNormTrait)) return kNormFlops;
-  const bool divides = op == OpKind::Div || op == OpKind::Recip || op == OpKind::Sqrt || op == OpKind::Rsqrt;
-  return divides ? kDivisionFlops : kSeriesFlops;
+  switch (cost_rule(op)) {
+    case CostRule::Cheap:
+    case CostRule::Reduction: return 1;
+    case CostRule::Norm: return kNormFlops;
+    case CostRule::Division: return kDivisionFlops;
+    default: return kSeriesFlops;
+  }
 }
 
 double steps_flops(std::span<const RegionStep> steps) {

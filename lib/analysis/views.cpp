@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/cost.h"
+#include "ir/op_rules.h"
 
 namespace rlxc {
 namespace {
@@ -16,9 +17,7 @@ bool has_whole_bytes(const Graph& g, ValueId v) {
   return width > 0 && width % 8 == 0;
 }
 
-bool moves_elements(OpKind op) {
-  return op == OpKind::Reshape || op == OpKind::Transpose || op == OpKind::Narrow || op == OpKind::Slice || op == OpKind::Resize;
-}
+bool moves_elements(OpKind op) { return layout_rule(op) == LayoutRule::View; }
 
 // The slice of one axis that a Narrow or Slice is.
 struct Part {
@@ -91,19 +90,19 @@ bool keeps_row_major(const Graph& g, NodeId n) {
 // The layout of a reshaped value, if there is one: its axes are made of whole pieces, or of parts of them.
 std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<const Dim> to) {
   if (!from.starts.empty()) return std::nullopt;
-  std::vector<Piece> old;  // merged where they lie together
+  std::vector<DimFactor> old;  // merged where they lie together
   for (const auto& axis : from.axes)
-    for (const Piece& p : axis) {
+    for (const DimFactor& p : axis) {
       const bool together = !old.empty() && old.back().stride == dims.mul(p.size, p.stride);
       if (together) old.back() = {dims.mul(old.back().size, p.size), p.stride};
       else old.push_back(p);
     }
-  Layout out{std::vector<std::vector<Piece>>(to.size())};
+  Layout out{std::vector<std::vector<DimFactor>>(to.size())};
   for (size_t i = to.size(); i-- > 0;)
     for (Dim left = to[i]; left != Dim(1);) {
       if (old.empty()) return std::nullopt;
-      Piece& p = old.back();
-      std::vector<Piece>& axis = out.axes[i];
+      DimFactor& p = old.back();
+      std::vector<DimFactor>& axis = out.axes[i];
       if (dims.equal(left, p.size)) {
         axis.insert(axis.begin(), p), old.pop_back();
         break;
@@ -121,14 +120,14 @@ std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<con
 }
 
 // Positions of the axis in each of its outermost pieces.
-Dim inner_size(DimTable& dims, const std::vector<Piece>& axis) {
+Dim inner_size(DimTable& dims, const std::vector<DimFactor>& axis) {
   Dim size(1);
   for (size_t i = 1; i < axis.size(); ++i) size = dims.mul(size, axis[i].size);
   return size;
 }
 
 // Does the part begin and end where an outermost piece does, if there are several?
-bool is_whole(DimTable& dims, const Part& p, Dim len, const std::vector<Piece>& axis) {
+bool is_whole(DimTable& dims, const Part& p, Dim len, const std::vector<DimFactor>& axis) {
   if (axis.size() <= 1) return true;
   const Dim inner = inner_size(dims, axis);
   return dims.divides(inner, p.start) && dims.divides(inner, len);
@@ -136,7 +135,7 @@ bool is_whole(DimTable& dims, const Part& p, Dim len, const std::vector<Piece>& 
 
 // How a part of an axis of the layout lies.
 bool take_part(DimTable& dims, const Part& p, Dim len, Layout* l) {
-  std::vector<Piece>& axis = l->axes[p.axis];
+  std::vector<DimFactor>& axis = l->axes[p.axis];
   const bool whole = is_whole(dims, p, len, axis) && l->start(p.axis) == Dim(0);
   if ((axis.size() > 1 && p.step != 1) || (!whole && len == Dim(1))) return false;
   if (!whole) {
@@ -155,7 +154,7 @@ bool take_part(DimTable& dims, const Part& p, Dim len, Layout* l) {
 
 // Elements before it.
 Dim offset_of(DimTable& dims, const Part& p, Dim len, const Layout& l) {
-  const std::vector<Piece>& axis = l.axes[p.axis];
+  const std::vector<DimFactor>& axis = l.axes[p.axis];
   if (axis.empty() || !is_whole(dims, p, len, axis) || l.start(p.axis) != Dim(0)) return Dim(0);
   return dims.mul(dims.floor_div(p.start, inner_size(dims, axis)), axis[0].stride);
 }
@@ -191,28 +190,21 @@ std::optional<Layout> moved(const Graph& g, NodeId n, Layout l) {
 
 // Of a node that normalises rows of its operands, how many of the last axes these rows go along.
 std::optional<size_t> axes_of_rows(const Graph& g, NodeId n) {
+  if (layout_rule(g.op(n)) != LayoutRule::Norm) return std::nullopt;
   const auto from = [&](int64_t axis) { return static_cast<size_t>(g.rank(g.result(n)) - axis); };
-  switch (g.op(n)) {
-    case OpKind::LayerNorm:
-    case OpKind::RmsNorm:
-    case OpKind::FusedResidualLN:
-    case OpKind::FusedResidualRmsNorm: return from(g.attrs<NormAttrs>(n).axis);
-    case OpKind::NormRegion: {
-      const auto& a = g.attrs<NormRegionAttrs>(n);
-      if (a.steps[last_norm_step(a.steps)].op == OpKind::GroupNorm) return std::nullopt;  // whose channels are split in groups
-      return from(a.axis);
-    }
-    default: return std::nullopt;
-  }
+  if (g.op(n) != OpKind::NormRegion) return from(g.attrs<NormAttrs>(n).axis);
+  const auto& a = g.attrs<NormRegionAttrs>(n);
+  if (a.steps[last_norm_step(a.steps)].op == OpKind::GroupNorm) return std::nullopt;  // splits channels in groups
+  return from(a.axis);
 }
 
 // Do the pixels of each channel of [N, C, ...] follow each other in steps of one size?
 bool has_planes(DimTable& dims, const Layout& l) {
   if (l.split() || l.axes.size() < 3) return false;
-  const Piece* inner = nullptr;
+  const DimFactor* inner = nullptr;
   for (size_t i = l.axes.size(); i-- > 2;) {
     if (l.axes[i].empty()) continue;
-    const Piece& p = l.axes[i][0];
+    const DimFactor& p = l.axes[i][0];
     if (inner && p.stride != dims.mul(inner->size, inner->stride)) return false;
     inner = &p;
   }
@@ -249,18 +241,14 @@ std::optional<Layout> read_in_place(const Graph& g, NodeId n) {
   return l && all_take(g, g.result(n), *l, kMostMoves, &readers) ? l : std::nullopt;
 }
 
-// The products whose kernels step through the memory of their results; which operand a residual is.
-struct SteppingProduct {
-  OpKind op;
-  size_t residual;
-};
-constexpr SteppingProduct kProducts[] = {{OpKind::MatMul, SIZE_MAX},
-                                         {OpKind::FusedMatMulBiasAct, 3},
-                                         {OpKind::FusedMatMulSwiGLU, SIZE_MAX},
-                                         {OpKind::DequantMatMul, 5}};
-const SteppingProduct* stepping_product(OpKind op) {
-  const auto* p = std::ranges::find(kProducts, op, &SteppingProduct::op);
-  return p == std::end(kProducts) ? nullptr : p;
+// Can the kernel of the node step through the memory of its result?
+bool has_strided_result(OpKind op) {
+  return layout_rule(op) == LayoutRule::Matmul || layout_rule(op) == LayoutRule::MatmulResult;
+}
+
+// A residual is read in the layout of the result.
+bool is_residual(OpKind op, size_t operand) {
+  return (op == OpKind::FusedMatMulBiasAct && operand == 3) || (op == OpKind::DequantMatMul && operand == 5);
 }
 
 bool transposes_left(const Graph& g, NodeId n) {
@@ -268,7 +256,7 @@ bool transposes_left(const Graph& g, NodeId n) {
   return g.op(n) == OpKind::FusedMatMulBiasAct && g.attrs<FusedMatMulAttrs>(n).trans_a;
 }
 
-bool joins(const Graph& g, NodeId n) { return g.op(n) == OpKind::Concat && g.operands(n).size() > 1; }
+bool joins(const Graph& g, NodeId n) { return layout_rule(g.op(n)) == LayoutRule::Concat && g.operands(n).size() > 1; }
 
 bool sums_all_channels(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Conv) return g.attrs<ConvAttrs>(n).groups == 1;
@@ -279,7 +267,7 @@ bool sums_all_channels(const Graph& g, NodeId n) {
 bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
   const auto row = axes_of_rows(g, n);
   if (joins(g, n)) return l.rows();
-  if (stepping_product(g.op(n))) return product_ends_in(g, n, l);
+  if (has_strided_result(g.op(n))) return product_ends_in(g, n, l);
   return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
 }
 
@@ -291,7 +279,7 @@ struct Made {
 std::optional<Made> made_as_read(const Graph& g, ValueId v) {
   const NodeId maker = g.def(v);
   const bool can_order =
-      axes_of_rows(g, maker) || sums_all_channels(g, maker) || joins(g, maker) || stepping_product(g.op(maker));
+      axes_of_rows(g, maker) || sums_all_channels(g, maker) || joins(g, maker) || has_strided_result(g.op(maker));
   if (!can_order || !has_whole_bytes(g, v)) return std::nullopt;
   ValueId last = v;  // what the last one makes that reorders
   size_t moves = 0;
@@ -312,17 +300,27 @@ std::optional<Made> made_as_read(const Graph& g, ValueId v) {
 
 bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
   const OpKind op = g.op(use.user);
-  if (const auto row = axes_of_rows(g, use.user)) return !l.split(*row) && (l.rows() || reads_columns(g, use));
   const bool rows = l.rows() && !l.split();
-  if (op == OpKind::Attention) return rows && use.index < 3;
-  if (op == OpKind::Rope) return rows && use.index == 0;
-  if (const auto* product = stepping_product(op); product && use.index == product->residual)
-    return product_ends_in(g, use.user, l);
-  if (op == OpKind::MatMul || op == OpKind::FusedMatMulBiasAct) return rows && use.index < 2;
-  if (op == OpKind::Concat) return g.operands(use.user).size() > 1;
-  if (op == OpKind::Conv || op == OpKind::FusedConvBiasAct) return use.index == 0 && has_planes(g.module().dims, l);
-  if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
-  return has_trait(op, kElementwise) && (l.vectors() || (!l.split() && reads_columns(g, use))) && !view_of(g, use.user);
+  switch (layout_rule(op)) {
+    case LayoutRule::RowMajor:
+    case LayoutRule::View: return false;
+    case LayoutRule::Norm: {
+      const auto row = axes_of_rows(g, use.user);
+      return row && !l.split(*row) && (l.rows() || reads_columns(g, use));
+    }
+    case LayoutRule::Matmul:
+    case LayoutRule::MatmulResult:
+      if (is_residual(op, use.index)) return product_ends_in(g, use.user, l);
+      return rows && use.index < 2 && layout_rule(op) == LayoutRule::Matmul;
+    case LayoutRule::Conv: return use.index == 0 && has_planes(g.module().dims, l);
+    case LayoutRule::Attention: return rows && use.index < 3;
+    case LayoutRule::Rope: return rows && use.index == 0;
+    case LayoutRule::Concat: return joins(g, use.user);
+    case LayoutRule::Elementwise:
+      if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
+      return (l.vectors() || (!l.split() && reads_columns(g, use))) && !view_of(g, use.user);
+  }
+  return false;
 }
 
 bool takes_strides(const Graph& g, Graph::Use use) { return takes_layout(g, use, {}); }
@@ -332,8 +330,8 @@ bool product_ends_in(const Graph& g, NodeId n, const Layout& l) {
   if (rank < 2 || l.split()) return false;
   const auto b = g.dims(g.operand(n, 1));
   const bool by_matrix = transposes_left(g, n) || std::any_of(b.begin(), b.end() - 2, [](Dim d) { return d != Dim(1); });
-  const Run run = last_run(g.module().dims, l, rank - 1);
-  const std::optional<Piece> row =
+  const ContiguousDims run = innermost_contiguous_dims(g.module().dims, l, rank - 1);
+  const std::optional<DimFactor> row =
       by_matrix ? l.axes[rank - 2].empty() ? std::nullopt : std::optional(l.axes[rank - 2][0]) : run.piece;
   const bool few = !row || (row->size.is_static() && row->size.size() < kFewRows);
   if (!l.rows()) return !few && row->stride == Dim(1);
@@ -355,7 +353,7 @@ std::optional<Layout> layout_before(const Graph& g, ValueId v, ValueId moved) {
       continue;
     }
     const auto& perm = g.attrs<PermAttrs>(n).perm;
-    Layout before{std::vector<std::vector<Piece>>(perm.size())};
+    Layout before{std::vector<std::vector<DimFactor>>(perm.size())};
     for (size_t axis = 0; axis < perm.size(); ++axis) before.axes[static_cast<size_t>(perm[axis])] = std::move(l.axes[axis]);
     l = std::move(before);
   }

@@ -119,8 +119,8 @@ TEST_CASE("pixels that an enlarged image repeats are read where they lie") {
   REQUIRE(view_of(p.g, p.g.def(large)));
   const auto layout = layout_in_larger(p.g, large);
   REQUIRE(layout);
-  CHECK(layout->axes[2] == std::vector<Piece>{{Dim(4), Dim(6)}, {Dim(2), Dim(0)}});
-  CHECK(layout->axes[3] == std::vector<Piece>{{Dim(6), Dim(1)}, {Dim(3), Dim(0)}});
+  CHECK(layout->axes[2] == std::vector<DimFactor>{{Dim(4), Dim(6)}, {Dim(2), Dim(0)}});
+  CHECK(layout->axes[3] == std::vector<DimFactor>{{Dim(6), Dim(1)}, {Dim(3), Dim(0)}});
   CHECK(layout->split());
   CHECK_FALSE(strides_in_larger(p.g, large));
   p.g.add_output(p.b.reduce(ReduceOp::Sum, large, {1}, false), {});  // reads rows
@@ -148,10 +148,10 @@ TEST_CASE("axes that are split and reordered stay where they are as pieces of me
                 rows = p.b.reshape(windows, {2, 15, 8});
   p.g.add_output(p.b.unary(OpKind::Exp, p.b.narrow(rows, 1, Dim(5), Dim(10))), {});
   REQUIRE(view_of(p.g, p.g.def(windows)));
-  CHECK(layout_in_larger(p.g, rows)->axes[1] == std::vector<Piece>{{Dim(3), Dim(8)}, {Dim(5), Dim(24)}});
+  CHECK(layout_in_larger(p.g, rows)->axes[1] == std::vector<DimFactor>{{Dim(3), Dim(8)}, {Dim(5), Dim(24)}});
   const ValueId part = p.g.operand(p.g.def(p.g.outputs()[0]), 0);
   CHECK(view_of(p.g, p.g.def(part))->byte_offset == Dim(32));
-  CHECK(layout_in_larger(p.g, part)->axes[1] == std::vector<Piece>{{Dim(2), Dim(8)}, {Dim(5), Dim(24)}});
+  CHECK(layout_in_larger(p.g, part)->axes[1] == std::vector<DimFactor>{{Dim(2), Dim(8)}, {Dim(5), Dim(24)}});
 }
 
 TEST_CASE("rows and channels are made in the order in which they are read, if they are read in that order alone") {
@@ -168,9 +168,9 @@ TEST_CASE("rows and channels are made in the order in which they are read, if th
     const auto layout = layout_in_larger(m.main(), y);
     REQUIRE(layout.has_value() == !shared);
     if (shared) continue;
-    CHECK(layout->axes[1] == std::vector<Piece>{{Dim(2), Dim(144)}, {Dim(3), Dim(24)}});
-    CHECK(layout->axes[2] == std::vector<Piece>{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}});
-    CHECK(layout->axes[3] == std::vector<Piece>{{Dim(8), Dim(1)}});
+    CHECK(layout->axes[1] == std::vector<DimFactor>{{Dim(2), Dim(144)}, {Dim(3), Dim(24)}});
+    CHECK(layout->axes[2] == std::vector<DimFactor>{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}});
+    CHECK(layout->axes[3] == std::vector<DimFactor>{{Dim(8), Dim(1)}});
   }
   for (const int64_t groups : {1, 8}) {
     Module m;
@@ -201,7 +201,7 @@ TEST_CASE("products write, and read a residual, in the order of the sum, where r
     REQUIRE(made.has_value() == (size == 4));
     CHECK(made == read);
     CHECK(view_of(m.main(), m.main().def(sum)).has_value() == (size == 4));
-    if (size == 4) CHECK(made->axes[3] == std::vector<Piece>{{Dim(8), Dim(16)}});
+    if (size == 4) CHECK(made->axes[3] == std::vector<DimFactor>{{Dim(8), Dim(16)}});
   }
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("windows of a rolled image are made and read where they lie") {
   m.main().add_output(rolled(image, 4), {});
   CHECK(view_of(m.main(), m.main().def(split)));
   CHECK(view_of(m.main(), m.main().def(merged)));
-  const std::vector<Piece> pieces{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}};
+  const std::vector<DimFactor> pieces{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}};
   CHECK(layout_in_larger(m.main(), y)->axes[1] == pieces);
   const ValueId part = m.main().operand(m.main().def(m.main().outputs()[0]), 0);
   CHECK(layout_in_larger(m.main(), part)->axes[1] == pieces);

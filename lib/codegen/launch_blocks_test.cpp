@@ -55,7 +55,7 @@ class Blocks {
     REQUIRE_MESSAGE(package.has_value(), d_.text());
     const Graph& g = lir_->module->main();
     std::set<Symbol> launches;
-    for (const codegen::Step& s : package->graphs[0].run)
+    for (const codegen::Command& s : package->graphs[0].run)
       if (s.node.valid() && g.launch(s.node).valid()) CHECK(launches.insert(g.launch(s.node)).second);
     CHECK(static_cast<int64_t>(launches.size()) == formed_);
   }

@@ -138,7 +138,7 @@ Spread spread_of(const Node& node, const WindowSpec& w) {
 Spread spread_of(Node& node, const Conv& c) {
   const auto channels = node.table().constant_value(node.dims(1)[1]);
   // Lanes compute depthwise ones an element each.
-  if (!channels || *channels == 0 || (node.mapping().lanes && *channels == 1 && c.attrs.groups > 1)) return {};
+  if (!channels || *channels == 0 || (node.mapping().workgroups && *channels == 1 && c.attrs.groups > 1)) return {};
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
@@ -148,7 +148,7 @@ Spread spread_of(Node& node, const Conv& c) {
 // The weights as the kernel that packs them sees them; nothing where packing is of no use.
 std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels) {
   const auto out = node.table().constant_value(node.dims(1)[0]);
-  if (node.mapping().lanes || !out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
+  if (node.mapping().workgroups || !out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
   Scope probe(node);
   const WindowSpec all = spec_of(node, probe, c);
   if (!kernel::conv_is_tiled(probe.kernel(), all, channels)) return std::nullopt;
@@ -300,7 +300,7 @@ bool lower_pool(Node& node) {
     default: return node.fail("no pooling by this reduction");
   }
   Spread spread;
-  if (!node.mapping().lanes) {
+  if (!node.mapping().workgroups) {
     Scope probe(node);
     spread = spread_of(node, window(probe));
   }

@@ -84,7 +84,7 @@ bool lower_reshape_to(Node& node) {
 
 bool lower_non_zero(Node& node) {
   DimTable& t = node.table();
-  const int64_t block_size = node.mapping().lanes ? 256 : 4096;  // elements that a lane, or an iteration, selects from
+  const int64_t block_size = node.mapping().workgroups ? 256 : 4096;  // elements that a lane, or an iteration, selects from
   const Dim total = t.product(node.dims(0)), blocks = t.ceil_div(total, Dim(block_size));
   const uint32_t counts = node.scratch(DType::I64, blocks);
   const auto each_set = [&](Scope& s, const Buf& x, Expr block, const std::function<void(Expr)>& body) {

@@ -149,7 +149,7 @@ constexpr double kElementNs = 20;  // of a sine or cosine
 std::optional<int64_t> row_length(const Node& node) {
   const auto& a = node.attrs<FftAttrs>();
   const auto n = node.table().constant_value(a.length == Dim(0) ? node.dims(0)[static_cast<size_t>(a.axis)] : a.length);
-  return n && *n > 4 && *n <= kMostOnStack && !node.mapping().lanes ? n : std::nullopt;
+  return n && *n > 4 && *n <= kMostOnStack && !node.mapping().workgroups ? n : std::nullopt;
 }
 
 // The table of the circle, made when weights are loaded if it is prepacked.

@@ -28,9 +28,9 @@ struct Product {
   Dim m, n, k;
   size_t run = 1;  // axes of the result that are m
   Side a, b;
-  bool zero_points = false;              // operands 2 and 3 are zero points
-  std::optional<size_t> bias, residual;  // operands: of b's columns, and of the shape of the result
-  std::optional<kernel::Codes> codes;    // b holds these; operands 2 and 3 are scale and zero point
+  bool zero_points = false;                    // operands 2 and 3 are zero points
+  std::optional<size_t> bias, residual;        // operands: of b's columns, and of the shape of the result
+  std::optional<kernel::Quantized> quantized;  // b holds these; operands 2 and 3 are scale and zero point
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
   DType accumulate = DType::F32;
@@ -46,7 +46,8 @@ size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
   const size_t rows = node.result_dims().size() - 1;
   size_t first = 0;
   const auto follow = [&](ValueId v) {
-    if (const Layout* layout = node.layouts.of(v)) first = std::max(first, last_run(node.table(), *layout, rows).begin);
+    if (const Layout* layout = node.layouts.of(v))
+      first = std::max(first, innermost_contiguous_dims(node.table(), *layout, rows).begin);
   };
   follow(node.in(0)), follow(node.result());
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
@@ -131,7 +132,7 @@ bool has_zero(const Node& node, const Product& p, size_t operand) { return p.zer
 // The left operand in the order in which threads read it, where its rows would otherwise be copied for many panels: a scratch
 // buffer.
 std::optional<uint32_t> pack_rows(Node& node, const Product& p) {
-  if (node.mapping().lanes || !p.batch.empty()) return {};
+  if (node.mapping().workgroups || !p.batch.empty()) return {};
   const int64_t high = kernel::gemm_rows(node.mapping(), p.accumulate);
   {
     Scope probe(node);
@@ -202,7 +203,7 @@ std::vector<PrepackedBuffer> prepack_panels(Node& node, const Product& p, const 
 
 // The right operand in panels: prepacked, or packed before it is read for several blocks of rows.
 std::optional<uint32_t> pack_panels(Node& node, const Product& p) {
-  if (node.mapping().lanes || p.codes) return {};
+  if (node.mapping().workgroups || p.quantized) return {};
   const bool on_load = !node.prepacked.empty();
   if (!on_load) {
     Scope probe(node);
@@ -225,7 +226,7 @@ std::optional<uint32_t> pack_panels(Node& node, const Product& p) {
   return packed;
 }
 
-bool zero_is_coded(const Node& node) { return node.dtype(3) == node.dtype(1); }
+bool zero_is_quantized(const Node& node) { return node.dtype(3) == node.dtype(1); }
 
 // A scale or zero point of a weight, by block and column.
 Operand of_blocks(Node& node, Scope& s, size_t i) {
@@ -237,21 +238,21 @@ Operand of_blocks(Node& node, Scope& s, size_t i) {
   return o;
 }
 
-// A constant weight of codes in panels, as scratch buffers: the codes, and their scales and zero points where these differ from
-// column to column.
-struct PackedCodes {
-  uint32_t codes = 0;
+// A constant quantized weight in panels, as scratch buffers: the quantized values, and their scales and zero points where these
+// differ from column to column.
+struct PackedWeight {
+  uint32_t quantized = 0;
   std::optional<uint32_t> scale, zero;
 };
 
-// The weight of codes as the kernels that pack it see it.
+// The quantized weight as the kernels that pack it see it.
 GemmSpec spec_of_codes(Scope& s, const Product& p) {
   GemmSpec g = spec_of(s, of_weight(p, p.k));
-  g.codes = p.codes;
+  g.quantized = p.quantized;
   return g;
 }
 
-std::vector<PrepackedBuffer> prepack_codes(Node& node, const Product& p, const std::vector<bool>& on_load) {
+std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Product& p, const std::vector<bool>& on_load) {
   if (!p.batch.empty() || !on_load[1] || !on_load[2] || (node.has(3) && !on_load[3])) return {};
   std::vector<PrepackedBuffer> packed;
   DimTable& t = node.table();
@@ -260,50 +261,50 @@ std::vector<PrepackedBuffer> prepack_codes(Node& node, const Product& p, const s
     const GemmSpec g = spec_of_codes(probe, p);
     if (!kernel::gemm_packs_codes(g, node.mapping())) return {};
     const Dim words(kernel::gemm_code_words(g, node.mapping()));
-    packed.push_back({DType::I32, words, {1}, saved_by(node, words, kCopyNs * 32.0 / p.codes->bits)});
+    packed.push_back({DType::I32, words, {1}, saved_by(node, words, kCopyNs * 32.0 / p.quantized->bits)});
   }
   const bool trans_b = node.attrs<DequantMatMulAttrs>().trans_b;
-  const auto add_blocks = [&](uint32_t operand, bool coded) {
+  const auto add_blocks = [&](uint32_t operand, bool quantized) {
     const auto d = node.dims(operand);
-    if (d[!trans_b] == Dim(1) && !coded) return;
+    if (d[!trans_b] == Dim(1) && !quantized) return;
     const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
     packed.push_back({p.accumulate, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {operand}, 0});
   };
   add_blocks(2, false);
-  if (node.has(3)) add_blocks(3, zero_is_coded(node));
+  if (node.has(3)) add_blocks(3, zero_is_quantized(node));
   return packed;
 }
 
-std::optional<uint32_t> pack_blocks(Node& node, const Product& p, uint32_t operand, bool coded) {
+std::optional<uint32_t> pack_blocks(Node& node, const Product& p, uint32_t operand, bool quantized) {
   const auto packed = node.prepacked_operand(operand);
   if (!packed) return {};
   Scope s(node, operand == 2 ? "pack_scales" : "pack_zeros");
   GemmSpec g = spec_of(s, of_weight(p, node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b]));
   g.b = of_blocks(node, s, operand);
-  if (coded) g.codes = p.codes, g.codes->block = 0;
+  if (quantized) g.quantized = p.quantized, g.quantized->block = 0;
   s.bind({Binding::Kind::Scratch, *packed});
   kernel::build_pack(s.builder(), g, "panels", node.mapping());
   s.finish(true);
   return packed;
 }
 
-std::optional<PackedCodes> pack_codes(Node& node, const Product& p) {
-  if (!p.codes || node.prepacked.empty()) return {};
-  PackedCodes packed;
-  packed.codes = *node.prepacked_operand(1);
+std::optional<PackedWeight> pack_quantized(Node& node, const Product& p) {
+  if (!p.quantized || node.prepacked.empty()) return {};
+  PackedWeight packed;
+  packed.quantized = *node.prepacked_operand(1);
   Scope s(node, "pack");
   GemmSpec g = spec_of_codes(s, p);
   g.b = side_operand(node, s, 1, p.b, p.batch, false);
-  s.bind({Binding::Kind::Scratch, packed.codes});
+  s.bind({Binding::Kind::Scratch, packed.quantized});
   kernel::build_pack_codes(s.builder(), g, "panels", node.mapping());
   s.finish(true);
   packed.scale = pack_blocks(node, p, 2, false);
-  if (node.has(3)) packed.zero = pack_blocks(node, p, 3, zero_is_coded(node));
+  if (node.has(3)) packed.zero = pack_blocks(node, p, 3, zero_is_quantized(node));
   return packed;
 }
 
 // The scale or zero point of a product: as it is, or from its panels.
-Operand of_codes(Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
+Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
   if (!packed) return of_blocks(node, s, operand);
   Operand o = s.scratch(*packed);
   const Dim w(kernel::gemm_panel(node.mapping(), o.dtype)), rows = node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b];
@@ -313,19 +314,20 @@ Operand of_codes(Node& node, Scope& s, size_t operand, const std::optional<uint3
 
 bool emit(Node& node, const Product& p) {
   const std::optional<uint32_t> rows = pack_rows(node, p), panels = pack_panels(node, p);
-  const std::optional<PackedCodes> codes = pack_codes(node, p);
+  const std::optional<PackedWeight> quantized = pack_quantized(node, p);
   Scope s(node);
   GemmSpec g = spec_of(s, p);
   if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
   else g.a = left_operand(node, s, p);
   if (panels) g.b = s.scratch(*panels), g.b.strides = matrix_strides(s, p.b, p.batch), g.packed = true;
-  else if (codes) g.b = s.scratch(codes->codes), g.packed = true;
+  else if (quantized) g.b = s.scratch(quantized->quantized), g.packed = true;
   else g.b = side_operand(node, s, 1, p.b, p.batch, false);
-  if (p.codes) {
-    g.codes = p.codes;
-    g.codes->scale = of_codes(node, s, 2, codes ? codes->scale : std::nullopt);
+  if (p.quantized) {
+    g.quantized = p.quantized;
+    g.quantized->scale = quantization_parameter(node, s, 2, quantized ? quantized->scale : std::nullopt);
     if (node.has(3))
-      g.codes->zero = of_codes(node, s, 3, codes ? codes->zero : std::nullopt), g.codes->zero_coded = zero_is_coded(node);
+      g.quantized->zero = quantization_parameter(node, s, 3, quantized ? quantized->zero : std::nullopt),
+      g.quantized->zero_quantized = zero_is_quantized(node);
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && !panels) g.b_zero = of_columns(node, s, 3, p.batch.size());
@@ -353,10 +355,10 @@ Product dequantised_product(const Node& node) {
   Product p = product_of(node, false, a.trans_b, 4, 5);
   if (a.gated) add_gate(node, a, &p);
   else p.act = a.act;
-  p.codes.emplace();
-  p.codes->bits = rlxc::bits(t), p.codes->block = a.block;
-  if (is_integer(t) && is_signed(t)) p.codes->sign = 1 << (p.codes->bits - 1);
-  p.codes->value = [t](Expr code) {
+  p.quantized.emplace();
+  p.quantized->bits = rlxc::bits(t), p.quantized->block = a.block;
+  if (is_integer(t) && is_signed(t)) p.quantized->sign = 1 << (p.quantized->bits - 1);
+  p.quantized->value = [t](Expr code) {
     return is_narrow(t) ? narrow_value(t, cast_to(code, DType::I32)) : cast_to(code, DType::I32);
   };
   return p;
@@ -391,9 +393,9 @@ Product product_of(const Node& node) {
 bool lower_matmul(Node& node) { return emit(node, product_of(node)); }
 
 std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>& on_load) {
-  if (node.mapping().lanes) return {};
+  if (node.mapping().workgroups) return {};
   const Product p = product_of(node);
-  return p.codes ? prepack_codes(node, p, on_load) : prepack_panels(node, p, on_load);
+  return p.quantized ? prepack_quantized(node, p, on_load) : prepack_panels(node, p, on_load);
 }
 
 // Each row is a product of its own, as matrices of a batch are.

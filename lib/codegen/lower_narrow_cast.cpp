@@ -1,5 +1,5 @@
 // Elements narrower than the kernel language holds: 8-bit floats are bytes, types of 2 and 4 bits lie several to a byte. Casts
-// read and write their codes by arithmetic on integers; formats as in support/half.h.
+// read and write their bit patterns by arithmetic on integers; formats as in support/half.h.
 #include <algorithm>
 #include <cmath>
 

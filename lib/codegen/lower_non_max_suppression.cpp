@@ -33,9 +33,10 @@ class Chooser {
   }
 
   void build() {
-    if (node_.mapping().lanes) {
-      const int64_t lanes = node_.mapping().group_lanes;
-      kernel::for_each_group(b_, node_.mapping(), "row", rows_, lanes, [&](Expr row, Expr lane) { by_group(row, lane, lanes); });
+    if (node_.mapping().workgroups) {
+      const int64_t lanes = node_.mapping().workgroup_size;
+      kernel::for_each_workgroup(b_, node_.mapping(), "row", rows_, lanes,
+                                 [&](Expr row, Expr lane) { by_group(row, lane, lanes); });
     } else {
       kernel::for_each(b_, node_.mapping(), "row", rows_, 1 << 16, [&](Expr row) { alone(row); });
     }

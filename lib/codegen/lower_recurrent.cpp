@@ -115,7 +115,7 @@ class Steps {
   Expr product(int64_t gate, Expr k, const Buf& state) {
     const int64_t hidden = cell_.hidden;
     const Expr row = b_.let("row_r", ((direction_ * cell_.gates + gate) * hidden + k) * hidden);
-    int lanes = node_.mapping().lanes ? 1 : node_.mapping().vector_lanes(rlxc::bits(cell_.type) / 8);
+    int lanes = node_.mapping().workgroups ? 1 : node_.mapping().vector_lanes(rlxc::bits(cell_.type) / 8);
     while (lanes > hidden) lanes /= 2;
     const int64_t whole = hidden / lanes * lanes;
     Buf sum = b_.variable("sum", broadcast(kernel::constant(s_.kernel(), cell_.type, 0), lanes));

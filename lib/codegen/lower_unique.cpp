@@ -106,7 +106,7 @@ bool lower_unique(Node& node) {
   const auto& a = node.attrs<UniqueAttrs>();
   const Dim all = node.result_dims(2)[0];
   const uint32_t order_id = node.scratch(DType::I64, all), leader_id = node.scratch(DType::I64, all);
-  if (node.mapping().lanes) sort_by_rank(node, order_id);
+  if (node.mapping().workgroups) sort_by_rank(node, order_id);
   else sort_by_merging(node, order_id, leader_id);
   {
     Scope s(node, "number");

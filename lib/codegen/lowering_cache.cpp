@@ -25,7 +25,7 @@ std::vector<uint32_t> node_key(const Graph& g, const GraphLayouts& layouts, Node
     for (Dim d : layout->starts) add(&key, d);
     for (const auto& axis : layout->axes) {
       key.push_back(static_cast<uint32_t>(axis.size()));
-      for (const Piece& p : axis) {
+      for (const DimFactor& p : axis) {
         add(&key, p.size);
         add(&key, p.stride);
       }

@@ -98,24 +98,26 @@ class Packager {
 
   Dim in_packed(const Graph& g, Dim offset) { return dims_.add(packed_base_[g.id().raw], offset); }
 
-  Place place_of(const Graph& g, ValueId v) {
+  BufferSlice place_of(const Graph& g, ValueId v) {
     const Slot& s = plan(g).slot[v.raw];
     const Slot& whole = s.view ? plan(g).slot[s.root.raw] : s;
     switch (s.region) {
-      case Region::Input: return {Place::Memory::Input, s.index, s.offset, whole.offset, whole.size};
+      case Region::Input: return {BufferSlice::Memory::Input, s.index, s.offset, whole.offset, whole.size};
       case Region::Output:
-      case Region::State: return {Place::Memory::Output, s.index, s.offset, whole.offset, whole.size};
+      case Region::State: return {BufferSlice::Memory::Output, s.index, s.offset, whole.offset, whole.size};
       case Region::Weights: {
         const ValueId root = s.root.valid() ? s.root : v;
-        return {Place::Memory::Weights, weight_of_[g.id().raw][root.raw], dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
+        return {BufferSlice::Memory::Weights, weight_of_[g.id().raw][root.raw],
+                dims_.sub(s.offset, plan(g).slot[root.raw].offset)};
       }
-      case Region::Packed: return {Place::Memory::Packed, 0, in_packed(g, s.offset), in_packed(g, whole.offset), whole.size};
+      case Region::Packed:
+        return {BufferSlice::Memory::Packed, 0, in_packed(g, s.offset), in_packed(g, whole.offset), whole.size};
       case Region::None:  // empty
-        if (plan(g).phase[g.def(v).raw] == Phase::Prologue) return {Place::Memory::Packed, 0, Dim(0), Dim(0), Dim(0)};
+        if (plan(g).phase[g.def(v).raw] == Phase::Prologue) return {BufferSlice::Memory::Packed, 0, Dim(0), Dim(0), Dim(0)};
         break;
       case Region::Activations: break;
     }
-    return {Place::Memory::Arena, 0, s.offset, whole.offset, whole.size};
+    return {BufferSlice::Memory::Arena, 0, s.offset, whole.offset, whole.size};
   }
 
   // By value, the bytes from where its buffer begins.
@@ -130,9 +132,9 @@ class Packager {
   void lower_graph(const Graph& g) {
     GraphProgram& program = p_.graphs[g.id().raw];
     const GraphPlan& pl = plan(g);
-    offset_ = row_.mapping.lanes ? offsets_in_buffers(g) : std::vector<Dim>();
-    packs_of_.assign(g.node_capacity(), {});
-    for (const Pack& pack : pl.packs) packs_of_[pack.node.raw].push_back(&pack);
+    offset_ = row_.mapping.workgroups ? offsets_in_buffers(g) : std::vector<Dim>();
+    prepacked_of_.assign(g.node_capacity(), {});
+    for (const PrepackedWeight& pack : pl.prepacked) prepacked_of_[pack.node.raw].push_back(&pack);
     Symbol launch;  // that runs the steps from `first` on
     size_t first = 0;
     for (NodeId n : pl.schedule) {
@@ -158,12 +160,12 @@ class Packager {
     order.insert(order.end(), states.begin(), states.end());
     for (size_t i : order) {
       const ValueId v = g.outputs()[i];
-      const Place from = place_of(g, v);
-      if (from.memory == Place::Memory::Output && from.index == i && from.offset == Dim(0)) continue;
-      Step copy;
-      copy.kind = Step::Kind::Copy;
+      const BufferSlice from = place_of(g, v);
+      if (from.memory == BufferSlice::Memory::Output && from.index == i && from.offset == Dim(0)) continue;
+      Command copy;
+      copy.kind = Command::Kind::Copy;
       copy.graph = g.id();
-      copy.places = {{Place::Memory::Output, static_cast<uint32_t>(i), Dim(0)}, from};
+      copy.places = {{BufferSlice::Memory::Output, static_cast<uint32_t>(i), Dim(0)}, from};
       copy.sizes = {dense_bytes(dims_, g.type(v))};
       program.run.push_back(std::move(copy));
     }
@@ -185,9 +187,9 @@ class Packager {
   }
 
   const Lowered* lower(const Graph& g, NodeId n, bool prologue) {
-    const bool vectors = !row_.mapping.lanes || vectors_fit(g, n, offset_);
+    const bool vectors = !row_.mapping.workgroups || vectors_fit(g, n, offset_);
     std::span<const PrepackedBuffer> prepacked;
-    if (prologue || !packs_of_[n.raw].empty()) prepacked = lowerings_.info(g, plan(g).layouts, n, plan(g).phase).prepacked;
+    if (prologue || !prepacked_of_[n.raw].empty()) prepacked = lowerings_.info(g, plan(g).layouts, n, plan(g).phase).prepacked;
     const LoweringCache::Lowered& lowering = lowerings_.lower(g, plan(g).layouts, n, vectors, prepacked);
     if (!lowering.kernels) {
       diagnostics_.error(
@@ -218,25 +220,25 @@ class Packager {
   }
 
   void launches(const Graph& g, NodeId n, const Lowered& lowered, bool prologue, GraphProgram* program) {
-    std::vector<Place> scratch;
+    std::vector<BufferSlice> scratch;
     Dim run_bytes(0), load_bytes(0);
     size_t kept = 0;
     for (const Scratch& s : lowered.node->scratch) {
       const Dim bytes = aligned(largest(dims_, scratch_bytes(dims_, s.dtype, s.elements), ranges_));
       if (s.on_load && !prologue) {
-        const Dim at = in_packed(g, packs_of_[n.raw][kept++]->offset);
-        scratch.push_back({Place::Memory::Packed, 0, at, at, bytes});
+        const Dim at = in_packed(g, prepacked_of_[n.raw][kept++]->offset);
+        scratch.push_back({BufferSlice::Memory::Packed, 0, at, at, bytes});
       } else {
         Dim& top = prologue ? load_bytes : run_bytes;
-        scratch.push_back({Place::Memory::Scratch, 0, top, top, bytes});
+        scratch.push_back({BufferSlice::Memory::Scratch, 0, top, top, bytes});
         top = dims_.add(top, bytes);
       }
     }
     load_scratch_ = larger(load_scratch_, load_bytes), scratch_ = larger(scratch_, run_bytes);
-    const bool made_before = !prologue && kept > 0 && packs_of_[n.raw][0]->shared;
+    const bool made_before = !prologue && kept > 0 && prepacked_of_[n.raw][0]->shared;
     for (const Launch& l : lowered.node->launches) {
       if (copies_to_itself(g, n, l) || (made_before && l.on_load)) continue;
-      Step s;
+      Command s;
       s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
       for (const Binding& b : l.buffers) {
         if (b.kind == Binding::Kind::Scratch) s.places.push_back(scratch[b.index]);
@@ -252,14 +254,14 @@ class Packager {
   }
 
   // The steps from `first` on become one, with all their places and sizes.
-  void join_steps(const Graph& g, Symbol launch, size_t first, std::vector<Step>* steps) {
-    if (!launch.valid() || !row_.mapping.lanes || steps->size() < first + 2) return;
+  void join_steps(const Graph& g, Symbol launch, size_t first, std::vector<Command>* steps) {
+    if (!launch.valid() || !row_.mapping.workgroups || steps->size() < first + 2) return;
     std::vector<const kernel::Kernel*> parts;
-    Step whole = (*steps)[first];
+    Command whole = (*steps)[first];
     whole.places.clear(), whole.sizes.clear();
     std::vector<NodeId> nodes;
     for (size_t i = first; i < steps->size(); ++i) {
-      const Step& s = (*steps)[i];
+      const Command& s = (*steps)[i];
       parts.push_back(&p_.kernels[s.kernel]);
       whole.places.insert(whole.places.end(), s.places.begin(), s.places.end());
       whole.sizes.insert(whole.sizes.end(), s.sizes.begin(), s.sizes.end());
@@ -273,7 +275,7 @@ class Packager {
                                       where(g, nodes[0]));
     for (size_t i = 0; i < whole.places.size(); ++i)
       joined->buffers[i].may_alias =
-          whole.places[i].memory != Place::Memory::Weights && whole.places[i].memory != Place::Memory::Packed;
+          whole.places[i].memory != BufferSlice::Memory::Weights && whole.places[i].memory != BufferSlice::Memory::Packed;
     kernel::simplify(*joined);
     joined->comments.push_back({joined->name + ": " + std::to_string(parts.size()) + " kernels, one after another", {}});
     whole.kernel = intern(std::move(*joined));
@@ -287,14 +289,14 @@ class Packager {
     const auto each_launch = [&](auto f) {
       for (GraphProgram& g : p_.graphs)
         for (auto* steps : {&g.load, &g.run})
-          for (Step& s : *steps)
-            if (s.kind == Step::Kind::Launch) f(s);
+          for (Command& s : *steps)
+            if (s.kind == Command::Kind::Launch) f(s);
     };
-    each_launch([&](const Step& s) { place[s.kernel] = 0; });
+    each_launch([&](const Command& s) { place[s.kernel] = 0; });
     std::vector<kernel::Kernel> kept;
     for (size_t k = 0; k < place.size(); ++k)
       if (place[k] != kNone) place[k] = static_cast<uint32_t>(kept.size()), kept.push_back(std::move(p_.kernels[k]));
-    each_launch([&](Step& s) { s.kernel = place[s.kernel]; });
+    each_launch([&](Command& s) { s.kernel = place[s.kernel]; });
     p_.kernels = std::move(kept);
   }
 
@@ -309,8 +311,9 @@ class Packager {
     return at == part.offset;
   }
 
-  Place extent_of(const Graph& g, NodeId n, uint32_t index) {
-    if (const auto extent = extents_.of_node(g, n, index)) return {Place::Memory::Extent, *extent, Dim(8 * int64_t{*extent})};
+  BufferSlice extent_of(const Graph& g, NodeId n, uint32_t index) {
+    if (const auto extent = extents_.of_node(g, n, index))
+      return {BufferSlice::Memory::Extent, *extent, Dim(8 * int64_t{*extent})};
     diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target: the size of its result is given elsewhere",
                        where(g, n));
     return {};
@@ -346,22 +349,22 @@ class Packager {
     else if (users_[kernel] == kListed + 1) comments.push_back({"and other nodes", {}});
   }
 
-  void control(const Graph& g, NodeId n, std::vector<Step>* steps) {
+  void control(const Graph& g, NodeId n, std::vector<Command>* steps) {
     bool tensors = g.op(n) != OpKind::SequenceMap;
     for (size_t r = 0; r < g.result_count(n); ++r) tensors = tensors && g.type(g.result(n, r)).kind == TypeKind::Tensor;
     if (!tensors)
       return (void)diagnostics_.error(Code::UnsupportedOnTarget, "the " + row_.name + " target has no sequences and maps",
                                       where(g, n));
-    Step s;
-    s.kind = g.op(n) == OpKind::If ? Step::Kind::If : g.op(n) == OpKind::Loop ? Step::Kind::Loop : Step::Kind::Scan;
+    Command s;
+    s.kind = g.op(n) == OpKind::If ? Command::Kind::If : g.op(n) == OpKind::Loop ? Command::Kind::Loop : Command::Kind::Scan;
     s.graph = g.id(), s.node = n, s.body_arena = plan(g).body_offset[n.raw];
     for (ValueId v : g.operands(n)) {
       s.present.push_back(v.valid());
-      s.places.push_back(v.valid() ? place_of(g, v) : Place());
+      s.places.push_back(v.valid() ? place_of(g, v) : BufferSlice());
     }
     for (size_t r = 0; r < g.result_count(n); ++r) s.places.push_back(place_of(g, g.result(n, r)));
     s.held = held_;
-    if (s.kind == Step::Kind::If) {
+    if (s.kind == Command::Kind::If) {
       const auto& a = g.attrs<IfAttrs>(n);
       s.equal[0] = a.then_equal, s.equal[1] = a.else_equal;
     } else {
@@ -390,7 +393,7 @@ class Packager {
       for (Dim d : m_.main().dims(in.value))
         for (std::string& s : dims_.symbols_of(d)) known.insert(std::move(s));
     std::map<std::string, std::string> unknown, unbounded;  // and a node that needs it
-    auto use = [&](Dim d, const Step& s) {
+    auto use = [&](Dim d, const Command& s) {
       if (d.is_static()) return;
       for (const std::string& name : dims_.symbols_of(d)) {
         if (extents.contains(name)) continue;
@@ -399,7 +402,7 @@ class Packager {
           unknown.try_emplace(name, s.node.valid() ? where(m_.graph(s.graph), s.node) : std::string("the outputs"));
       }
     };
-    const auto reserve = [&](Dim d, const Step& s) {
+    const auto reserve = [&](Dim d, const Command& s) {
       use(d, s);
       if (d.is_static()) return;
       for (const std::string& name : dims_.symbols_of(d))
@@ -408,9 +411,9 @@ class Packager {
     };
     for (const GraphProgram& g : p_.graphs)
       for (const auto* steps : {&g.load, &g.run})
-        for (const Step& s : *steps) {
+        for (const Command& s : *steps) {
           for (Dim d : s.sizes) use(d, s);
-          for (const Place& p : s.places) {
+          for (const BufferSlice& p : s.places) {
             use(p.offset, s);  // of a view, anywhere in the buffer that was reserved
             for (Dim d : {p.slot, p.slot_bytes}) reserve(d, s);
           }
@@ -433,7 +436,7 @@ class Packager {
     used.insert(known.begin(), known.end());
     for (const std::string& s : used) p_.symbols.emplace_back(s);
     for (GraphProgram& g : p_.graphs)
-      for (Step& s : g.run)
+      for (Command& s : g.run)
         for (std::vector<Dim>& equal : s.equal) equal = given_pairs(p_, equal);
   }
 
@@ -447,9 +450,9 @@ class Packager {
   StepExtents extents_;
   Package p_;
   std::vector<Dim> packed_base_;
-  std::vector<std::vector<const Pack*>> packs_of_;  // by node of the graph at hand
-  std::vector<std::vector<uint32_t>> weight_of_;    // by graph, by value
-  std::vector<Dim> offset_;                         // by value of the graph at hand: from where its buffer begins
+  std::vector<std::vector<const PrepackedWeight*>> prepacked_of_;  // by node of the graph at hand
+  std::vector<std::vector<uint32_t>> weight_of_;                   // by graph, by value
+  std::vector<Dim> offset_;                                        // by value of the graph at hand: from where its buffer begins
   std::map<std::pair<const void*, std::vector<uint32_t>>, Lowered> lowered_;  // by lowering and overwritten operands
   std::map<std::string, uint32_t> by_text_;
   std::map<std::string, uint32_t> counts_;
@@ -481,7 +484,8 @@ uint64_t loop_cell(const Package& p, uint64_t loop) { return (p.lir->extents.siz
 
 uint64_t cell_bytes(const Package& p) {
   uint64_t loops = 0;
-  for (const GraphProgram& g : p.graphs) loops += static_cast<uint64_t>(std::ranges::count(g.run, Step::Kind::Loop, &Step::kind));
+  for (const GraphProgram& g : p.graphs)
+    loops += static_cast<uint64_t>(std::ranges::count(g.run, Command::Kind::Loop, &Command::kind));
   return loop_cell(p, loops);
 }
 

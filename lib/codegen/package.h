@@ -13,7 +13,7 @@
 namespace rlxc::codegen {
 
 // A place in memory. Offsets are bytes; those of Arena count from the arena of the graph that is run.
-struct Place {
+struct BufferSlice {
   enum class Memory : uint8_t {
     Weights,  // bytes of weight number `index`
     Packed,   // what the load-time part of the program makes; kept for all runs
@@ -43,14 +43,15 @@ struct Stacked {
   std::vector<uint32_t> changing;  // extents that an iteration tells and that the shape of a row depends on
 };
 
-struct Step {
+struct Command {
   enum class Kind : uint8_t { Launch, Copy, If, Loop, Scan };
   Kind kind = Kind::Launch;
   bool is_control() const { return kind != Kind::Launch && kind != Kind::Copy; }  // runs other steps
   GraphId graph;
-  NodeId node;                // that the step belongs to; invalid for the copies of outputs
-  uint32_t kernel = 0;        // Launch
-  std::vector<Place> places;  // Launch: arguments; Copy: to, from; If, Loop, Scan: operands (absent ones: see `present`), results
+  NodeId node;          // that the step belongs to; invalid for the copies of outputs
+  uint32_t kernel = 0;  // Launch
+  std::vector<BufferSlice>
+      places;                 // Launch: arguments; Copy: to, from; If, Loop, Scan: operands (absent ones: see `present`), results
   std::vector<bool> present;  // If, Loop, Scan: of the operands
   std::vector<Dim> sizes;     // Launch: symbols of the kernel; Copy: bytes
   Dim body_arena;             // control flow: where the arenas of the bodies begin
@@ -61,7 +62,7 @@ struct Step {
 };
 
 struct GraphProgram {
-  std::vector<Step> load, run;
+  std::vector<Command> load, run;
 };
 
 struct Weight {

@@ -24,7 +24,7 @@ std::optional<uint32_t> StepExtents::of_node(const Graph& g, NodeId n, uint32_t 
   return e.graph == g.id() && e.node == n ? std::optional(it->second + index) : std::nullopt;
 }
 
-std::optional<uint32_t> StepExtents::own(const Step& s, Dim d) const {
+std::optional<uint32_t> StepExtents::own(const Command& s, Dim d) const {
   const auto symbol = symbol_name(lir_.module->dims, d);
   const auto it = symbol ? number_.find(*symbol) : number_.end();
   if (it == number_.end()) return std::nullopt;
@@ -32,14 +32,14 @@ std::optional<uint32_t> StepExtents::own(const Step& s, Dim d) const {
   return e.graph == s.graph && e.node == s.node ? std::optional(it->second) : std::nullopt;
 }
 
-bool StepExtents::defined_within(const Step& s, const DataDependentDim& e) const {
+bool StepExtents::defined_within(const Command& s, const DataDependentDim& e) const {
   if (e.graph == s.graph) return e.node == s.node;
   for (Owner o = owner_[e.graph.raw]; o.graph.valid(); o = owner_[o.graph.raw])
     if (o.graph == s.graph) return o.node == s.node;
   return false;
 }
 
-Stacked StepExtents::stacked(const Step& s, Dim rows, ValueId row_of_body) const {
+Stacked StepExtents::stacked(const Command& s, Dim rows, ValueId row_of_body) const {
   const Graph& body = lir_.module->graph(lir_.module->graph(s.graph).bodies(s.node)[0]);
   Stacked out{rows, own(s, rows), {}};
   if (out.extent) out.rows = lir_.extents[*out.extent].bound.value_or(rows);
@@ -52,11 +52,11 @@ Stacked StepExtents::stacked(const Step& s, Dim rows, ValueId row_of_body) const
   return out;
 }
 
-void StepExtents::tell(Step* s) const {
+void StepExtents::tell(Command* s) const {
   const Graph& g = lir_.module->graph(s->graph);
   const Graph& body = lir_.module->graph(g.bodies(s->node)[0]);
   const size_t results = g.result_count(s->node);
-  if (s->kind == Step::Kind::If) {
+  if (s->kind == Command::Kind::If) {
     const Graph& other = lir_.module->graph(g.bodies(s->node)[1]);
     for (size_t r = 0; r < results; ++r)
       for (size_t axis = 0; axis < g.dims(g.result(s->node, r)).size(); ++axis)
@@ -64,7 +64,7 @@ void StepExtents::tell(Step* s) const {
           s->extents.push_back({*e, {body.dims(body.outputs()[r])[axis], other.dims(other.outputs()[r])[axis]}});
     return;
   }
-  const bool loop = s->kind == Step::Kind::Loop;
+  const bool loop = s->kind == Command::Kind::Loop;
   const auto carries = static_cast<size_t>(loop ? g.attrs<LoopAttrs>(s->node).carries : g.attrs<ScanAttrs>(s->node).states);
   for (size_t k = 0; loop && k < carries; ++k) {
     const auto in = body.dims(body.result(body.inputs()[k + 2])), first = g.dims(g.operand(s->node, k + 2)),

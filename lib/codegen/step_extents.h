@@ -18,12 +18,12 @@ class StepExtents {
   std::optional<uint32_t> of_node(const Graph&, NodeId, uint32_t index) const;
 
   // Fills `extents` and `stacked` of a step of control flow. O(sizes of its results * depth of the graphs).
-  void tell(Step*) const;
+  void tell(Command*) const;
 
  private:
-  std::optional<uint32_t> own(const Step&, Dim) const;  // the extent that this size is, where the node of the step defines it
-  bool defined_within(const Step&, const DataDependentDim&) const;
-  Stacked stacked(const Step&, Dim rows, ValueId row_of_body) const;
+  std::optional<uint32_t> own(const Command&, Dim) const;  // the extent that this size is, where the node of the step defines it
+  bool defined_within(const Command&, const DataDependentDim&) const;
+  Stacked stacked(const Command&, Dim rows, ValueId row_of_body) const;
 
   const LirModule& lir_;
   std::map<std::string, uint32_t> number_;                      // by symbol

@@ -187,7 +187,7 @@ bool optimise(Module& m, const TargetTraits& target, const CompileOptions& o, co
     out->lowerings = std::make_unique<codegen::LoweringCache>(*row);
   PassContext context{traits, pass_opts, d, out->decisions, out->precision};
   const bool own_kernels = o.kernel_dispatch != KernelDispatch::Common && o.supported_ops.empty();
-  if (own_kernels && out->lowerings && out->lowerings->row().mapping.lanes) context.lowerings = out->lowerings.get();
+  if (own_kernels && out->lowerings && out->lowerings->row().mapping.workgroups) context.lowerings = out->lowerings.get();
   const RunnerOptions runner = runner_options(o, sink);
   for (const PipelinePart& part : *parts)
     if (!run_part(m, part, context, runner, out)) return false;

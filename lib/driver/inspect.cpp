@@ -127,7 +127,7 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
     for (const Backend* b : backends()) {
       const TargetInfo& t = b->info;
       const kernel::Mapping& m = t.mapping;
-      const bool grid = t.language && m.lanes;
+      const bool grid = t.language && m.workgroups;
       std::vector<std::string> types, units;
       for (DType d : t.dtypes) types.emplace_back(name(d));
       for (const kernel::MatrixUnit& u : m.matrix_units)
@@ -137,14 +137,14 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
                       std::to_string(static_cast<int64_t>(t.machine.launch_ns)),
                       std::isinf(t.machine.wait_ns) ? "" : std::to_string(static_cast<int64_t>(t.machine.wait_ns)),
                       std::to_string(static_cast<int64_t>(t.machine.memory_gbps)), std::to_string(t.alignment),
-                      grid ? std::to_string(m.group_lanes) : "", grid ? std::to_string(m.warp) : "",
+                      grid ? std::to_string(m.workgroup_size) : "", grid ? std::to_string(m.warp) : "",
                       grid ? std::to_string(m.shared_bytes) : "", join(units, ", "), join(types, " ")});
     }
     if (!json)
       rows.insert(rows.begin(), {"target", "emits", "region steps", "inputs", "launch ns", "wait ns", "GB/s", "alignment",
                                  "lanes", "warp", "shared", "matrix units", "element types"});
     print_rows({"target", "emits", "region_steps", "region_inputs", "launch_ns", "wait_ns", "memory_gbps", "alignment",
-                "group_lanes", "warp", "shared_bytes", "matrix_units", "element_types"},
+                "workgroup_size", "warp", "shared_bytes", "matrix_units", "element_types"},
                rows, json);
   } else if (topic == "passes") {
     for (const PassInfo& p : all_passes()) rows.push_back({std::string(p.name), std::string(p.group), std::string(p.doc)});

@@ -34,7 +34,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   add("fold", {"share_norms"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   // Quantisation and precision see whole operations, before they are fused.
-  std::vector<std::string_view> quantise{"keep_weight_codes", "quantise_contractions", "constant_folding"};
+  std::vector<std::string_view> quantise{"keep_quantized_weights", "quantise_contractions", "constant_folding"};
   if (!options.calibration_file.empty()) quantise.insert(quantise.begin(), "insert_q_dq");
   const auto policy = report::precision_policy_from_name(options.precision_name);
   const bool scaled = policy && *policy >= PrecisionPolicy::Fp8E4M3;

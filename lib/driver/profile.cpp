@@ -51,7 +51,7 @@ std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const doub
   std::map<std::pair<uint32_t, uint32_t>, size_t> at;
   size_t i = 0;
   for (const codegen::GraphProgram& program : p.graphs)
-    for (const codegen::Step& s : program.run) {
+    for (const codegen::Command& s : program.run) {
       const double ms = laps[i++];
       if (s.is_control()) continue;
       const auto [found, fresh] = at.try_emplace({s.graph.raw, s.node.raw}, out.size());

@@ -131,7 +131,7 @@ bool eval_q_conv(Context& c) {
          c.put_result(0, convolve(x, c.dims(0), w, c.dims(1), c.a<ConvAttrs>(), dims));
 }
 
-// The weight of a product by codes, in its own order of axes.
+// The quantized weight of a matmul, in its own order of axes.
 std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   auto w = c.doubles(1);
   const auto &dims = c.dims(1), &of_scale = c.dims(2);

@@ -318,7 +318,7 @@ AttrId AttrTable::intern(Attrs a) {
 const Attrs& default_attrs(OpKind op) {
   using Make = Attrs (*)();
   static constexpr Make kMake[] = {
-#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) &make_default<attrs>,
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) &make_default<attrs>,
 #include "ir/ops.def"
 #undef OP
   };

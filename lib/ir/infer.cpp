@@ -3,10 +3,13 @@
 #include <array>
 #include <string>
 
+#include "ir/op_rules.h"
+
 namespace rlxc {
 
 // The rules of the table: infer_x for the name x.
-#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) bool infer_##infer(InferContext&);
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
+  bool infer_##infer(InferContext&);
 #include "ir/ops.def"
 #undef OP
 
@@ -14,29 +17,15 @@ namespace {
 
 using Rule = bool (*)(InferContext&);
 constexpr std::array<Rule, kOpCount> kRules = {
-#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) infer_##infer,
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) infer_##infer,
 #include "ir/ops.def"
 #undef OP
 };
 
-// What the first operand of a kind may be; the rules of the others look themselves.
-enum class Domain : uint8_t { Any, Number, Real };
-constexpr auto kDomains = [] {
-  std::array<Domain, kOpCount> table{};
-  using enum OpKind;
-  for (OpKind op : {Range, ArgReduce, TopK, Cumsum, Cumprod, MatMul, DotGeneral, Conv, ConvTranspose, Pool, MaxPoolIndices,
-                    FusedMatMulBiasAct, FusedConvBiasAct, FusedConvTransposeBiasAct, Quantize, Dequantize, QMatMul, QConv})
-    table[static_cast<size_t>(op)] = Domain::Number;
-  for (OpKind op : {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn, Attention, Rope, Lstm, Gru, Rnn,
-                    SelectiveScan, Fft, FusedResidualLN, FusedResidualRmsNorm, FusedSwiGLU, FusedMatMulSwiGLU})
-    table[static_cast<size_t>(op)] = Domain::Real;
-  for (OpKind op : {GroupedMatMul, DequantMatMul}) table[static_cast<size_t>(op)] = Domain::Real;
-  return table;
-}();
-
-bool fits(Domain d, DType t) {
+bool fits(OperandDomain d, DType t) {
   const DTypeClass c = dtype_class(t);
-  return d == Domain::Any || c == DTypeClass::Float || (d == Domain::Number && t != DType::Bool && t != DType::String);
+  return d == OperandDomain::Any || c == DTypeClass::Float ||
+         (d == OperandDomain::Number && t != DType::Bool && t != DType::String);
 }
 
 }  // namespace
@@ -58,9 +47,9 @@ std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs,
   if (!has_trait(op, kSequenceOp | kBody | kTerminator))
     for (const Type* t : operands)
       if (t && t->kind != TypeKind::Tensor) return *message = "works on tensors, gets " + text(*t, m.dims), std::nullopt;
-  if (const Domain domain = kDomains[static_cast<size_t>(op)];
-      operands.size() && operands[0] && !fits(domain, operands[0]->dtype))
-    return *message = (domain == Domain::Real ? "needs floats, gets " : "needs numbers, gets ") + text(*operands[0], m.dims),
+  if (const OperandDomain domain = operand_domain(op); operands.size() && operands[0] && !fits(domain, operands[0]->dtype))
+    return *message =
+               (domain == OperandDomain::Real ? "needs floats, gets " : "needs numbers, gets ") + text(*operands[0], m.dims),
            std::nullopt;
   InferContext c{m, op, attrs, operands, bodies, {}, {}};
   if (!kRules[static_cast<size_t>(op)](c)) return *message = c.error, std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 std::optional<int64_t> span_of(const Layout& l) {
   std::optional<int64_t> last = 0;
   for (const auto& axis : l.axes)
-    for (const Piece& p : axis) {
+    for (const DimFactor& p : axis) {
       if (!last || !p.size.is_static() || !p.stride.is_static() || p.size.size() < 1) return std::nullopt;
       const auto step = checked_mul(p.size.size() - 1, p.stride.size());
       last = step ? checked_add(*last, *step) : std::nullopt;
@@ -23,14 +23,14 @@ std::optional<int64_t> span_of(const Layout& l) {
 
 // Are there two positions with the same place? Of constant sizes: pieces by stride must each begin where those below end.
 bool overlaps(const Layout& l) {
-  std::vector<Piece> pieces;
+  std::vector<DimFactor> pieces;
   for (const auto& axis : l.axes)
-    for (const Piece& p : axis)
+    for (const DimFactor& p : axis)
       if (p.size != Dim(1)) pieces.push_back(p);
-  if (std::ranges::any_of(pieces, [](const Piece& p) { return !p.size.is_static() || !p.stride.is_static(); })) return false;
-  std::ranges::sort(pieces, {}, [](const Piece& p) { return p.stride.size(); });
+  if (std::ranges::any_of(pieces, [](const DimFactor& p) { return !p.size.is_static() || !p.stride.is_static(); })) return false;
+  std::ranges::sort(pieces, {}, [](const DimFactor& p) { return p.stride.size(); });
   int64_t end = 1;
-  for (const Piece& p : pieces) {
+  for (const DimFactor& p : pieces) {
     if (p.stride.size() < end) return true;
     const auto next = checked_mul(p.stride.size(), p.size.size());
     if (!next) return true;
@@ -73,7 +73,7 @@ class LayoutVerifier {
     if (bits(g_.dtype(v)) % 8 != 0) return false;
     for (size_t axis = 0; axis < sizes.size(); ++axis) {
       Dim whole(1);
-      for (const Piece& p : l.axes[axis]) whole = dims.mul(whole, p.size);
+      for (const DimFactor& p : l.axes[axis]) whole = dims.mul(whole, p.size);
       if (!whole.is_static() || !sizes[axis].is_static() || !l.start(axis).is_static()) continue;
       const bool is_part = !l.starts.empty() && l.axes[axis].size() > 1;
       const int64_t rest = whole.size() - sizes[axis].size() - l.start(axis).size();
@@ -125,7 +125,7 @@ bool Layout::split(size_t last) const {
 }
 
 Layout row_major(DimTable& dims, std::span<const Dim> shape) {
-  Layout l{std::vector<std::vector<Piece>>(shape.size())};
+  Layout l{std::vector<std::vector<DimFactor>>(shape.size())};
   Dim stride(1);
   for (size_t i = shape.size(); i-- > 0; stride = dims.mul(stride, shape[i]))
     if (shape[i] != Dim(1)) l.axes[i] = {{shape[i], stride}};
@@ -142,13 +142,13 @@ Layout channel_blocks(DimTable& dims, std::span<const Dim> shape, int64_t block)
   return l;
 }
 
-Run last_run(DimTable& dims, const Layout& l, size_t end) {
-  Run run{end, {}};
+ContiguousDims innermost_contiguous_dims(DimTable& dims, const Layout& l, size_t end) {
+  ContiguousDims run{end, {}};
   for (; run.begin > 0; --run.begin) {
     const auto& axis = l.axes[run.begin - 1];
     if (axis.empty()) continue;
     if (axis.size() > 1 || (run.piece && axis[0].stride != dims.mul(run.piece->size, run.piece->stride))) break;
-    run.piece = run.piece ? Piece{dims.mul(axis[0].size, run.piece->size), run.piece->stride} : axis[0];
+    run.piece = run.piece ? DimFactor{dims.mul(axis[0].size, run.piece->size), run.piece->stride} : axis[0];
   }
   return run;
 }

@@ -12,13 +12,13 @@ namespace rlxc {
 class Diagnostics;
 
 // A factor of an axis, with so many elements from one position to the next (0 where it is repeated).
-struct Piece {
+struct DimFactor {
   Dim size, stride;
-  bool operator==(const Piece&) const = default;
+  bool operator==(const DimFactor&) const = default;
 };
 struct Layout {
-  std::vector<std::vector<Piece>> axes;  // outermost piece first; an axis of size 1 may have none
-  std::vector<Dim> starts = {};          // by axis, which position of its pieces is the first one; none: 0
+  std::vector<std::vector<DimFactor>> axes;  // outermost piece first; an axis of size 1 may have none
+  std::vector<Dim> starts = {};              // by axis, which position of its pieces is the first one; none: 0
 
   bool rows() const;     // elements of the last axis lie together
   bool vectors() const;  // or are some of them repeated
@@ -28,11 +28,11 @@ struct Layout {
 };
 // The last of the first `end` axes that follow each other in memory in one step, as the pieces of one axis would: where they
 // begin, and this axis (of size 1: none). An axis of several pieces is no part of it.
-struct Run {
+struct ContiguousDims {
   size_t begin;
-  std::optional<Piece> piece;
+  std::optional<DimFactor> piece;
 };
-Run last_run(DimTable&, const Layout&, size_t end);
+ContiguousDims innermost_contiguous_dims(DimTable&, const Layout&, size_t end);
 Layout row_major(DimTable&, std::span<const Dim> shape);
 // Channels (axis 1) in blocks of `block`, innermost: NCHW16c for 16. The number of channels must be a multiple of it.
 Layout channel_blocks(DimTable&, std::span<const Dim> shape, int64_t block);

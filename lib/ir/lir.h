@@ -40,11 +40,10 @@ struct Slot {
   bool part = false;  // made where the concatenation that reads it needs it: `root` is its result
 };
 
-// What a node keeps of its operands from when weights are loaded: their elements in the order in which its kernels read them, or
-// a table that it needs.
-struct Pack {
+// A copy of weights, or a table, in the order in which the kernels of a node read it. Made in the load-time phase.
+struct PrepackedWeight {
   NodeId node;
-  std::vector<uint32_t> operands;  // that it is made of; runs do not read them
+  std::vector<uint32_t> operands;  // its sources; runs do not read them
   Dim offset, bytes;               // in the packed region
   bool shared = false;             // an earlier node makes it
 };
@@ -57,9 +56,9 @@ struct GraphPlan {
   std::vector<Slot> slot;        // by value
   std::vector<Dim> body_offset;  // by node: where the arena of its bodies begins in this arena (control flow)
   Dim arena_size, packed_size;
-  std::vector<Pack> packs;      // in order of the schedule; those of a node in the order in which its kernels declare them
-  uint32_t unpacked_nodes = 0;  // that read weights where they lie, for a limit of the packed region
-  Dim unpacked_bytes;           // what they would keep
+  std::vector<PrepackedWeight> prepacked;  // in order of the schedule; those of a node as its kernels declare them
+  uint32_t unpacked_nodes = 0;             // that read weights where they lie, for a limit of the packed region
+  Dim unpacked_bytes;                      // what they would keep
   bool symbolic = false;
   // Of a static plan: the largest sum of live bytes, where it occurs, and what lives there.
   uint64_t lower_bound = 0;
@@ -67,7 +66,7 @@ struct GraphPlan {
   std::vector<ValueId> peak_values;
   std::string method;  // how the offsets were found
   // Bytes that activations would take without any sharing, and what each kind of sharing saves.
-  uint64_t unshared = 0, saved_by_views = 0, saved_in_place = 0, saved_by_parts = 0, saved_by_reuse = 0;
+  uint64_t without_reuse = 0, saved_by_views = 0, saved_in_place = 0, saved_by_concat_alias = 0, saved_by_reuse = 0;
   bool reordered = false;
   uint32_t computed_again = 0;  // nodes that were copied to lower the arena
   Dim given_arena;              // what the arena takes in the given order

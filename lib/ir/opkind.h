@@ -8,13 +8,13 @@
 namespace rlxc {
 
 enum class OpKind : uint16_t {
-#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) id,
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) id,
 #include "ir/ops.def"
 #undef OP
 };
 
 inline constexpr int kOpCount = 0
-#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) +1
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) +1
 #include "ir/ops.def"
 #undef OP
     ;

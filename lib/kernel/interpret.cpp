@@ -36,7 +36,7 @@ class Interpreter {
       return result_;
     }
     Launch launch = launch_of(k_);
-    lanes_ = static_cast<int>(lane_count(k_));
+    lanes_ = static_cast<int>(workgroup_size(k_));
     values_.resize(k_.exprs.size()), memory_.resize(k_.buffers.size());
     var_node_.assign(k_.vars.size(), 0);
     for (uint32_t i = 0; i < k_.exprs.size(); ++i) prepare(i);
@@ -50,7 +50,7 @@ class Interpreter {
     std::array<int64_t, 3> grid = {1, 1, 1}, lanes = {1, 1, 1};
     for (int a = 0; a < 3; ++a) {
       if (launch.grid[a].valid()) grid[a] = evaluate(k_, launch.grid[a], symbols_);
-      if (launch.lanes[a].valid()) lanes[a] = evaluate(k_, launch.lanes[a], symbols_);
+      if (launch.threads[a].valid()) lanes[a] = evaluate(k_, launch.threads[a], symbols_);
     }
     for (int64_t g = 0; g < grid[0] * grid[1] * grid[2] && !stopped_; ++g) {
       agent_ = g, ++epoch_;
@@ -91,7 +91,7 @@ class Interpreter {
     for (const std::vector<Stmt>* at = &body; at->size() == 1 && at->front().kind == StmtKind::For; at = &at->front().body) {
       const Stmt& s = at->front();
       if (s.loop == LoopKind::Grid) set_var(s.var, group[s.axis]);
-      else if (s.loop == LoopKind::Lane) {
+      else if (s.loop == LoopKind::Thread) {
         int64_t below = 1;
         for (int a = 0; a < s.axis; ++a) below *= lanes[a];
         for (int w = 0; w < lanes_; ++w) values_[var_node_[s.var.raw]][w] = from_int(w / below % lanes[s.axis]);

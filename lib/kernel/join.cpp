@@ -23,7 +23,7 @@ int64_t room_of(const Kernel& k, const Buffer& b) {
   return (extent_of(k, b) + elements - 1) / elements * elements;
 }
 
-bool meets(const Kernel& k, const std::vector<Stmt>& body) {  // do lanes wait for each other, or compute together?
+bool meets(const Kernel& k, const std::vector<Stmt>& body) {  // do threads wait for each other, or compute together?
   bool found = false;
   for_each_stmt(body, [&](const Stmt& s) {
     found |= s.kind == StmtKind::Barrier;
@@ -46,8 +46,8 @@ bool meets_alike(const Kernel& k, const std::vector<Stmt>& body) {
 struct Part {
   const Kernel* kernel;
   Launch launch;
-  int64_t lanes = 1;  // of a group
-  int64_t side = 1;   // groups side by side
+  int64_t threads = 1;  // of a group
+  int64_t side = 1;     // groups side by side
   bool meets = false;
 };
 
@@ -104,7 +104,7 @@ class PartWriter {
 
   std::vector<Buf>& buffers() { return buffers_; }
 
-  void write(Expr lane, int64_t lanes) {
+  void write(Expr thread, int64_t threads) {
     Expr groups = b_.i64(1);
     for (ExprId e : p_.launch.grid)
       if (e.valid()) groups = groups * expr(e);
@@ -112,7 +112,7 @@ class PartWriter {
     int64_t known = 0;
     const bool once = b_.kernel()->constant_int(turns.id, &known) && known == 1;
     const auto turn = [&](Expr t) {
-      place(lane, lanes, t, groups);
+      place(thread, threads, t, groups);
       if (p_.meets || !active_.kernel) block(*p_.launch.body);
       else b_.when(active_, [&] { block(*p_.launch.body); });
       if (p_.meets && !once) b_.barrier();
@@ -122,30 +122,30 @@ class PartWriter {
   }
 
  private:
-  // Which group and which of its lanes this lane is; lanes that are left over do as the last one, but store nothing.
-  void place(Expr lane, int64_t lanes, Expr turn, Expr groups) {
-    const int64_t used = p_.side * p_.lanes;
+  // Which group and which of its threads this thread is; threads that are left over do as the last one, but store nothing.
+  void place(Expr thread, int64_t threads, Expr turn, Expr groups) {
+    const int64_t used = p_.side * p_.threads;
     int64_t n = 0;
-    const bool all_used = used == lanes, even = p_.side == 1 || (b_.kernel()->constant_int(groups.id, &n) && n % p_.side == 0);
-    const Expr at = all_used ? lane : b_.let("at", min(lane, used - 1));
+    const bool all_used = used == threads, even = p_.side == 1 || (b_.kernel()->constant_int(groups.id, &n) && n % p_.side == 0);
+    const Expr at = all_used ? thread : b_.let("at", min(thread, used - 1));
     Expr own = at, group = turn;
     if (p_.side > 1) {
-      side_ = b_.let("side", at / p_.lanes), own = b_.let("own", at % p_.lanes);
+      side_ = b_.let("side", at / p_.threads), own = b_.let("own", at % p_.threads);
       group = b_.let("group", turn * p_.side + side_);
     }
-    if (!all_used) active_ = lane < used;
+    if (!all_used) active_ = thread < used;
     if (!even) {
       const Expr there = group < groups;
       active_ = active_.kernel ? active_ && there : there;
       group = b_.let("last", min(group, groups - 1));
     }
     spread(LoopKind::Grid, group);
-    spread(LoopKind::Lane, own);
+    spread(LoopKind::Thread, own);
   }
 
   // The variables of the launch nest, x fastest.
   void spread(LoopKind kind, Expr number) {
-    const auto& extents = kind == LoopKind::Grid ? p_.launch.grid : p_.launch.lanes;
+    const auto& extents = kind == LoopKind::Grid ? p_.launch.grid : p_.launch.threads;
     int last = 2;
     while (last > 0 && !extents[last].valid()) --last;
     for (const std::vector<Stmt>* at = &k_.body; at != p_.launch.body; at = &at->front().body) {
@@ -222,24 +222,24 @@ class PartWriter {
   const Kernel& k_;
   std::vector<Buf> buffers_;
   std::vector<Expr> vars_;
-  Expr side_, active_;  // active_: without a kernel where all lanes have work in all turns
+  Expr side_, active_;  // active_: without a kernel where all threads have work in all turns
 };
 
-std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping& mapping, int64_t* lanes) {
+std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping& mapping, int64_t* threads) {
   std::vector<Part> parts;
   for (const Kernel* k : kernels) {
     const Launch launch = launch_of(*k);
-    parts.push_back({k, launch, lane_count(*k), 1, meets(*k, *launch.body)});
-    *lanes = std::max(*lanes, parts.back().lanes);
+    parts.push_back({k, launch, workgroup_size(*k), 1, meets(*k, *launch.body)});
+    *threads = std::max(*threads, parts.back().threads);
   }
   for (Part& p : parts) {
     int64_t groups = 1, n = 0;
     for (ExprId e : p.launch.grid)
-      if (e.valid()) groups *= p.kernel->constant_int(e, &n) ? n : *lanes;
+      if (e.valid()) groups *= p.kernel->constant_int(e, &n) ? n : *threads;
     const auto shared = static_cast<int64_t>(shared_bytes(*p.kernel));
-    if (p.meets && (p.lanes % mapping.warp != 0 || !meets_alike(*p.kernel, *p.launch.body))) continue;
-    const int64_t rooms = shared > 0 ? mapping.shared_bytes / shared : *lanes;
-    p.side = std::max<int64_t>(std::min({*lanes / p.lanes, groups, rooms}), 1);
+    if (p.meets && (p.threads % mapping.warp != 0 || !meets_alike(*p.kernel, *p.launch.body))) continue;
+    const int64_t rooms = shared > 0 ? mapping.shared_bytes / shared : *threads;
+    p.side = std::max<int64_t>(std::min({*threads / p.threads, groups, rooms}), 1);
   }
   return parts;
 }
@@ -247,24 +247,24 @@ std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping
 }  // namespace
 
 bool fits_one_group(std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* why) {
-  int64_t lanes = 1;
+  int64_t threads = 1;
   Pool pool;
   const MatrixUnit* unit = nullptr;
   for (const Kernel* k : kernels) {
-    lanes = std::max(lanes, lane_count(*k));
+    threads = std::max(threads, workgroup_size(*k));
     pool.reserve({k, {}, 1, 1, false});
     if (unit && k->matrix && unit != k->matrix) *why = "matrix units of two kinds";
     if (k->matrix) unit = k->matrix;
   }
   if (pool.bytes() > mapping.shared_bytes) *why = "more shared memory than a group can have";
-  if (lanes > mapping.max_group_lanes) *why = "more lanes than a group can have";
+  if (threads > mapping.max_workgroup_size) *why = "more threads than a group can have";
   return why->empty();
 }
 
 std::optional<Kernel> join(std::string name, std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* why) {
   if (!fits_one_group(kernels, mapping, why)) return std::nullopt;
-  int64_t lanes = 1;
-  std::vector<Part> parts = parts_of(kernels, mapping, &lanes);
+  int64_t threads = 1;
+  std::vector<Part> parts = parts_of(kernels, mapping, &threads);
   Pool pool;
   for (const bool alone : {false, true}) {
     pool = Pool();
@@ -278,13 +278,13 @@ std::optional<Kernel> join(std::string name, std::span<const Kernel* const> kern
   std::vector<PartWriter> writers;
   for (const Part& p : parts) writers.emplace_back(b, p);
   b.grid("all", 0, 1);
-  const Expr lane = b.lanes("lane", 0, lanes);
+  const Expr thread = b.lanes("lane", 0, threads);
   pool.allocate(b);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) b.barrier(true);
     if (!parts[i].kernel->comments.empty()) b.comment(parts[i].kernel->comments[0]);
     pool.give(parts[i], &writers[i].buffers());
-    writers[i].write(lane, lanes);
+    writers[i].write(thread, threads);
   }
   return b.finish();
 }

@@ -19,7 +19,7 @@ constexpr int64_t kElements = 40;
 
 Mapping lanes_of(int64_t shared_bytes = 1 << 10) {
   Mapping m;
-  m.lanes = true, m.shared_bytes = shared_bytes, m.max_group_lanes = 32;
+  m.workgroups = true, m.shared_bytes = shared_bytes, m.max_workgroup_size = 32;
   return m;
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("a barrier for all memory stands between parts, and its lack is found"
 TEST_CASE("kernels that no group has room for are not joined") {
   CHECK(Joined({reversed(4, 1), reversed(20, 1)}, lanes_of(64)).why == "more shared memory than a group can have");
   Mapping few = lanes_of();
-  few.max_group_lanes = 16;
+  few.max_workgroup_size = 16;
   CHECK(Joined({reversed(4, 1), reversed(20, 1)}, few).why == "more lanes than a group can have");
   static constexpr MatrixUnit one{}, other{};
   Kernel a = each([](Expr x) { return x; }), b = a;

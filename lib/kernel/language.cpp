@@ -82,18 +82,18 @@ Launch launch_of(const Kernel& k) {
     const Stmt& s = launch.body->front();
     if (s.kind != StmtKind::For || s.axis > 2) break;
     if (s.loop == LoopKind::Grid) launch.grid[s.axis] = s.index;
-    else if (s.loop == LoopKind::Lane) launch.lanes[s.axis] = s.index;
+    else if (s.loop == LoopKind::Thread) launch.threads[s.axis] = s.index;
     else break;
     launch.body = &s.body;
   }
   return launch;
 }
 
-int64_t lane_count(const Kernel& k) {
-  int64_t lanes = 1, n = 0;
-  for (ExprId e : launch_of(k).lanes)
-    if (e.valid() && k.constant_int(e, &n)) lanes *= n;
-  return lanes;
+int64_t workgroup_size(const Kernel& k) {
+  int64_t threads = 1, n = 0;
+  for (ExprId e : launch_of(k).threads)
+    if (e.valid() && k.constant_int(e, &n)) threads *= n;
+  return threads;
 }
 
 int64_t evaluate(const Kernel& k, ExprId root, const std::vector<int64_t>& symbols) {

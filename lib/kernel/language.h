@@ -5,9 +5,9 @@
 // expressions have equal ids, operands have smaller ids than their users. An expression is evaluated where a statement uses
 // it; builder.h pins reads of memory the kernel writes to a Let at once, so that builder code reads top to bottom.
 //
-// Parallelism: loops of kind Grid and Lane form a perfect nest around the whole body: the launch geometry (groups, lanes of a
-// group). Lanes of one group share Shared buffers and meet at Barriers, which all of them must reach. A Parallel loop is a
-// loop at the top level of a kernel whose iterations are shared out among CPU threads.
+// Parallelism: loops of kind Grid and Thread form a perfect nest around the whole body: the launch geometry (workgroups, threads
+// of a workgroup). Threads of one workgroup share Shared buffers and meet at Barriers, which all of them must reach. A Parallel
+// loop is a loop at the top level of a kernel whose iterations are shared out among CPU threads.
 //
 // References: exo's LoopIR (PLDI 2022) for the size of the language, tinygrad's uops for hash-consing and renderers as data.
 #pragma once
@@ -88,7 +88,7 @@ struct Buffer {
   uint8_t binding = 0, bindings = 1;
 };
 
-enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Lane };
+enum class LoopKind : uint8_t { Serial, Unroll, Parallel, Grid, Thread };
 enum class StmtKind : uint8_t { For, If, Let, Alloc, Store, AtomicAdd, Barrier, Comment };
 
 struct Comment {
@@ -100,12 +100,12 @@ struct Comment {
 struct Stmt {
   StmtKind kind = StmtKind::Comment;
   LoopKind loop = LoopKind::Serial;
-  uint8_t axis = 0;         // Grid, Lane: 0 x, 1 y, 2 z
+  uint8_t axis = 0;         // Grid, Thread: 0 x, 1 y, 2 z
   VarId var;                // For, Let
   BufferId buffer;          // Alloc, Store, AtomicAdd
   ExprId index;             // Store, AtomicAdd: element index (a vector value goes to consecutive elements); For: extent
   ExprId value;             // Let, Store, AtomicAdd: value; If: condition; Parallel: constant, least iterations for one thread
-  bool global = false;      // Barrier: lanes see each other's stores to arguments too, not only to Shared buffers
+  bool global = false;      // Barrier: threads see each other's stores to arguments too, not only to Shared buffers
   std::vector<Stmt> body;   // For, If
   std::vector<Stmt> other;  // If: else
   Comment comment;
@@ -136,15 +136,15 @@ struct Kernel {
   void rehash();
 };
 
-// Launch geometry: extents (ids of i64 expressions) of the Grid and Lane loops, invalid where an axis is not used, and the
+// Launch geometry: extents (ids of i64 expressions) of the Grid and Thread loops, invalid where an axis is not used, and the
 // statements inside them.
 struct Launch {
-  std::array<ExprId, 3> grid, lanes;
+  std::array<ExprId, 3> grid, threads;
   const std::vector<Stmt>* body = nullptr;
-  bool on_device() const { return grid[0].valid() || lanes[0].valid(); }
+  bool on_device() const { return grid[0].valid() || threads[0].valid(); }
 };
 Launch launch_of(const Kernel&);
-int64_t lane_count(const Kernel&);                                             // lanes of a group
+int64_t workgroup_size(const Kernel&);                                         // threads of a workgroup
 int64_t evaluate(const Kernel&, ExprId, const std::vector<int64_t>& symbols);  // an i64 expression over symbols
 double const_double(const ExprNode&);                                          // value of a Const of any type
 uint64_t shared_bytes(const Kernel&);

@@ -46,7 +46,7 @@ class Namer {
     for (int p = 0; p < static_cast<int>(stmts->size()); ++p) {
       Stmt& s = (*stmts)[p];
       Site site{block, p};
-      bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Lane);
+      bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Thread);
       for (ExprId e : {s.index, s.value})
         if (e.valid() && !launch) roots_.push_back({e, site});
       if (s.kind == StmtKind::Let) lets_[s.value.raw].push_back(site);

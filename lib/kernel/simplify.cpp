@@ -150,7 +150,7 @@ class Split {
     for (Stmt& s : *stmts) {
       block(&s.body);
       block(&s.other);
-      bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Lane);
+      bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Thread);
       if (!launch) s.index = split(s.index, &result), s.value = split(s.value, &result);
       result.push_back(std::move(s));
     }

@@ -62,7 +62,7 @@ class Text {
     for (const Stmt& s : body) switch (s.kind) {
         case StmtKind::For: {
           std::string kind = kLoops[static_cast<int>(s.loop)];
-          if (s.loop == LoopKind::Grid || s.loop == LoopKind::Lane) kind += std::string(".") + "xyz"[s.axis % 3];
+          if (s.loop == LoopKind::Grid || s.loop == LoopKind::Thread) kind += std::string(".") + "xyz"[s.axis % 3];
           line(depth, kind + " " + k_.var(s.var).name + " < " + expr(s.index) +
                           (s.value.valid() ? " grain " + expr(s.value) : "") + " {");
           block(s.body, depth + 1);

@@ -26,8 +26,8 @@ class Verifier {
     block(k_.body, Control{true, true, true});
     if (static_cast<int64_t>(shared_bytes(k_)) > limits_.shared_bytes)
       wrong(std::to_string(shared_bytes(k_)) + " bytes of shared memory, the limit is " + std::to_string(limits_.shared_bytes));
-    if (lane_count(k_) > limits_.group_lanes)
-      wrong("groups of " + std::to_string(lane_count(k_)) + " lanes, the limit is " + std::to_string(limits_.group_lanes));
+    if (workgroup_size(k_) > limits_.workgroup_size)
+      wrong("groups of " + std::to_string(workgroup_size(k_)) + " lanes, the limit is " + std::to_string(limits_.workgroup_size));
     return std::move(problems_);
   }
 
@@ -95,7 +95,7 @@ class Verifier {
       if (type(0) != Type(u->operand, u->a.elements()) || type(1) != Type(u->operand, u->b.elements()) || type(2) != e.type ||
           e.type != Type(u->accumulator, u->c.elements()))
         bad("operands are not those of the matrix unit");
-      if (lane_count(k_) % u->warp) bad("a group is not made of whole warps");
+      if (workgroup_size(k_) % u->warp) bad("a group is not made of whole warps");
       return;
     }
     if (e.op == ExprOp::Cast || e.op == ExprOp::Bitcast) {
@@ -177,7 +177,7 @@ class Verifier {
   }
 
   void statement(const Stmt& s, Control c, std::vector<VarId>* defined) {
-    bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Lane);
+    bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Thread);
     bool index_varies = s.index.valid() && varying(s.index), value_varies = s.value.valid() && varying(s.value);
     switch (s.kind) {
       case StmtKind::Comment: return;
@@ -229,12 +229,12 @@ class Verifier {
           return wrong("extent of loop " + i + " is of another type");
         int64_t n = 0;
         if (launch && !c.nest) wrong("grid or lane loop " + i + " is not part of the launch nest");
-        if (s.loop == LoopKind::Lane && (!k_.constant_int(s.index, &n) || n < 1))
+        if (s.loop == LoopKind::Thread && (!k_.constant_int(s.index, &n) || n < 1))
           wrong("lane loop " + i + " has no constant extent");
         if (s.loop == LoopKind::Parallel && (!c.top || launch_)) wrong("parallel loop " + i + " is not at the top level");
         ranges_.open();
         ranges_.bind_loop(s);
-        in_scope_[s.var.raw] = true, varying_[s.var.raw] = s.loop == LoopKind::Lane || index_varies;
+        in_scope_[s.var.raw] = true, varying_[s.var.raw] = s.loop == LoopKind::Thread || index_varies;
         block(s.body, {c.nest && launch, false, c.uniform && !index_varies});
         in_scope_[s.var.raw] = false;
         ranges_.close();

@@ -11,7 +11,7 @@ namespace rlxc::kernel {
 
 struct VerifyLimits {
   int64_t shared_bytes = 48 << 10;
-  int64_t group_lanes = 1024;
+  int64_t workgroup_size = 1024;
 };
 
 // What is wrong, in words that name the kernel's variables and buffers; empty for a good kernel.

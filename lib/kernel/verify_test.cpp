@@ -93,7 +93,7 @@ TEST_CASE("the launch nest") {
   CHECK(finds("lane loop l has no constant extent", [](kernel::Builder& b, Buf, Buf) {
     const Expr n = b.symbol("n");
     b.loop(
-        "l", n, [](Expr) {}, LoopKind::Lane);
+        "l", n, [](Expr) {}, LoopKind::Thread);
   }));
   CHECK(finds("parallel loop p is not at the top level",
               [](kernel::Builder& b, Buf, Buf) { b.loop("i", 8, [&](Expr) { b.parallel("p", 8, 1, [](Expr) {}); }); }));

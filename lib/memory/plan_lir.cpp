@@ -215,10 +215,10 @@ class GraphPlanner {
       for (size_t r = 0; r < g_.result_count(n); ++r) {
         const Slot& s = plan_.slot[g_.result(n, r).raw];
         if (s.region != Region::Activations) continue;
-        plan_.unshared += size(s.size);
+        plan_.without_reuse += size(s.size);
         if (s.view) plan_.saved_by_views += size(s.size);
         else if (s.in_place) plan_.saved_in_place += size(s.size);
-        else if (s.part) plan_.saved_by_parts += size(s.size);
+        else if (s.part) plan_.saved_by_concat_alias += size(s.size);
       }
     uint64_t owned = 0;
     for (size_t i = 0; i < buffers.sizes.size(); ++i)

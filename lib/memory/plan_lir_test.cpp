@@ -141,7 +141,7 @@ TEST_CASE("parts of a concatenation are made in its place") {
   CHECK(slot_of(lir, "right").part);
   CHECK(slot_of(lir, "right").offset == lir.module->dims.add(slot_of(lir, "both").offset, Dim(128)));
   CHECK(lir.plans[0].arena_size == Dim(256));
-  CHECK(lir.plans[0].saved_by_parts == 256);
+  CHECK(lir.plans[0].saved_by_concat_alias == 256);
 }
 
 TEST_CASE("a concatenation is not overwritten while a part of it is still read") {

@@ -45,7 +45,7 @@ struct PrepackCandidate {
   size_t graph = 0;
   std::vector<NodeId> nodes;
   uint32_t step = 0;  // of the first
-  std::vector<Pack> packs;
+  std::vector<PrepackedWeight> prepacked;
   double bytes = 0, saved_ns = 0;  // of all packs; saved for all nodes
   bool chosen = true;
 };
@@ -120,9 +120,10 @@ class PackedRegions {
       PrepackCandidate k{index, {n}, plan.step[n.raw], {}, 0, saved_ns, true};
       bool sized = true;
       for (const codegen::PrepackedBuffer& p : prepacked) {
-        k.packs.push_back({n, p.operands, {}, largest(m_.dims, codegen::scratch_bytes(m_.dims, p.dtype, p.elements), extents_)});
-        sized = sized && k.packs.back().bytes.is_static();
-        k.bytes += rounded(k.packs.back().bytes);
+        k.prepacked.push_back(
+            {n, p.operands, {}, largest(m_.dims, codegen::scratch_bytes(m_.dims, p.dtype, p.elements), extents_)});
+        sized = sized && k.prepacked.back().bytes.is_static();
+        k.bytes += rounded(k.prepacked.back().bytes);
       }
       if (sized) candidates_.push_back(std::move(k));
       else shared->second = kUnsized;
@@ -157,7 +158,7 @@ class PackedRegions {
   template <class F>
   void each_replaced(const PrepackCandidate& k, F f) {
     for (NodeId n : k.nodes)
-      for (const Pack& p : k.packs)
+      for (const PrepackedWeight& p : k.prepacked)
         for (uint32_t i : p.operands)
           if (const uint32_t at = made_at_[k.graph][m_.graph(GraphId(k.graph)).operand(n, i).raw]; at != kNone)
             f(lives_[k.graph][at]);
@@ -220,7 +221,7 @@ class PackedRegions {
       };
       for (const Made& m : lives_[g]) add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
       for (; next < candidates_.size() && candidates_[next].graph == g; ++next)
-        for (const Pack& p : candidates_[next].packs)
+        for (const PrepackedWeight& p : candidates_[next].prepacked)
           if (candidates_[next].chosen) add({}, p.node, candidates_[next].step, end, p.bytes);
       if (buffers.sizes.empty()) {
         placed_.emplace_back();
@@ -246,15 +247,15 @@ class PackedRegions {
       size_t at = made_[g].size();
       for (; next < candidates_.size() && candidates_[next].graph == g; ++next) {
         PrepackCandidate& k = candidates_[next];
-        for (Pack& p : k.packs) {
+        for (PrepackedWeight& p : k.prepacked) {
           if (k.chosen) p.offset = offsets[at++];
           else plan.unpacked_bytes = m_.dims.add(plan.unpacked_bytes, p.bytes);
         }
         if (!k.chosen) plan.unpacked_nodes += static_cast<uint32_t>(k.nodes.size());
         for (NodeId n : k.chosen ? k.nodes : std::vector<NodeId>())
-          for (Pack p : k.packs) p.node = n, p.shared = n != k.nodes[0], plan.packs.push_back(std::move(p));
+          for (PrepackedWeight p : k.prepacked) p.node = n, p.shared = n != k.nodes[0], plan.prepacked.push_back(std::move(p));
       }
-      std::ranges::stable_sort(plan.packs, {}, [&](const Pack& p) { return plan.step[p.node.raw]; });
+      std::ranges::stable_sort(plan.prepacked, {}, [&](const PrepackedWeight& p) { return plan.step[p.node.raw]; });
     }
   }
 

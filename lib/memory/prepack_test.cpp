@@ -87,7 +87,7 @@ uint64_t packed_bytes(const LirModule& lir) {
 
 std::vector<std::string> packed_nodes(const LirModule& lir) {
   std::vector<std::string> names;
-  for (const Pack& p : lir.plans[0].packs) names.push_back(lir.module->main().label(p.node).bytes());
+  for (const PrepackedWeight& p : lir.plans[0].prepacked) names.push_back(lir.module->main().label(p.node).bytes());
   return names;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("nodes keep packed weights within a limit: those that save most for a 
   const LirModule all = checked(products(), {});
   CHECK(packed_nodes(all) == std::vector<std::string>{"2 rows", "32 rows", "8 rows", "windows"});
   CHECK(all.plans[0].unpacked_nodes == 0);
-  const auto windows = static_cast<uint64_t>(all.plans[0].packs[3].bytes.size());
+  const auto windows = static_cast<uint64_t>(all.plans[0].prepacked[3].bytes.size());
   CHECK(packed_bytes(all) == 3 * kMatrix + windows);
 
   CHECK(packed_nodes(checked(products(), kMatrix)) == std::vector<std::string>{"2 rows"});
@@ -150,12 +150,12 @@ TEST_CASE("layers of the same weights share what is packed of them") {
   };
   for (bool turned : {false, true}) {
     const LirModule all = checked(layers(turned), {});
-    CHECK(all.plans[0].packs.size() == 4);
-    CHECK(std::ranges::count_if(all.plans[0].packs, &Pack::shared) == 2);
+    CHECK(all.plans[0].prepacked.size() == 4);
+    CHECK(std::ranges::count_if(all.plans[0].prepacked, &PrepackedWeight::shared) == 2);
     CHECK(packed_bytes(all) == (turned ? 3 : 2) * kMatrix);
   }
   const LirModule one = checked(layers(false), kMatrix);  // a product of two rows saves more than three layers
-  CHECK(one.plans[0].packs.size() == 1);
+  CHECK(one.plans[0].prepacked.size() == 1);
   CHECK(one.plans[0].unpacked_nodes == 3);
   CHECK(packed_nodes(checked(layers(false), 0)).empty());
 }
@@ -163,7 +163,7 @@ TEST_CASE("layers of the same weights share what is packed of them") {
 TEST_CASE("what packing reads gives its room to what is made after it") {
   constexpr uint64_t kBoth = 2 * kWidth * kWidth * 4;
   const LirModule lir = checked(side_by_side(), {});
-  CHECK(lir.plans[0].packs.size() == 3);
+  CHECK(lir.plans[0].prepacked.size() == 3);
   CHECK(packed_bytes(lir) == 3 * kBoth);  // as much as is kept
   CHECK(packed_nodes(checked(side_by_side(), 2 * kBoth)).size() == 1);
   const LirModule unpacked = checked(side_by_side(), kBoth * 2);

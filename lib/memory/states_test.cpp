@@ -58,12 +58,12 @@ std::optional<LirModule> check(std::unique_ptr<Module> m, const std::vector<std:
 
 const Slot& slot_of_output(const LirModule& lir, size_t i) { return lir.plans[0].slot[lir.module->main().outputs()[i].raw]; }
 
-size_t count_steps(const LirModule& lir, codegen::Step::Kind kind) {
+size_t count_steps(const LirModule& lir, codegen::Command::Kind kind) {
   Diagnostics d;
   const auto package = codegen::make_package(lir, "states", {}, d);
   REQUIRE(package.has_value());
   return static_cast<size_t>(
-      std::ranges::count_if(package->graphs[0].run, [&](const codegen::Step& s) { return s.kind == kind; }));
+      std::ranges::count_if(package->graphs[0].run, [&](const codegen::Command& s) { return s.kind == kind; }));
 }
 
 }  // namespace
@@ -78,8 +78,8 @@ TEST_CASE("a cache is updated in its buffer, without a copy") {
   CHECK(slot_of_output(*lir, 1).index == 1);
   CHECK(slot_of_output(*lir, 1).in_place);
   CHECK(lir->plans[0].arena_size == Dim(0));
-  CHECK(count_steps(*lir, codegen::Step::Kind::Launch) == 2);
-  CHECK(count_steps(*lir, codegen::Step::Kind::Copy) == 0);
+  CHECK(count_steps(*lir, codegen::Command::Kind::Launch) == 2);
+  CHECK(count_steps(*lir, codegen::Command::Kind::Copy) == 0);
 }
 
 TEST_CASE("an old state that is still read, or handed out, is kept until then") {
@@ -93,7 +93,7 @@ TEST_CASE("an old state that is still read, or handed out, is kept until then") 
     given.reorder = false;
     const auto lir = check(std::move(model.m), {{"cache", "new_cache"}}, given);
     CHECK(slot_of_output(*lir, 0).region == Region::Activations);
-    CHECK(count_steps(*lir, codegen::Step::Kind::Copy) == (handed_out ? 2 : 1));
+    CHECK(count_steps(*lir, codegen::Command::Kind::Copy) == (handed_out ? 2 : 1));
   }
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("a new state that does not come from the old one is written to its buf
   model.output(model.b.expand(model.b.matmul(scaled, w), {6, 4}), "new_cache");
   const auto lir = check(std::move(model.m), {{"cache", "new_cache"}});
   CHECK(slot_of_output(*lir, 0).region == Region::State);
-  CHECK(count_steps(*lir, codegen::Step::Kind::Copy) == 0);
+  CHECK(count_steps(*lir, codegen::Command::Kind::Copy) == 0);
 }
 
 TEST_CASE("two states never land in each other's buffer") {

@@ -133,9 +133,9 @@ RLXC_MEANING(Fma, 3, (const Params& p, V a, V b, V c), kFloats, return fma(a, b,
 template <class F>
 bool visit(OpKind op, F&& f) {
   switch (op) {
-#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc)                 \
-  case OpKind::id:                                                                       \
-    if constexpr (Meaning<OpKind::id>::arity > 0) return f(Meaning<OpKind::id>()), true; \
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
+  case OpKind::id:                                                                                        \
+    if constexpr (Meaning<OpKind::id>::arity > 0) return f(Meaning<OpKind::id>()), true;                  \
     else return false;
 #include "ir/ops.def"
 #undef OP
@@ -145,8 +145,8 @@ bool visit(OpKind op, F&& f) {
 
 constexpr bool has_meaning(OpKind op) {
   switch (op) {
-#define OP(id, text, min_in, max_in, results, attrs, traits, infer, doc) \
-  case OpKind::id:                                                       \
+#define OP(id, text, min_in, max_in, results, attrs, traits, domain, infer, cost, precision, layout, doc) \
+  case OpKind::id:                                                                                        \
     return Meaning<OpKind::id>::arity > 0;
 #include "ir/ops.def"
 #undef OP

@@ -119,7 +119,7 @@ struct CommandLine : CompileOptions, RunRequest, ProfileRequest, CalibrateReques
   std::vector<std::string> fail_on;
 };
 
-enum Command : uint32_t {
+enum Subcommand : uint32_t {
   kCompile = 1,
   kSpecialize = 2,
   kRun = 4,
@@ -139,7 +139,7 @@ enum Command : uint32_t {
 };
 
 struct CommandInfo {
-  Command command;
+  Subcommand command;
   std::string_view name, help, example;
 };
 inline constexpr CommandInfo kCommands[] = {

@@ -145,9 +145,9 @@ class ArenaPicture {
     } else {
       const uint64_t gap = height_ - std::min(height_, bound_);
       line += gap == 0 ? " (reached)" : ", " + human_bytes(gap) + " below";
-      line += "; " + human_bytes(plan_.unshared) + " unshared, saved " + human_bytes(plan_.saved_by_views) + " by views, " +
-              human_bytes(plan_.saved_in_place) + " in place, " + human_bytes(plan_.saved_by_parts) + " by joined parts, " +
-              human_bytes(plan_.saved_by_reuse) + " by reuse";
+      line += "; " + human_bytes(plan_.without_reuse) + " without reuse, saved " + human_bytes(plan_.saved_by_views) +
+              " by views, " + human_bytes(plan_.saved_in_place) + " in place, " + human_bytes(plan_.saved_by_concat_alias) +
+              " by concat aliases, " + human_bytes(plan_.saved_by_reuse) + " by reuse";
       if (plan_.reordered)
         line += ", " + human_bytes(static_cast<uint64_t>(plan_.given_arena.size() - plan_.arena_size.size())) + " by order";
     }

@@ -18,7 +18,9 @@ struct ReportContext {
 
 // The version of the formats that do not say another: a minor step adds members, a major one changes or removes some.
 inline constexpr std::string_view kFormatVersion = "1.0";
-inline constexpr std::string_view kLirVersion = "1.1";  // 1.1: layouts of values
+inline constexpr std::string_view kPlanVersion = "2.0";    // 2.0: savings.without_reuse, by_concat_alias; prepacked
+inline constexpr std::string_view kFusionVersion = "2.0";  // 2.0: intermediate_values
+inline constexpr std::string_view kLirVersion = "1.1";     // 1.1: layouts of values
 
 // The first members of an artefact: $schema ("plan.schema.json"), format ("rlxc-plan"), format_version, generator, input, target.
 void write_header(JsonWriter&, std::string_view kind, const ReportContext&, std::string_view version = kFormatVersion);

@@ -43,8 +43,10 @@ TEST_CASE("facts of artefacts are numbers, texts and items under dotted names") 
   CHECK(s.at("plan.arena").number == 100);
   CHECK(s.at("kernels.cpu/a.c").text == "100");
   CHECK(s.at("fusion.miss attention @ a (layout)").item);
-  Snapshot bad;
+  Snapshot old, bad;
   std::string message;
+  CHECK(read_facts("plan.json", R"({"savings": {"unshared": 12}})", "", &old, &message));  // format 1
+  CHECK(old.at("plan.without_reuse").number == 12);
   CHECK_FALSE(read_facts("plan.json", "{\"arena\": [", "", &bad, &message));
   CHECK_FALSE(message.empty());
 }

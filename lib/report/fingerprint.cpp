@@ -124,8 +124,8 @@ class Walk {
         put(s.offset), put(s.size);
       }
     put(plan.arena_size), put(plan.packed_size);
-    hash_.update_u64(plan.packs.size());
-    for (const Pack& p : plan.packs) hash_.update_u64(plan.step[p.node.raw]), put(p.offset), put(p.bytes);
+    hash_.update_u64(plan.prepacked.size());
+    for (const PrepackedWeight& p : plan.prepacked) hash_.update_u64(plan.step[p.node.raw]), put(p.offset), put(p.bytes);
   }
 
   const LirModule& lir_;

@@ -15,7 +15,7 @@ class FusionWriter {
 
   void run(const ReportContext& context) {
     out_.begin_object();
-    write_header(out_, "fusion", context);
+    write_header(out_, "fusion", context, kFusionVersion);
     summary();
     ops();
     patterns();
@@ -131,7 +131,7 @@ class FusionWriter {
   }
 
   void intermediates() {
-    out_.key("handovers").begin_array();
+    out_.key("intermediate_values").begin_array();
     for (const IntermediateValue& h : facts_.intermediates) {
       out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(h.value.raw);
       if (h.graph.raw) out_.key("graph").unsigned_integer(h.graph.raw);

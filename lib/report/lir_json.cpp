@@ -117,7 +117,7 @@ class LirWriter {
     out_.key("layout").begin_array(JsonLayout::Line);
     for (const auto& axis : l.axes) {
       out_.begin_array(JsonLayout::Line);
-      for (const Piece& p : axis) {
+      for (const DimFactor& p : axis) {
         out_.begin_array(JsonLayout::Line);
         terms_.size(p.size), terms_.size(p.stride);
         out_.end_array();

@@ -20,7 +20,7 @@ class PlanWriter {
     const Graph& g = module_.main();
     const GraphPlan& plan = lir_.plans[0];
     out_.begin_object();
-    write_header(out_, "plan", context);
+    write_header(out_, "plan", context, kPlanVersion);
     out_.key("fingerprint").string(lir_.fingerprint.hex());
     out_.key("alignment").unsigned_integer(lir_.alignment);
     out_.key("symbolic").boolean(plan.symbolic);
@@ -68,9 +68,9 @@ class PlanWriter {
     Dim bytes(0), unpacked(0);
     uint64_t nodes = 0, unpacked_nodes = 0;
     for (const GraphPlan& plan : lir_.plans) {
-      for (size_t i = 0; i < plan.packs.size(); ++i) {
-        if (!plan.packs[i].shared) bytes = dims.add(bytes, plan.packs[i].bytes);
-        nodes += i == 0 || plan.packs[i].node != plan.packs[i - 1].node;
+      for (size_t i = 0; i < plan.prepacked.size(); ++i) {
+        if (!plan.prepacked[i].shared) bytes = dims.add(bytes, plan.prepacked[i].bytes);
+        nodes += i == 0 || plan.prepacked[i].node != plan.prepacked[i - 1].node;
       }
       unpacked = dims.add(unpacked, plan.unpacked_bytes), unpacked_nodes += plan.unpacked_nodes;
     }
@@ -125,10 +125,10 @@ class PlanWriter {
   }
 
   void savings(const GraphPlan& plan) {
-    out_.key("savings").begin_object(JsonLayout::Line).key("unshared").unsigned_integer(plan.unshared);
+    out_.key("savings").begin_object(JsonLayout::Line).key("without_reuse").unsigned_integer(plan.without_reuse);
     out_.key("by_views").unsigned_integer(plan.saved_by_views);
     out_.key("in_place").unsigned_integer(plan.saved_in_place);
-    out_.key("by_parts").unsigned_integer(plan.saved_by_parts);
+    out_.key("by_concat_alias").unsigned_integer(plan.saved_by_concat_alias);
     out_.key("by_reuse").unsigned_integer(plan.saved_by_reuse);
     out_.key("by_order").integer(plan.given_arena.size() - plan.arena_size.size());
     out_.end_object();
@@ -144,13 +144,13 @@ class PlanWriter {
     out_.key("slots").begin_array();
     for (const RootSlot& s : slots) slot(g, plan, s);
     out_.end_array();
-    if (!plan.packs.empty()) packs(g, plan);
+    if (!plan.prepacked.empty()) prepacked(g, plan);
     out_.end_object();
   }
 
-  void packs(const Graph& g, const GraphPlan& plan) {
-    out_.key("packs").begin_array();
-    for (const Pack& p : plan.packs) {
+  void prepacked(const Graph& g, const GraphPlan& plan) {
+    out_.key("prepacked").begin_array();
+    for (const PrepackedWeight& p : plan.prepacked) {
       out_.begin_object(JsonLayout::Line).key("node").unsigned_integer(p.node.raw);
       out_.key("name").string(g.label(p.node));
       out_.key("operands").begin_array(JsonLayout::Line);

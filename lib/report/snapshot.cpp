@@ -25,7 +25,8 @@ constexpr ScalarRule kScalars[] = {
     {"plan.json", "arena.bytes", "plan.arena"},
     {"plan.json", "arena.lower_bound", "plan.lower_bound"},
     {"plan.json", "peak.bytes", "plan.peak"},
-    {"plan.json", "savings.unshared", "plan.unshared"},
+    {"plan.json", "savings.without_reuse", "plan.without_reuse"},
+    {"plan.json", "savings.unshared", "plan.without_reuse"},  // format 1
     {"manifest.json", "fingerprint", "fingerprint"},
 };
 

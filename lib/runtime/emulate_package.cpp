@@ -59,9 +59,9 @@ class EmulatedRunner : public KernelRunner {
           .write(static_cast<const char*>(call->in[i]), static_cast<std::streamsize>(inputs[i].tensor.size_bytes()));
       command.push_back(name);
     }
-    std::string said;
-    const bool ran = target::run_command(command, (at_ / "log").string(), &said);
-    if (!ran || !read_shapes(said, &*call)) return failed(command[0], said, d), std::nullopt;
+    std::string log;
+    const bool ran = target::run_command(command, (at_ / "log").string(), &log);
+    if (!ran || !read_shapes(log, &*call)) return failed(command[0], log, d), std::nullopt;
     for (size_t i = 0; i < call->results.size(); ++i) {
       const std::string bytes = read(at_ / ("output_" + std::to_string(i) + ".bin"));
       if (bytes.size() != static_cast<size_t>(call->results[i].tensor.size_bytes())) {
@@ -115,18 +115,18 @@ class EmulatedRunner : public KernelRunner {
   }
 
   bool tool(const std::vector<std::string>& command, Diagnostics& d) {
-    std::string said;
-    return (target::run_command(command, (at_ / "log").string(), &said) && said.empty()) || failed(command[0], said, d);
+    std::string log;
+    return (target::run_command(command, (at_ / "log").string(), &log) && log.empty()) || failed(command[0], log, d);
   }
-  bool failed(const std::string& command, const std::string& said, Diagnostics& d) {
-    d.error(Code::ToolFailed, command + ": " + said.substr(0, 8000),
+  bool failed(const std::string& command, const std::string& log, Diagnostics& d) {
+    d.error(Code::ToolFailed, command + ": " + log.substr(0, 8000),
             "package " + package_->name + " for " + std::string(backend_.info.name));
     return false;
   }
 
   // A line "output_<i>.bin [sizes]" for each output, or nothing.
-  static bool read_shapes(const std::string& said, Call* call) {
-    std::istringstream lines(said);
+  static bool read_shapes(const std::string& log, Call* call) {
+    std::istringstream lines(log);
     size_t i = 0;
     for (std::string line; std::getline(lines, line); ++i) {
       const std::string head = "output_" + std::to_string(i) + ".bin [";

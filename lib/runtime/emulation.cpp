@@ -361,7 +361,7 @@ std::string emulation_entry(const kernel::Kernel& k, size_t i, bool metal) {
   for (size_t a = 0; a < k.symbols.size(); ++a) add("emu::symbols[" + std::to_string(a) + "]");
   kernel::Launch launch = kernel::launch_of(k);
   if (metal && (launch.grid[0].valid() || launch.grid[1].valid())) add("emu::group");
-  if (metal && (launch.lanes[0].valid() || launch.lanes[1].valid())) add("emu::lanes[emu::current].index");
+  if (metal && (launch.threads[0].valid() || launch.threads[1].valid())) add("emu::lanes[emu::current].index");
   return s + ");\n}\nextern \"C\" void rlxc_entry_" + n +
          "(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes) {\n" +
          "  emu::buffers = buffers, emu::symbols = symbols;\n  emu::run(grid, lanes, rlxc_call_" + n + ");\n}\n";

@@ -82,7 +82,7 @@ class InterpretingRunner : public KernelRunner {
     if (!write_weights_file(*package_, kPacked, folder_.path()))
       return d.error(Code::NotWritable, "can't write the weights"), false;
     device_ = std::make_unique<InterpretedDevice>(
-        *package_, kernel::VerifyLimits{backend.info.mapping.shared_bytes, backend.info.mapping.max_group_lanes});
+        *package_, kernel::VerifyLimits{backend.info.mapping.shared_bytes, backend.info.mapping.max_workgroup_size});
     return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
   }
 

@@ -49,10 +49,10 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(folder.path() + "/" + f.name);
   }
   command.insert(command.end(), {"-lm", "-o", library});
-  std::string said;
-  const bool built = target::run_command(command, log, &said);
-  if (!built || !said.empty()) {
-    diagnostics.error(Code::ToolFailed, options.compiler + ": " + said.substr(0, 8000), "package " + p.name);
+  std::string output;
+  const bool built = target::run_command(command, log, &output);
+  if (!built || !output.empty()) {
+    diagnostics.error(Code::ToolFailed, options.compiler + ": " + output.substr(0, 8000), "package " + p.name);
     return nullptr;
   }
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));

@@ -646,16 +646,16 @@ TEST_CASE("the package is the same text every time, and both compilers take it w
   const std::vector<float> x(16, 1);
   input.write(reinterpret_cast<const char*>(x.data()), 64);
   input.close();
-  std::string said;
+  std::string output;
   const std::string log = folder / "log";
   for (const std::string compiler : {"gcc", "clang"}) {
     for (const std::string flags :
          {"-O2 -Wall -Wextra -Werror", "-O1 -march=native -Wall -Wextra -Werror -fsanitize=undefined -fno-sanitize-recover"}) {
-      if (!target::run_command({compiler, "--version"}, log, &said)) continue;
+      if (!target::run_command({compiler, "--version"}, log, &output)) continue;
       const bool built =
-          target::run_command({"make", "-s", "-B", "-C", folder.path(), "CC=" + compiler + " ", "CFLAGS=" + flags}, log, &said);
-      CHECK_MESSAGE((built && said.empty()), compiler << " " << flags << ": " << said);
-      REQUIRE(target::run_command({"sh", "-c", "cd " + folder.path() + " && ./run batch=2 x.bin"}, log, &said));
+          target::run_command({"make", "-s", "-B", "-C", folder.path(), "CC=" + compiler + " ", "CFLAGS=" + flags}, log, &output);
+      CHECK_MESSAGE((built && output.empty()), compiler << " " << flags << ": " << output);
+      REQUIRE(target::run_command({"sh", "-c", "cd " + folder.path() + " && ./run batch=2 x.bin"}, log, &output));
       std::ifstream out(folder / "output_0.bin", std::ios::binary);
       std::vector<float> y(40);
       out.read(reinterpret_cast<char*>(y.data()), 160);

@@ -22,8 +22,8 @@ float put_f16(std::span<uint8_t> b, size_t i, float v) {
   return f16_to_float(h);
 }
 int nearest(float v, int low, int high) { return std::clamp(saturating_cast<int>(std::nearbyint(v)), low, high); }
-// The code of x for a step; 0 where the step is.
-int code(float x, float step, int low, int high) { return step == 0 ? std::clamp(0, low, high) : nearest(x / step, low, high); }
+// The quant of x for a step; 0 where the step is.
+int quant(float x, float step, int low, int high) { return step == 0 ? std::clamp(0, low, high) : nearest(x / step, low, high); }
 
 struct Extremes {
   float low = 0, high = 0, largest = 0;  // largest: of the greatest magnitude, with its sign
@@ -37,14 +37,14 @@ Extremes extremes(Values v) {
   return e;
 }
 
-// 32 elements, d [, m], then the fifth bits, then 16 bytes of two codes: element j in the low half, j+16 in the high half.
+// 32 elements, d [, m], then the fifth bits, then 16 bytes of two quants: element j in the low half, j+16 in the high half.
 template <int kBits, bool kMin>
 struct Small {
-  static constexpr size_t kHigh = kMin ? 4 : 2, kCodes = kHigh + (kBits == 5 ? 4 : 0);
+  static constexpr size_t kHigh = kMin ? 4 : 2, kQuants = kHigh + (kBits == 5 ? 4 : 0);
   static void decode(Bytes b, std::span<float> out) {
     const float d = f16_at(b, 0), m = kMin ? f16_at(b, 2) : 0;
     for (size_t j = 0; j < 32; ++j) {
-      int q = j < 16 ? b[kCodes + j] & 15 : b[kCodes + j - 16] >> 4;
+      int q = j < 16 ? b[kQuants + j] & 15 : b[kQuants + j - 16] >> 4;
       if (kBits == 5) q |= (b[kHigh + j / 8] >> (j % 8) & 1) << 4;
       out[j] = kMin ? d * static_cast<float>(q) + m : d * static_cast<float>(q - (1 << (kBits - 1)));
     }
@@ -56,32 +56,32 @@ struct Small {
     const float d = put_f16(b, 0, kMin ? (e.high - e.low) / static_cast<float>(top) : e.largest / static_cast<float>(-middle));
     const float m = kMin ? put_f16(b, 2, e.low) : 0;
     for (size_t j = 0; j < 32; ++j) {
-      const int q = kMin ? code(v[j] - m, d, 0, top) : code(v[j], d, -middle, middle - 1) + middle;
-      b[kCodes + j % 16] = static_cast<uint8_t>(b[kCodes + j % 16] | (q & 15) << (j < 16 ? 0 : 4));
+      const int q = kMin ? quant(v[j] - m, d, 0, top) : quant(v[j], d, -middle, middle - 1) + middle;
+      b[kQuants + j % 16] = static_cast<uint8_t>(b[kQuants + j % 16] | (q & 15) << (j < 16 ? 0 : 4));
       if (kBits == 5) b[kHigh + j / 8] = static_cast<uint8_t>(b[kHigh + j / 8] | q >> 4 << (j % 8));
     }
   }
 };
 
-// A scale and 8-bit codes.
+// A scale and 8-bit quants.
 template <size_t kCount, bool kWide>
 struct Eight {
-  static constexpr size_t kCodes = kWide ? 4 : 2;
+  static constexpr size_t kQuants = kWide ? 4 : 2;
   static void decode(Bytes b, std::span<float> out) {
     float d = 0;
     if (kWide) std::memcpy(&d, b.data(), 4);
     else d = f16_at(b, 0);
-    for (size_t j = 0; j < kCount; ++j) out[j] = d * static_cast<float>(static_cast<int8_t>(b[kCodes + j]));
+    for (size_t j = 0; j < kCount; ++j) out[j] = d * static_cast<float>(static_cast<int8_t>(b[kQuants + j]));
   }
   static void encode(Values v, std::span<uint8_t> b) {
     float d = std::fabs(extremes(v).largest) / 127;
     if (kWide) std::memcpy(b.data(), &d, 4);
     else d = put_f16(b, 0, d);
-    for (size_t j = 0; j < kCount; ++j) b[kCodes + j] = static_cast<uint8_t>(code(v[j], d, -127, 127));
-    for (size_t s = 0; kWide && s < 16; ++s) {  // sums of 16 codes, for products with other formats
+    for (size_t j = 0; j < kCount; ++j) b[kQuants + j] = static_cast<uint8_t>(quant(v[j], d, -127, 127));
+    for (size_t s = 0; kWide && s < 16; ++s) {  // sums of 16 quants, for products with other formats
       int sum = 0;
-      for (size_t j = 0; j < 16; ++j) sum += static_cast<int8_t>(b[kCodes + s * 16 + j]);
-      b[kCodes + kCount + 2 * s] = static_cast<uint8_t>(sum), b[kCodes + kCount + 2 * s + 1] = static_cast<uint8_t>(sum >> 8);
+      for (size_t j = 0; j < 16; ++j) sum += static_cast<int8_t>(b[kQuants + s * 16 + j]);
+      b[kQuants + kCount + 2 * s] = static_cast<uint8_t>(sum), b[kQuants + kCount + 2 * s + 1] = static_cast<uint8_t>(sum >> 8);
     }
   }
 };
@@ -101,16 +101,16 @@ void put_six_bits(std::span<uint8_t> s, size_t j, SixBits v) {
   add(j - 4, v.scale >> 4 << 6), add(j, v.min >> 4 << 6);
 }
 
-// d, dmin, 12 bytes of scales, [32 bytes of fifth bits,] 128 bytes of two codes: x = d*scale*q - dmin*min in runs of 32.
+// d, dmin, 12 bytes of scales, [32 bytes of fifth bits,] 128 bytes of two quants: x = d*scale*q - dmin*min in runs of 32.
 template <int kBits>
 struct Medium {
-  static constexpr size_t kHigh = 16, kCodes = kBits == 5 ? 48 : 16;
+  static constexpr size_t kHigh = 16, kQuants = kBits == 5 ? 48 : 16;
   static void decode(Bytes b, std::span<float> out) {
     const float d = f16_at(b, 0), dmin = f16_at(b, 2);
     for (size_t i = 0; i < 256; ++i) {
       const size_t run = i / 32, l = i % 32;
       const SixBits s = six_bits(b.subspan(4, 12), run);
-      int q = b[kCodes + run / 2 * 32 + l] >> (run % 2 * 4) & 15;
+      int q = b[kQuants + run / 2 * 32 + l] >> (run % 2 * 4) & 15;
       if (kBits == 5) q += (b[kHigh + l] >> run & 1) << 4;
       out[i] = d * static_cast<float>(s.scale * q) - dmin * static_cast<float>(s.min);
     }
@@ -127,11 +127,11 @@ struct Medium {
     const float d = put_f16(b, 0, *std::ranges::max_element(scale) / 63),
                 dmin = put_f16(b, 2, *std::ranges::max_element(min) / 63);
     for (size_t run = 0; run < 8; ++run) {
-      const SixBits s{code(scale[run], d, 0, 63), code(min[run], dmin, 0, 63)};
+      const SixBits s{quant(scale[run], d, 0, 63), quant(min[run], dmin, 0, 63)};
       put_six_bits(b.subspan(4, 12), run, s);
       for (size_t l = 0; l < 32; ++l) {
-        const int q = code(v[run * 32 + l] + dmin * static_cast<float>(s.min), d * static_cast<float>(s.scale), 0, top);
-        uint8_t& byte = b[kCodes + run / 2 * 32 + l];
+        const int q = quant(v[run * 32 + l] + dmin * static_cast<float>(s.min), d * static_cast<float>(s.scale), 0, top);
+        uint8_t& byte = b[kQuants + run / 2 * 32 + l];
         byte = static_cast<uint8_t>(byte | (q & 15) << (run % 2 * 4));
         if (kBits == 5) b[kHigh + l] = static_cast<uint8_t>(b[kHigh + l] | q >> 4 << run);
       }
@@ -139,14 +139,14 @@ struct Medium {
   }
 };
 
-// Where element i of 256 has its code of 2 bits: two halves of 128, in each four runs of 32 one above the other.
+// Where element i of 256 has its quant of 2 bits: two halves of 128, in each four runs of 32 one above the other.
 struct TwoBits {
   size_t byte;
   int shift;
   explicit TwoBits(size_t i) : byte(i / 128 * 32 + i % 32), shift(static_cast<int>(i % 128 / 32 * 2)) {}
 };
 
-// 16 bytes of scale and minimum (4 bits each, of runs of 16), 64 bytes of codes, d, dmin.
+// 16 bytes of scale and minimum (4 bits each, of runs of 16), 64 bytes of quants, d, dmin.
 struct TwoK {
   static void decode(Bytes b, std::span<float> out) {
     const float d = f16_at(b, 80), dmin = f16_at(b, 82);
@@ -167,16 +167,16 @@ struct TwoK {
     const float d = put_f16(b, 80, *std::ranges::max_element(scale) / 15),
                 dmin = put_f16(b, 82, *std::ranges::max_element(min) / 15);
     for (size_t i = 0; i < 256; ++i) {
-      const int s = code(scale[i / 16], d, 0, 15), m = code(min[i / 16], dmin, 0, 15);
+      const int s = quant(scale[i / 16], d, 0, 15), m = quant(min[i / 16], dmin, 0, 15);
       b[i / 16] = static_cast<uint8_t>(s | m << 4);
       const TwoBits at(i);
-      const int q = code(v[i] + dmin * static_cast<float>(m), d * static_cast<float>(s), 0, 3);
+      const int q = quant(v[i] + dmin * static_cast<float>(m), d * static_cast<float>(s), 0, 3);
       b[16 + at.byte] = static_cast<uint8_t>(b[16 + at.byte] | q << at.shift);
     }
   }
 };
 
-// 32 bytes of third bits, 64 bytes of codes, 12 bytes of scales (6 bits, less 32, of runs of 16), d. A third bit of 0 takes 4
+// 32 bytes of third bits, 64 bytes of quants, 12 bytes of scales (6 bits, less 32, of runs of 16), d. A third bit of 0 takes 4
 // away.
 struct ThreeK {
   static int scale_of(Bytes s, size_t j) {
@@ -197,12 +197,12 @@ struct ThreeK {
     std::fill(b.begin(), b.end(), uint8_t{0});
     const float d = put_f16(b, 108, extremes(scale).largest / -32);
     for (size_t j = 0; j < 16; ++j) {
-      const int s = code(scale[j], d, -32, 31) + 32;
+      const int s = quant(scale[j], d, -32, 31) + 32;
       b[96 + j % 8] = static_cast<uint8_t>(b[96 + j % 8] | (s & 15) << (j < 8 ? 0 : 4));
       b[104 + j % 4] = static_cast<uint8_t>(b[104 + j % 4] | s >> 4 << (j / 4 * 2));
     }
     for (size_t i = 0; i < 256; ++i) {
-      const int s = scale_of(b.subspan(96, 12), i / 16), q = code(v[i], d * static_cast<float>(s), -4, 3) + 4;
+      const int s = scale_of(b.subspan(96, 12), i / 16), q = quant(v[i], d * static_cast<float>(s), -4, 3) + 4;
       const TwoBits at(i);
       b[32 + at.byte] = static_cast<uint8_t>(b[32 + at.byte] | (q & 3) << at.shift);
       b[i % 32] = static_cast<uint8_t>(b[i % 32] | q >> 2 << (i / 32));
@@ -226,11 +226,11 @@ struct SixK {
     for (size_t run = 0; run < 16; ++run) scale[run] = extremes(v.subspan(run * 16, 16)).largest / -32;
     std::fill(b.begin(), b.end(), uint8_t{0});
     const float d = put_f16(b, 208, extremes(scale).largest / -128);
-    for (size_t j = 0; j < 16; ++j) b[192 + j] = static_cast<uint8_t>(code(scale[j], d, -128, 127));
+    for (size_t j = 0; j < 16; ++j) b[192 + j] = static_cast<uint8_t>(quant(scale[j], d, -128, 127));
     for (size_t i = 0; i < 256; ++i) {
       const TwoBits at(i);
       const size_t half = i / 128, run = i % 128 / 32;
-      const int q = code(v[i], d * static_cast<float>(static_cast<int8_t>(b[192 + i / 16])), -32, 31) + 32;
+      const int q = quant(v[i], d * static_cast<float>(static_cast<int8_t>(b[192 + i / 16])), -32, 31) + 32;
       uint8_t& low = b[half * 64 + run % 2 * 32 + i % 32];
       low = static_cast<uint8_t>(low | (q & 15) << (run / 2 * 4));
       b[128 + at.byte] = static_cast<uint8_t>(b[128 + at.byte] | q >> 4 << at.shift);
@@ -245,14 +245,14 @@ size_t nearest_entry(std::span<const float> table, float v, float d) {
   return best;
 }
 
-// A scale and 16 bytes of two codes into a table of 16 numbers.
+// A scale and 16 bytes of two quants into a table of 16 numbers.
 template <bool kPowerOfTwo>
 struct Table {
-  static constexpr size_t kCodes = kPowerOfTwo ? 1 : 2;
+  static constexpr size_t kQuants = kPowerOfTwo ? 1 : 2;
   static std::span<const float> table() { return kPowerOfTwo ? fp4_values() : iq4_nl_values(); }
   static float scale(Bytes b) { return kPowerOfTwo ? static_cast<float>(decode_float(DType::F8E8M0, b[0])) : f16_at(b, 0); }
   static void decode(Bytes b, std::span<float> out) {
-    for (size_t j = 0; j < 32; ++j) out[j] = scale(b) * table()[j < 16 ? b[kCodes + j] & 15 : b[kCodes + j - 16] >> 4];
+    for (size_t j = 0; j < 32; ++j) out[j] = scale(b) * table()[j < 16 ? b[kQuants + j] & 15 : b[kQuants + j - 16] >> 4];
   }
   static void encode(Values v, std::span<uint8_t> b) {
     const float largest = extremes(v).largest;
@@ -263,12 +263,12 @@ struct Table {
     const float d = scale(b);
     for (size_t j = 0; j < 32; ++j) {
       const size_t best = nearest_entry(table(), v[j], d);
-      b[kCodes + j % 16] = static_cast<uint8_t>(b[kCodes + j % 16] | best << (j < 16 ? 0 : 4));
+      b[kQuants + j % 16] = static_cast<uint8_t>(b[kQuants + j % 16] | best << (j < 16 ? 0 : 4));
     }
   }
 };
 
-// d, the upper 2 bits and then the lower 4 of eight scales (6 bits, less 32, of runs of 32), 128 bytes of two codes into the
+// d, the upper 2 bits and then the lower 4 of eight scales (6 bits, less 32, of runs of 32), 128 bytes of two quants into the
 // table: of each run its first half in the low halves of 16 bytes.
 struct FourXS {
   static int scale_of(Bytes b, size_t run) {
@@ -286,7 +286,7 @@ struct FourXS {
     std::fill(b.begin(), b.end(), uint8_t{0});
     const float d = put_f16(b, 0, extremes(scale).largest / -32);
     for (size_t run = 0; run < 8; ++run) {
-      const int s = code(scale[run], d, -32, 31) + 32;
+      const int s = quant(scale[run], d, -32, 31) + 32;
       b[4 + run / 2] = static_cast<uint8_t>(b[4 + run / 2] | (s & 15) << (run % 2 * 4));
       b[2 + run / 4] = static_cast<uint8_t>(b[2 + run / 4] | s >> 4 << (run % 4 * 2));
     }
@@ -298,7 +298,7 @@ struct FourXS {
   }
 };
 
-// -d, 0 or d: 64 bytes of codes of 2 bits, d.
+// -d, 0 or d: 64 bytes of quants of 2 bits, d.
 struct TernaryTwo {
   static void decode(Bytes b, std::span<float> out) {
     for (size_t i = 0; i < 256; ++i) {
@@ -311,12 +311,12 @@ struct TernaryTwo {
     const float d = put_f16(b, 64, std::fabs(extremes(v).largest));
     for (size_t i = 0; i < 256; ++i) {
       const TwoBits at(i);
-      b[at.byte] = static_cast<uint8_t>(b[at.byte] | (code(v[i], d, -1, 1) + 1) << at.shift);
+      b[at.byte] = static_cast<uint8_t>(b[at.byte] | (quant(v[i], d, -1, 1) + 1) << at.shift);
     }
   }
 };
 
-// The same with five codes a byte: the byte is a fraction of 256 whose digits to the base 3 they are, rounded up. 32 bytes hold
+// The same with five quants a byte: the byte is a fraction of 256 whose digits to the base 3 they are, rounded up. 32 bytes hold
 // five runs of 32, 16 bytes five of 16, 4 bytes four of 4; d.
 struct TernaryOne {
   struct Place {
@@ -342,7 +342,7 @@ struct TernaryOne {
     std::array<unsigned, 52> digits{};
     for (size_t i = 0; i < 256; ++i) {
       const Place at(i);
-      digits[at.byte] += kWeights[at.digit] * static_cast<unsigned>(code(v[i], d, -1, 1) + 1);
+      digits[at.byte] += kWeights[at.digit] * static_cast<unsigned>(quant(v[i], d, -1, 1) + 1);
     }
     for (size_t i = 0; i < 52; ++i) b[i] = static_cast<uint8_t>((digits[i] * 256 + 242) / 243);
   }

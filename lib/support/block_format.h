@@ -33,12 +33,12 @@ int block_elements(BlockFormat);     // 32 or 256
 int block_bytes(BlockFormat);
 std::optional<BlockFormat> block_format_from_name(std::string_view);
 
-// One block; the spans have the sizes above. Encoding rounds each element to the nearest code of scales that are chosen from the
+// One block; the spans have the sizes above. Encoding rounds each element to the nearest quant of scales that are chosen from the
 // extremes of the (sub-)block.
 void decode_block(BlockFormat, std::span<const uint8_t> block, std::span<float> out);
 void encode_block(BlockFormat, std::span<const float> values, std::span<uint8_t> out);
 
-// The 16 numbers that codes of 4 bits stand for, in order: FP4 E2M1, and ggml's non-linear table.
+// The 16 numbers that quants of 4 bits stand for, in order: FP4 E2M1, and ggml's non-linear table.
 std::span<const float> fp4_values();
 std::span<const float> iq4_nl_values();
 

@@ -34,7 +34,7 @@ for folder in map(pathlib.Path, sys.argv[1:]):
     assert len(launches) == fusion["summary"]["launches"]["after"]
     assert sum(l["reads"] + l["writes"] for l in launches) == fusion["summary"]["traffic"]["after"]
     makes = {r[0]: n["id"] for n in nodes.values() for r in n["results"]}
-    for h in fusion["handovers"]:
+    for h in fusion["intermediate_values"]:
         assert "graph" in h or makes[h["value"]] == h["from"]
     counts = {}
     for n in nodes.values():

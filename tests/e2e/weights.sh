@@ -27,7 +27,7 @@ for folder in "$TMPDIR/int8" "$TMPDIR/fp8"; do
 done
 grep -q '"reason": "operand of' "$TMPDIR/fp8/precision.json"
 grep -q '"to": "i8", "source": "weight, one scale for each column, error' "$TMPDIR/int8/quant.json"
-grep -q '"pattern": "weight_codes"' "$TMPDIR/int8/fusion.json"
+grep -q '"pattern": "quantized_weights"' "$TMPDIR/int8/fusion.json"
 
 # Weights that stay as they are, one for each reason, and a checker that finds the same ones.
 cat > "$TMPDIR/asked.txt" <<END
@@ -79,7 +79,7 @@ END
 "$RLXC" compile "$TMPDIR/asked.txt" --weights int8 --emit fusion,lir -q -o "$TMPDIR/asked"
 "$RLXC" compile "$TMPDIR/asked.txt" --weights int8 --target mlx --emit fusion,lir -q -o "$TMPDIR/asked_mlx"
 "$RLXC" compile "$TMPDIR/brought.txt" --emit fusion,lir -q -o "$TMPDIR/brought"
-reasons() { sed -n 's/^  weight_codes: \([a-z_]*\), [12] times*$/\1/p' "$TMPDIR/$1/fusion.txt" | sort | xargs; }
-[ "$(reasons asked)" = "has_codes layout no_contents not_finite small wide_codes" ] || { echo "weights asked for: $(reasons asked)"; exit 1; }
-[ "$(reasons brought)" = "layout scale_per_column_block wide_codes" ] || { echo "weights brought: $(reasons brought)"; exit 1; }
+reasons() { sed -n 's/^  quantized_weights: \([a-z_]*\), [12] times*$/\1/p' "$TMPDIR/$1/fusion.txt" | sort | xargs; }
+[ "$(reasons asked)" = "already_quantized layout no_contents not_finite small wide_values" ] || { echo "weights asked for: $(reasons asked)"; exit 1; }
+[ "$(reasons brought)" = "layout scale_per_column_block wide_values" ] || { echo "weights brought: $(reasons brought)"; exit 1; }
 scripts/check-fusion "$TMPDIR"/asked "$TMPDIR"/asked_mlx "$TMPDIR"/brought

@@ -57,7 +57,7 @@ inline GraphPlan bump_plan(Graph& g, uint64_t alignment) {
         s.region = plan.phase[n.raw] == Phase::Prologue ? Region::Packed : Region::Activations;
         s.offset = top;
         top = dims.mul(dims.ceil_div(dims.add(top, s.size), Dim(align)), Dim(align));
-        if (s.region == Region::Activations && s.size.is_static()) plan.unshared += static_cast<uint64_t>(s.size.size());
+        if (s.region == Region::Activations && s.size.is_static()) plan.without_reuse += static_cast<uint64_t>(s.size.size());
       }
       plan.symbolic |= !s.size.is_static();
     }

@@ -77,11 +77,11 @@ struct TestMapping {
 std::vector<TestMapping> test_mappings() {
   Mapping scalar, vectors, lanes, warps;
   scalar.vector_bytes = 1;
-  lanes.lanes = warps.lanes = true;
+  lanes.workgroups = warps.workgroups = true;
   lanes.load_bytes = warps.load_bytes = 16;
   lanes.max_vector_lanes = warps.max_vector_lanes = 4;
-  lanes.group_lanes = 64, lanes.max_group_lanes = 256, lanes.shared_bytes = 16 << 10, lanes.max_grid = {7, 7, 7};
-  warps.group_lanes = 128, warps.warp = 32;
+  lanes.workgroup_size = 64, lanes.max_workgroup_size = 256, lanes.shared_bytes = 16 << 10, lanes.max_grid = {7, 7, 7};
+  warps.workgroup_size = 128, warps.warp = 32;
   std::vector<TestMapping> all = {{"scalar", scalar, {}}, {"vectors", vectors, {}}, {"lanes", lanes, {}}, {"warps", warps, {}}};
   for (const auto& [backend, dialect] :
        {std::pair{&cuda_backend(), Dialect::Cuda}, {&rocm_backend(), Dialect::Hip}, {&metal_backend(), Dialect::Metal}})
@@ -119,7 +119,7 @@ void run_native(const std::vector<Built>& built, const NativeOptions& options, s
     Arena arena(c.buffers);
     Launch launch = launch_of(built[i].kernel);
     module->call(i, arena.pointers, c.symbols, extents(built[i].kernel, launch.grid, c.symbols),
-                 extents(built[i].kernel, launch.lanes, c.symbols));
+                 extents(built[i].kernel, launch.threads, c.symbols));
     std::string wrong = compare(c, arena);
     constexpr const char* kDialects[] = {"C", "CUDA", "HIP", "MSL"};
     if (!wrong.empty())
@@ -186,13 +186,13 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
   for (const KernelCase& c : cases)
     for (const auto& [mapping_name, mapping, only] : test_mappings()) {
       std::string where = c.name + " (" + mapping_name + ")";
-      const VerifyLimits limits{mapping.shared_bytes, mapping.max_group_lanes};
+      const VerifyLimits limits{mapping.shared_bytes, mapping.max_workgroup_size};
       kernel::Builder b("k" + std::to_string(number++) + "_" + mapping_name);
       c.build(b, mapping);
       Kernel k = b.finish();
       if (only && !k.matrix) continue;
       for (const char* stage : {"as built", "simplified", "narrowed"}) {
-        if (stage[0] == 'n' && !mapping.lanes) continue;
+        if (stage[0] == 'n' && !mapping.workgroups) continue;
         for (const std::string& wrong : verify(k, limits)) problems.push_back(where + ", " + stage + ": " + wrong);
         Arena arena(c.buffers);
         InterpretResult run = interpret(k, arena.pointers, c.symbols);
@@ -201,9 +201,9 @@ std::vector<std::string> check_kernels(const std::vector<KernelCase>& cases) {
         if (stage[0] == 'a') simplify(k);
         if (stage[0] == 's' && mapping_name == "lanes") wgsl.push_back({&c, where, k});
         if (!wgsl.empty() && !fits_wgsl(wgsl.back())) wgsl.pop_back();
-        if (stage[0] == 's' && mapping.lanes) narrow_indices(k);
+        if (stage[0] == 's' && mapping.workgroups) narrow_indices(k);
       }
-      if (!mapping.lanes) {
+      if (!mapping.workgroups) {
         threads.push_back({&c, where, std::move(k)});
         continue;
       }

@@ -31,7 +31,7 @@ struct JoiningTarget {
   size_t max_arguments = 0;  // 0: any
   void operator()(PassRun& r) const {
     codegen::CapabilityRow row;
-    row.mapping.lanes = true, row.mapping.load_bytes = row.mapping.vector_bytes = 16, row.mapping.warp = 32;
+    row.mapping.workgroups = true, row.mapping.load_bytes = row.mapping.vector_bytes = 16, row.mapping.warp = 32;
     row.max_arguments = max_arguments;
     r.target.machine = {2000, 800, 20000, 128, 0};
     r.lowerings = std::make_shared<codegen::LoweringCache>(std::move(row));

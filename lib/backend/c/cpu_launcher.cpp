@@ -9,9 +9,9 @@
 namespace rlxc {
 namespace {
 
+using codegen::BufferSlice;
+using codegen::Command;
 using codegen::Package;
-using codegen::Place;
-using codegen::Step;
 
 constexpr size_t kStepsInFunction = 64;
 
@@ -25,8 +25,8 @@ class Launcher {
     out_ += "\n";
     functions("load", all_loads(), true);
     for (size_t g = 0; g < p_.graphs.size(); ++g) {
-      std::vector<const Step*> steps;
-      for (const Step& s : p_.graphs[g].run) steps.push_back(&s);
+      std::vector<const Command*> steps;
+      for (const Command& s : p_.graphs[g].run) steps.push_back(&s);
       functions("graph_" + std::to_string(g), steps, false);
     }
     return std::move(out_);
@@ -39,14 +39,14 @@ class Launcher {
     out_ += "static int graph_" + std::to_string(g) + "(" + context() + ", " + std::string(kParameters) + ");\n";
   }
 
-  std::vector<const Step*> all_loads() const {
-    std::vector<const Step*> steps;
+  std::vector<const Command*> all_loads() const {
+    std::vector<const Command*> steps;
     for (const codegen::GraphProgram& g : p_.graphs)
-      for (const Step& s : g.load) steps.push_back(&s);
+      for (const Command& s : g.load) steps.push_back(&s);
     return steps;
   }
 
-  void functions(const std::string& name, const std::vector<const Step*>& steps, bool load) {
+  void functions(const std::string& name, const std::vector<const Command*>& steps, bool load) {
     const std::string parameters = load ? context() + ", unsigned char* scratch" : context() + ", " + std::string(kParameters);
     const std::string arguments = load ? "c, scratch" : "c, a, in, out";
     std::string calls;
@@ -77,16 +77,16 @@ class Launcher {
 
   std::string plus(const std::string& base, Dim offset) { return offset == Dim(0) ? base : base + " + " + n_(offset); }
 
-  std::string pointer(const Place& p) {
+  std::string pointer(const BufferSlice& p) {
     const std::string i = std::to_string(p.index);
     switch (p.memory) {
-      case Place::Memory::Weights: return "W(" + i + ", " + n_(p.offset) + ")";
-      case Place::Memory::Packed: return "P(" + n_(p.offset) + ")";
-      case Place::Memory::Arena: return "A(" + n_(p.offset) + ")";
-      case Place::Memory::Scratch: return "S(" + n_(p.offset) + ")";
-      case Place::Memory::Input: return "IN(" + i + ", " + n_(p.offset) + ")";
-      case Place::Memory::Output: return "OUT(" + i + ", " + n_(p.offset) + ")";
-      case Place::Memory::Extent: return "&x[" + i + "]";
+      case BufferSlice::Memory::Weights: return "W(" + i + ", " + n_(p.offset) + ")";
+      case BufferSlice::Memory::Packed: return "P(" + n_(p.offset) + ")";
+      case BufferSlice::Memory::Arena: return "A(" + n_(p.offset) + ")";
+      case BufferSlice::Memory::Scratch: return "S(" + n_(p.offset) + ")";
+      case BufferSlice::Memory::Input: return "IN(" + i + ", " + n_(p.offset) + ")";
+      case BufferSlice::Memory::Output: return "OUT(" + i + ", " + n_(p.offset) + ")";
+      case BufferSlice::Memory::Extent: return "&x[" + i + "]";
     }
     return "0";
   }
@@ -94,34 +94,35 @@ class Launcher {
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
 
   // Poisons all but the buffers of the step; the bodies of control flow do this for themselves.
-  void guard(const Step& s) {
+  void guard(const Command& s) {
     if (s.is_control()) return line("rlxc_open_all(c);");
     line("rlxc_close_all(c);");
-    for (const Place& p : s.places) {
-      const bool caller = p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
-      if (caller ? s.graph.raw == 0 : p.memory != Place::Memory::Arena && p.memory != Place::Memory::Scratch) continue;
+    for (const BufferSlice& p : s.places) {
+      const bool caller = p.memory == BufferSlice::Memory::Input || p.memory == BufferSlice::Memory::Output;
+      if (caller ? s.graph.raw == 0 : p.memory != BufferSlice::Memory::Arena && p.memory != BufferSlice::Memory::Scratch)
+        continue;
       line("rlxc_open(" + pointer({p.memory, p.index, p.slot}) + ", " + n_(p.slot_bytes) + ");");
     }
   }
 
-  void step(const Step& s) {
+  void step(const Command& s) {
     if (s.node.valid() && s.node != last_) line("// " + m_.graph(s.graph).label(s.node).line());
     last_ = s.node;
     switch (s.kind) {
-      case Step::Kind::Launch: {
+      case Command::Kind::Launch: {
         std::string call = p_.kernels[s.kernel].name + "(";
         for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + pointer(s.places[i]);
         for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
         line(call + ");");
-        for (const Place& p : s.places)
-          if (p.memory == Place::Memory::Extent) check_extent(p.index);
+        for (const BufferSlice& p : s.places)
+          if (p.memory == BufferSlice::Memory::Extent) check_extent(p.index);
         return;
       }
-      case Step::Kind::Copy:
+      case Command::Kind::Copy:
         return line("memcpy(" + pointer(s.places[0]) + ", " + pointer(s.places[1]) + ", (size_t)" + n_(s.sizes[0]) + ");");
-      case Step::Kind::If: return if_step(s);
-      case Step::Kind::Loop: return loop(s);
-      case Step::Kind::Scan: return scan(s);
+      case Command::Kind::If: return if_step(s);
+      case Command::Kind::Loop: return loop(s);
+      case Command::Kind::Scan: return scan(s);
     }
   }
 
@@ -134,13 +135,13 @@ class Launcher {
   std::string list(const std::string& type, const std::string& name, const std::vector<std::string>& items) {
     return type + " " + name + "[] = {" + (items.empty() ? "0" : join(items, ", ")) + "};";
   }
-  std::string call_body(GraphId g, const Step& s) {
+  std::string call_body(GraphId g, const Command& s) {
     return "graph_" + std::to_string(g.raw) + "(c, " + plus("a", s.body_arena) + ", bi, bo)";
   }
   std::string bytes(const Graph& g, ValueId v) { return n_(dense_bytes(m_.dims, g.type(v))); }
   static std::string at(std::string_view array, size_t i) { return std::string(array) + "[" + std::to_string(i) + "]"; }
 
-  void if_step(const Step& s) {
+  void if_step(const Command& s) {
     const Graph& g = m_.graph(s.graph);
     const Graph &then_body = m_.graph(g.bodies(s.node)[0]), &else_body = m_.graph(g.bodies(s.node)[1]);
     const size_t operands = s.present.size();
@@ -165,7 +166,7 @@ class Launcher {
   }
 
   // Where output `i` of the body of a loop is kept, the first and the second buffer.
-  std::vector<std::string> carry_buffers(const Step& s, const Graph& body) {
+  std::vector<std::string> carry_buffers(const Command& s, const Graph& body) {
     std::vector<std::string> places;
     DimTable& t = m_.dims;
     Dim at = s.held;
@@ -207,7 +208,7 @@ class Launcher {
     }
   }
 
-  void loop(const Step& s) {
+  void loop(const Command& s) {
     const Graph& g = m_.graph(s.graph);
     const Graph& body = m_.graph(g.bodies(s.node)[0]);
     const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(s.node).carries);
@@ -255,7 +256,7 @@ class Launcher {
     line("}");
   }
 
-  void scan(const Step& s) {
+  void scan(const Command& s) {
     const Graph& g = m_.graph(s.graph);
     const Graph& body = m_.graph(g.bodies(s.node)[0]);
     const auto& a = g.attrs<ScanAttrs>(s.node);

@@ -76,7 +76,7 @@ class Printer {
   void launch_indices(const std::vector<Stmt>& body, const Uses& used) {
     for (const std::vector<Stmt>* at = &body; at->size() == 1; at = &at->front().body) {
       const Stmt& s = at->front();
-      if (s.kind != StmtKind::For || (s.loop != LoopKind::Grid && s.loop != LoopKind::Lane)) return;
+      if (s.kind != StmtKind::For || (s.loop != LoopKind::Grid && s.loop != LoopKind::Thread)) return;
       const Var& v = k_->var(s.var);
       if (used.vars.count(s.var.raw)) line(target_.declare(v.type, v.name, target_.launch_index(s.loop, s.axis), helpers_));
     }

@@ -78,7 +78,7 @@ TEST_CASE("golden kernels of every target with kernels") {
       simplify(k);
       if (gpu && gpu->packaging.prepare) gpu->packaging.prepare(k);
       else if (gpu) narrow_indices(k);
-      for (const std::string& problem : verify(k, {t.mapping.shared_bytes, t.mapping.max_group_lanes})) FAIL_CHECK(problem);
+      for (const std::string& problem : verify(k, {t.mapping.shared_bytes, t.mapping.max_workgroup_size})) FAIL_CHECK(problem);
       test::check_golden("kernels/" + std::string(s.name) + "." + std::string(t.name) + "." + std::string(t.extension),
                          target::render(k, t.language()));
       ++checked;

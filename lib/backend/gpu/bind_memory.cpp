@@ -10,9 +10,9 @@
 namespace rlxc {
 namespace {
 
+using codegen::BufferSlice;
+using codegen::Command;
 using codegen::Package;
-using codegen::Place;
-using codegen::Step;
 
 constexpr uint64_t kUnit = 64;       // parts of memory begin at its multiples
 constexpr size_t kSureBindings = 8;  // maxStorageBuffersPerShaderStage of every device (WebGPU, 3.6.2)
@@ -25,16 +25,16 @@ uint64_t in_units(uint64_t n) { return align_up(n, kUnit).value_or(n); }
 void copy_weights_of_control(Package* p) {
   DimTable& dims = p->lir->module->dims;
   for (codegen::GraphProgram& g : p->graphs)
-    for (Step& s : g.run) {
+    for (Command& s : g.run) {
       if (!s.is_control()) continue;
       for (size_t i = 0; i < s.present.size(); ++i) {
-        Place& place = s.places[i];
-        if (!s.present[i] || place.memory != Place::Memory::Weights) continue;
-        Step copy;
-        copy.kind = Step::Kind::Copy;
+        BufferSlice& place = s.places[i];
+        if (!s.present[i] || place.memory != BufferSlice::Memory::Weights) continue;
+        Command copy;
+        copy.kind = Command::Kind::Copy;
         copy.graph = s.graph;
         copy.sizes = {Dim(static_cast<int64_t>(p->weights[place.index].bytes))};
-        copy.places = {{Place::Memory::Packed, 0, p->packed_bytes, p->packed_bytes, copy.sizes[0]}, place};
+        copy.places = {{BufferSlice::Memory::Packed, 0, p->packed_bytes, p->packed_bytes, copy.sizes[0]}, place};
         place = copy.places[0];
         p->packed_bytes = dims.add(p->packed_bytes, Dim(static_cast<int64_t>(in_units(p->weights[copy.places[1].index].bytes))));
         g.load.push_back(std::move(copy));
@@ -75,13 +75,13 @@ class Memory {
 
   // Of the buffer that the place of a kernel of this graph lies in, from the place on; all of it, where symbols say where that
   // is.
-  std::pair<uint64_t, uint64_t> range(const Place& p, GraphId graph) const {
-    const uint64_t base = p.memory == Place::Memory::Input    ? inputs_[p.index]
-                          : p.memory == Place::Memory::Output ? outputs_[p.index]
-                          : p.memory == Place::Memory::Arena  ? arena_[graph.raw]
-                          : p.memory == Place::Memory::Packed ? 0
-                          : p.memory == Place::Memory::Extent ? cells_
-                                                              : scratch_;
+  std::pair<uint64_t, uint64_t> range(const BufferSlice& p, GraphId graph) const {
+    const uint64_t base = p.memory == BufferSlice::Memory::Input    ? inputs_[p.index]
+                          : p.memory == BufferSlice::Memory::Output ? outputs_[p.index]
+                          : p.memory == BufferSlice::Memory::Arena  ? arena_[graph.raw]
+                          : p.memory == BufferSlice::Memory::Packed ? 0
+                          : p.memory == BufferSlice::Memory::Extent ? cells_
+                                                                    : scratch_;
     return {base + bytes(p.offset.is_static() ? p.offset : p.slot), base + bytes(p.slot) + bytes(most(p.slot_bytes))};
   }
 
@@ -101,7 +101,7 @@ class Memory {
     for (std::vector<GraphId> graphs{GraphId(0)}; !graphs.empty();) {
       const GraphId g = graphs.back();
       graphs.pop_back();
-      for (const Step& s : p_.graphs[g.raw].run) {
+      for (const Command& s : p_.graphs[g.raw].run) {
         if (!s.is_control()) continue;
         for (GraphId body : p_.lir->module->graph(g).bodies(s.node)) {
           arena_[body.raw] = arena_[g.raw] + bytes(s.body_arena);
@@ -131,21 +131,21 @@ class KernelSplitter {
 
   void run() {
     for (codegen::GraphProgram& g : p_.graphs)
-      for (std::vector<Step>* steps : {&g.load, &g.run})
-        for (Step& s : *steps)
-          if (s.kind == Step::Kind::Launch) s.kernel = variant(s);
+      for (std::vector<Command>* steps : {&g.load, &g.run})
+        for (Command& s : *steps)
+          if (s.kind == Command::Kind::Launch) s.kernel = variant(s);
     p_.kernels = std::move(kernels_);
   }
 
  private:
-  Pieces pieces(const Place& p, GraphId graph) const {
-    if (p.memory == Place::Memory::Weights) {
+  Pieces pieces(const BufferSlice& p, GraphId graph) const {
+    if (p.memory == BufferSlice::Memory::Weights) {
       const uint64_t begin = bytes(p.offset), end = std::max(p_.weights[p.index].bytes, begin + 1);
       return {true, 0, limit_ ? (end - 1) / limit_ - begin / limit_ + 1 : 1};
     }
     const Pieces all{false, 0, p_.cuts.size() + 1};
     // A body works on whatever it is handed.
-    if (graph.raw != 0 && (p.memory == Place::Memory::Input || p.memory == Place::Memory::Output)) return all;
+    if (graph.raw != 0 && (p.memory == BufferSlice::Memory::Input || p.memory == BufferSlice::Memory::Output)) return all;
     const auto piece = [&](uint64_t at) {
       return static_cast<uint64_t>(std::ranges::upper_bound(p_.cuts, at) - p_.cuts.begin());
     };
@@ -156,11 +156,11 @@ class KernelSplitter {
   }
 
   // Pieces of memory are numbered in their order, so that those of an argument follow each other; then come weights.
-  uint32_t variant(const Step& s) {
+  uint32_t variant(const Command& s) {
     std::vector<Pieces> arguments;
     std::set<uint64_t> memories;
     size_t count = 0;
-    for (const Place& place : s.places) {
+    for (const BufferSlice& place : s.places) {
       const Pieces a = arguments.emplace_back(pieces(place, s.graph));
       if (a.separate) count += a.count;
       for (uint64_t m = a.first; !a.separate && m < a.first + a.count; ++m) memories.insert(m);
@@ -185,7 +185,7 @@ class KernelSplitter {
     return it->second;
   }
 
-  void too_many(const Step& s, size_t count) {
+  void too_many(const Command& s, size_t count) {
     const std::string node = "node " + p_.lir->module->graph(s.graph).label(s.node).quoted(),
                       needs = "it binds " + std::to_string(count) + " buffers at a time, of which ";
     if (count > kMostBindings)

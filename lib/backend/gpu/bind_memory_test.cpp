@@ -137,9 +137,9 @@ graph @body {
   const size_t all = package->cuts.size() + 1;
   CHECK(all > 4);  // y, x, two buffers of the loop, the rest
   size_t handed = 0, own = 0;
-  for (const codegen::Step& s : package->graphs[1].run)
-    for (size_t i = 0; s.kind == codegen::Step::Kind::Launch && i < s.places.size(); ++i) {
-      using Memory = codegen::Place::Memory;
+  for (const codegen::Command& s : package->graphs[1].run)
+    for (size_t i = 0; s.kind == codegen::Command::Kind::Launch && i < s.places.size(); ++i) {
+      using Memory = codegen::BufferSlice::Memory;
       const bool outside = s.places[i].memory == Memory::Input || s.places[i].memory == Memory::Output;
       CHECK(package->kernels[s.kernel].buffers[i].bindings == (outside ? all : 1));
       handed += outside, own += !outside;

@@ -148,9 +148,9 @@ class CudaLike : public GpuCxx {
   }
 
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
-    int64_t lanes = kernel::lane_count(k);
+    int64_t lanes = kernel::workgroup_size(k);
     std::string s = "extern \"C\" __global__ void " +
-                    (launch.lanes[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + ") " : "") + k.name + "(";
+                    (launch.threads[0].valid() ? "__launch_bounds__(" + std::to_string(lanes) + ") " : "") + k.name + "(";
     for (size_t i = 0; i < k.argument_count(); ++i) {
       const Buffer& b = k.buffers[i];
       s += (i ? ", " : "") + std::string(b.access == Access::Read ? "const " : "") + scalar(b.type.dtype) + "* ";

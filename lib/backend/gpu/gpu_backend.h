@@ -23,15 +23,15 @@ inline constexpr std::string_view kMakeRun =
     "Build with `make`. Then, in this folder, `./run WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and writes "
     "output_<i>.bin.";
 
-// Groups of `group_lanes` threads with shared memory, and vectors of 16 bytes.
-constexpr kernel::Mapping grid_mapping(int group_lanes, int max_group_lanes, int warp, int64_t shared_bytes, int max_vector_lanes,
-                                       std::span<const kernel::MatrixUnit> matrix_units = {}) {
+// Groups of `workgroup_size` threads with shared memory, and vectors of 16 bytes.
+constexpr kernel::Mapping grid_mapping(int workgroup_size, int max_workgroup_size, int warp, int64_t shared_bytes,
+                                       int max_vector_lanes, std::span<const kernel::MatrixUnit> matrix_units = {}) {
   kernel::Mapping m;
-  m.lanes = true;
+  m.workgroups = true;
   m.load_bytes = m.vector_bytes = 16;
   m.max_vector_lanes = max_vector_lanes;
-  m.group_lanes = group_lanes;
-  m.max_group_lanes = max_group_lanes;
+  m.workgroup_size = workgroup_size;
+  m.max_workgroup_size = max_workgroup_size;
   m.warp = warp;
   m.shared_bytes = shared_bytes;
   m.vector_registers = 64;

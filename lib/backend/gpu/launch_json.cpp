@@ -13,9 +13,9 @@
 namespace rlxc {
 namespace {
 
+using codegen::BufferSlice;
+using codegen::Command;
 using codegen::Package;
-using codegen::Place;
-using codegen::Step;
 
 // An expression over the symbols of a kernel, for an evaluator with a stack.
 void postfix(const kernel::Kernel& k, kernel::ExprId id, std::vector<std::string>* out) {
@@ -77,12 +77,12 @@ class Writer {
     kernels(files);
     j_.key("load").begin_array();
     for (const codegen::GraphProgram& g : p_.graphs)
-      for (const Step& s : g.load) step(s);
+      for (const Command& s : g.load) step(s);
     j_.end_array();
     j_.key("graphs").begin_array();
     for (const codegen::GraphProgram& g : p_.graphs) {
       j_.begin_array();
-      for (const Step& s : g.run) step(s);
+      for (const Command& s : g.run) step(s);
       j_.end_array();
     }
     j_.end_array();
@@ -138,7 +138,7 @@ class Writer {
     }
     j_.end_array();
   }
-  void control_flow_dims(const Step& s) {
+  void control_flow_dims(const Command& s) {
     j_.key("extents").begin_array(JsonLayout::Line);
     for (const codegen::ControlFlowDim& e : s.extents) {
       j_.begin_array(JsonLayout::Line).unsigned_integer(e.extent);
@@ -147,7 +147,7 @@ class Writer {
     }
     j_.end_array();
   }
-  void stacked(const Step& s) {
+  void stacked(const Command& s) {
     j_.key("stacked").begin_array(JsonLayout::Line);
     for (const codegen::Stacked& k : s.stacked) {
       j_.begin_array(JsonLayout::Line);
@@ -202,7 +202,7 @@ class Writer {
         items.size() == 1 && items[0][0] != '$' ? (void)j_.raw(items[0]) : expression(items);
       }
       j_.end_array().key("group").begin_array(JsonLayout::Line);
-      for (kernel::ExprId e : launch.lanes) j_.integer(e.valid() ? k.expr(e).payload : 1);
+      for (kernel::ExprId e : launch.threads) j_.integer(e.valid() ? k.expr(e).payload : 1);
       j_.end_array().key("shared_bytes").unsigned_integer(kernel::shared_bytes(k));
       j_.key("arguments").begin_array(JsonLayout::Line);
       for (size_t b = 0; b < k.argument_count(); ++b) j_.string(name(k.buffers[b].type.dtype));
@@ -220,16 +220,16 @@ class Writer {
     j_.end_array();
   }
 
-  void place(const Place& p) {
+  void place(const BufferSlice& p) {
     constexpr std::string_view kNames[] = {"W", "P", "A", "S", "I", "O", "C"};
-    const bool numbered =
-        p.memory == Place::Memory::Weights || p.memory == Place::Memory::Input || p.memory == Place::Memory::Output;
+    const bool numbered = p.memory == BufferSlice::Memory::Weights || p.memory == BufferSlice::Memory::Input ||
+                          p.memory == BufferSlice::Memory::Output;
     j_.begin_array(JsonLayout::Line).string(kNames[static_cast<size_t>(p.memory)]);
     if (numbered) j_.unsigned_integer(p.index);
     size(p.offset);
     j_.end_array();
   }
-  void places(std::string_view key, const Step& s, size_t begin, size_t end) {
+  void places(std::string_view key, const Command& s, size_t begin, size_t end) {
     j_.key(key).begin_array(JsonLayout::Line);
     for (size_t i = begin; i < end; ++i) {
       if (i < s.present.size() && !s.present[i]) j_.null();
@@ -237,7 +237,7 @@ class Writer {
     }
     j_.end_array();
   }
-  void optional_place(std::string_view key, const Step& s, size_t i) {
+  void optional_place(std::string_view key, const Command& s, size_t i) {
     j_.key(key);
     if (s.present[i]) place(s.places[i]);
     else j_.null();
@@ -249,7 +249,7 @@ class Writer {
   }
 
   // For each output of a loop's body its two places; the sizes of what is carried to the end, and of rows of stacked results.
-  void held(const Step& s, const Graph& body, size_t first, size_t carries) {
+  void held(const Command& s, const Graph& body, size_t first, size_t carries) {
     const Graph& g = m_.graph(s.graph);
     std::vector<Dim> carried, rows;
     for (size_t k = 0; k < carries; ++k) carried.push_back(bytes(g, g.result(s.node, k)));
@@ -268,30 +268,30 @@ class Writer {
     j_.end_array();
   }
 
-  void extents_of_launch(const Step& s) {
-    if (std::ranges::none_of(s.places, [](const Place& p) { return p.memory == Place::Memory::Extent; })) return;
+  void extents_of_launch(const Command& s) {
+    if (std::ranges::none_of(s.places, [](const BufferSlice& p) { return p.memory == BufferSlice::Memory::Extent; })) return;
     j_.key("extents").begin_array(JsonLayout::Line);
-    for (const Place& p : s.places)
-      if (p.memory == Place::Memory::Extent) j_.unsigned_integer(p.index);
+    for (const BufferSlice& p : s.places)
+      if (p.memory == BufferSlice::Memory::Extent) j_.unsigned_integer(p.index);
     j_.end_array();
   }
 
-  void step(const Step& s) {
+  void step(const Command& s) {
     const Graph& g = m_.graph(s.graph);
     const size_t operands = s.present.size(), results = s.places.size() - operands;
     j_.begin_object(JsonLayout::Line);
     switch (s.kind) {
-      case Step::Kind::Launch:
+      case Command::Kind::Launch:
         j_.key("kernel").unsigned_integer(s.kernel);
         places("places", s, 0, s.places.size());
         sizes("sizes", s.sizes);
         extents_of_launch(s);
         break;
-      case Step::Kind::Copy:
+      case Command::Kind::Copy:
         places("copy", s, 0, 2);
         size("bytes", s.sizes[0]);
         break;
-      case Step::Kind::If:
+      case Command::Kind::If:
         optional_place("if", s, 0);
         j_.key("then").unsigned_integer(g.bodies(s.node)[0].raw).key("else").unsigned_integer(g.bodies(s.node)[1].raw);
         sizes("then_equal", s.equal[0]);
@@ -300,7 +300,7 @@ class Writer {
         places("in", s, 1, operands);
         places("out", s, operands, s.places.size());
         break;
-      case Step::Kind::Loop: {
+      case Command::Kind::Loop: {
         const Graph& body = m_.graph(g.bodies(s.node)[0]);
         const auto carries = static_cast<size_t>(g.attrs<LoopAttrs>(s.node).carries);
         j_.key("loop").unsigned_integer(body.id().raw).key("cells").unsigned_integer(codegen::loop_cell(p_, loops_++));
@@ -313,7 +313,7 @@ class Writer {
         held(s, body, 1, carries);
         break;
       }
-      case Step::Kind::Scan: {
+      case Command::Kind::Scan: {
         const Graph& body = m_.graph(g.bodies(s.node)[0]);
         const auto& a = g.attrs<ScanAttrs>(s.node);
         const auto states = static_cast<size_t>(a.states), inputs = static_cast<size_t>(a.scan_inputs);

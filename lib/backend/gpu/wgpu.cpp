@@ -199,7 +199,7 @@ class Wgpu : public CLike {
     std::string size;
     for (int a = 0; a < 3; ++a) {
       int64_t n = 1;
-      if (launch.lanes[a].valid()) k.constant_int(launch.lanes[a], &n);
+      if (launch.threads[a].valid()) k.constant_int(launch.threads[a], &n);
       size += (a ? ", " : "") + std::to_string(n);
     }
     return "@compute @workgroup_size(" + size + ")\nfn " + k.name +

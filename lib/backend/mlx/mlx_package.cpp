@@ -191,8 +191,8 @@ class MlxModule {
 
   // Arguments of a loop or scan: extents that it carries, and what there is to know of the rows of stacked results.
   std::string iterated(const Graph& g, NodeId n) const {
-    codegen::Step s;
-    s.kind = g.op(n) == OpKind::Loop ? codegen::Step::Kind::Loop : codegen::Step::Kind::Scan, s.graph = g.id(), s.node = n;
+    codegen::Command s;
+    s.kind = g.op(n) == OpKind::Loop ? codegen::Command::Kind::Loop : codegen::Command::Kind::Scan, s.graph = g.id(), s.node = n;
     extents_.tell(&s);
     const auto name = [&](uint32_t e) { return p_.lir->extents[e].symbol.python_string(); };
     std::string carried, rows;
@@ -209,7 +209,7 @@ class MlxModule {
       rows += "]), ";
     }
     const std::string stacked = ", n=n, stacked=[" + rows + "]";
-    return s.kind == codegen::Step::Kind::Loop ? stacked + ", extents=[" + carried + "]" : stacked;
+    return s.kind == codegen::Command::Kind::Loop ? stacked + ", extents=[" + carried + "]" : stacked;
   }
 
   std::string control_call(const Graph& g, NodeId n, const std::string& arguments) {

@@ -49,7 +49,7 @@ class Mixture {
   }
 
  private:
-  // q [experts, n, k] as codes around the middle of their range, one scale for each row or each block of it.
+  // q [experts, n, k] as quantized values around the middle of their range, one scale for each row or each block of it.
   ValueId decoded(const Layer& l) {
     const int64_t width = op_.i("expert_weight_bits", 4);
     if ((width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8)

@@ -41,7 +41,7 @@ ValueId channels_last(Op& op, ValueId x) {
 ValueId plus(Op& op, ValueId y, size_t bias) { return op.has(bias) ? op.b.add(y, op.in(bias)) : y; }
 
 // Rows of whole bytes as numbers [n, k] of `width` bits; invalid where their contents come later.
-ValueId codes(Op& op, int64_t n, int64_t k, int64_t width) {
+ValueId quantized_values(Op& op, int64_t n, int64_t k, int64_t width) {
   if (width == 8) return op.b.reshape(op.in(1), {Dim(n), Dim(k)});
   const TensorData* given = op.tensor(1);
   if (!given || given->splat) return {};
@@ -72,7 +72,7 @@ void matmul_n_bits(Op& op) {
   };
   const auto unpacked = [&](size_t i, int64_t count) { return b.cast(bytes(i, count), t); };
   const Dim rows(n), columns(blocks);
-  if (const ValueId w = op.has(4) || blocks * block != k ? ValueId() : codes(op, n, k, width); w.valid()) {
+  if (const ValueId w = op.has(4) || blocks * block != k ? ValueId() : quantized_values(op, n, k, width); w.valid()) {
     ValueId point = b.constant(make_data(DType::U8, {1, 1}, std::vector<uint8_t>{static_cast<uint8_t>(1 << (width - 1))}));
     if (op.has(3))
       point = op.dtype(3) == DType::U8 ? bytes(3, blocks) : b.reshape(b.cast(op.in(3), op.dtype(2)), {rows, columns});

@@ -53,7 +53,7 @@ void attention_on_lanes(AttentionOperands& o, const Mapping& m) {
 
 void build_attention(Builder& b, const AttentionSpec& s, const Mapping& m) {
   AttentionOperands o(b, s);
-  if (!m.lanes) attention_on_tiles(o, m);
+  if (!m.workgroups) attention_on_tiles(o, m);
   else if (!attention_on_grid(o, m)) attention_on_lanes(o, m);
 }
 

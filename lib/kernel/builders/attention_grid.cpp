@@ -51,7 +51,7 @@ class GridAttention {
   bool plan() {
     if (o_.spec.width > kWidest || o_.spec.value_width > kWidest) return false;
     const int64_t least = std::max(u_.k, u_.n);
-    for (warps_ = std::clamp<int64_t>(m_.max_group_lanes / u_.warp, 1, kWarps); warps_ >= 1; warps_ /= 2)
+    for (warps_ = std::clamp<int64_t>(m_.max_workgroup_size / u_.warp, 1, kWarps); warps_ >= 1; warps_ /= 2)
       for (int64_t keys = o_.spec.value_width > 64 ? kMostKeys / 2 : kMostKeys; keys >= least; keys /= 2) {
         q_.rows = exponentials_.rows = warps_ * u_.m, keys_.rows = keys, values_.rows = round_up(o_.spec.value_width, u_.n);
         q_.depth = keys_.depth = round_up(o_.spec.width, u_.k), values_.depth = exponentials_.depth = keys;
@@ -65,7 +65,7 @@ class GridAttention {
     const int64_t rows = q_.rows;
     const Expr heads = o_.spec.heads.in(b_.kernel()), blocks = ceil_div(o_.queries, rows);
     lanes_ = warps_ * u_.warp;
-    for_each_group(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, lanes_, [&](Expr work, Expr lane) {
+    for_each_workgroup(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, lanes_, [&](Expr work, Expr lane) {
       first_ = b_.let("query0", work % blocks * rows);
       o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
       lane_ = lane, in_warp_ = b_.let("in_warp", lane % int64_t{u_.warp});

@@ -110,8 +110,8 @@ std::vector<Expr> split_index(Expr linear, const Dims& dims) {
 
 DType compute_dtype(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }
 
-void for_each_group(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t lanes,
-                    const std::function<void(Expr, Expr)>& body) {
+void for_each_workgroup(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t lanes,
+                        const std::function<void(Expr, Expr)>& body) {
   Expr n = count.in(b.kernel());
   int64_t constant_n = 0, width = m.max_grid[0];
   if (constant(n, &constant_n) && constant_n <= width) {
@@ -128,14 +128,14 @@ void for_each_group(Builder& b, const Mapping& m, const std::string& name, Index
 void for_each(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t bytes,
               const std::function<void(Expr)>& body) {
   Expr n = count.in(b.kernel());
-  if (!m.lanes) {
+  if (!m.workgroups) {
     b.parallel(name, n, std::max<int64_t>(1, m.parallel_bytes / std::max<int64_t>(1, bytes)), body);
     return;
   }
-  for_each_group(b, m, "group", ceil_div(n, m.group_lanes), m.group_lanes, [&](Expr group, Expr lane) {
-    Expr i = b.let(name, group * m.group_lanes + lane);
+  for_each_workgroup(b, m, "group", ceil_div(n, m.workgroup_size), m.workgroup_size, [&](Expr group, Expr lane) {
+    Expr i = b.let(name, group * m.workgroup_size + lane);
     int64_t constant_n = 0;
-    if (constant(n, &constant_n) && constant_n % m.group_lanes == 0) return body(i);
+    if (constant(n, &constant_n) && constant_n % m.workgroup_size == 0) return body(i);
     b.when(i < n, [&] { body(i); });
   });
 }

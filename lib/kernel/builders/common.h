@@ -61,7 +61,7 @@ void for_each(Builder&, const Mapping&, const std::string& name, Index count, in
 
 // One group of `lanes` lanes for every i in [0, count), folded into the axes of the grid. Calls body(i, lane); all lanes of a
 // group call it with the same i, so that it may use barriers. The first statement of the kernel.
-void for_each_group(Builder&, const Mapping&, const std::string& name, Index count, int64_t lanes,
-                    const std::function<void(Expr i, Expr lane)>& body);
+void for_each_workgroup(Builder&, const Mapping&, const std::string& name, Index count, int64_t lanes,
+                        const std::function<void(Expr i, Expr lane)>& body);
 
 }  // namespace rlxc::kernel

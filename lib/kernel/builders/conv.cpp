@@ -89,7 +89,7 @@ void build_pack_weights(Builder& b, const WindowSpec& s, int64_t group_channels,
 }
 
 void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  if (group_channels == 1 && s.groups > 1 && !m.lanes) return build_depthwise_rows(b, s, m);
+  if (group_channels == 1 && s.groups > 1 && !m.workgroups) return build_depthwise_rows(b, s, m);
   Kernel* k = b.kernel();
   const int64_t taps = taps_of(s);
   const PhaseSplitImage image(k, s);

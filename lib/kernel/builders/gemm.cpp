@@ -11,15 +11,15 @@ namespace {
 class RowByRow {
  public:
   RowByRow(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m), lanes_(m.vector_lanes(rlxc::bits(o.spec.accumulate) / 8)) {
-    const bool k_fits = !m.lanes && !o.spec.b_at && !o.spec.pair && is_constant(o.spec.a.strides.back(), 1) &&
+    const bool k_fits = !m.workgroups && !o.spec.b_at && !o.spec.pair && is_constant(o.spec.a.strides.back(), 1) &&
                         is_constant(o.spec.b.strides.end()[-2], 1);
-    along_n_ = !m.lanes && !o.spec.b_at && o.b_vectors() && o.c_vectors() && !(k_fits && is_constant(o.n, 1));
+    along_n_ = !m.workgroups && !o.spec.b_at && o.b_vectors() && o.c_vectors() && !(k_fits && is_constant(o.n, 1));
     along_k_ = !along_n_ && k_fits;
     if (!along_n_ && !along_k_) lanes_ = 1;
     known_ = constant(along_n_ ? o.n : o.k, &length_);
     while (known_ && lanes_ > 1 && lanes_ > length_) lanes_ /= 2;
     // Lanes along k share a scale.
-    while (along_k_ && o.spec.codes && o.spec.codes->block % lanes_ != 0) lanes_ /= 2;
+    while (along_k_ && o.spec.quantized && o.spec.quantized->block % lanes_ != 0) lanes_ /= 2;
     if (along_n_ && known_) across_ = static_cast<int>(std::clamp<int64_t>(length_ / lanes_ / kPieces, 1, kMostAcross));
   }
 
@@ -114,7 +114,7 @@ void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_a(), o.add_b(), o.add_zeros(), o.add_extras_and_c();
   if (!s.packed && !gemm_is_tiled(s)) return RowByRow(o, m).run();
-  if (!m.lanes) return gemm_on_tiles(o, m);
+  if (!m.workgroups) return gemm_on_tiles(o, m);
   if (!gemm_on_matrix_units(o, m)) gemm_on_grid(o, m);
 }
 

@@ -20,16 +20,16 @@ struct Panel {
   int lanes;
 };
 
-// Elements of b that are kept as codes: (value of the code - zero) * scale. Codes of fewer than 8 bits lie several to a byte, low
+// Quantized elements of b: (value - zero) * scale. Values of fewer than 8 bits lie several to a byte, low
 // bits first, in the order of b's last axis. Strides of scale and zero are over blocks of k, then n.
-struct Codes {
+struct Quantized {
   int bits = 8;
   int sign = 0;                     // the sign bit, of signed integers
   std::function<Expr(Expr)> value;  // of an i32 code, or of an element of b
   int64_t block = 0;                // steps of k that share a scale; 0: all
   std::optional<Operand> scale;     // absent: 1
   std::optional<Operand> zero;
-  bool zero_coded = false;  // as b is; else a number
+  bool zero_quantized = false;  // as b is; else a number
 };
 
 // Strides of operands run over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero and bias [n].
@@ -47,9 +47,9 @@ struct GemmSpec {
   bool packed = false;
   bool rows_packed = false;               // a is the result of build_pack_rows, whose strides it has
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
-  // b holds codes. If it is packed, scale and zero have one entry for all columns, or are results of build_pack with strides over
-  // panels, blocks, columns.
-  std::optional<Codes> codes;
+  // b holds quantized values. If it is packed, scale and zero have one entry for all columns, or are results of build_pack with
+  // strides over panels, blocks, columns.
+  std::optional<Quantized> quantized;
   std::optional<Operand> b_row;  // the batch index of b for each one of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // how many there are
   std::optional<Operand> bias;   // added to the sums first: one number for each column of b, or (stride 0) one for all
@@ -67,8 +67,8 @@ void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_panel(const Mapping&, DType accumulate);
 
-// Packs b, which holds codes of one matrix, into i32 words in panels of columns (gemm_codes.h). Adds b, out. n and k are
-// constants.
+// Packs b, which holds quantized values of one matrix, into i32 words in panels of columns (gemm_quantized.h). Adds b, out. n and
+// k are constants.
 void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
 bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and blocks are such that this can be done

@@ -13,7 +13,7 @@ constexpr int64_t kSlice = 16;  // steps of k in shared memory
 class GridTiles {
  public:
   GridTiles(GemmOperands& o, const Mapping& m) : o_(o), b_(o.b), m_(m) {
-    while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.group_lanes, 256)) side_ *= 2;
+    while ((2 * side_) * (2 * side_) <= std::min<int64_t>(m.workgroup_size, 256)) side_ *= 2;
     // Larger tiles read less, smaller ones occupy more of the device.
     int64_t rows = 0, columns = 0;
     const bool known_rows = constant(o.m, &rows), known_columns = constant(o.n, &columns);
@@ -28,7 +28,7 @@ class GridTiles {
 
   void run() {
     const Expr columns = ceil_div(o_.n, own_ * side_), rows = ceil_div(o_.m, rows_ * side_);
-    for_each_group(b_, m_, "tile", o_.batches() * rows * columns, side_ * side_, [&](Expr tile, Expr lane) {
+    for_each_workgroup(b_, m_, "tile", o_.batches() * rows * columns, side_ * side_, [&](Expr tile, Expr lane) {
       o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
       row0_ = b_.let("row0", tile / columns % rows * (rows_ * side_));
       column0_ = b_.let("column0", tile % columns * (own_ * side_));

@@ -15,7 +15,7 @@ constexpr int64_t kDeep = 4;         // steps of k that a lane fetches of an ope
 constexpr int64_t kLarge = 512;
 
 const MatrixUnit* unit_for(const GemmSpec& s, const Mapping& m) {
-  if (s.a.dtype != s.b.dtype || s.a_zero || s.b_zero || s.codes) return nullptr;
+  if (s.a.dtype != s.b.dtype || s.a_zero || s.b_zero || s.quantized) return nullptr;
   for (const Index* extent : {&s.m, &s.n, &s.k}) {
     int64_t n = 0;
     if (constant(*extent, &n) && n < 8) return nullptr;
@@ -39,7 +39,7 @@ struct Tile {
 class MatrixTiles {
  public:
   MatrixTiles(GemmOperands& o, const Mapping& m, const MatrixUnit& u) : o_(o), b_(o.b), m_(m), u_(u) {
-    const int64_t warps = std::max<int64_t>(std::min(m.group_lanes, 256) / u.warp, 1);
+    const int64_t warps = std::max<int64_t>(std::min(m.workgroup_size, 256) / u.warp, 1);
     lanes_ = warps * u.warp;
     warps_down_ = warps > 1 ? 2 : 1, warps_across_ = warps / warps_down_;
     // Larger tiles read less, smaller ones occupy more of the device.
@@ -55,7 +55,7 @@ class MatrixTiles {
 
   void run() {
     const Expr rows = ceil_div(o_.m, a_.size), columns = ceil_div(o_.n, own_);
-    for_each_group(b_, m_, "tile", o_.batches() * rows * columns, lanes_, [&](Expr tile, Expr lane) {
+    for_each_workgroup(b_, m_, "tile", o_.batches() * rows * columns, lanes_, [&](Expr tile, Expr lane) {
       o_.batch = split_index(b_.let("batch", tile / (rows * columns)), o_.spec.batch);
       row0_ = b_.let("row0", tile / columns % rows * a_.size);
       column0_ = b_.let("column0", tile % columns * own_);

@@ -11,8 +11,8 @@ void GemmOperands::add_a() { from_a = b.input(spec.a.name, spec.a.dtype, spec.a.
 void GemmOperands::add_b() {
   from_b = b.input(spec.b.name, spec.b.dtype, spec.b.extent);
   if (spec.b_row) b_row_ = b.input(spec.b_row->name, spec.b_row->dtype, spec.b_row->extent);
-  if (!spec.codes) return;
-  const Codes& c = *spec.codes;
+  if (!spec.quantized) return;
+  const Quantized& c = *spec.quantized;
   if (c.scale) scale = b.input(c.scale->name, c.scale->dtype, c.scale->extent);
   if (c.zero) zero_point = b.input(c.zero->name, c.zero->dtype, c.zero->extent);
 }
@@ -49,30 +49,31 @@ Expr GemmOperands::where_b(Expr k_index, Expr column) const {
   return base_b() + k_index * spec.b.strides.end()[-2].in(b.kernel()) + column * spec.b.strides.back().in(b.kernel());
 }
 
-// Elements `first` and its neighbours, or one for all lanes where `step` is 0. Codes of few bits are taken out of their bytes.
-Expr GemmOperands::element(const Buf& from, bool is_code, Expr first, int64_t step, int lanes) const {
+// Elements `first` and its neighbours, or one for all lanes where `step` is 0. Quantized values of few bits are taken out of
+// their bytes.
+Expr GemmOperands::element(const Buf& from, bool is_quantized, Expr first, int64_t step, int lanes) const {
   if (step == 0) lanes = 1;
-  if (!is_code || spec.codes->bits == 8) return from.load(first, lanes);
-  const int bits = spec.codes->bits, a_byte = 8 / bits, shift = a_byte == 4 ? 2 : 1;
+  if (!is_quantized || spec.quantized->bits == 8) return from.load(first, lanes);
+  const int bits = spec.quantized->bits, a_byte = 8 / bits, shift = a_byte == 4 ? 2 : 1;
   const Expr at = lanes > 1 ? ramp(first, 1, lanes) : first, byte = lanes > 1 ? from.gather(at >> shift) : from.load(at >> shift);
   return cast_to(byte, DType::I32) >> (cast_to(at, DType::I32) & (a_byte - 1)) * bits & ((1 << bits) - 1);
 }
 
 // The scale or zero point of elements of b, neighbours along k or along a row.
-Expr GemmOperands::of_block(const Buf& from, const Operand& o, bool is_code, Expr k_index, Expr column, int lanes,
+Expr GemmOperands::of_block(const Buf& from, const Operand& o, bool is_quantized, Expr k_index, Expr column, int lanes,
                             bool along_k) const {
-  const int64_t block = spec.codes->block;
+  const int64_t block = spec.quantized->block;
   const Expr by_block = o.strides.end()[-2].in(b.kernel()), by_column = o.strides.back().in(b.kernel());
   const Expr first = (block ? k_index / block : b.i64(0)) * by_block + column * by_column;
-  return element(from, is_code, first, along_k || is_constant(o.strides.back(), 0) ? 0 : 1, lanes);
+  return element(from, is_quantized, first, along_k || is_constant(o.strides.back(), 0) ? 0 : 1, lanes);
 }
 
 Expr GemmOperands::decoded(Expr k_index, Expr column, int lanes, bool along_k) const {
-  const Codes& c = *spec.codes;
+  const Quantized& c = *spec.quantized;
   Expr v = cast_to(c.value(element(from_b, true, where_b(k_index, column), 1, lanes)), spec.accumulate);
   if (c.zero) {
-    const Expr zero = of_block(zero_point, *c.zero, c.zero_coded, k_index, column, lanes, along_k);
-    v = v - cast_to(c.zero_coded ? c.value(zero) : zero, spec.accumulate);
+    const Expr zero = of_block(zero_point, *c.zero, c.zero_quantized, k_index, column, lanes, along_k);
+    v = v - cast_to(c.zero_quantized ? c.value(zero) : zero, spec.accumulate);
   }
   return c.scale ? v * cast_to(of_block(scale, *c.scale, false, k_index, column, lanes, along_k), spec.accumulate) : v;
 }
@@ -96,12 +97,12 @@ Expr GemmOperands::finish_b(Expr v, Expr column) const {
 }
 
 Expr GemmOperands::load_b(Expr k_index, Expr column, int lanes) const {
-  if (spec.codes) return decoded(k_index, column, lanes, false);
+  if (spec.quantized) return decoded(k_index, column, lanes, false);
   return finish_b(from_b.load(where_b(k_index, column), lanes), column);
 }
 
 Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {
-  if (spec.codes) return decoded(k_index, column, lanes, true);
+  if (spec.quantized) return decoded(k_index, column, lanes, true);
   const Expr v = cast_to(from_b.load(where_b(k_index, column), lanes), spec.accumulate);
   return spec.b_zero ? v - cast_to(b_zero_.load(base(*spec.b_zero) + column * spec.b_zero->strides.back().in(b.kernel())),
                                    spec.accumulate)
@@ -141,7 +142,7 @@ void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> se
 
 bool GemmOperands::b_vectors() const {
   auto fits = [](const Index& step) { return is_constant(step, 1) || is_constant(step, 0); };
-  for (const auto* o : {spec.codes ? &spec.codes->scale : nullptr, spec.codes ? &spec.codes->zero : nullptr})
+  for (const auto* o : {spec.quantized ? &spec.quantized->scale : nullptr, spec.quantized ? &spec.quantized->zero : nullptr})
     if (o && *o && !fits((*o)->strides.back())) return false;
   return is_constant(spec.b.strides.back(), 1) && (!spec.b_zero || fits(spec.b_zero->strides.back()));
 }

@@ -38,12 +38,12 @@ class GemmOperands {
   Expr m, n, k;
   std::vector<Expr> batch;  // index along the batch axes
   Buf from_a, from_b, to_c;
-  Buf scale, zero_point;  // of codes
+  Buf scale, zero_point;  // of quantized values
 
  private:
   Expr base(const Operand&) const;
-  Expr element(const Buf&, bool is_code, Expr first, int64_t step, int lanes) const;
-  Expr of_block(const Buf&, const Operand&, bool is_code, Expr k, Expr column, int lanes, bool along_k) const;
+  Expr element(const Buf&, bool is_quantized, Expr first, int64_t step, int lanes) const;
+  Expr of_block(const Buf&, const Operand&, bool is_quantized, Expr k, Expr column, int lanes, bool along_k) const;
   Expr decoded(Expr k, Expr column, int lanes, bool along_k) const;
   Expr at(const Operand&, Expr row, Expr column) const;
   Expr finish_b(Expr v, Expr column) const;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernel/builders/gemm_codes.h"
+#include "kernel/builders/gemm_quantized.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -13,7 +13,7 @@ constexpr int64_t kRowBlock = 192;   // rows for which one piece of work walks a
 constexpr int64_t kLeastRows = 48;   // fewer rows do not repay the packing of a panel
 constexpr int64_t kStays = 1 << 16;  // elements of rows that stay in the cache
 constexpr int64_t kManyPieces = 8;   // pieces of work that keep threads busy
-constexpr int64_t kFewRows = 3;      // rows for which a panel of codes is not worth decoding to memory
+constexpr int64_t kFewRows = 3;      // rows for which a quantized panel is not worth decoding to memory
 constexpr int64_t kMostSingles = 2;  // columns that are cheaper as vectors of rows than as part of a vector in every row
 constexpr int64_t kSetBytes = 4096;  // rows at a distance of a multiple of this compete for few sets of the cache
 
@@ -21,7 +21,7 @@ class GemmTiles {
  public:
   GemmTiles(GemmOperands& o, const Mapping& m)
       : o_(o), b_(o.b), m_(m), t_(register_tile(m, o.spec.accumulate)), w_(t_.panel()), own_(o.spec.pair ? w_ / 2 : w_) {
-    if (o.spec.codes && o.spec.packed) codes_.emplace(o, t_);
+    if (o.spec.quantized && o.spec.packed) quantized_.emplace(o, t_);
   }
 
   void pack(const std::string& out) {
@@ -33,14 +33,14 @@ class GemmTiles {
     });
   }
 
-  void pack_codes(const std::string& out) {
-    const CodePanels codes(o_, t_);
-    const Expr panels = ceil_div(o_.n, own_), words = codes.words();
+  void pack_quantized(const std::string& out) {
+    const QuantizedPanels quantized(o_, t_);
+    const Expr panels = ceil_div(o_.n, own_), words = quantized.words();
     Buf to = b_.output(out, DType::I32, panels * words);
     for_each(b_, m_, "panel", panels, 1 << 16, [&](Expr i) {
       const Expr first = b_.let("column", i * own_);
       const auto column = [&](Expr place) { return min(first + place % own_, o_.n - 1) + place / own_ * o_.n; };
-      b_.loop("at", words, [&](Expr at) { to.store(i * words + at, codes.word(at, column)); });
+      b_.loop("at", words, [&](Expr at) { to.store(i * words + at, quantized.word(at, column)); });
     });
   }
 
@@ -154,12 +154,12 @@ class GemmTiles {
   // The sum over k in chunks, so that a chunk of the panel stays in the cache; between them the sums wait in a buffer.
   void chunks(const std::function<void(const std::function<void(Expr, Expr)>&)>& each_panel) {
     const GemmSpec& s = o_.spec;
-    const int64_t step = codes_ && s.codes->block % kChunk != 0 ? s.codes->block : s.k_step;
+    const int64_t step = quantized_ && s.quantized->block % kChunk != 0 ? s.quantized->block : s.k_step;
     const int64_t size = std::max<int64_t>(kChunk / step, 1) * step;
     int64_t k = 0, m = 0;
     const bool known = constant(o_.k, &k), once = known && k <= size;
     const int64_t depth = once ? std::max<int64_t>(k, 1) : size, rows = constant(o_.m, &m) ? std::min(m, row_block_) : row_block_;
-    if (!s.packed || (codes_ && few_rows() != true)) panel_ = b_.registers("panel_b", s.accumulate, depth * w_ + t_.lanes);
+    if (!s.packed || (quantized_ && few_rows() != true)) panel_ = b_.registers("panel_b", s.accumulate, depth * w_ + t_.lanes);
     if (copied_) {
       pitch_ = depth + t_.lanes;
       rows_copy_ = b_.registers("rows_a", s.accumulate, rows * pitch_);
@@ -182,18 +182,18 @@ class GemmTiles {
     each_panel([&](Expr i, Expr) { write_rows(row0_, rows_, sums_, i * (rows * w_)); });
   }
 
-  // Whether there are few rows, for which codes are decoded as they are read; else a panel is decoded once.
+  // Whether there are few rows, for which quantized values are decoded as they are read; else a panel is decoded once.
   std::optional<bool> few_rows() const {
     int64_t m = 0;
     return constant(o_.m, &m) ? std::optional(m <= kFewRows) : std::nullopt;
   }
 
   void chunk(Expr panel, Expr sums, Expr k0, Expr count, bool once) {
-    const bool in_memory = o_.spec.packed && !codes_;
+    const bool in_memory = o_.spec.packed && !quantized_;
     const Chunk c{panel, b_.let("panel_at", in_memory ? panel * (o_.k * w_) + k0 * w_ : b_.i64(0)), sums, k0, count, {}, once};
     auto decoded = [&] {
       const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
-      codes_->each_step(panel, k0, count, all, [&](Expr p, const CodePanels::Column& column) {
+      quantized_->each_step(panel, k0, count, all, [&](Expr p, const QuantizedPanels::Column& column) {
         for (size_t v = 0; v < all.size(); ++v) panel_.store(p * w_ + static_cast<int64_t>(v) * t_.lanes, column(v));
       });
       with_columns(c);
@@ -203,8 +203,8 @@ class GemmTiles {
       few.decode = true;
       with_columns(few);
     };
-    if (codes_ && few_rows()) return *few_rows() ? in_tiles() : decoded();
-    if (codes_) return b_.when(rows_ <= kFewRows, in_tiles, decoded);
+    if (quantized_ && few_rows()) return *few_rows() ? in_tiles() : decoded();
+    if (quantized_) return b_.when(rows_ <= kFewRows, in_tiles, decoded);
     if (!in_memory) pack_panel(panel_, b_.i64(0), column0_, k0, count);
     with_columns(c);
   }
@@ -223,7 +223,7 @@ class GemmTiles {
     auto last = [&] {
       const int64_t rest = n % w_ % t_.lanes;
       std::vector<int> lanes(static_cast<size_t>(n % w_ / t_.lanes), t_.lanes);
-      if (o_.spec.rows_packed && !codes_ && !lanes.empty() && rest > 0 && rest <= kMostSingles)
+      if (o_.spec.rows_packed && !quantized_ && !lanes.empty() && rest > 0 && rest <= kMostSingles)
         return with(lanes, Columns::All, static_cast<int>(rest));
       const int tail = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(rest)));
       if (rest > 0) lanes.push_back(tail);
@@ -306,7 +306,7 @@ class GemmTiles {
       for (int i = s.row; !c.once && i < s.row + s.lanes; ++i) rows_of.store(b_.i64(i), sums_.load(place(i, s.column)));
       s.sum = b_.variable("sum", c.once ? o_.zero(s.lanes) : rows_of.load(b_.i64(s.row), s.lanes));
     }
-    auto step = [&](Expr p, const CodePanels::Column& column) {
+    auto step = [&](Expr p, const QuantizedPanels::Column& column) {
       std::vector<Expr> columns;
       for (size_t v = 0; v < c.lanes.size(); ++v) columns.push_back(b_.let("b", column(v)));
       for (int i = 0; i < rows; ++i) {
@@ -315,8 +315,8 @@ class GemmTiles {
           sum_of(i, v).set(o_.multiply_add(broadcast(a, c.lanes[v]), columns[v], sum_of(i, v).get()));
       }
     };
-    const Buf& panel = o_.spec.packed && !codes_ ? o_.from_b : panel_;
-    if (c.decode) codes_->each_step(c.panel, c.k0, c.count, c.lanes, step);
+    const Buf& panel = o_.spec.packed && !quantized_ ? o_.from_b : panel_;
+    if (c.decode) quantized_->each_step(c.panel, c.k0, c.count, c.lanes, step);
     else
       b_.loop("p", c.count, [&](Expr p) {
         step(p, [&](size_t v) { return panel.load(c.at + p * w_ + static_cast<int>(v) * t_.lanes, c.lanes[v]); });
@@ -408,7 +408,7 @@ class GemmTiles {
   int64_t row_block_ = kRowBlock;  // its rows, at most
   Expr row0_, rows_, column0_;
   Buf panel_, rows_copy_, sums_;
-  std::optional<CodePanels> codes_;
+  std::optional<QuantizedPanels> quantized_;
 };
 
 }  // namespace
@@ -440,7 +440,7 @@ void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Map
 void build_pack_codes(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b();
-  GemmTiles(o, m).pack_codes(out);
+  GemmTiles(o, m).pack_quantized(out);
 }
 
 void build_pack_rows(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {

@@ -21,7 +21,7 @@ void build_generate(Builder& b, const Dims& shape, const std::vector<std::pair<s
     std::vector<Expr> values = body(index);
     for (size_t i = 0; i < values.size(); ++i) out[i].store(at, cast_to(values[i], outputs[i].second));
   };
-  if (m.lanes || shape.size() < 2) {
+  if (m.workgroups || shape.size() < 2) {
     for_each(b, m, "i", product(k, shape), bytes, [&](Expr i) {
       std::vector<Expr> index = split_index(i, shape);
       for (Expr& e : index) e = b.let("i", e);

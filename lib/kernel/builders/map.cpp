@@ -27,7 +27,7 @@ class MapBuilder {
     Expr inner = spec_.shape.back().in(k);
     int lanes = vector_lanes();
     Dims outer(spec_.shape.begin(), spec_.shape.end() - 1);
-    if (m_.lanes) {
+    if (m_.workgroups) {
       outer.push_back(inner / lanes);
       for_each(b_, m_, "i", product(k, outer), 0, [&](Expr i) {
         std::vector<Expr> index = split_index(i, outer);
@@ -109,18 +109,18 @@ class MapBuilder {
   int vector_lanes() const {
     int64_t n = 0, stride = 0;
     bool known = constant(spec_.shape.back(), &n);
-    int lanes = m_.lanes ? m_.load_lanes(widest_) : m_.vector_lanes(widest_);
+    int lanes = m_.workgroups ? m_.load_lanes(widest_) : m_.vector_lanes(widest_);
     for (size_t i = 0; i < operands_.size(); ++i) {
       const Operand& o = *operands_[i];
       bool output = i >= spec_.inputs.size();
       if (!constant(last_stride(o), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
-      if (m_.lanes && stride == 1 && !aligned(o, lanes)) return 1;
+      if (m_.workgroups && stride == 1 && !aligned(o, lanes)) return 1;
       if (!o.split(o.strides.size() - 1)) continue;
       // A vector lies within the innermost piece.
-      if (m_.lanes || !o.starts.empty()) return 1;
+      if (m_.workgroups || !o.starts.empty()) return 1;
       while (lanes > 1 && !is_multiple(o.pieces.back().back().size, lanes)) lanes /= 2;
     }
-    if (m_.lanes) return known && n % lanes == 0 ? lanes : 1;
+    if (m_.workgroups) return known && n % lanes == 0 ? lanes : 1;
     while (known && lanes > 1 && lanes > n) lanes /= 2;
     return lanes;
   }

@@ -3,7 +3,7 @@
 namespace rlxc::kernel {
 
 const MatrixUnit* find_unit(const Mapping& m, DType operand, DType accumulator) {
-  if (m.lanes)
+  if (m.workgroups)
     for (const MatrixUnit& u : m.matrix_units)
       if (u.operand == operand && u.accumulator == accumulator) return &u;
   return nullptr;

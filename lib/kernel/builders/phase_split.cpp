@@ -101,7 +101,7 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
     };
     axis.phases == 1 ? phase(b.i64(0)) : b.loop("phase", axis.phases, phase);
   };
-  if (m.lanes || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
+  if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, copy_row);
   // Pixels of neighbouring channels are read while they are in the nearest cache.
   const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kBeside);

@@ -90,8 +90,8 @@ class ReduceBuilder {
 
   void run() {
     int64_t n = 0;
-    if (m_.lanes && row_ && !(constant(count_, &n) && n < m_.warp)) return group_per_result();
-    if (m_.lanes) return for_each(b_, m_, "i", results_, 0, [&](Expr i) { lane_per_result(i, 1); });
+    if (m_.workgroups && row_ && !(constant(count_, &n) && n < m_.warp)) return group_per_result();
+    if (m_.workgroups) return for_each(b_, m_, "i", results_, 0, [&](Expr i) { lane_per_result(i, 1); });
     if (row_) return rows();
     columns();
   }
@@ -217,10 +217,10 @@ class ReduceBuilder {
   }
 
   void group_per_result() {
-    int64_t n = 0, lanes = m_.group_lanes;
+    int64_t n = 0, lanes = m_.workgroup_size;
     if (constant(reduced_.dims.back(), &n))
       while (lanes > m_.warp && lanes / 2 >= n) lanes /= 2;
-    for_each_group(b_, m_, "i", results_, lanes, [&](Expr i, Expr lane) {
+    for_each_workgroup(b_, m_, "i", results_, lanes, [&](Expr i, Expr lane) {
       const Place start = base(i);
       Buf acc = b_.variable("acc", identity());
       Expr last = reduced_.dims.back().in(b_.kernel());

@@ -28,7 +28,7 @@ class ReduceRowsBuilder : RowBuilder {
       for (size_t i = 0; i < sums.size(); ++i) sums[i].add(broadcast(cast_to(values[i], r.terms[i].type), p.lanes), slot);
     });
     std::vector<Expr> all;
-    for (const Accumulator& sum : sums) all.push_back(sum.result(m_, lane, m_.group_lanes));
+    for (const Accumulator& sum : sums) all.push_back(sum.result(m_, lane, m_.workgroup_size));
     return all;
   }
 

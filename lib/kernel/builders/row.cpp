@@ -28,12 +28,12 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
     const bool keep = !s.log && s.dtype == t;  // exponentials wait in y
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
     auto walk = [&](std::optional<Expr> lane, int slots, const std::function<void(Expr, int, int)>& body) {
-      across(b, n, lanes, lane, m.group_lanes, slots, body);
+      across(b, n, lanes, lane, m.workgroup_size, slots, body);
     };
     auto top_of = [&](Expr base, std::optional<Expr> lane) {
       Accumulator top(b, ExprOp::Max, t, lanes);
       walk(lane, top.slots(), [&](Expr i, int w, int slot) { top.add(value(base + i, w), slot); });
-      return b.let("most", finite_or_zero(top.result(m, lane, m.group_lanes)));
+      return b.let("most", finite_or_zero(top.result(m, lane, m.workgroup_size)));
     };
     auto scale_of = [&](Expr base, Expr most, std::optional<Expr> lane) {
       Accumulator sum(b, ExprOp::Add, t, lanes);
@@ -42,7 +42,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
         if (keep) y.store(base + i, e);
         sum.add(e, slot);
       });
-      const Expr total = sum.result(m, lane, m.group_lanes);
+      const Expr total = sum.result(m, lane, m.workgroup_size);
       return s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
     };
     auto write = [&](Expr base, Expr most, Expr scale, std::optional<Expr> lane) {
@@ -57,7 +57,7 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
     int64_t length = kRowsBeside * 4096;
     constant(n, &length);
     const int64_t beside = std::clamp<int64_t>(4096 / std::max<int64_t>(length, 1), 1, kRowsBeside);
-    if (m.lanes || beside == 1) {
+    if (m.workgroups || beside == 1) {
       per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
         const Expr base = b.let("base", row * n), most = top_of(base, lane);
         write(base, most, scale_of(base, most, lane), lane);
@@ -156,7 +156,7 @@ class NormBuilder : RowBuilder {
   Expr gathered(ExprOp combine, Lane lane, const std::function<Expr(const Place&)>& term) {
     Accumulator all(b_, combine, s_.compute, lanes_);
     walk(lane, all.slots(), [&](const Place& p, int slot) { all.add(term(p), slot); });
-    return all.result(m_, lane, m_.group_lanes);
+    return all.result(m_, lane, m_.workgroup_size);
   }
   void write(Lane lane, const std::function<Expr(const Place&, const LoadInput&)>& of_last) {
     walk(lane, 1, [&](const Place& p, int) {
@@ -253,12 +253,12 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
       return cast_to(buf.load(place(o, i), same(o.strides.back(), 0) ? 1 : w), t);
     };
     Accumulator squares(b, ExprOp::Add, t, lanes);
-    across(b, pairs, lanes, lane, m.group_lanes, squares.slots(), [&](Expr i, int w, int slot) {
+    across(b, pairs, lanes, lane, m.workgroup_size, squares.slots(), [&](Expr i, int w, int slot) {
       const Expr first = b.let("v", load(half[0].x, s.x[0], i, w)), second = b.let("v", load(half[1].x, s.x[1], i, w));
       squares.add(first * first + second * second, slot);
     });
-    const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, lane, m.group_lanes) / cast_to(pairs * 2, t) + s.eps));
-    across(b, pairs, lanes, lane, m.group_lanes, 1, [&](Expr i, int w, int) {
+    const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, lane, m.workgroup_size) / cast_to(pairs * 2, t) + s.eps));
+    across(b, pairs, lanes, lane, m.workgroup_size, 1, [&](Expr i, int w, int) {
       Expr v[2], c[2], sine[2];
       for (int h : {0, 1}) {
         v[h] = load(half[h].x, s.x[h], i, w) * broadcast(scale, w) * load(half[h].gamma, s.gamma[h], i, w);

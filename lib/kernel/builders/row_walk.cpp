@@ -49,13 +49,13 @@ void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
              const std::function<void(Expr, std::optional<Expr>)>& body) {
   int64_t length = 1024;
   const bool is_short = constant(n, &length) && length < m.warp;
-  if (m.lanes && !is_short)
-    return for_each_group(b, m, "row", rows, m.group_lanes, [&](Expr row, Expr lane) { body(row, lane); });
+  if (m.workgroups && !is_short)
+    return for_each_workgroup(b, m, "row", rows, m.workgroup_size, [&](Expr row, Expr lane) { body(row, lane); });
   for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
 }
 
 int vector_for(const Mapping& m, Expr n, DType compute) {
-  int lanes = m.lanes ? 1 : m.vector_lanes(rlxc::bits(compute) / 8);
+  int lanes = m.workgroups ? 1 : m.vector_lanes(rlxc::bits(compute) / 8);
   int64_t length = 0;
   if (constant(n, &length))
     while (lanes > 1 && lanes > length) lanes /= 2;
@@ -99,7 +99,7 @@ void RowBuilder::walk(Lane lane, int slots, const std::function<void(const Place
       b_.loop("c", s_.shape[d], [&](Expr i) { at.push_back(i), nest(d + 1), at.pop_back(); });
       return;
     }
-    across(b_, s_.shape[d].in(k_), lanes_, lane, m_.group_lanes, slots, [&](Expr i, int lanes, int slot) {
+    across(b_, s_.shape[d].in(k_), lanes_, lane, m_.workgroup_size, slots, [&](Expr i, int lanes, int slot) {
       Place p{at, lanes};
       p.at.push_back(i);
       body(p, slot);

@@ -1,6 +1,6 @@
 // fuse_matmul_swiglu: FusedSwiGLU(x*w + bias) becomes FusedMatMulSwiGLU(x, w, bias), or a gated DequantMatMul where w is kept as
-// codes: the packed product, twice the size of the result, is never written. Reshapes between them that keep rows whole follow
-// the gate. Declined when the product is read elsewhere, or what is added to it is no bias. O(nodes).
+// quantized values: the packed product, twice the size of the result, is never written. Reshapes between them that keep rows
+// whole follow the gate. Declined when the product is read elsewhere, or what is added to it is no bias. O(nodes).
 #include "passes/fuse/weight_product.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"

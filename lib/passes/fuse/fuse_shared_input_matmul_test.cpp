@@ -183,15 +183,15 @@ TEST_CASE("fuse_shared_input_matmul: codes of other types, blocks and layouts, a
       return std::vector{CodesOf{}(b, x), other(b, x)};
     });
   };
-  CHECK(beside({.codes = DType::U4}).first_decline() == "codes_differ");
-  CHECK(beside({.block = 2}).first_decline() == "codes_differ");
-  CHECK(beside({.zero = true}).first_decline() == "codes_differ");
+  CHECK(beside({.codes = DType::U4}).first_decline() == "quantization_differs");
+  CHECK(beside({.block = 2}).first_decline() == "quantization_differs");
+  CHECK(beside({.zero = true}).first_decline() == "quantization_differs");
   CHECK(beside({.trans_b = true}).first_decline() == "layout_differs");
   const Rewrite plain(kPass, [](Builder& b) {
     const ValueId x = f32_input(b, "x", {3, 8});
     return std::vector{CodesOf{}(b, x), b.matmul(x, f32_param(b, "w", {8, 4}))};
   });
-  CHECK(plain.first_decline() == "codes_differ");
+  CHECK(plain.first_decline() == "quantization_differs");
 }
 
 TEST_CASE("fuse_shared_input_matmul: 20,000 far readers of one value in n log n") {

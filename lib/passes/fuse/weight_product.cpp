@@ -25,13 +25,13 @@ bool trans_b(const Graph& g, NodeId n) {
 }
 
 const char* apart_because(const Graph& g, NodeId a, NodeId b) {
-  if (g.op(a) != g.op(b)) return "codes_differ";
+  if (g.op(a) != g.op(b)) return "quantization_differs";
   if (trans_b(g, a) != trans_b(g, b)) return "layout_differs";
   if (!by_codes(g, a)) return nullptr;
-  if (g.attrs<DequantMatMulAttrs>(a).block != g.attrs<DequantMatMulAttrs>(b).block) return "codes_differ";
+  if (g.attrs<DequantMatMulAttrs>(a).block != g.attrs<DequantMatMulAttrs>(b).block) return "quantization_differs";
   for (size_t i = 1; i < 4; ++i) {
     const ValueId v = g.operand(a, i), w = g.operand(b, i);
-    if (v.valid() != w.valid() || (v.valid() && g.dtype(v) != g.dtype(w))) return "codes_differ";
+    if (v.valid() != w.valid() || (v.valid() && g.dtype(v) != g.dtype(w))) return "quantization_differs";
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// A product of rows with a weight, however the weight is kept: as numbers (MatMul) or as codes with scales and zero points
-// (DequantMatMul). What a fusion asks of such a product and what it makes of it, so that no fusion knows the two kinds.
+// A product of rows with a weight, however the weight is kept: as numbers (MatMul) or as quantized values with scales and zero
+// points (DequantMatMul). What a fusion asks of such a product and what it makes of it, so that no fusion knows the two kinds.
 #pragma once
 #include <span>
 

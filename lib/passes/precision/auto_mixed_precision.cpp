@@ -19,8 +19,8 @@
 #include <unordered_map>
 
 #include "ir/graphs.h"
+#include "ir/op_rules.h"
 #include "passes/passes.h"
-#include "passes/precision/precision_class.h"
 
 namespace rlxc {
 namespace {
@@ -106,11 +106,11 @@ class Rewriter {
       DType t = choose(n);
       if (t == DType::F16 && overflows(n)) t = DType::F32;
       if (is_low(t) && !context_.rewrite([] { return true; })) t = DType::F32;
-      const PrecisionRow row = precision_row(graph_.op(n));
+      const PrecisionRule row = precision_rule(graph_.op(n));
       for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
         const ValueId v = graph_.operand(n, i);
         if (!v.valid() || !candidate(v)) continue;
-        const bool slot = i >= 32 || (row.slots >> i & 1);
+        const bool slot = i >= 32 || (row.operands >> i & 1);
         convert(n, i, slot ? t : DType::F32);
       }
       if (!is_low(t)) continue;
@@ -156,13 +156,13 @@ class Rewriter {
   }
 
   DType choose(NodeId n) const {
-    const PrecisionRow row = precision_row(graph_.op(n));
+    const PrecisionRule row = precision_rule(graph_.op(n));
     if (row.cls == PrecisionClass::Fixed || load_time_[n.raw]) return DType::F32;
     bool any = false, wide = false;
     std::optional<DType> low;
     for (size_t i = 0; i < graph_.operands(n).size(); ++i) {
       const ValueId v = graph_.operand(n, i);
-      if (!v.valid() || (i < 32 && !(row.slots >> i & 1)) || !candidate(v)) continue;
+      if (!v.valid() || (i < 32 && !(row.operands >> i & 1)) || !candidate(v)) continue;
       any = true;
       if (load_time_[graph_.def(v).raw]) continue;
       if (const auto t = low_type(v)) {

@@ -1,4 +1,4 @@
-// Operands of products that are made at run time go through codes of few bits and scales (options.operand_cast): 8-bit floats
+// Operands of products that are made at run time go through low-precision values and scales (options.operand_cast): 8-bit floats
 // with one scale for all, or one for each block of the summed axis (OCP Microscaling 1.0), as ordinary casts:
 //   s = max(|x|) / largest,  x' = cast(cast(x / s -> f8) -> f32) * s
 // With power_of_two, s is the smallest power above that, and is held as f8e8m0. A value is cast once for all products that read
@@ -75,8 +75,8 @@ class Scaler {
       const ValueId least = b.scalar(DType::F32, std::numeric_limits<float>::min());
       s = b.create(OpKind::Max, {b.mul(most, b.scalar(DType::F32, 1 / largest)), least});
     }
-    const ValueId codes = b.create(OpKind::Cast, {b.div(v, s)}, CastAttrs{config_.to, true});
-    const ValueId y = b.cast(b.reshape(b.mul(b.cast(codes, DType::F32), s), whole), t);
+    const ValueId quantized = b.create(OpKind::Cast, {b.div(v, s)}, CastAttrs{config_.to, true});
+    const ValueId y = b.cast(b.reshape(b.mul(b.cast(quantized, DType::F32), s), whole), t);
     if (!y.valid()) return {};
     context_.precision.push_back({g_.label(g_.def(x)).bytes(), std::string(name(t)), std::string(name(config_.to)),
                                   "operand of " + g_.label(n).line() + ", one scale " +

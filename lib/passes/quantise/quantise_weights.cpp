@@ -1,7 +1,7 @@
-// Constant weights of products become codes of few bits and scales (options.weight_cast): i8, i4 or an 8-bit float, one scale for
+// Constant weights of matmuls become quantized values and scales (options.weight_cast): i8, i4 or an 8-bit float, one scale for
 // each column, for each block of the summed axis, or for all. 0 is exact; the largest absolute value of a block becomes the
 // largest code. Only weights of two axes whose contents are known and that are large enough to gain change; each is a
-// PrecisionNote with the error that it makes, the others are Decisions ("weight_codes"). O(nodes + elements of weights).
+// PrecisionNote with the error that it makes, the others are Decisions ("quantized_weights"). O(nodes + elements of weights).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kWeightCodes = "weight_codes";
+constexpr std::string_view kQuantizedWeights = "quantized_weights";
 
 constexpr int64_t kFewest = 1024;  // elements of a weight that gains
 
@@ -26,9 +26,9 @@ double largest_code(DType t) {
   return largest_finite(t);
 }
 
-// Rows of codes [n, k], their scales [n, blocks], and the root of the mean squared error by that of the weight.
+// Rows of quantized values [n, k], their scales [n, blocks], and the root of the mean squared error by that of the weight.
 struct Quantised {
-  TensorData codes, scales;
+  TensorData quantized, scales;
   double error = 0;
 };
 
@@ -80,7 +80,7 @@ Quantised quantise(const TensorData& w, bool rows_of_k, const CastConfig& c) {
   };
   double all = 0;
   for (int64_t i = 0; c.per_tensor && i < k * n; ++i) all = std::max(all, std::abs(element_as_double(w, i)));
-  CodeWriter codes(c.to, k * n);
+  CodeWriter quantized(c.to, k * n);
   std::vector<float> scales;
   double error = 0, energy = 0;
   for (int64_t j = 0; j < n; ++j)
@@ -91,11 +91,11 @@ Quantised quantise(const TensorData& w, bool rows_of_k, const CastConfig& c) {
       const double scale = scale_of(most);
       if (!c.per_tensor || scales.empty()) scales.push_back(static_cast<float>(scale));
       for (int64_t p = first; p < last; ++p) {
-        const double v = element(j, p), d = codes.put(v / scale) * scale - v;
+        const double v = element(j, p), d = quantized.put(v / scale) * scale - v;
         error += d * d, energy += v * v;
       }
     }
-  return {make_data(c.to, {n, k}, codes.bytes()), make_data(DType::F32, {c.per_tensor ? 1 : n, blocks}, scales),
+  return {make_data(c.to, {n, k}, quantized.bytes()), make_data(DType::F32, {c.per_tensor ? 1 : n, blocks}, scales),
           energy > 0 ? std::sqrt(error / energy) : 0};
 }
 
@@ -111,36 +111,37 @@ class WeightQuantiser {
     if (const NodeId t = defining_op(g_, w, OpKind::Transpose); t.valid()) w = g_.operand(t, 0), rows_of_k = !rows_of_k;
     const auto elements = num_elements(g_.type(w));
     if (elements && *elements < kFewest)
-      return decline(context_, g_, kWeightCodes, n, "small", std::to_string(*elements) + " elements");
-    if (m.trans_a) return decline(context_, g_, kWeightCodes, n, "layout", "the first operand is transposed");
+      return decline(context_, g_, kQuantizedWeights, n, "small", std::to_string(*elements) + " elements");
+    if (m.trans_a) return decline(context_, g_, kQuantizedWeights, n, "layout", "the first operand is transposed");
     if (g_.op(g_.def(w)) == OpKind::Dequantize)
-      return decline(context_, g_, kWeightCodes, n, "has_codes", "the model quantises this weight in another way");
+      return decline(context_, g_, kQuantizedWeights, n, "already_quantized", "the model quantises this weight in another way");
     Builder b(g_, nullptr, n);
     auto it = made_.find({w.raw, rows_of_k});
     if (it == made_.end()) {
       const auto d = eval::weight_value(g_.module(), g_, w);
-      if (!d) return decline(context_, g_, kWeightCodes, n, "no_contents", "the contents of the weight are not known");
-      if (!all_finite(*d)) return decline(context_, g_, kWeightCodes, n, "not_finite", "the weight holds infinities or NaN");
+      if (!d) return decline(context_, g_, kQuantizedWeights, n, "no_contents", "the contents of the weight are not known");
+      if (!all_finite(*d)) return decline(context_, g_, kQuantizedWeights, n, "not_finite", "the weight holds infinities or NaN");
       Quantised q = quantise(*d, rows_of_k, config_);
-      it = made_.try_emplace({w.raw, rows_of_k}, Constants{std::move(q.codes), std::move(q.scales)}).first;
+      it = made_.try_emplace({w.raw, rows_of_k}, Constants{std::move(q.quantized), std::move(q.scales)}).first;
       char error[32];
       std::snprintf(error, sizeof error, "%.2g", 100 * q.error);
       context_.precision.push_back({g_.label(g_.def(w)).bytes(), std::string(name(g_.dtype(w))), std::string(name(config_.to)),
                                     "weight, one scale " + scope() + ", error " + error + " %"});
     }
-    const ValueId codes = b.constant(it->second.codes), scale = b.constant(it->second.scales);
+    const ValueId quantized = b.constant(it->second.quantized), scale = b.constant(it->second.scales);
     const ValueId y =
-        b.create(OpKind::DequantMatMul, {g_.operand(n, 0), codes, scale}, DequantMatMulAttrs{true, config_.block, {}});
+        b.create(OpKind::DequantMatMul, {g_.operand(n, 0), quantized, scale}, DequantMatMulAttrs{true, config_.block, {}});
     if (!y.valid()) return false;
     const NodeId members[] = {n};
-    context_.decisions.push_back(fused(g_, kWeightCodes, n, members, bytes(g_, w) - bytes(g_, codes) - bytes(g_, scale)));
+    context_.decisions.push_back(
+        fused(g_, kQuantizedWeights, n, members, bytes(g_, w) - bytes(g_, quantized) - bytes(g_, scale)));
     replace_group(g_, members, g_.result(n), y);
     return true;
   }
 
  private:
   struct Constants {
-    TensorData codes, scales;
+    TensorData quantized, scales;
   };
   std::string scope() const {
     if (config_.per_tensor) return "for all";

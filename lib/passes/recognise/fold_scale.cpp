@@ -17,7 +17,7 @@ struct Scaled {
   bool channels = false;  // of a convolution: factors lie along axis 1
 };
 
-// A weight that may change when it is packed: no codes of a quantised value.
+// A weight that may change when it is packed: no quantized values.
 bool foldable(const Graph& g, ValueId v) { return is_weight(g, v) && g.op(g.def(v)) != OpKind::Dequantize; }
 
 std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {

@@ -124,7 +124,7 @@ def of_few_bits(g, value):
     return re.search(r"\d+", g.dtype[value])[0] in ("4", "8") or any(v is not None and of_few_bits(g, v) for v in n.operands)
 
 
-def weight_codes(g):
+def quantized_weights(g):
     """A product with a weight that is not kept in few bits: the model has it so, or all were asked for."""
     for n in g.nodes:
         if n.op not in ("MatMul", "FusedMatMulBiasAct", "FusedMatMulSwiGLU") or g.dtype[n.results[0]] not in FLOATS:
@@ -133,7 +133,7 @@ def weight_codes(g):
         if len(g.dims[w]) != 2 or not g.is_weight(w) or (g.codes_decoded and of_few_bits(g, w)):
             continue
         if g.codes_asked or (dequantized(g, w) and not g.made_by(x, "Dequantize")):
-            yield "weight_codes", names(n)
+            yield "quantized_weights", names(n)
 
 
 def scaled_operands(g):
@@ -537,7 +537,7 @@ def activation(step):
     return step.replace("_", "") in {a.lower() for a in ACTIVATIONS}
 
 
-FINDERS = (products, weight_codes, scaled_operands, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, quantized_weights, scaled_operands, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 
@@ -546,7 +546,7 @@ KINDS = {
     "ElementwiseRegion": ("elementwise_region",), "NormRegion": ("norm_region", "softmax_region"), "ReduceRegion": ("reduce_region",),
     "FusedConvBiasAct": ("conv_bias_act",), "FusedConvTransposeBiasAct": ("conv_bias_act",), "FusedMatMulBiasAct": ("matmul_bias_act",),
     "FusedResidualLN": ("residual_ln",), "FusedResidualRmsNorm": ("residual_rms_norm",), "FusedSwiGLU": ("swiglu",),
-    "FusedMatMulSwiGLU": ("matmul_swiglu",), "DequantMatMul": ("weight_codes",), "Attention": ("attention",),
+    "FusedMatMulSwiGLU": ("matmul_swiglu",), "DequantMatMul": ("quantized_weights",), "Attention": ("attention",),
 }
 
 # What a report may name, but need not: from the result alone it cannot be told whether there was a choice.

@@ -41,7 +41,7 @@ struct Case {
   }
 };
 
-std::string left(const Case& c) { return Rewrite("keep_weight_codes", c, {}, c.cast ? 1e-2 : 1e-4).left(); }
+std::string left(const Case& c) { return Rewrite("keep_quantized_weights", c, {}, c.cast ? 1e-2 : 1e-4).left(); }
 
 bool keeps(const Case& c) {
   const std::string ops = left(c);
@@ -60,7 +60,7 @@ TEST_CASE("a product with a dequantised weight reads the codes") {
 }
 
 TEST_CASE("blocks and scales along the summed axis, transposed and cast weights keep their codes") {
-  const Rewrite r("keep_weight_codes", Case{.axis = 0, .block = 4});
+  const Rewrite r("keep_quantized_weights", Case{.axis = 0, .block = 4});
   CHECK(r.left() == "dequant_matmul");
   CHECK(r.after->main().attrs<DequantMatMulAttrs>(r.find(OpKind::DequantMatMul)).block == 4);
   CHECK(r.run.decisions.at(0).bytes_saved == 8 * 6 * 3);
@@ -71,7 +71,7 @@ TEST_CASE("blocks and scales along the summed axis, transposed and cast weights 
 }
 
 TEST_CASE("a weight in blocks of columns, one that is an input, and a product of integers stay") {
-  const Rewrite columns("keep_weight_codes", Case{.axis = 1, .block = 3});
+  const Rewrite columns("keep_quantized_weights", Case{.axis = 1, .block = 3});
   CHECK(columns.left() == "dequantize matmul");
   CHECK(columns.first_decline() == "scale_per_column_block");
   CHECK(left({.constant = false}) == "dequantize matmul");

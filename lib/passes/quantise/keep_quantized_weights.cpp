@@ -1,7 +1,8 @@
 // Products with a weight that the model brings as integers or 8-bit floats keep it so: its kernel decodes what it reads.
 //   matmul(x, dequantize(q, scale, zero_point))  ->  dequant_matmul(x, q, scale, zero_point)
 // also with a Transpose or a Cast between, the scale per tensor, per axis, or blocked along the summed axis. Where x is
-// dequantised as well, the product is left to quantise_contractions. What is declined is a Decision ("weight_codes"). O(nodes).
+// dequantised as well, the product is left to quantise_contractions. What is declined is a Decision ("quantized_weights").
+// O(nodes).
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -10,16 +11,16 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kPattern = "weight_codes";
+constexpr std::string_view kPattern = "quantized_weights";
 
 // A weight of rank 2 that is dequantised, and whether its axes are swapped on the way.
-struct Codes {
+struct QuantizedWeight {
   NodeId node;
   bool swapped = false;
 };
 
-std::optional<Codes> codes_of(const Graph& g, ValueId v) {
-  Codes c;
+std::optional<QuantizedWeight> quantized_weight(const Graph& g, ValueId v) {
+  QuantizedWeight c;
   for (int steps = 0; steps < 4; ++steps) {
     const NodeId n = g.def(v);
     switch (g.op(n)) {
@@ -35,21 +36,21 @@ std::optional<Codes> codes_of(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
-class PrepackCandidate {
+class QuantizedWeightKeeper {
  public:
-  PrepackCandidate(Graph& g, PassContext& context) : g_(g), context_(context) {}
+  QuantizedWeightKeeper(Graph& g, PassContext& context) : g_(g), context_(context) {}
 
   bool visit(NodeId n) {
     const ValueId x = g_.operand(n, 0), w = g_.operand(n, 1);
     if (g_.rank(w) != 2) return false;
-    const auto codes = codes_of(g_, w);
-    if (!codes || defining_op(g_, x, OpKind::Dequantize).valid()) return false;
+    const auto weight = quantized_weight(g_, w);
+    if (!weight || defining_op(g_, x, OpKind::Dequantize).valid()) return false;
     const auto& m = g_.attrs<MatMulAttrs>(n);
-    const NodeId d = codes->node;
+    const NodeId d = weight->node;
     const ValueId q = g_.operand(d, 0), scale = g_.operand(d, 1), zero = g_.operand(d, 2);
-    const bool trans_b = m.trans_b != codes->swapped;
+    const bool trans_b = m.trans_b != weight->swapped;
     if (m.trans_a) return decline(context_, g_, kPattern, n, "layout", "the first operand is transposed");
-    if (bits(g_.dtype(q)) > 8) return decline(context_, g_, kPattern, n, "wide_codes", std::string(name(g_.dtype(q))));
+    if (bits(g_.dtype(q)) > 8) return decline(context_, g_, kPattern, n, "wide_values", std::string(name(g_.dtype(q))));
     const auto& a = g_.attrs<QuantAttrs>(d);
     Builder b(g_, nullptr, n);
     DequantMatMulAttrs attrs{trans_b, 0, {}};
@@ -80,11 +81,11 @@ class PrepackCandidate {
 
 }  // namespace
 
-PassResult keep_weight_codes(Module& m, PassContext& context) {
+PassResult keep_quantized_weights(Module& m, PassContext& context) {
   int64_t kept = 0;
   if (!context.target.native.test(static_cast<size_t>(OpKind::DequantMatMul))) return {};
   each_graph(m, [&](Graph& g) {
-    PrepackCandidate keeper(g, context);
+    QuantizedWeightKeeper keeper(g, context);
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::MatMul && is_float(g, g.result(n))) kept += context.rewrite([&] { return keeper.visit(n); });
   });

@@ -1,31 +1,31 @@
-#include "kernel/builders/gemm_codes.h"
+#include "kernel/builders/gemm_quantized.h"
 
 #include <algorithm>
 
 namespace rlxc::kernel {
 namespace {
 
-int64_t rows_of_word(const Codes& c, const RegisterTile& t) { return 32 / (int64_t{c.bits} * t.vectors); }
+int64_t rows_of_word(const Quantized& c, const RegisterTile& t) { return 32 / (int64_t{c.bits} * t.vectors); }
 
 }  // namespace
 
-CodePanels::CodePanels(GemmOperands& o, const RegisterTile& t)
-    : o_(o), b_(o.b), codes_(*o.spec.codes), tile_(t), bits_(codes_.bits), rows_(rows_of_word(codes_, t)) {}
+QuantizedPanels::QuantizedPanels(GemmOperands& o, const RegisterTile& t)
+    : o_(o), b_(o.b), quantized_(*o.spec.quantized), tile_(t), bits_(quantized_.bits), rows_(rows_of_word(quantized_, t)) {}
 
-Expr CodePanels::word(Expr at, const std::function<Expr(Expr)>& column) const {
+Expr QuantizedPanels::word(Expr at, const std::function<Expr(Expr)>& column) const {
   const Expr row = at / int64_t{tile_.lanes} * rows_, lane = at % int64_t{tile_.lanes};
   Expr all = b_.value(DType::I32, 0);
   for (int64_t i = 0; i < rows_ * tile_.vectors; ++i) {
     const Expr k = min(row + i / tile_.vectors, o_.k - 1), place = i % tile_.vectors * tile_.lanes + lane;
-    const Expr code = (cast_to(o_.code_of_b(k, column(place)), DType::I32) ^ codes_.sign) & ((1 << bits_) - 1);
+    const Expr code = (cast_to(o_.code_of_b(k, column(place)), DType::I32) ^ quantized_.sign) & ((1 << bits_) - 1);
     all = all | code << i * bits_;
   }
   return all;
 }
 
-void CodePanels::each_step(Expr panel, Expr k0, Expr count, const std::vector<int>& lanes,
-                           const std::function<void(Expr p, const Column&)>& body) const {
-  const int64_t block = codes_.block;
+void QuantizedPanels::each_step(Expr panel, Expr k0, Expr count, const std::vector<int>& lanes,
+                                const std::function<void(Expr p, const Column&)>& body) const {
+  const int64_t block = quantized_.block;
   if (block == 0) return steps(panel, k0, b_.i64(0), count, b_.i64(0), lanes, body);
   if (block % kChunk == 0) return steps(panel, k0, b_.i64(0), count, b_.let("block", k0 / block), lanes, body);
   auto one = [&](Expr q, Expr n) { steps(panel, k0, q * block, n, k0 / block + q, lanes, body); };
@@ -34,8 +34,8 @@ void CodePanels::each_step(Expr panel, Expr k0, Expr count, const std::vector<in
   b_.loop("q", ceil_div(count, block), [&](Expr q) { one(q, b_.let("steps", min(count - q * block, block))); });
 }
 
-void CodePanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, const std::vector<int>& lanes,
-                       const std::function<void(Expr p, const Column&)>& body) const {
+void QuantizedPanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, const std::vector<int>& lanes,
+                            const std::function<void(Expr p, const Column&)>& body) const {
   // Of each vector, or one for all: (code - zero) * scale = code * scale + offset.
   auto of_block = [&](const Buf& from, const Operand& at, size_t v) {
     const Expr row = block * at.strides.end()[-2].in(b_.kernel());
@@ -44,10 +44,10 @@ void CodePanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, 
   };
   std::vector<Expr> scale, offset;
   for (size_t v = 0; v < lanes.size(); ++v) {
-    scale.push_back(b_.let("scale", broadcast(cast_to(of_block(o_.scale, *codes_.scale, v), o_.spec.accumulate), lanes[v])));
-    if (!codes_.zero && codes_.sign == 0) continue;
-    Expr zero = broadcast(lit(scale[v], codes_.sign), lanes[v]);
-    if (codes_.zero) zero = zero + cast_to(of_block(o_.zero_point, *codes_.zero, v), o_.spec.accumulate);
+    scale.push_back(b_.let("scale", broadcast(cast_to(of_block(o_.scale, *quantized_.scale, v), o_.spec.accumulate), lanes[v])));
+    if (!quantized_.zero && quantized_.sign == 0) continue;
+    Expr zero = broadcast(lit(scale[v], quantized_.sign), lanes[v]);
+    if (quantized_.zero) zero = zero + cast_to(of_block(o_.zero_point, *quantized_.zero, v), o_.spec.accumulate);
     offset.push_back(b_.let("offset", -(zero * scale[v])));
   }
   auto with_words = [&](Expr at, Expr p, Expr shift_of_row) {
@@ -55,7 +55,7 @@ void CodePanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, 
       const Expr words = o_.from_b.load(at, lanes[v]);
       const Expr shift = shift_of_row + static_cast<int64_t>(v) * bits_;
       const Expr code = words >> cast_to(shift, DType::I32) & ((1 << bits_) - 1);
-      const Expr x = cast_to(codes_.sign ? code : codes_.value(code), o_.spec.accumulate);
+      const Expr x = cast_to(quantized_.sign ? code : quantized_.value(code), o_.spec.accumulate);
       return offset.empty() ? x * scale[v] : fma(x, scale[v], offset[v]);
     });
   };
@@ -73,17 +73,17 @@ void CodePanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, 
 
 int64_t gemm_code_words(const GemmSpec& s, const Mapping& m) {
   const RegisterTile t = register_tile(m, s.accumulate);
-  const int64_t columns = s.pair ? t.panel() / 2 : t.panel(), rows = rows_of_word(*s.codes, t);
+  const int64_t columns = s.pair ? t.panel() / 2 : t.panel(), rows = rows_of_word(*s.quantized, t);
   int64_t n = 0, k = 0;
   constant(s.n, &n), constant(s.k, &k);
   return (n + columns - 1) / columns * ((k + rows - 1) / rows) * t.lanes;
 }
 
 bool gemm_packs_codes(const GemmSpec& s, const Mapping& m) {
-  const int64_t block = s.codes->block;
+  const int64_t block = s.quantized->block;
   int64_t n = 0, k = 0;
   return constant(s.n, &n) && constant(s.k, &k) && n >= 16 && k >= 16 && (block <= 4 * kChunk || block % kChunk == 0) &&
-         block % rows_of_word(*s.codes, register_tile(m, s.accumulate)) == 0;
+         block % rows_of_word(*s.quantized, register_tile(m, s.accumulate)) == 0;
 }
 
 }  // namespace rlxc::kernel

@@ -1,13 +1,14 @@
-// A weight kept as codes in panels for register tiles. A lane of a vector of words holds its codes of all vectors of a row of the
-// panel, and of as many rows as fit: a shift and a mask of the words give a vector of codes, without a conversion from bytes.
+// A quantized weight in panels for register tiles. A lane of a vector of words holds its quantized values of all vectors of a row
+// of the panel, and of as many rows as fit: a shift and a mask of the words give a vector of quantized values, without a
+// conversion from bytes.
 #pragma once
 #include "kernel/builders/gemm_operands.h"
 
 namespace rlxc::kernel {
 
-class CodePanels {
+class QuantizedPanels {
  public:
-  CodePanels(GemmOperands& o, const RegisterTile& t);
+  QuantizedPanels(GemmOperands& o, const RegisterTile& t);
 
   // Calls body(p, column) for the steps p < count of a chunk of k that begins at k0; column(v) are the decoded numbers of vector
   // v of the panel, of lanes[v] lanes. Scales are read once for each block.
@@ -25,7 +26,7 @@ class CodePanels {
 
   GemmOperands& o_;
   Builder& b_;
-  const Codes& codes_;
+  const Quantized& quantized_;
   const RegisterTile tile_;
   const int64_t bits_, rows_;  // of a code; steps of k in a word
 };
