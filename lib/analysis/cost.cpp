@@ -25,7 +25,8 @@ double contraction_size(const Graph& g, NodeId n) {
     case OpKind::FusedMatMulSwiGLU: return 2 * size_of(a.back());  // two columns for each of the result
     case OpKind::DequantMatMul: return (g.attrs<DequantMatMulAttrs>(n).gated ? 2 : 1) * size_of(a.back());
     case OpKind::GroupedMatMul:
-    case OpKind::QMatMul: return size_of(a.back());
+    case OpKind::QMatMul:
+    case OpKind::FusedQMatMul: return size_of(a.back());
     case OpKind::DotGeneral: {
       double k = 1;
       for (int64_t axis : g.attrs<DotGeneralAttrs>(n).lhs_contracting) k *= size_of(a[static_cast<size_t>(axis)]);
@@ -33,7 +34,8 @@ double contraction_size(const Graph& g, NodeId n) {
     }
     case OpKind::Conv:
     case OpKind::FusedConvBiasAct:
-    case OpKind::QConv: {
+    case OpKind::QConv:
+    case OpKind::FusedQConv: {
       double k = 1;
       for (size_t i = 1; i < b.size(); ++i) k *= size_of(b[i]);
       return k;

@@ -24,8 +24,26 @@ enum class Domain : uint8_t { Any, Number, Real };
 constexpr auto kDomains = [] {
   std::array<Domain, kOpCount> table{};
   using enum OpKind;
-  for (OpKind op : {Range, ArgReduce, TopK, Cumsum, Cumprod, MatMul, DotGeneral, Conv, ConvTranspose, Pool, MaxPoolIndices,
-                    FusedMatMulBiasAct, FusedConvBiasAct, FusedConvTransposeBiasAct, Quantize, Dequantize, QMatMul, QConv})
+  for (OpKind op : {Range,
+                    ArgReduce,
+                    TopK,
+                    Cumsum,
+                    Cumprod,
+                    MatMul,
+                    DotGeneral,
+                    Conv,
+                    ConvTranspose,
+                    Pool,
+                    MaxPoolIndices,
+                    FusedMatMulBiasAct,
+                    FusedConvBiasAct,
+                    FusedConvTransposeBiasAct,
+                    Quantize,
+                    Dequantize,
+                    QMatMul,
+                    QConv,
+                    FusedQMatMul,
+                    FusedQConv})
     table[static_cast<size_t>(op)] = Domain::Number;
   for (OpKind op : {Softmax, LogSoftmax, LayerNorm, RmsNorm, GroupNorm, BatchNormInference, Lrn, Attention, Rope, Lstm, Gru, Rnn,
                     SelectiveScan, Fft, FusedResidualLN, FusedResidualRmsNorm, FusedSwiGLU, FusedMatMulSwiGLU})
