@@ -121,7 +121,7 @@ CASES = [product(n, n, n, False) for n in (64, 128, 256, 512, 1024, 2048)] + [
 
 with tempfile.TemporaryDirectory() as tmp:
     run([cc, "-O2", "-march=native", "-o", os.path.join(tmp, "roof"), os.path.join(root, "bench/roof.c")])
-    peak, memory = map(float, run(["taskset", "-c", "0", os.path.join(tmp, "roof")]).split())
+    peak, memory, *_ = map(float, run(["taskset", "-c", "0", os.path.join(tmp, "roof")]).split())
     print(f"one thread: {peak:.1f} GFLOP/s, {memory:.1f} GB/s; {run([cc, '--version']).splitlines()[0]}")
     print(f"{'kernel':44} {'ms':>9} {'achieved':>15} {'of roof':>8}")
     for name, flops, moved, node in CASES:

@@ -8,11 +8,12 @@ const [model, threads, repeat, ...files] = process.argv.slice(2);
 const session = await ort.InferenceSession.create(model, {
   intraOpNumThreads: +threads, interOpNumThreads: 1, graphOptimizationLevel: 'all', logSeverityLevel: 3,
 });
+const kinds = { int64: BigInt64Array, uint8: Uint8Array, int8: Int8Array };
 const feeds = {};
 session.inputMetadata.forEach(({ name, type, shape }, i) => {
   const bytes = readFileSync(files[i]);
   const data = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length);
-  feeds[name] = new ort.Tensor(type, type === 'int64' ? new BigInt64Array(data) : new Float32Array(data), shape);
+  feeds[name] = new ort.Tensor(type, new (kinds[type] ?? Float32Array)(data), shape);
 });
 const wall = [], busy = [];
 for (let i = 0; i <= +repeat; ++i) {

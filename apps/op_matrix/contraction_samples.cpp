@@ -37,6 +37,34 @@ std::vector<Sample> contraction_samples() {
     if (o.dtype != DType::I8) return ValueId();
     return o.op(QMatMul, {o.in({5, 7}), o.in({7, 3}), o.in({}), o.in({3})});
   });
+  // Scaled to floats and, for every other one, rounded to codes again.
+  const auto steps = [](OpKind op, bool rounded) {
+    constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
+    std::vector<RegionStep> all = {{op, DType::I32, {kNone, kNone, kNone}},
+                                   {Cast, DType::F32, {kStep, kNone, kNone}},
+                                   {Mul, DType::F32, {kStep | 1, 4, kNone}}};
+    if (rounded) {
+      all.push_back({Clamp, DType::F32, {kStep | 2, kNone, kNone}, -128, 127});
+      all.push_back({Cast, DType::I8, {kStep | 3, kNone, kNone}});
+    }
+    return all;
+  };
+  for (bool rounded : {false, true}) {
+    const std::string end = rounded ? ", rounded" : ", scaled";
+    for (const auto& [m, k, n] : {std::array<int64_t, 3>{5, 7, 3}, {1, 64, 37}, {33, 66, 70}})
+      add(FusedQMatMul, std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) + end, k,
+          [=, m = m, k = k, n = n](Operands& o) {
+            if (o.dtype != DType::I8) return ValueId();
+            return o.op(FusedQMatMul, {o.in({m, k}), o.in({k, n}), o.in({}), o.in({n}), o.in({n}, DType::F32, 0.01, 0.02)},
+                        RegionAttrs{steps(QMatMul, rounded)});
+          });
+    add(FusedQConv, "3x3" + end, 18, [=](Operands& o) {
+      if (o.dtype != DType::I8) return ValueId();
+      return o.op(FusedQConv,
+                  {o.in({1, 6, 5, 5}), o.in({3, 6, 3, 3}), o.in({}), o.in({}), o.in({3, 1, 1}, DType::F32, 0.01, 0.02)},
+                  FusedQConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, steps(QConv, rounded)});
+    });
+  }
   for (int64_t rows : {1, 37})
     for (DType codes : {DType::I8, DType::U4})
       add(DequantMatMul, std::to_string(rows) + "x48x21, " + std::string(name(codes)) + " in blocks of 16", 48, [=](Operands& o) {

@@ -2,7 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/lowerings.h"
+#include "codegen/region_steps.h"
+#include "ir/region.h"
 #include "kernel/builders/conv.h"
 #include "kernel/builders/map.h"
 
@@ -36,17 +37,37 @@ WindowSpec window_of(Node& node, Scope& s, const ConvAttrs& a) {
 struct Conv {
   const ConvAttrs& attrs;
   Epilogue act = {};
-  bool zero_points = false;  // operands 2 and 3 are those of x and w; else bias and residual
+  bool zero_points = false;                // operands 2 and 3 are those of x and w; else bias and residual
+  std::span<const RegionStep> steps = {};  // on the sums; their operands follow the zero points
 };
+
+bool is_same_at_all_positions(const Node& node, size_t operand) {
+  const auto own = node.dims(operand);
+  const size_t spatial = node.result_dims().size() - 2;
+  return std::ranges::all_of(own.last(std::min(spatial, own.size())), [](Dim d) { return d == Dim(1); });
+}
 
 WindowSpec spec_of(Node& node, Scope& s, const Conv& c) {
   WindowSpec w = window_of(node, s, c.attrs);
-  if (c.zero_points) w.accumulate = w.output = DType::I32;
+  if (c.zero_points) w.accumulate = DType::I32;
   return w;
 }
 
-// Binds bias and residual and sets the epilogue.
+// Operands of steps on the sums, and the steps. Along the positions they are as large as the result, or the same for all.
+void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep> steps) {
+  for (size_t i = kQuantOperands; i < node.graph.operands(node.id).size(); ++i) {
+    Operand o = s.in(i, node.result_dims());
+    o.strides = {o.strides[0], o.strides[1], is_same_at_all_positions(node, i) ? Index(0) : Index(1)};
+    w->extras.push_back(std::move(o));
+  }
+  w->epilogue = [steps = RegionSteps(steps)](Expr sum, const std::vector<Expr>& extras) {
+    return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
+  };
+}
+
+// Binds bias and residual, or operands of steps, and sets the epilogue.
 void bind_extras(Node& node, Scope& s, WindowSpec* w, const Conv& c) {
+  if (!c.steps.empty()) return bind_steps(node, s, w, c.steps);
   if (c.zero_points) return;
   if (node.has(2)) {
     Operand bias = s.in(2);
@@ -116,7 +137,7 @@ struct Spread {
   Dim elements;
 };
 
-Spread spread_of(const Node& node, const WindowSpec& w) {
+Spread spread_of(const Node& node, const WindowSpec& w, Dim channels) {
   DimTable& t = node.table();
   Spread s;
   int64_t taps = 1;
@@ -126,13 +147,19 @@ Spread spread_of(const Node& node, const WindowSpec& w) {
   // Single channels are read by rows.
   s.copied = s.used && (!kernel::is_phase_split(w) || (w.groups > 1 && lies_apart(node, node.in(0))));
   if (!s.copied) return s;
-  s.elements = t.mul(node.dims(0)[0], node.dims(0)[1]);
+  s.elements = t.mul(node.dims(0)[0], channels);
   const auto axes = kernel::phase_split_axes(w);
   for (size_t d = 0; d < axes.size(); ++d)
     s.elements = t.mul(
         s.elements, t.mul(Dim(axes[d].phases), t.add(t.mul(node.result_dims()[d + 2], Dim(axes[d].step)), Dim(axes[d].extra))));
   s.elements = t.add(s.elements, Dim(kernel::kPhaseSplitSlack));
   return s;
+}
+
+// Whether the target computes it by a dot unit, of words of channels.
+bool by_dots(Node& node, const WindowSpec& w, const Conv& c) {
+  return c.zero_points && node.dims(1)[0].is_static() &&
+         kernel::conv_fits_dots(w, node.table().constant_value(node.dims(1)[1]).value_or(0), node.mapping());
 }
 
 Spread spread_of(Node& node, const Conv& c) {
@@ -142,7 +169,9 @@ Spread spread_of(Node& node, const Conv& c) {
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
-  return spread_of(node, w);
+  if (!by_dots(node, w, c)) return spread_of(node, w, node.dims(0)[1]);
+  const WindowSpec words = kernel::window_of_words(w, *channels);
+  return spread_of(node, words, Dim(words.in_channels.value));
 }
 
 // The weights as the kernel that packs them sees them; nothing where packing is of no use.
@@ -151,23 +180,34 @@ std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t chan
   if (node.mapping().workgroups || !out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
   Scope probe(node);
   const WindowSpec all = spec_of(node, probe, c);
-  if (!kernel::conv_is_tiled(probe.kernel(), all, channels)) return std::nullopt;
   WindowSpec w;
+  w.dots = by_dots(node, all, c);
+  if (!w.dots && !kernel::conv_is_tiled(probe.kernel(), all, channels)) return std::nullopt;
   w.out_channels = *out, w.kernel = all.kernel, w.groups = all.groups, w.weight = all.weight, w.accumulate = all.accumulate;
   return w;
 }
 
-// Writes the weights in the order in which threads read them to the prepacked buffer, if there is one.
+Dim packed_elements(const Node& node, const WindowSpec& w, int64_t channels) {
+  const int64_t out = node.table().constant_value(node.dims(1)[0]).value_or(0);
+  if (w.dots) return Dim(kernel::weight_words(w, channels, out));
+  Dim elements(kernel::packed_channels(w, out, node.mapping()));
+  for (Dim d : node.dims(1).subspan(1)) elements = node.table().mul(elements, d);
+  return elements;
+}
+
+// Writes the weights in the order in which threads read them to the prepacked buffer, if there is one. Those of dot units are
+// packed in any case.
 std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels) {
-  const auto packed = node.prepacked_operand(1);
-  auto w = packed ? packed_weights(node, c, channels) : std::nullopt;
-  if (!w) return std::nullopt;
+  const bool on_load = !node.prepacked.empty();
+  auto w = packed_weights(node, c, channels);
+  if (!w || !(on_load || w->dots)) return std::nullopt;
+  const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(DType::I32, packed_elements(node, *w, channels));
   Scope s(node, "pack");
   s.in(1);
-  if (c.zero_points && node.has(3)) bind_zero(node, s, 3, &w->w_zero);
-  s.bind({Binding::Kind::Scratch, *packed});
-  kernel::build_pack_weights(s.builder(), *w, channels, node.mapping());
-  s.finish(true);
+  if (!w->dots && c.zero_points && node.has(3)) bind_zero(node, s, 3, &w->w_zero);
+  s.bind({Binding::Kind::Scratch, packed});
+  (w->dots ? kernel::build_pack_weight_words : kernel::build_pack_weights)(s.builder(), *w, channels, node.mapping());
+  s.finish(on_load);
   return packed;
 }
 
@@ -182,9 +222,11 @@ bool emit_spread(Node& node, const Conv& c) {
     WindowSpec w = spec_of(node, s, c);
     bind_image(node, s, &w);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
-    image = node.scratch(w.x_zero ? w.accumulate : w.input, spread.elements);
+    const bool dots = by_dots(node, w, c);
+    image = node.scratch(w.x_zero || dots ? w.accumulate : w.input, spread.elements);
     s.bind({Binding::Kind::Scratch, image});
-    kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
+    if (dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
+    else kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
     s.finish();
   }
   const auto packed = pack_weights(node, c, channels);
@@ -194,7 +236,9 @@ bool emit_spread(Node& node, const Conv& c) {
   else s.in(1);
   if (spread.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
-  if (c.zero_points && node.has(2)) w.x_zero.emplace();
+  w.dots = by_dots(node, w, c);
+  if (w.dots) bind_zero(node, s, 3, &w.w_zero), bind_zero(node, s, 2, &w.x_zero);
+  else if (c.zero_points && node.has(2)) w.x_zero.emplace();
   if (c.zero_points && !packed) bind_zero(node, s, 3, &w.w_zero);
   bind_extras(node, s, &w, c);
   bind_result(node, s, &w);
@@ -207,6 +251,10 @@ Conv conv_of(const Node& node) {
     case OpKind::FusedConvBiasAct:
     case OpKind::FusedConvTransposeBiasAct: return {node.attrs<FusedConvAttrs>().conv, node.attrs<FusedConvAttrs>().act};
     case OpKind::QConv: return {node.attrs<ConvAttrs>(), {}, true};
+    case OpKind::FusedQConv: {
+      const auto& a = node.attrs<FusedQConvAttrs>();
+      return {a.conv, {}, true, a.steps};
+    }
     default: return {node.attrs<ConvAttrs>()};
   }
 }
@@ -236,12 +284,11 @@ bool lower_conv(Node& node) {
 
 std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& on_load) {
   const Conv c = conv_of(node);
-  const bool zero = c.zero_points && node.has(3);
-  if (!on_load[1] || (zero && !on_load[3]) || !spread_of(node, c).used) return {};
-  const auto w = packed_weights(node, c, node.table().constant_value(node.dims(1)[1]).value_or(0));
-  if (!w) return {};
-  Dim elements(kernel::packed_channels(*w, node.table().constant_value(node.dims(1)[0]).value_or(0), node.mapping()));
-  for (Dim d : node.dims(1).subspan(1)) elements = node.table().mul(elements, d);
+  const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
+  const auto w = on_load[1] && spread_of(node, c).used ? packed_weights(node, c, channels) : std::nullopt;
+  const bool zero = c.zero_points && node.has(3) && !(w && w->dots);
+  if (!w || (zero && !on_load[3])) return {};
+  const Dim elements = packed_elements(node, *w, channels);
   const double saved = kWeightNs * static_cast<double>(node.table().constant_value(elements).value_or(0));
   return {{w->accumulate, elements, zero ? std::vector<uint32_t>{1, 3} : std::vector<uint32_t>{1}, saved}};
 }
@@ -302,7 +349,7 @@ bool lower_pool(Node& node) {
   Spread spread;
   if (!node.mapping().workgroups) {
     Scope probe(node);
-    spread = spread_of(node, window(probe));
+    spread = spread_of(node, window(probe), node.dims(0)[1]);
   }
   uint32_t image = 0;
   if (spread.copied) {

@@ -1,5 +1,6 @@
 // Matrix products of every spelling, as one descriptor for the gemm builder.
-#include "codegen/lowerings.h"
+#include "codegen/region_steps.h"
+#include "ir/region.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
 
@@ -9,6 +10,7 @@ namespace {
 using kernel::GemmSpec;
 
 // Rows, and panels, that make packing b, and a, worth a pass; elements it may take.
+constexpr int64_t kManyDotRows = 16;  // the same for a dot unit
 constexpr int64_t kManyRows = 384, kManyPanels = 4, kMostPacked = 1 << 24;
 // What a run loses by an element of a weight that is not packed: it is copied into a panel, or read across rows for each of the
 // one or two rows of the left operand.
@@ -29,6 +31,8 @@ struct Product {
   size_t run = 1;  // axes of the result that are m
   Side a, b;
   bool zero_points = false;                    // operands 2 and 3 are zero points
+  bool dots = false;                           // the target multiplies them by a dot unit
+  std::span<const RegionStep> steps;           // on the sums; their operands follow the zero points
   std::optional<size_t> bias, residual;        // operands: of b's columns, and of the shape of the result
   std::optional<kernel::Quantized> quantized;  // b holds these; operands 2 and 3 are scale and zero point
   Epilogue act;
@@ -36,8 +40,12 @@ struct Product {
   DType accumulate = DType::F32;
 };
 
+bool has_zero(const Node& node, const Product& p, size_t operand) { return p.zero_points && node.has(operand + 2); }
+
 // A part of a larger value, or one whose axes were moved without its elements.
 bool lies_apart(const Node& node, size_t operand) { return node.layouts.of(node.in(operand)); }
+
+size_t operands_of_steps(const Node& node, const Product& p) { return p.steps.empty() ? 0 : node.graph.operands(node.id).size(); }
 
 // How many of the last axes before the columns can be rows of one product: without batch axes in b, those of a are rows as long
 // as they follow each other in a, the residual and the result.
@@ -51,12 +59,19 @@ size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
   };
   follow(node.in(0)), follow(node.result());
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
+  if (has_zero(node, p, 0) && num_elements(node.graph.type(node.in(2))) != 1) first = rows - 1;
+  // What the steps read is as large as the result along these axes, or the same for all of them.
+  for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i) {
+    const auto own = node.dims(i), y = node.result_dims();
+    const auto varies = [&](size_t axis) { return axis + own.size() >= y.size() && own[axis + own.size() - y.size()] != Dim(1); };
+    for (size_t axis = rows - 1; axis > first; --axis)
+      if (varies(axis - 1) != varies(axis)) first = axis;
+  }
   return rows - std::min(first, rows - 1);
 }
 
 Product product_of(const Node& node, bool trans_a, bool trans_b, std::optional<size_t> bias = {},
-                   std::optional<size_t> residual = {}) {
-  Product p;
+                   std::optional<size_t> residual = {}, Product p = {}) {
   p.bias = bias, p.residual = residual;
   const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
   p.batch.assign(y.begin(), y.end() - 2);
@@ -64,7 +79,7 @@ Product product_of(const Node& node, bool trans_a, bool trans_b, std::optional<s
   if (!p.k.is_static()) p.k = b[b.size() - (trans_b ? 1 : 2)];  // equal, and known for a weight
   p.a = {{a.begin(), a.end() - 2}, p.m, p.k, !trans_a};
   p.b = {{b.begin(), b.end() - 2}, p.n, p.k, trans_b};
-  p.accumulate = accumulator(node.result_dtype());
+  p.accumulate = p.zero_points ? DType::I32 : accumulator(node.result_dtype());
   p.run = axes_of_rows(node, p, trans_a);
   const size_t left = y.size() - 1 - p.run;
   if (left < p.batch.size()) {
@@ -127,12 +142,10 @@ Operand of_columns(Node& node, Scope& s, size_t i, size_t batch) {
   return o;
 }
 
-bool has_zero(const Node& node, const Product& p, size_t operand) { return p.zero_points && node.has(operand + 2); }
-
 // The left operand in the order in which threads read it, where its rows would otherwise be copied for many panels: a scratch
 // buffer.
 std::optional<uint32_t> pack_rows(Node& node, const Product& p) {
-  if (node.mapping().workgroups || !p.batch.empty()) return {};
+  if (node.mapping().workgroups || !p.batch.empty() || p.dots) return {};
   const int64_t high = kernel::gemm_rows(node.mapping(), p.accumulate);
   {
     Scope probe(node);
@@ -174,7 +187,8 @@ Product of_weight(Product p, Dim k) {
 Dim panel_elements(const Node& node, const Product& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
-  return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, p.k)));
+  const Dim rows = p.dots ? t.add(t.ceil_div(p.k, Dim(4)), Dim(1)) : p.k;
+  return t.mul(t.product(p.b.batch), t.mul(t.ceil_div(p.n, columns), t.mul(w, rows)));
 }
 
 // Large enough that panels are worth a pass.
@@ -189,12 +203,16 @@ double saved_by(const Node& node, Dim elements, double ns) {
 
 // A weight in panels, which also a single row reads in order.
 std::vector<PrepackedBuffer> prepack_panels(Node& node, const Product& p, const std::vector<bool>& on_load) {
-  const bool zero = has_zero(node, p, 1);
+  const bool zero = has_zero(node, p, 1) && !p.dots;
   if (!on_load[1] || (zero && !on_load[3])) return {};
   Scope probe(node);
   const GemmSpec g = spec_of(probe, p);
   const bool tiled = kernel::gemm_is_tiled(g);
   if (!tiled && !is_large(g)) return {};
+  if (p.dots) {
+    const Dim words = panel_elements(node, p);
+    return {{DType::I32, words, {1}, saved_by(node, words, 4 * kCopyNs)}};
+  }
   int64_t m = 0;
   const double ns = !tiled && kernel::constant(g.m, &m) ? kReadNs * static_cast<double>(m) : kCopyNs;
   const Dim elements = panel_elements(node, p);
@@ -209,7 +227,7 @@ std::optional<uint32_t> pack_panels(Node& node, const Product& p) {
     Scope probe(node);
     const GemmSpec g = spec_of(probe, p);
     int64_t m = 0, n = 0, k = 0;
-    if (!is_large(g) || !kernel::constant(g.m, &m) || m < kManyRows || !p.b.batch.empty()) return {};
+    if (!is_large(g) || !kernel::constant(g.m, &m) || m < (p.dots ? kManyDotRows : kManyRows) || !p.b.batch.empty()) return {};
     kernel::constant(g.n, &n);
     kernel::constant(g.k, &k);
     if (n > kMostPacked / k) return {};
@@ -219,9 +237,9 @@ std::optional<uint32_t> pack_panels(Node& node, const Product& p) {
   const Product of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
   g.b = side_operand(node, s, 1, p.b, of_b.batch, false);
-  if (has_zero(node, p, 1)) g.b_zero = of_columns(node, s, 3, of_b.batch.size());
+  if (has_zero(node, p, 1) && !p.dots) g.b_zero = of_columns(node, s, 3, of_b.batch.size());
   s.bind({Binding::Kind::Scratch, packed});
-  kernel::build_pack(s.builder(), g, "panels", node.mapping());
+  (p.dots ? kernel::build_pack_dots : kernel::build_pack)(s.builder(), g, "panels", node.mapping());
   s.finish(on_load);
   return packed;
 }
@@ -312,8 +330,19 @@ Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::
   return o;
 }
 
-bool emit(Node& node, const Product& p) {
-  const std::optional<uint32_t> rows = pack_rows(node, p), panels = pack_panels(node, p);
+// Operands of the steps on the sums, and the steps.
+void add_steps(Node& node, Scope& s, const Product& p, GemmSpec* g) {
+  for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i)
+    g->extras.push_back(by_rows(s.in(i, node.result_dims()), p, node.result_dims()));
+  g->epilogue = [steps = RegionSteps(p.steps)](Expr sum, const std::vector<Expr>& extras) {
+    return steps.last(0, sum, [&](size_t i) { return extras[i - kQuantOperands]; });
+  };
+}
+
+bool emit(Node& node, Product p) {
+  const std::optional<uint32_t> panels = pack_panels(node, p);
+  p.dots = p.dots && panels;
+  const std::optional<uint32_t> rows = pack_rows(node, p);
   const std::optional<PackedWeight> quantized = pack_quantized(node, p);
   Scope s(node);
   GemmSpec g = spec_of(s, p);
@@ -322,6 +351,8 @@ bool emit(Node& node, const Product& p) {
   if (panels) g.b = s.scratch(*panels), g.b.strides = matrix_strides(s, p.b, p.batch), g.packed = true;
   else if (quantized) g.b = s.scratch(quantized->quantized), g.packed = true;
   else g.b = side_operand(node, s, 1, p.b, p.batch, false);
+  g.dots = p.dots;
+  if (p.dots && node.dtype(1) == DType::U8) g.b_shift = -kernel::kSignFlip;
   if (p.quantized) {
     g.quantized = p.quantized;
     g.quantized->scale = quantization_parameter(node, s, 2, quantized ? quantized->scale : std::nullopt);
@@ -330,13 +361,14 @@ bool emit(Node& node, const Product& p) {
       g.quantized->zero_quantized = zero_is_quantized(node);
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
-  if (has_zero(node, p, 1) && !panels) g.b_zero = of_columns(node, s, 3, p.batch.size());
+  if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
   if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
   if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
   if (!g.extras.empty() || p.act.has)
     g.epilogue = [&](Expr sum, const std::vector<Expr>& residual) {
       return activation(p.act, residual.empty() ? sum : sum + residual[0]);
     };
+  if (!p.steps.empty()) add_steps(node, s, p, &g);
   g.c = by_rows(s.out(), p, node.result_dims());
   kernel::build_gemm(s.builder(), g, node.mapping());
   return s.finish(), true;
@@ -378,10 +410,12 @@ Product product_of(const Node& node) {
       add_gate(node, a, &p);
       return p;
     }
-    case OpKind::QMatMul: {
-      Product p = product_of(node, false, false);
-      p.zero_points = true, p.accumulate = DType::I32;
-      return p;
+    case OpKind::QMatMul:
+    case OpKind::FusedQMatMul: {
+      Product p;
+      p.zero_points = true, p.dots = kernel::gemm_fits_dots(node.dtype(0), node.dtype(1), node.mapping());
+      if (node.op() == OpKind::FusedQMatMul) p.steps = node.attrs<RegionAttrs>().steps;
+      return product_of(node, false, false, {}, {}, std::move(p));
     }
     case OpKind::DequantMatMul: return dequantised_product(node);
     default: return product_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b);

@@ -116,6 +116,7 @@ bool eval_where(Context&);
 bool eval_region(Context&);
 bool eval_norm_region(Context&);
 bool eval_reduce_region(Context&);
+bool put_steps_after(Context&, std::span<const RegionStep>, TensorData core);  // the result, by the value of step 0
 
 // Runs a graph (main or body) on its inputs. Defined with the driver of evaluation, used by control flow.
 // Fails if two sizes, as far as they are known, are not the same.

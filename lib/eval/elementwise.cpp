@@ -332,6 +332,15 @@ bool eval_region(Context& c) {
   return c.make_result(0, &d) && run_steps(c, steps, steps.size() - 1, {}, d) && c.put(std::move(d));
 }
 
+bool put_steps_after(Context& c, std::span<const RegionStep> steps, TensorData core) {
+  const std::vector<int64_t> dims = c.result_dims();
+  std::vector<TensorData> cores(steps.size());
+  cores[0] = std::move(core);
+  TensorData result;
+  return run_argument(c, steps, static_cast<uint16_t>(RegionStep::kStep | (steps.size() - 1)), cores, dims, &result) &&
+         c.put(std::move(result));
+}
+
 bool eval_reduce_region(Context& c) {
   const auto& a = c.a<ReduceRegionAttrs>();
   std::vector<int64_t> dims;

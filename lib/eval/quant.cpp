@@ -112,23 +112,49 @@ bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vecto
   return true;
 }
 
-bool eval_q_matmul(Context& c) {
+// The product of operands 0 and 1 with zero points 2 and 3.
+bool integer_product(Context& c, TensorData* d) {
   const auto dims = c.result_dims();
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back()))) return false;
   std::vector<Int> a, b;
-  return centred(c, 0, 2, 2, &a) && centred(c, 1, 3, 1, &b) &&
-         c.put_result(0, matmul<Int>(tensor_view(a, c.dims(0)), false, tensor_view(b, c.dims(1)), false, dims));
+  if (!centred(c, 0, 2, 2, &a) || !centred(c, 1, 3, 1, &b) || !c.make(DType::I32, dims, d)) return false;
+  const auto sums = matmul<Int>(tensor_view(a, c.dims(0)), false, tensor_view(b, c.dims(1)), false, dims);
+  store(*d, 0, d->elements(), sums.data());
+  return true;
 }
 
-bool eval_q_conv(Context& c) {
+bool integer_convolution(Context& c, const ConvAttrs& attrs, TensorData* d) {
   const auto dims = c.result_dims();
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.t(1).elements()) /
                 static_cast<double>(std::max<int64_t>(1, c.dims(1)[0]))))
     return false;
   if (c.has(2) && c.t(2).elements() != 1) return c.fail("the zero point of x must be one element");
   std::vector<Int> x, w;
-  return centred(c, 0, 2, 1, &x) && centred(c, 1, 3, c.dims(1).size(), &w) &&
-         c.put_result(0, convolve(x, c.dims(0), w, c.dims(1), c.a<ConvAttrs>(), dims));
+  if (!centred(c, 0, 2, 1, &x) || !centred(c, 1, 3, c.dims(1).size(), &w) || !c.make(DType::I32, dims, d)) return false;
+  const auto sums = convolve(x, c.dims(0), w, c.dims(1), attrs, dims);
+  store(*d, 0, d->elements(), sums.data());
+  return true;
+}
+
+bool eval_q_matmul(Context& c) {
+  TensorData d;
+  return integer_product(c, &d) && c.put(std::move(d));
+}
+
+bool eval_q_conv(Context& c) {
+  TensorData d;
+  return integer_convolution(c, c.a<ConvAttrs>(), &d) && c.put(std::move(d));
+}
+
+bool eval_fused_q_matmul(Context& c) {
+  TensorData d;
+  return integer_product(c, &d) && put_steps_after(c, c.a<RegionAttrs>().steps, std::move(d));
+}
+
+bool eval_fused_q_conv(Context& c) {
+  const auto& a = c.a<FusedQConvAttrs>();
+  TensorData d;
+  return integer_convolution(c, a.conv, &d) && put_steps_after(c, a.steps, std::move(d));
 }
 
 // The quantized weight of a matmul, in its own order of axes.
@@ -172,6 +198,8 @@ std::span<const Entry> quant_evaluators() {
                                      {OpKind::Dequantize, eval_dequantize},
                                      {OpKind::QMatMul, eval_q_matmul},
                                      {OpKind::QConv, eval_q_conv},
+                                     {OpKind::FusedQMatMul, eval_fused_q_matmul},
+                                     {OpKind::FusedQConv, eval_fused_q_conv},
                                      {OpKind::DequantMatMul, eval_dequant_matmul}};
   return kTable;
 }

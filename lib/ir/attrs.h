@@ -420,6 +420,12 @@ struct RegionAttrs {
   std::vector<RegionStep> steps;
   RLXC_REFLECT(f("steps", self.steps);)
 };
+// Elementwise steps after a step of kind QConv, the first one.
+struct FusedQConvAttrs {
+  ConvAttrs conv;
+  std::vector<RegionStep> steps;
+  RLXC_REFLECT(ConvAttrs::reflect(self.conv, f); f("steps", self.steps);)
+};
 // Elementwise steps around one step of kind LayerNorm, RmsNorm, Softmax, LogSoftmax (over axes axis..last) or GroupNorm, whose
 // alpha is eps and whose beta is the number of groups; or around several of kind LayerNorm and RmsNorm over the same axes. The
 // steps before one make what is normalised; with `keep` that of the last is a second result.
@@ -448,7 +454,7 @@ using AttrVariant =
                  SwiGLUAttrs, IfAttrs, LoopAttrs, ScanAttrs, SequenceConcatAttrs, DecoderAttrs, RegionAttrs, SequenceSplitAttrs,
                  OptionalAttrs, UniqueAttrs, NmsAttrs, RandomAttrs, StringNormalizeAttrs, StringSplitAttrs, StringIndexAttrs,
                  StringMatchAttrs, NgramAttrs, ReshapeToAttrs, GatedMatMulAttrs, NormRegionAttrs, ReduceRegionAttrs, MapKeysAttrs,
-                 DequantMatMulAttrs, ImageDecodeAttrs>;
+                 DequantMatMulAttrs, FusedQConvAttrs, ImageDecodeAttrs>;
 
 template <class A, class Variant>
 inline constexpr bool is_alternative = false;

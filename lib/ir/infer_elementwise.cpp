@@ -112,6 +112,23 @@ bool goes_along_rows(const RegionStep& s) { return s.op == OpKind::LayerNorm || 
 
 }  // namespace
 
+bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep> steps, const std::vector<Dim>& dims) {
+  if (!steps_fit(c, steps)) return false;
+  if (steps[0].op != core || steps[0].dtype != DType::I32 || steps[0].args[0] != RegionStep::kNone)
+    return c.fail("step 0 must be " + std::string(name(core)) + " of i32, without arguments");
+  for (size_t i = 1; i < steps.size(); ++i) {
+    if (is_core(steps[i])) return c.fail("step " + std::to_string(i) + " is not elementwise");
+    for (uint16_t a : steps[i].args)
+      if (a < kQuantOperands) return c.fail("step " + std::to_string(i) + " reads an operand of the product");
+  }
+  std::vector<Dim> whole = dims;
+  if (!broadcast_operands(
+          c, [](size_t i) { return i >= kQuantOperands; }, &whole))
+    return false;
+  if (whole != dims) return c.fail("the operands of the steps must broadcast to the product");
+  return c.result(steps.back().dtype, dims);
+}
+
 bool infer_reduce_region(InferContext& c) {
   const auto& a = c.a<ReduceRegionAttrs>();
   std::vector<Dim> dims;

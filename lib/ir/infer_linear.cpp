@@ -67,6 +67,11 @@ bool infer_q_matmul(InferContext& c) {
   return matmul_dims(c, false, false, &out) && c.result(DType::I32, std::move(out));
 }
 
+bool infer_fused_q_matmul(InferContext& c) {
+  std::vector<Dim> out;
+  return matmul_dims(c, false, false, &out) && infer_steps_after(c, OpKind::QMatMul, c.a<RegionAttrs>().steps, out);
+}
+
 bool infer_fused_matmul(InferContext& c) {
   const auto& a = c.a<FusedMatMulAttrs>();
   std::vector<Dim> out;

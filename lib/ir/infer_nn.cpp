@@ -200,15 +200,25 @@ bool infer_fused_conv(InferContext& c) {
          with_residual(c, std::move(out));
 }
 
+namespace {
+
+// Operands 2 and 3 are zero points, not a bias.
+bool q_conv_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* out) {
+  InferContext plain{c.module, c.op, c.attrs, c.in.first(2), {}, {}, {}};
+  return conv_dims(plain, a, out) || c.fail(plain.error);
+}
+
+}  // namespace
+
 bool infer_q_conv(InferContext& c) {
-  if (c.in.size() > 2) {  // operands 2, 3 are zero points, not a bias
-    InferContext plain{c.module, c.op, c.attrs, c.in.first(2), {}, {}, {}};
-    std::vector<Dim> out;
-    if (!conv_dims(plain, c.a<ConvAttrs>(), &out)) return c.fail(plain.error);
-    return c.result(DType::I32, std::move(out));
-  }
   std::vector<Dim> out;
-  return conv_dims(c, c.a<ConvAttrs>(), &out) && c.result(DType::I32, std::move(out));
+  return q_conv_dims(c, c.a<ConvAttrs>(), &out) && c.result(DType::I32, std::move(out));
+}
+
+bool infer_fused_q_conv(InferContext& c) {
+  const auto& a = c.a<FusedQConvAttrs>();
+  std::vector<Dim> out;
+  return q_conv_dims(c, a.conv, &out) && infer_steps_after(c, OpKind::QConv, a.steps, out);
 }
 
 bool infer_conv_transpose(InferContext& c) {

@@ -1,11 +1,13 @@
 // Regions are programs of elementwise steps (RegionAttrs), some of them around steps that are not, their cores: one that
-// normalises (NormRegionAttrs), or several that reduce (ReduceRegionAttrs). What such a program reads, and of which size it is.
+// normalises (NormRegionAttrs), several that reduce (ReduceRegionAttrs), or an integer product at their beginning. What such a
+// program reads, and of which size it is.
 #pragma once
 #include "ir/graph.h"
 
 namespace rlxc {
 
 bool is_core(const RegionStep&);
+inline constexpr size_t kQuantOperands = 4;  // of q_matmul and q_conv; those of the steps after them follow
 
 // Which steps it takes to compute step `wanted`, with the values of the cores before it at hand.
 std::vector<bool> needed_steps(std::span<const RegionStep>, size_t wanted);

@@ -112,6 +112,12 @@ Expr bitcast_to(Expr a, DType t) {
   return intern(a.kernel, ExprOp::Bitcast, {t, a.lanes()}, {a.id});
 }
 
+Expr bitcast_to(Expr a, Type t) {
+  return t.lanes == a.lanes() ? bitcast_to(a, t.dtype) : intern(a.kernel, ExprOp::Bitcast, t, {a.id});
+}
+
+Expr dot(Expr a, Expr b, Expr c) { return intern(a.kernel, ExprOp::Dot, c.type(), {a.id, b.id, c.id}); }
+
 Expr broadcast(Expr a, int lanes) {
   return a.lanes() == lanes ? a : intern(a.kernel, ExprOp::Broadcast, a.type().with_lanes(lanes), {a.id});
 }

@@ -145,6 +145,8 @@ Expr select(Expr c, T a, Expr b) {
 
 Expr cast_to(Expr, DType);
 Expr bitcast_to(Expr, DType);
+Expr bitcast_to(Expr, Type);  // as many bits in all: i32 as four u8
+Expr dot(Expr a, Expr b, Expr c);
 Expr broadcast(Expr scalar, int lanes);           // itself where lanes is its own number of lanes
 Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
 Expr lane(Expr vector, int n);

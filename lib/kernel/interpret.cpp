@@ -319,12 +319,18 @@ class Interpreter {
         }
         return;
       case ExprOp::MatrixMultiply: return matrix_multiply(e, out);
+      case ExprOp::Dot:
+        for (size_t c = 0, group = type(0).lanes / n; c < cells; ++c) {
+          Value sum = in(2)[c];
+          for (size_t i = c * group; i < (c + 1) * group; ++i)
+            sum = apply(ExprOp::Add, e.type.dtype, sum, from_int(in(0)[i].i * in(1)[i].i), {});
+          out[c] = sum;
+        }
+        return;
       case ExprOp::Cast:
         for (size_t c = 0; c < cells; ++c) out[c] = convert(e.type.dtype, type(0).dtype, in(0)[c]);
         return;
-      case ExprOp::Bitcast:
-        for (size_t c = 0; c < cells; ++c) out[c] = reinterpret(e.type.dtype, type(0).dtype, in(0)[c]);
-        return;
+      case ExprOp::Bitcast: return bitcast(e, out);
       case ExprOp::Select:
         for (size_t c = 0; c < cells; ++c) out[c] = in(0)[type(0).lanes == 1 ? c / n : c].i ? in(1)[c] : in(2)[c];
         return;
@@ -362,6 +368,18 @@ class Interpreter {
         out[cell] = from_float(round_to(u.accumulator, sum));
       });
     }
+  }
+
+  void bitcast(const ExprNode& e, std::vector<Value>& out) {
+    const std::vector<Value>& from = values_[e.args[0].raw];
+    const DType type = k_.expr(e.args[0]).type.dtype;
+    if (from.size() == out.size()) {
+      for (size_t c = 0; c < out.size(); ++c) out[c] = reinterpret(e.type.dtype, type, from[c]);
+      return;
+    }
+    std::vector<unsigned char> bytes(from.size() * static_cast<size_t>(rlxc::bits(type) / 8));
+    for (size_t c = 0; c < from.size(); ++c) write_element(type, bytes.data(), static_cast<int64_t>(c), from[c]);
+    for (size_t c = 0; c < out.size(); ++c) out[c] = read_element(e.type.dtype, bytes.data(), static_cast<int64_t>(c));
   }
 
   // By halves, as the renderers do.

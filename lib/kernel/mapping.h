@@ -20,6 +20,7 @@ struct Mapping {
   int max_workgroup_size = 1024;
   int warp = 1;  // threads that shuffle_xor reaches; 1 where there is no shuffle
   std::span<const MatrixUnit> matrix_units;
+  std::span<const DotUnit> dot_units;
   int64_t shared_bytes = 48 << 10;
   std::array<int64_t, 3> max_grid = {int64_t{1} << 31, 65535, 65535};
   // loops on CPU threads

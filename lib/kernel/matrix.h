@@ -46,4 +46,11 @@ struct MatrixUnit {
   Spread a, b, c;
 };
 
+// Dot units: instructions by which one lane adds products of small integers to an accumulator, exactly: d[i] = c[i] + the sum of
+// a[group * i + j] * b[group * i + j] over j < group, modulo 2^bits of the accumulator. Instructions that saturate have no row.
+struct DotUnit {
+  int lanes, group;  // of the accumulator; elements of a and b for each of them
+  DType a, b, accumulator;
+};
+
 }  // namespace rlxc::kernel

@@ -98,9 +98,19 @@ class Verifier {
       if (workgroup_size(k_) % u->warp) bad("a group is not made of whole warps");
       return;
     }
-    if (e.op == ExprOp::Cast || e.op == ExprOp::Bitcast) {
+    if (e.op == ExprOp::Dot) {
+      const bool integers = is_integer(first.dtype) && is_integer(type(1).dtype) && is_integer(e.type.dtype);
+      if (!integers || type(1).lanes != first.lanes || type(2) != e.type || first.lanes % e.type.lanes)
+        bad("operands are not those of a dot unit");
+      return;
+    }
+    if (e.op == ExprOp::Cast) {
       if (first.lanes != e.type.lanes) bad("changes the number of lanes");
-      if (e.op == ExprOp::Bitcast && rlxc::bits(first.dtype) != rlxc::bits(e.type.dtype)) bad("changes the width");
+      return;
+    }
+    if (e.op == ExprOp::Bitcast) {
+      const auto width = [](Type t) { return rlxc::bits(t.dtype) * t.lanes; };
+      if (width(first) != width(e.type)) bad("changes the width");
       return;
     }
     for (int a = 1; a < operand_count(e.op); ++a)

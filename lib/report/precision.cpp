@@ -76,6 +76,9 @@ void write_types(const Module& m, JsonWriter& out) {
   }
 }
 
+constexpr OpKind kQuantised[] = {OpKind::Quantize,     OpKind::Dequantize, OpKind::QMatMul,      OpKind::QConv,
+                                 OpKind::FusedQMatMul, OpKind::FusedQConv, OpKind::DequantMatMul};
+
 // The quantised operations of the result: what the model brought and what passes made.
 void write_operations(const Module& m, JsonWriter& out) {
   out.key("operations").begin_array();
@@ -84,7 +87,7 @@ void write_operations(const Module& m, JsonWriter& out) {
     for (NodeId n : g.nodes()) {
       const OpKind op = g.op(n);
       const bool coded = op == OpKind::DequantMatMul;  // it is the weight that is quantised
-      if (op != OpKind::Quantize && op != OpKind::Dequantize && op != OpKind::QMatMul && op != OpKind::QConv && !coded) continue;
+      if (std::ranges::find(kQuantised, op) == std::end(kQuantised)) continue;
       out.begin_object(JsonLayout::Line).key("node").unsigned_integer(n.raw);
       if (id.raw) out.key("graph").unsigned_integer(id.raw);
       out.key("op").string(kind_name(op)).key("name").string(g.label(n));

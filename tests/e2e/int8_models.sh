@@ -8,7 +8,7 @@ while read -r model operation count; do
   folder=$RLXC_TEST_MODELS/tiny/$model
   "$RLXC" calibrate "$folder/model.onnx" --random 8 -o "$TMPDIR/$model.json" || fails=1
   "$RLXC" run "$folder/model.onnx" --data "$folder" --calibration "$TMPDIR/$model.json" --engine=kernels --min-cosine 0.99 || fails=1
-  found=$("$RLXC" inspect "$folder/model.onnx" --calibration "$TMPDIR/$model.json" | grep -c " = $operation")
+  found=$("$RLXC" inspect "$folder/model.onnx" --calibration "$TMPDIR/$model.json" | grep -cE " = (fused_)?$operation")
   [ "$found" -ge "$count" ] || { echo "FAIL $model: $found of $count products run on integers"; fails=1; }
 done <<END
 resnet_hf q_conv 14

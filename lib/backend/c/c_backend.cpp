@@ -1,5 +1,6 @@
 // The row of the cpu target.
 #include "backend/c/cpu.h"
+#include "backend/c/cpu_dot.h"
 #include "backend/registry.h"
 
 namespace rlxc {
@@ -22,6 +23,7 @@ static constexpr TargetInfo kCpu = {.name = "cpu",
                                     .language = target::cpu,
                                     .supports = has_kernels,
                                     .dtypes = kKernelTypesAndF64,
+                                    .mapping = target::cpu_mapping(),
                                     .region_steps = 64,
                                     .machine = {50, 50, 200, 8, 0},
                                     .claims = 0};

@@ -59,6 +59,8 @@ class CLike {
   virtual std::string shuffle_xor(Type, const std::string& value, int64_t mask, Helpers&) const;
   virtual std::string matrix_multiply(const kernel::MatrixUnit&, Helpers&) const { return ""; }  // a function of a, b and c
 
+  virtual std::string dot(Type /*a*/, Type /*b*/, Type /*c*/, Helpers&) const { return ""; }  // likewise
+
   // Reads and writes of `buffer[index]`; a vector covers consecutive elements, or with `gather` one element per index lane.
   virtual std::string load(Type, const kernel::Buffer&, const std::string& index, bool gather, Helpers&) const = 0;
   // One element for each lane, of numbers index, index + stride, ...

@@ -1,5 +1,6 @@
 #include "backend/c/cpu.h"
 
+#include "backend/c/cpu_dot.h"
 #include "backend/c/cpu_math.h"
 
 namespace rlxc::target {
@@ -68,6 +69,8 @@ class Cpu : public CLike {
   std::string cast(Type to, Type from, const std::string& value, Helpers& h) const override {
     return cpu_cast(*this, to, from, h) + "(" + value + ")";
   }
+
+  std::string dot(Type a, Type b, Type c, Helpers& h) const override { return cpu_dot(*this, a, b, c, h); }
 
   std::string bitcast(Type to, Type from, const std::string& value, Helpers& h) const override {
     if (to.lanes > 1) return "((" + type(to, h) + ")(" + value + "))";

@@ -197,6 +197,21 @@ std::optional<DType> step_between(DType from, DType to) {
   return {};
 }
 
+// f32 to integers of at most 16 bits, by way of 32: gcc takes a loop of saturating casts apart.
+std::string saturated(const CLike& target, Type to, Type from, Helpers& h) {
+  const int bits = rlxc::bits(to.dtype) - (is_signed(to.dtype) ? 1 : 0);
+  const auto number = [](int v) { return std::to_string(v) + ".0f"; };
+  return expand(
+      "const $V high = $U - ($V){0}, low = $L - ($V){0};\n  a = ($V)(($I)a & (a == a));\n  $I m = a > low;\n"
+      "  a = ($V)((($I)a & m) | (($I)low & ~m));\n  m = a < high;\n  a = ($V)((($I)a & m) | (($I)high & ~m));\n"
+      "  return __builtin_convertvector(__builtin_convertvector(a, $I), $R);",
+      {{"V", target.type(from, h)},
+       {"I", target.type({DType::I32, from.lanes}, h)},
+       {"R", target.type(to, h)},
+       {"U", number((1 << bits) - 1)},
+       {"L", number(is_signed(to.dtype) ? -(1 << bits) : 0)}});
+}
+
 }  // namespace
 
 std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
@@ -208,7 +223,9 @@ std::string cpu_cast(const CLike& target, Type to, Type from, Helpers& h) {
   if (const auto step = step_between(from.dtype, to.dtype); step && !half(to.dtype)) {
     const Type middle{*step, to.lanes};
     body = "return " + cpu_cast(target, to, middle, h) + "(" + cpu_cast(target, middle, from, h) + "(a));";
-  } else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
+  } else if (from.dtype == DType::F32 && is_integer(to.dtype) && rlxc::bits(to.dtype) <= 16)
+    body = saturated(target, to, from, h);
+  else if (to.dtype == DType::Bool) body = "return __builtin_convertvector(a != 0, " + r + ");";
   else if (loop) {
     std::string scalar = scalar_cast(target, to.dtype, from.dtype, h);
     std::string value = from.dtype == DType::Bool ? "-a[i]" : "a[i]";

@@ -257,6 +257,8 @@ class Printer {
       case ExprOp::ShuffleXor: return {target_.shuffle_xor(e.type, arg(0), e.payload, helpers_)};
       case ExprOp::MatrixMultiply:
         return {target_.matrix_multiply(*k_->matrix, helpers_) + "(" + arg(0) + ", " + arg(1) + ", " + arg(2) + ")"};
+      case ExprOp::Dot:
+        return {target_.dot(arg_type(0), arg_type(1), e.type, helpers_) + "(" + arg(0) + ", " + arg(1) + ", " + arg(2) + ")"};
       case ExprOp::Neg:
         if (is_float(e.type.dtype) || rlxc::bits(e.type.dtype) >= 32) return {"-" + operand(e.args[0], 0, false), 0};
         break;

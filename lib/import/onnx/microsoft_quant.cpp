@@ -58,6 +58,9 @@ bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b
 // absent), the block of each of the K inputs, bias
 void matmul_n_bits(Op& op) {
   const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
+  // The least precision that x may be rounded to; f32 satisfies all.
+  if (const int64_t level = op.i("accuracy_level", 0); level < 0 || level > 4)
+    return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
   if (width != 2 && width != 4 && width != 8) return (void)op.unsupported("bits must be 2, 4 or 8");
   if (k < 1 || n < 1 || block < 16 || k > 1 << 28 || n > 1 << 28 || block > 1 << 20 || op.dtype(1) != DType::U8)
     return (void)op.fail(Code::BadAttribute, "K, N or block_size are out of range");

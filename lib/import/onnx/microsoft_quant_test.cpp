@@ -43,7 +43,8 @@ TEST_CASE("weights of 2, 4 and 8 bits in blocks") {
       m.input("zeros", DType::U8, {static_cast<int64_t>(zeros.size())}, zeros);
       m.input("order", DType::I32, {static_cast<int64_t>(k)}, order);
       const std::vector<std::string> attributes{attribute("K", static_cast<int>(k)), attribute("N", static_cast<int>(n)),
-                                                attribute("bits", width), attribute("block_size", static_cast<int>(block))};
+                                                attribute("bits", width), attribute("block_size", static_cast<int>(block)),
+                                                attribute("accuracy_level", ordered ? 0 : 4)};
       const std::string g = ordered ? "order" : "";
       p.ms("MatMulNBits", {"x", "w", "scales", "zeros", g}, {"y"}, attributes)
           .ms("MatMulNBits", {"x", "w", "scales", "", g}, {"z"}, attributes);

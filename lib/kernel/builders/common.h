@@ -11,6 +11,9 @@ namespace rlxc::kernel {
 
 using Dims = std::vector<Index>;
 
+// 8-bit codes as dot units take them: so many in an i32 word, and the distance between a code as signed and as unsigned.
+inline constexpr int kWordCodes = 4, kSignFlip = 128;
+
 // A tensor as a kernel argument, seen over the index space of the kernel: one stride (in elements) per dimension of the
 // space, 0 where the tensor is broadcast.
 struct Operand {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernel/builders/gemm.h"
+#include "kernel/builders/conv_dots.h"
 
 namespace rlxc::kernel {
 namespace {
@@ -88,14 +88,15 @@ void build_pack_weights(Builder& b, const WindowSpec& s, int64_t group_channels,
   build_pack_rows(b, g, "rows", m);
 }
 
-void build_conv(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
-  if (group_channels == 1 && s.groups > 1 && !m.workgroups) return build_depthwise_rows(b, s, m);
+void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, const Mapping& m) {
+  if (given_channels == 1 && given.groups > 1 && !m.workgroups) return build_depthwise_rows(b, given, m);
   Kernel* k = b.kernel();
-  const int64_t taps = taps_of(s);
+  const WindowSpec s = given.dots ? window_of_words(given, given_channels) : given;
+  const int64_t taps = taps_of(s), group_channels = given.dots ? (given_channels + 3) / 4 : given_channels;
   const PhaseSplitImage image(k, s);
-  GemmSpec g = weights_as_rows(k, s, group_channels);
+  GemmSpec g = given.dots ? conv_by_dots(k, given, given_channels) : weights_as_rows(k, s, group_channels);
   const Expr plane = product(k, s.out_size), rows = g.m.in(k), channels = s.out_channels.in(k);
-  if (s.weights_packed) {
+  if (s.weights_packed && !s.dots) {
     const int64_t high = gemm_rows(m, s.accumulate);
     const Expr depth = g.k.in(k), group = ceil_div(rows, high) * high * depth;
     g.a = {"w", s.accumulate, {0, group, depth, high}, group * s.groups, 0};

@@ -45,7 +45,13 @@ struct GemmSpec {
   // b is the result of build_pack: its strides run over batch axes only, in matrices; or that of build_pack_codes, without
   // strides.
   bool packed = false;
-  bool rows_packed = false;               // a is the result of build_pack_rows, whose strides it has
+  bool rows_packed = false;  // a is the result of build_pack_rows, whose strides it has
+  // By a dot unit: b is the result of build_pack_dots, with the strides of `packed`. Or, if the rows are packed, a is words of
+  // signed quantized [m][ceil(k / 4) + 1] whose last is the sum of the row, b is words of unsigned quantized [ceil(k / 4), n] (or
+  // what `fill` makes of it), k is a multiple of 4 and constant, and b may be read to the end of a vector.
+  bool dots = false;
+  // What was added to the quantized of a and b when their words were made; zero points are those of the quantized before.
+  int a_shift = 0, b_shift = 0;
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
   // b holds quantized values. If it is packed, scale and zero have one entry for all columns, or are results of build_pack with
   // strides over panels, blocks, columns.
@@ -72,6 +78,12 @@ int64_t gemm_panel(const Mapping&, DType accumulate);
 void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
 bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and blocks are such that this can be done
+
+// For threads with a dot unit and operands of 8 bits: packs b into panels [batch][ceil(n / w)][ceil(k / 4) + 1][w] of i32,
+// w = gemm_panel(), each word four quantized of a column and the last row the sums of the columns. Adds b, out. b_zero stays with
+// the product.
+bool gemm_fits_dots(DType a, DType b, const Mapping&);
+void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 
 // Packs a into blocks [batch][ceil(m / h)][k][h] of the accumulator type, h = gemm_rows(): the rows of a register tile lie
 // together. Its strides are {.., k, h}, rows of a block after the first follow at distance 1; those beyond m are zero. Adds a,

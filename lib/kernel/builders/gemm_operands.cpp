@@ -80,8 +80,20 @@ Expr GemmOperands::decoded(Expr k_index, Expr column, int lanes, bool along_k) c
 
 Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
   const Expr v = cast_to(from_a.load(at(spec.a, row, k_index), lanes), spec.accumulate);
-  if (!spec.a_zero) return v;
-  return v - cast_to(a_zero_.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);
+  const auto zero = zero_of_a(row);
+  return zero ? v - *zero : v;
+}
+
+std::optional<Expr> GemmOperands::zero_of_a(Expr row) const {
+  if (!spec.a_zero) return std::nullopt;
+  return cast_to(a_zero_.load(base(*spec.a_zero) + row * spec.a_zero->strides.back().in(b.kernel())), spec.accumulate);
+}
+
+std::optional<Expr> GemmOperands::zero_of_b(Expr column, int lanes) const {
+  if (!spec.b_zero) return std::nullopt;
+  const Index& step = spec.b_zero->strides.back();
+  return cast_to(b_zero_.load(base(*spec.b_zero) + column * step.in(b.kernel()), is_constant(step, 0) ? 1 : lanes),
+                 spec.accumulate);
 }
 
 Expr GemmOperands::load_packed_a(Expr block, int row, Expr k_index, int lanes) const {
@@ -89,11 +101,9 @@ Expr GemmOperands::load_packed_a(Expr block, int row, Expr k_index, int lanes) c
 }
 
 Expr GemmOperands::finish_b(Expr v, Expr column) const {
+  const auto zero = zero_of_b(column, v.lanes());
   v = cast_to(v, spec.accumulate);
-  if (!spec.b_zero) return v;
-  const Index& step = spec.b_zero->strides.back();
-  return v - cast_to(b_zero_.load(base(*spec.b_zero) + column * step.in(b.kernel()), is_constant(step, 0) ? 1 : v.lanes()),
-                     spec.accumulate);
+  return zero ? v - *zero : v;
 }
 
 Expr GemmOperands::load_b(Expr k_index, Expr column, int lanes) const {
@@ -104,9 +114,8 @@ Expr GemmOperands::load_b(Expr k_index, Expr column, int lanes) const {
 Expr GemmOperands::load_b_along_k(Expr k_index, Expr column, int lanes) const {
   if (spec.quantized) return decoded(k_index, column, lanes, true);
   const Expr v = cast_to(from_b.load(where_b(k_index, column), lanes), spec.accumulate);
-  return spec.b_zero ? v - cast_to(b_zero_.load(base(*spec.b_zero) + column * spec.b_zero->strides.back().in(b.kernel())),
-                                   spec.accumulate)
-                     : v;
+  const auto zero = zero_of_b(column, 1);
+  return zero ? v - *zero : v;
 }
 
 Expr GemmOperands::biased(Expr sum, Expr column, bool down) const {

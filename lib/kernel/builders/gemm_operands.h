@@ -18,6 +18,8 @@ class GemmOperands {
   Expr base_b() const;  // of this batch's matrix
   Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
   Expr load_a(Expr row, Expr k, int lanes = 1) const;  // lanes along k
+  std::optional<Expr> zero_of_a(Expr row) const;       // of the accumulator type
+  std::optional<Expr> zero_of_b(Expr column, int lanes) const;
   Expr load_packed_a(Expr block, int row, Expr k,
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first of the block
   Expr load_b(Expr k, Expr column, int lanes = 1) const;
@@ -66,6 +68,7 @@ RegisterTile register_tile(const Mapping&, DType accumulate);
 // Each adds the body of the kernel; operands were added.
 void gemm_on_tiles(GemmOperands&, const Mapping&);         // threads, register tiles over panels of b
 void gemm_on_grid(GemmOperands&, const Mapping&);          // lanes, tiles in shared memory and registers
+void gemm_on_dots(GemmOperands&, const Mapping&);          // threads, of GemmSpec::dots
 bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // lanes; false, and nothing done, where no unit fits
 
 }  // namespace rlxc::kernel

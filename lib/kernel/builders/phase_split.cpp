@@ -1,5 +1,7 @@
 #include "kernel/builders/phase_split.h"
 
+#include <array>
+
 namespace rlxc::kernel {
 
 constexpr int64_t kBeside = 16;  // channels that lie in one line of a cache, about
@@ -58,59 +60,131 @@ Operand PhaseSplitImage::operand(std::string name) const {
   return {std::move(name), s_.x_zero ? s_.accumulate : s_.input, {}, elements + (is_phase_split(s_) ? 0 : kPhaseSplitSlack), 0};
 }
 
+namespace {
+
+// A row of the last axis of the phase-split image: which of its elements are read, and what they are. `place` is the first of
+// them in the image before, with the last axis at 0.
+struct RowCopy {
+  const PhaseSplitImage& image;
+  const WindowSpec& s;
+  Buf to;
+  Dims rows;                                                 // of the phase-split image: batch, channels, all axes but the last
+  Expr outside;                                              // of the padding
+  std::function<Expr(const std::vector<Expr>& place)> from;  // called once a row
+  std::function<Expr(Expr from, Expr position)> element;
+};
+
+void copy_row(Builder& b, const RowCopy& c, Expr row) {
+  Kernel* k = b.kernel();
+  const size_t last = c.s.kernel.size() - 1;
+  const PhaseSplitAxis& axis = c.image.axes()[last];
+  const Expr size = c.s.in_size[last].in(k), length = c.image.length(last);
+  const std::vector<Expr> at = split_index(row, c.rows);
+  Expr inside = constant_int(k, DType::Bool, 1);
+  std::vector<Expr> place = {at[0], at[1]};
+  for (size_t d = 0; d < last; ++d) {
+    const Expr n = c.s.in_size[d].in(k), i = b.let("i", at[d + 2] * c.image.axes()[d].source_step - c.s.pads_begin[d]);
+    inside = inside && i >= 0 && i < n;
+    place.push_back(i);
+  }
+  const Expr reads = b.let("reads", inside), from = c.from(place);
+  const auto phase = [&](Expr f) {
+    const Expr to = row * (length * axis.phases) + f * length, shift = f - c.s.pads_begin[last];
+    auto reach = [&](Expr i) { return max(min(ceil_div(i, axis.source_step), length), 0); };  // elements before element i
+    const Expr begin = b.let("begin", select(reads, reach(0 - shift), length));
+    const Expr end = b.let("end", max(select(reads, reach(size - shift), length), begin));
+    b.loop("j", begin, [&](Expr j) { c.to.store(to + j, c.outside); });
+    b.loop("j", end - begin, [&](Expr j) {
+      const Expr i = begin + j;
+      c.to.store(to + i, c.element(from, i * axis.source_step + shift));
+    });
+    b.loop("j", length - end, [&](Expr j) { c.to.store(to + end + j, c.outside); });
+  };
+  axis.phases == 1 ? phase(b.i64(0)) : b.loop("phase", axis.phases, phase);
+}
+
+Dims rows_of(const PhaseSplitImage& image, const WindowSpec& s) {
+  Dims rows = {s.batch, s.in_channels};
+  for (size_t d = 0; d + 1 < s.kernel.size(); ++d) rows.push_back(image.length(d));
+  return rows;
+}
+
+Operand source_of(Kernel* k, const WindowSpec& s) {
+  Dims shape = {s.batch, s.in_channels};
+  shape.insert(shape.end(), s.in_size.begin(), s.in_size.end());
+  return s.image ? *s.image : dense(k, "x", s.input, shape);
+}
+
+}  // namespace
+
 void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr(Kernel*)>& padding, const Mapping& m) {
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, s);
-  const Operand spread = image.operand("image");
-  Dims shape = {s.batch, s.in_channels};
-  shape.insert(shape.end(), s.in_size.begin(), s.in_size.end());
-  const Operand source = s.image ? *s.image : dense(k, "x", s.input, shape);
+  const Operand spread = image.operand("image"), source = source_of(k, s);
   Buf x = b.input("x", s.input, source.extent), x_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
   Buf y = b.output(spread.name, spread.dtype, spread.extent);
-  const size_t last = s.kernel.size() - 1;
-  Dims rows = {s.batch, s.in_channels};
-  for (size_t d = 0; d < last; ++d) rows.push_back(image.length(d));
-  const PhaseSplitAxis& axis = image.axes()[last];
-  const Expr size = s.in_size[last].in(k), length = image.length(last);
-  const auto copy_row = [&](Expr row) {
-    const std::vector<Expr> at = split_index(row, rows);
-    Expr inside = constant_int(k, DType::Bool, 1);
-    std::vector<Expr> place = {at[0], at[1]};
-    for (size_t d = 0; d < last; ++d) {
-      const Expr n = s.in_size[d].in(k), i = b.let("i", at[d + 2] * image.axes()[d].source_step - s.pads_begin[d]);
-      inside = inside && i >= 0 && i < n;
-      place.push_back(i);
-    }
-    const Expr reads = b.let("reads", inside), from = b.let("from", element_at(k, source, place)),
-               step = source.strides.back().in(k);
-    const Expr outside = padding ? cast_to(padding(k), spread.dtype) : constant_int(k, spread.dtype, 0);
-    const auto phase = [&](Expr f) {
-      const Expr to = row * (length * axis.phases) + f * length, shift = f - s.pads_begin[last];
-      auto reach = [&](Expr i) { return max(min(ceil_div(i, axis.source_step), length), 0); };  // elements before element i
-      const Expr begin = b.let("begin", select(reads, reach(0 - shift), length));
-      const Expr end = b.let("end", max(select(reads, reach(size - shift), length), begin));
-      b.loop("j", begin, [&](Expr j) { y.store(to + j, outside); });
-      b.loop("j", end - begin, [&](Expr j) {
-        const Expr i = begin + j;
-        Expr v = cast_to(x[from + (i * axis.source_step + shift) * step], spread.dtype);
-        if (s.x_zero) v = v - cast_to(x_zero[0], spread.dtype);
-        y.store(to + i, v);
-      });
-      b.loop("j", length - end, [&](Expr j) { y.store(to + end + j, outside); });
-    };
-    axis.phases == 1 ? phase(b.i64(0)) : b.loop("phase", axis.phases, phase);
-  };
+  const Expr step = source.strides.back().in(k);
+  const Dims rows = rows_of(image, s);
+  const RowCopy copy{image,
+                     s,
+                     y,
+                     rows,
+                     padding ? cast_to(padding(k), spread.dtype) : constant_int(k, spread.dtype, 0),
+                     [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
+                     [&](Expr from, Expr position) {
+                       const Expr v = cast_to(x[from + position * step], spread.dtype);
+                       return s.x_zero ? v - cast_to(x_zero[0], spread.dtype) : v;
+                     }};
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
-    return for_each(b, m, "row", product(k, rows), 512, copy_row);
+    return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
   // Pixels of neighbouring channels are read while they are in the nearest cache.
   const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kBeside);
   for_each(b, m, "group", s.batch.in(k)*groups * of_channel, 512 * kBeside, [&](Expr group) {
     const Expr first = b.let("channel0", group / of_channel % groups * kBeside);
     b.loop("channel", min(channels - first, kBeside), [&](Expr c) {
       const Expr channel = group / (of_channel * groups) * channels + first + c;
-      copy_row(b.let("row", channel * of_channel + group % of_channel));
+      copy_row(b, copy, b.let("row", channel * of_channel + group % of_channel));
     });
+  });
+}
+
+void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& to, const Mapping& m) {
+  Kernel* k = b.kernel();
+  const PhaseSplitImage image(k, to);
+  const Operand spread = image.operand("image"), source = source_of(k, s);
+  Buf x = b.input("x", s.input, source.extent), x_zero;
+  if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
+  Buf y = b.output(spread.name, DType::I32, spread.extent);
+  const int shift = s.input == DType::I8 ? kSignFlip : 0;
+  const Expr zero = s.x_zero ? cast_to(x_zero[0], DType::I32) + shift : b.value(DType::I32, shift);
+  const Expr step = source.strides.back().in(k), words = to.in_channels.in(k) / s.groups,
+             channels = s.in_channels.in(k) / s.groups;
+  const bool whole = is_multiple(channels, kWordCodes);
+  const Dims rows = rows_of(image, to);
+  for_each(b, m, "row", product(k, rows), 2048, [&](Expr row) {
+    const Expr outside = b.let("outside", zero * 0x01010101);
+    std::array<Expr, kWordCodes> from;
+    const auto first = [&](const std::vector<Expr>& place) {
+      const Expr group = place[1] / words, channel = b.let("channel", place[1] % words * kWordCodes);
+      for (int q = 0; q < kWordCodes; ++q) {
+        std::vector<Expr> at = place;
+        at[1] = group * channels + (whole ? channel + q : min(channel + q, channels - 1));
+        from[static_cast<size_t>(q)] = b.let("from", element_at(k, source, at));
+      }
+      return channel;
+    };
+    const auto element = [&](Expr channel, Expr position) {
+      Expr word;
+      for (int q = 0; q < kWordCodes; ++q) {
+        Expr code = cast_to(x[from[static_cast<size_t>(q)] + position * step], DType::I32);
+        if (shift) code = code + shift;
+        if (!whole && q > 0) code = select(channel + q < channels, code, outside & 255);
+        word = q == 0 ? code : word | code << 8 * q;
+      }
+      return word;
+    };
+    copy_row(b, {image, to, y, rows, outside, first, element}, row);
   });
 }
 

@@ -15,6 +15,10 @@ std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec&);
 bool is_phase_split(const WindowSpec&);          // the image is its own phase-split image
 inline constexpr int64_t kPhaseSplitSlack = 64;  // elements after the phase-split image, that whole vectors may read
 
+// For dot units: words of four channels of x, unsigned codes (those of signed ones plus 128), `to` a window of so many channels
+// of i32. Channels that are missing, and padding, hold the zero point. Adds x, [x_zero], spread of `to`.
+void build_phase_split_words(Builder&, const WindowSpec&, const WindowSpec& to, const Mapping&);
+
 // Adds x, [x_zero], spread [batch * channels][axes...] + slack, of s.input or, with x_zero subtracted, of s.accumulate. `padding`
 // is what stands outside of the image (of type s.input); null: 0.
 void build_phase_split(Builder&, const WindowSpec&, const std::function<Expr(Kernel*)>& padding, const Mapping&);

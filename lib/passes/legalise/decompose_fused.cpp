@@ -57,6 +57,8 @@ std::span<const DecompositionEntry> fused_decompositions() {
       {OpKind::ElementwiseRegion, region},
       {OpKind::NormRegion, region},
       {OpKind::ReduceRegion, region},
+      {OpKind::FusedQMatMul, region},
+      {OpKind::FusedQConv, region},
   };
   return kTable;
 }

@@ -15,10 +15,13 @@ namespace {
 std::span<const RegionStep> steps_of(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::NormRegion) return g.attrs<NormRegionAttrs>(n).steps;
   if (g.op(n) == OpKind::ReduceRegion) return g.attrs<ReduceRegionAttrs>(n).steps;
+  if (g.op(n) == OpKind::FusedQConv) return g.attrs<FusedQConvAttrs>(n).steps;
   return g.attrs<RegionAttrs>(n).steps;
 }
 
 Attrs core_attrs(const Graph& g, NodeId n, const RegionStep& s) {
+  if (s.op == OpKind::QMatMul) return NoAttrs{};
+  if (s.op == OpKind::QConv) return g.attrs<FusedQConvAttrs>(n).conv;
   if (s.op == OpKind::Reduce) return ReduceAttrs{s.reduce, g.attrs<ReduceRegionAttrs>(n).axes, true};
   if (s.op == OpKind::GroupNorm) return GroupNormAttrs{static_cast<int64_t>(s.beta), s.alpha};
   const int64_t axis = g.attrs<NormRegionAttrs>(n).axis;
@@ -42,7 +45,12 @@ std::vector<ValueId> unfuse_region(Graph& g, NodeId n) {
       operands.push_back(from & RegionStep::kStep ? values[from & ~RegionStep::kStep] : g.operand(n, from));
     }
     const bool core = is_core(s);
-    if (core) operands[0] = kept = b.expand(operands[0], whole);
+    if (s.op == OpKind::QMatMul || s.op == OpKind::QConv) {
+      const auto all = g.operands(n);
+      operands.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kQuantOperands)));
+    } else if (core) {
+      operands[0] = kept = b.expand(operands[0], whole);
+    }
     const ValueId v = b.create(s.op, operands, core ? core_attrs(g, n, s) : attrs_of_step(s));
     if (!v.valid()) return {};
     g.set_origin(g.def(v), g.origin(n));

@@ -1,0 +1,108 @@
+#include "backend/c/cpu_dot.h"
+
+namespace rlxc::target {
+namespace {
+
+// Instructions that compute c + a * b of u8, i8 and i32 on registers of so many bytes, exactly. `vpmaddubsw` is none: it
+// saturates sums of two products. An accumulator that is an asm operand stays in its register; gcc 12 copies those of its own
+// intrinsics. $A, $B and $C are the types of a, b and c, $H is $A in 16-bit elements.
+struct Instructions {
+  std::string_view condition;
+  int bytes;
+  std::string_view body;
+};
+
+// Even and odd bytes as 16-bit elements, whose products are added in pairs.
+constexpr std::string_view kPairs = R"(    const $H even = (const $H)(($U)a & 255), odd = (const $H)(($U)a >> 8);
+    $C low = ($C)(($H)b << 8 >> 8), high = ($C)(($H)b >> 8);
+    __asm__("vpmaddwd %1, %0, %0" : "+v"(low) : "v"(even));
+    __asm__("vpmaddwd %1, %0, %0" : "+v"(high) : "v"(odd));
+    return c + low + high;
+)";
+constexpr Instructions kInstructions[] = {
+    {"defined(__AVX512VNNI__)", 64, "    __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c) : \"v\"(a), \"v\"(b));\n    return c;\n"},
+    {"defined(__AVXVNNI__)", 32,
+     "    __asm__(\"%{vex%} vpdpbusd %2, %1, %0\" : \"+x\"(c) : \"x\"(a), \"x\"(b));\n    return c;\n"},
+    {"defined(__AVX512BW__)", 64, kPairs},
+    {"defined(__AVX2__)", 32, kPairs},
+    {"defined(__ARM_FEATURE_MATMUL_INT8)", 16,
+     "    __asm__(\"usdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(a), \"w\"(b));\n    return c;\n"},
+    // a - 128 is signed; what it lacks depends on b alone.
+    {"defined(__ARM_FEATURE_DOTPROD)", 16,
+     "    const $A flipped = a ^ 128, lowest = ($A){0} + 128;\n    $C lack = {0};\n"
+     "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(c) : \"w\"(flipped), \"w\"(b));\n"
+     "    __asm__(\"sdot %0.4s, %1.16b, %2.16b\" : \"+w\"(lack) : \"w\"(lowest), \"w\"(b));\n    return c - lack;\n"},
+};
+
+// Sums of products, element by element.
+std::string element_by_element(const CLike& t, Type a, Type b, Type c, const std::string& name, Helpers& h) {
+  const int group = a.lanes / c.lanes;
+  std::string terms;
+  for (int j = 0; j < group; ++j) {
+    const std::string first = c.lanes > 1 ? std::to_string(group) + " * i + " : "", at = "[" + first + std::to_string(j) + "]";
+    terms += (j ? " + a" : "a") + at + " * b" + at;
+  }
+  const std::string each = "for (int i = 0; i < " + std::to_string(c.lanes) + "; ++i) c[i] += ";
+  return expand("static inline $C $F($A a, $B b, $C c) {\n  $Y;\n  return c;\n}\n",
+                {{"C", t.type(c, h)},
+                 {"F", name},
+                 {"A", t.type(a, h)},
+                 {"B", t.type(b, h)},
+                 {"Y", (c.lanes > 1 ? each : "c += ") + terms}});
+}
+
+bool has_instructions(Type a, Type b, Type c) {
+  return a.dtype == DType::U8 && b.dtype == DType::I8 && c.dtype == DType::I32 && a.lanes == 4 * c.lanes && a.lanes >= 16;
+}
+
+// The function of one register of the instructions.
+std::string piece(const CLike& t, const Instructions& i, const std::string& name, Helpers& h) {
+  const Type a(DType::U8, i.bytes), b(DType::I8, i.bytes), c(DType::I32, i.bytes / 4);
+  const std::string u16 = t.type({DType::U16, i.bytes / 2}, h);
+  return expand(
+      "static inline $C $F($A a, $B b, $C c) {\n$Y}\n",
+      {{"Y", expand(i.body, {{"H", t.type({DType::I16, i.bytes / 2}, h)}, {"U", u16}, {"A", t.type(a, h)}, {"C", t.type(c, h)}})},
+       {"C", t.type(c, h)},
+       {"F", name},
+       {"A", t.type(a, h)},
+       {"B", t.type(b, h)}});
+}
+
+}  // namespace
+
+std::string cpu_dot(const CLike& t, Type a, Type b, Type c, Helpers& h) {
+  const std::string name = "rlxc_dot_" + suffix(a) + "_" + suffix(b) + "_" + suffix(c);
+  if (!h.needs(name)) return name;
+  const std::string otherwise = element_by_element(t, a, b, c, name, h);
+  if (!has_instructions(a, b, c)) {
+    h.add(otherwise);
+    return name;
+  }
+  const std::string type_a = t.type(a, h), type_b = t.type(b, h), type_c = t.type(c, h);
+  std::string text;
+  for (const Instructions& i : kInstructions) {
+    if (i.bytes > a.lanes) continue;
+    const Type piece_a(DType::U8, i.bytes), piece_b(DType::I8, i.bytes), piece_c(DType::I32, i.bytes / 4);
+    text += (text.empty() ? "#if " : "#elif ") + std::string(i.condition) + "\n";
+    const std::string call = name + "_piece";
+    text += piece(t, i, call, h);
+    text += "static inline " + type_c + " " + name + "(" + type_a + " a, " + type_b + " b, " + type_c + " c) {\n";
+    if (i.bytes == a.lanes) {
+      text += "  return " + call + "(a, b, c);\n}\n";
+      continue;
+    }
+    text += expand(
+        "  $A x[$N];\n  $B y[$N];\n  $C z[$N];\n  memcpy(x, &a, sizeof a), memcpy(y, &b, sizeof b), memcpy(z, &c, sizeof c);\n"
+        "  for (int i = 0; i < $N; ++i) z[i] = $F(x[i], y[i], z[i]);\n  memcpy(&c, z, sizeof c);\n  return c;\n}\n",
+        {{"A", t.type(piece_a, h)},
+         {"B", t.type(piece_b, h)},
+         {"C", t.type(piece_c, h)},
+         {"N", std::to_string(a.lanes / i.bytes)},
+         {"F", call}});
+  }
+  text += "#else\n" + otherwise + "#endif\n";
+  h.add(std::move(text));
+  return name;
+}
+
+}  // namespace rlxc::target

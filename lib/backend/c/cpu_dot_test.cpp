@@ -1,0 +1,76 @@
+// Dot units in C, built for each of the instruction sets that this processor has, against sums of products.
+#include "backend/c/cpu_dot.h"
+
+#include <doctest/doctest.h>
+
+#include "kernel/builder.h"
+#include "support/native.h"
+
+using namespace rlxc;
+using namespace rlxc::kernel;
+using namespace rlxc::target;
+
+namespace {
+
+// y = c + sums of products of a and b, 16 sums at a time and one at a time.
+Kernel sums_of_products(int64_t n, int lanes) {
+  kernel::Builder b("sums_" + std::to_string(lanes));
+  const Buf x = b.input("a", DType::U8, n), w = b.input("b", DType::I8, n), c = b.input("c", DType::I32, n / 4),
+            y = b.output("y", DType::I32, n / 4);
+  b.loop("i", n / (4 * lanes), [&](Expr i) {
+    const Expr at = i * (4 * lanes);
+    y.store(i * lanes, dot(x.load(at, 4 * lanes), w.load(at, 4 * lanes), c.load(i * lanes, lanes)));
+  });
+  return b.finish();
+}
+
+struct InstructionSet {
+  const char* flag;
+  bool runs;
+};
+
+}  // namespace
+
+TEST_CASE("dot units are exact on every instruction set") {
+  constexpr int64_t kCount = 4 * 64;
+  std::vector<uint8_t> a(kCount);
+  std::vector<int8_t> w(kCount);
+  std::vector<int32_t> c(kCount / 4), y(kCount / 4), expected(kCount / 4);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<uint8_t>(i % 3 == 0 ? 255 : i * 37), w[i] = static_cast<int8_t>(i % 5 < 2    ? -128
+                                                                                       : i % 5 == 2 ? 127
+                                                                                                    : i * 11);
+    c[i / 4] = i < 16 ? INT32_MAX : static_cast<int32_t>(i) * 1000003;
+  }
+  for (size_t i = 0; i < c.size(); ++i) {
+    uint32_t sum = static_cast<uint32_t>(c[i]);
+    for (size_t q = 4 * i; q < 4 * i + 4; ++q) sum += static_cast<uint32_t>(a[q] * w[q]);
+    expected[i] = static_cast<int32_t>(sum);
+  }
+  std::vector<InstructionSet> sets = {{"-march=native", true}};
+#if defined(__x86_64__)
+  sets = {{"-march=native", true},
+          {"-mno-avx2", true},
+          {"-mavx2", __builtin_cpu_supports("avx2") != 0},
+          {"-mavx512bw", __builtin_cpu_supports("avx512bw") != 0},
+          {"-mavx512vnni", __builtin_cpu_supports("avx512vnni") != 0}};
+#endif
+  std::vector<Kernel> kernels;
+  for (int lanes : {16, 8, 4, 1}) kernels.push_back(sums_of_products(kCount, lanes));
+  for (const char* compiler : {"gcc", "clang"})
+    for (const InstructionSet& set : sets) {
+      if (!set.runs) continue;
+      INFO(compiler << " " << set.flag);
+      std::vector<const Kernel*> all;
+      for (const Kernel& k : kernels) all.push_back(&k);
+      std::string error;
+      const auto module = NativeModule::build(all, {Dialect::C, compiler, {"-O2", "-Wall", "-Wextra", set.flag}}, &error);
+      REQUIRE_MESSAGE(module, error);
+      for (size_t k = 0; k < all.size(); ++k) {
+        std::ranges::fill(y, 0);
+        void* const buffers[] = {a.data(), w.data(), c.data(), y.data()};
+        module->call(k, buffers, {});
+        CHECK(y == expected);
+      }
+    }
+}

@@ -1,0 +1,67 @@
+// Convolutions of 8-bit integers on threads by a dot unit: words of four channels of the image beside words of the weights, as
+// rows of a product whose columns are the positions of the result.
+#include "kernel/builders/conv_dots.h"
+
+namespace rlxc::kernel {
+namespace {
+
+int64_t words_of_channel(const WindowSpec& s, int64_t group_channels) {
+  return (group_channels + kWordCodes - 1) / kWordCodes * taps_of(s);
+}
+
+}  // namespace
+
+bool conv_fits_dots(const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  return group_channels > 1 && gemm_fits_dots(s.input, s.weight, m);
+}
+
+WindowSpec window_of_words(const WindowSpec& s, int64_t group_channels) {
+  WindowSpec w = s;
+  w.in_channels = (group_channels + kWordCodes - 1) / kWordCodes * s.groups;
+  w.input = w.accumulate = DType::I32, w.image.reset(), w.x_zero.emplace();
+  return w;
+}
+
+int64_t weight_words(const WindowSpec& s, int64_t group_channels, int64_t out_channels) {
+  return out_channels * (words_of_channel(s, group_channels) + 1);
+}
+
+void build_pack_weight_words(Builder& b, const WindowSpec& s, int64_t group_channels, const Mapping& m) {
+  Kernel* k = b.kernel();
+  const int64_t taps = taps_of(s), words = words_of_channel(s, group_channels), shift = s.weight == DType::U8 ? -kSignFlip : 0;
+  const Expr out = s.out_channels.in(k);
+  Buf w = b.input("w", s.weight, out * (group_channels * taps)), y = b.output("rows", DType::I32, out * (words + 1));
+  for_each(b, m, "channel", out, 1 << 16, [&](Expr o) {
+    Buf sum = b.variable("sum", b.value(DType::I32, 0));
+    b.loop("p", words, [&](Expr p) {
+      const Expr channel = b.let("channel", p / taps * kWordCodes), tap = b.let("tap", p % taps);
+      Expr word = b.value(DType::I32, 0), all = sum.get();
+      for (int q = 0; q < kWordCodes; ++q) {
+        const Expr at = min(channel + q, b.i64(group_channels - 1));
+        Expr code = cast_to(w[(o * group_channels + at) * taps + tap], DType::I32) + shift;
+        code = b.let("code", select(channel + q < group_channels, code, 0));
+        word = word | (code & 255) << 8 * q, all = all + code;
+      }
+      y.store(o * (words + 1) + p, word), sum.set(all);
+    });
+    y.store(o * (words + 1) + words, sum.get());
+  });
+}
+
+GemmSpec conv_by_dots(Kernel* k, const WindowSpec& s, int64_t group_channels) {
+  const int64_t words = words_of_channel(s, group_channels);
+  const Expr rows = s.out_channels.in(k) / s.groups;
+  GemmSpec g;
+  g.batch = {s.batch, Index(s.groups)}, g.m = rows, g.k = kWordCodes * words, g.accumulate = DType::I32;
+  g.a = {"w", DType::I32, {0, rows * (words + 1), words + 1, 1}, s.out_channels.in(k) * (words + 1), 0};
+  g.dots = g.rows_packed = true;
+  g.a_shift = s.weight == DType::U8 ? -kSignFlip : 0, g.b_shift = s.input == DType::I8 ? kSignFlip : 0;
+  if (s.w_zero) {
+    const Index& step = s.w_zero->strides[0];
+    g.a_zero = *s.w_zero, g.a_zero->strides = {0, step.in(k)*rows, step};
+  }
+  if (s.x_zero) g.b_zero = *s.x_zero, g.b_zero->strides = {0, 0, 0};
+  return g;
+}
+
+}  // namespace rlxc::kernel

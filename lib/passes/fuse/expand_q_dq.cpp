@@ -1,0 +1,30 @@
+// Quantize and Dequantize with one scale for a tensor, or one for each coordinate of an axis, become elementwise nodes, which
+// mark_elementwise_regions joins with their neighbours: a Quantize behind a sum is the end of its kernel, a Dequantize the
+// beginning. Only where the target has regions. Blocked scales stay. O(nodes).
+#include "passes/legalise/decompositions.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace rlxc {
+namespace {
+
+bool can_be_steps(const Graph& g, NodeId n) {
+  if (g.op(n) != OpKind::Quantize && g.op(n) != OpKind::Dequantize) return false;
+  const DType q = g.dtype(g.op(n) == OpKind::Quantize ? g.result(n) : g.operand(n, 0));
+  return g.attrs<QuantAttrs>(n).block == 0 && is_integer(q) && bits(q) >= 8 && bits(q) <= 16;
+}
+
+}  // namespace
+
+PassResult expand_q_dq(Module& m, PassContext& context) {
+  int64_t expanded = 0;
+  if (!context.target.native.test(static_cast<size_t>(OpKind::ElementwiseRegion))) return {};
+  match::each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if (can_be_steps(g, n))
+        expanded += context.rewrite([&] { return legalise::expand_node(g, n, legalise::decomposition(g.op(n))); });
+  });
+  return {expanded > 0, {{"expanded", expanded}}};
+}
+
+}  // namespace rlxc

@@ -1,0 +1,74 @@
+// An integer product or convolution takes the elementwise steps that alone read its sums: scales, bias, activation, residual and
+// the rounding to integers of the next one, in one launch.
+//   region(q_matmul(a, b, za, zb), ...)  ->  fused_q_matmul(a, b, za, zb, ...)
+// Declined ("integer_product") where others read the sums or the steps are too many for the target. O(nodes).
+#include <algorithm>
+
+#include "ir/region.h"
+#include "passes/fuse/region_program.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+
+namespace rlxc {
+namespace {
+
+using namespace match;
+
+constexpr std::string_view kIntegerProduct = "integer_product";
+
+// Whether a value is as large as `whole` along the axes from the third on, or the same for all positions.
+bool fits_positions(const Graph& g, ValueId v, ValueId whole) {
+  const auto own = g.dims(v), all = g.dims(whole);
+  size_t same = 0, positions = all.size() - 2;
+  for (size_t i = 2; i < all.size(); ++i)
+    same += i + own.size() < all.size() || (own[i + own.size() - all.size()] == Dim(1) && all[i] != Dim(1));
+  const auto ones = static_cast<size_t>(std::ranges::count(all.subspan(2), Dim(1)));
+  return same == 0 || same + ones == positions;
+}
+
+bool take_steps(Graph& g, NodeId n, PassContext& context) {
+  const bool conv = g.op(n) == OpKind::QConv;
+  const ValueId sums = g.result(n);
+  const auto refuse = [&](std::string_view reason, std::string detail) {
+    return decline_end(context, g, kIntegerProduct, n, reason, std::move(detail));
+  };
+  const NodeId end = g.only_user(sums);
+  if (!end.valid()) return refuse("multi_consumer", std::to_string(g.use_count(sums)) + " readers of the sums");
+  if (end == g.terminator() || !is_steps(g, end)) return false;
+  if (!same_dims(g, sums, g.result(end))) return refuse("shape", "the steps after it are of another shape");
+  RegionProgram p(g);
+  const auto operands = g.operands(n);
+  p.operands.assign(operands.begin(), operands.end());
+  p.operands.resize(kQuantOperands);
+  p.add({g.op(n), DType::I32, {RegionStep::kNone, RegionStep::kNone, RegionStep::kNone}}, sums);
+  p.copy(end);
+  for (size_t i = kQuantOperands; conv && i < p.operands.size(); ++i)
+    if (!fits_positions(g, p.operands[i], sums)) return refuse("shape", "a step varies along some of the spatial axes");
+  if (p.steps.size() > context.target.region_max_steps) return refuse("step_limit", std::to_string(p.steps.size()) + " steps");
+  if (p.operands.size() > context.target.region_max_inputs)
+    return refuse("operand_limit", std::to_string(p.operands.size()) + " operands");
+  Builder b(g, nullptr, end);
+  const ValueId y = conv ? b.create(OpKind::FusedQConv, p.operands, FusedQConvAttrs{g.attrs<ConvAttrs>(n), p.steps})
+                         : b.create(OpKind::FusedQMatMul, p.operands, RegionAttrs{p.steps});
+  if (!y.valid()) return false;
+  const NodeId members[] = {n, end};
+  context.decisions.push_back(fused(g, kIntegerProduct, end, members, 2 * bytes(g, sums)));
+  replace_group(g, members, g.result(end), y);
+  return true;
+}
+
+}  // namespace
+
+PassResult fuse_integer_product(Module& m, PassContext& context) {
+  int64_t found = 0;
+  const auto native = [&](OpKind op) { return context.target.native.test(static_cast<size_t>(op)); };
+  each_graph(m, [&](Graph& g) {
+    for (NodeId n : g.nodes())
+      if ((g.op(n) == OpKind::QMatMul && native(OpKind::FusedQMatMul)) ||
+          (g.op(n) == OpKind::QConv && native(OpKind::FusedQConv)))
+        found += context.rewrite([&] { return take_steps(g, n, context); });
+  });
+  return {found > 0, {{"integer_product", found}}};
+}
+
+}  // namespace rlxc
