@@ -19,7 +19,7 @@ std::optional<int64_t> solution(const DimTable& dims, const KnownSize& known, co
   const auto zero = at(0), one = at(1);
   if (!zero || !one) return std::nullopt;
   const auto step = checked_sub(*one, *zero), rest = checked_sub(known.size, *zero);
-  if (!step || !rest || *step == 0 || *rest % *step != 0) return std::nullopt;
+  if (!step || !rest || *step == 0 || *rest == INT64_MIN || *rest % *step != 0) return std::nullopt;
   const int64_t value = *rest / *step;
   return value >= 0 && at(value) == known.size ? std::optional(value) : std::nullopt;
 }
@@ -101,6 +101,19 @@ void solve_dims(const DimTable& dims, std::span<const KnownSize> sizes, DimBindi
       if (value) found = bindings->emplace(open[0], *value).second;
     }
   }
+}
+
+DimBindings determined_sizes(const DimTable& dims) {
+  DimBindings bindings;
+  for (const auto& [a, b] : dims.equalities())
+    for (const auto& [open, known] : {std::pair(a, b), std::pair(b, a)}) {
+      const auto size = dims.evaluate(known, bindings);
+      std::vector<std::string> symbols = dims.symbols_of(open);
+      std::erase_if(symbols, [&](const std::string& symbol) { return bindings.contains(symbol); });
+      if (!size || symbols.size() != 1) continue;
+      if (const auto value = solution(dims, {open, *size}, symbols[0], bindings)) bindings.emplace(symbols[0], *value);
+    }
+  return bindings;
 }
 
 }  // namespace rlxc

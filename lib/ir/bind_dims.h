@@ -20,4 +20,7 @@ void add_sizes(const Type&, std::span<const int64_t> actual, std::vector<KnownSi
 // is bound stays. O(sizes * symbols found).
 void solve_dims(const DimTable&, std::span<const KnownSize>, DimBindings*);
 
+// The symbols to which the equalities of a module, taken in order, leave one size. O(equalities).
+DimBindings determined_sizes(const DimTable&);
+
 }  // namespace rlxc
