@@ -57,7 +57,7 @@ CLI::App* add_command(CLI::App* app, const CommandInfo& command, std::deque<Give
   CLI::App* sub = app->add_subcommand(std::string(command.name), std::string(command.help));
   sub->footer(std::string(command.example));
   for (const Option& o : kOptions)
-    if (o.commands & command.command) add_option(sub, given->emplace_back(&o));
+    if (o.commands & command.command) add_option(sub, given->emplace_back(Given{&o}));
   return sub;
 }
 

@@ -106,7 +106,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
     return std::nullopt;
-  if (const DimBindings sizes = determined_sizes(out.module->dims); !sizes.empty()) bind_dims(*out.module, sizes);
+  if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;
   out.module->dims.complete();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <unordered_map>
 
 #include "ir/dim_postfix.h"
@@ -103,15 +104,17 @@ void solve_dims(const DimTable& dims, std::span<const KnownSize> sizes, DimBindi
   }
 }
 
-DimBindings determined_sizes(const DimTable& dims) {
+DimBindings determined_sizes(const Module& m) {
+  std::set<std::string> of_inputs;
+  for (NodeId n : m.main().inputs())
+    for (Dim d : m.main().type(m.main().result(n)).dims)
+      if (const auto symbol = symbol_name(m.dims, d)) of_inputs.insert(*symbol);
   DimBindings bindings;
-  for (const auto& [a, b] : dims.equalities())
+  for (const auto& [a, b] : m.dims.equalities())
     for (const auto& [open, known] : {std::pair(a, b), std::pair(b, a)}) {
-      const auto size = dims.evaluate(known, bindings);
-      std::vector<std::string> symbols = dims.symbols_of(open);
-      std::erase_if(symbols, [&](const std::string& symbol) { return bindings.contains(symbol); });
-      if (!size || symbols.size() != 1) continue;
-      if (const auto value = solution(dims, {open, *size}, symbols[0], bindings)) bindings.emplace(symbols[0], *value);
+      const auto symbol = symbol_name(m.dims, open);
+      const auto size = m.dims.evaluate(known, bindings);
+      if (symbol && of_inputs.contains(*symbol) && size && *size >= 0) bindings.try_emplace(*symbol, *size);
     }
   return bindings;
 }
