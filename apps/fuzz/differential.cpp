@@ -32,6 +32,13 @@ bool is_comparable(const Module& m) {
   return all;
 }
 
+bool lacks_data(const Module& m) {
+  for (GraphId id : graphs_in_use(m))
+    for (const Graph& g = m.graph(id); NodeId n : g.nodes())
+      if (g.op(n) == OpKind::Param && !g.attrs<DataAttrs>(n).data.valid()) return true;
+  return false;
+}
+
 bool is_tame(const eval::HostValue& v) {
   const std::vector<double> numbers = eval::numbers(v);
   return std::ranges::all_of(numbers, [](double x) { return std::fabs(x) <= kLargest; });
@@ -76,6 +83,7 @@ std::string first_difference(const CompileOptions& o) {
   if (!optimised) return after.exit() == ExitCode::Limit ? "" : "after the passes: " + after.text();
   if (std::string why = compare("after the passes", *optimised, *expected); !why.empty()) return why;
 
+  if (lacks_data(*compiled->lir.module)) return {};  // kernels read what the module holds
   Diagnostics of_kernels;
   const auto runner = make_interpreting_runner(compiled->lir, "cpu", of_kernels, kOperations * 1000);
   const auto results = runner ? runner->run(inputs, of_kernels) : std::nullopt;

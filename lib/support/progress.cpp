@@ -1,6 +1,5 @@
 #include "support/progress.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -14,7 +13,7 @@ class SharedText {
  public:
   void set(std::string_view s) {
     std::array<uint64_t, kWords> words{};
-    std::memcpy(words.data(), s.data(), std::min(s.size(), sizeof words - 1));
+    s.copy(reinterpret_cast<char*>(words.data()), sizeof words - 1);
     for (size_t i = 0; i < kWords; ++i) words_[i].store(words[i], std::memory_order_relaxed);
   }
   void append_to(char* out, size_t room) const {
