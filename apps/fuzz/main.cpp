@@ -1,15 +1,18 @@
-// Any bytes, given as a model, a compiled module or a table of buffers, give a result or diagnostics: never a crash, a hang or a
-// read outside of them. For libFuzzer; scripts/fuzz builds and runs it.
+// Any bytes, given as a model, a compiled module, a calibration record or a table of buffers, give a result or diagnostics: never
+// a crash, a hang, a read outside of them, or an internal error. Models that can be evaluated give the same results before the
+// passes, after them, and by their kernels. For libFuzzer; scripts/fuzz runs it.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <numeric>
 
+#include "backend/target_traits.h"
 #include "driver/commands.h"
-#include "driver/load.h"
-#include "eval/equivalence.h"
-#include "eval/random_weights.h"
+#include "driver/compile.h"
+#include "driver/config_files.h"
+#include "fuzz/differential.h"
 #include "fuzz/mutate_onnx.h"
 #include "ir/verify.h"
 #include "runtime/process.h"
@@ -27,20 +30,46 @@ const std::string& folder() {
   return made.path();
 }
 
-// What is read without an error is a valid graph, which can be evaluated.
-void evaluate(const CompileOptions& options) {
+[[noreturn]] void fail(const std::string& why) {
+  std::cerr << why << std::endl;
+  std::abort();
+}
+
+void require_no_internal_error(ExitCode code) {
+  if (code == ExitCode::Internal) fail("internal error");
+}
+
+// What is read without an error is a valid graph.
+void check_model(const CompileOptions& o) {
   Diagnostics d;
-  const auto model = load_model(options, d);
-  if (!model) return;
-  const Module& m = *model->module;
-  if (!verify(m, d)) std::abort();
-  eval::EquivalenceOptions o;
-  o.evaluation.max_steps = 1 << 20;
-  o.evaluation.max_bytes = 1 << 26;
-  if (!eval::random_inputs_fit(m, o.evaluation, d)) return;
-  const auto params = eval::random_weights(m, o.evaluation.bindings, o.seed, o.range);
-  o.evaluation.params = &params;
-  eval::evaluate(m, eval::random_inputs(m, o), d, o.evaluation);
+  if (const auto model = load_model(o, d)) {
+    if (!verify(*model->module, d)) fail(d.text());
+  } else {
+    return;
+  }
+  require_no_internal_error(compile_command(o, {}));
+  if (const std::string why = first_difference(o); !why.empty()) fail(why);
+}
+
+// The passes see the record as it is, whatever model it names.
+void check_calibration(const std::string& file) {
+  CompileOptions o;
+  o.input = RLXC_FUZZ_MODEL;
+  Diagnostics d;
+  CalibrationRecord record;
+  if (!read_calibration(file, &record, d)) return;
+  auto model = load_model(o, d);
+  auto passes = pass_options(o, d);
+  if (!model || !passes) fail(d.text());
+  passes->calibration = std::move(record);
+  Compiled out;
+  const bool ok = optimise(*model->module, *find_target("cpu"), o, *passes, {}, &out, d);
+  require_no_internal_error(d.exit());
+  if (ok && !verify(*model->module, d)) fail(d.text());
+}
+
+bool holds(const uint8_t* data, size_t size, std::string_view word) {
+  return std::string_view(reinterpret_cast<const char*>(data), size).find(word) != std::string_view::npos;
 }
 
 }  // namespace
@@ -62,11 +91,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   o.precision_name = choice % 3 == 0 ? "automixed" : "f32";
   if (choice % 2 == 0) o.fuse_attn_threshold = 1 << 20;
   o.max_nodes = 10'000;
+  o.max_operations = 1 << 24;
   o.quiet = o.verify = o.allow_missing_weights = true;
   std::ofstream(o.input, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-  if (size > 2 && data[0] == 'i' && data[1] == 'd') return plan_command(o.input, 0, 1, {}), 0;
-  evaluate(o);
-  compile_command(o, {});
-  if (size > 0 && data[0] == '{') specialize_command(o, {});
+  const bool json = size > 0 && data[0] == '{';
+  if (size > 2 && data[0] == 'i' && data[1] == 'd') require_no_internal_error(plan_command(o.input, 0, 1, {}));
+  else if (json && holds(data, size, "rlxc-calibration")) check_calibration(o.input);
+  else if (json && holds(data, size, "rlxc-lir")) require_no_internal_error(specialize_command(o, {}));
+  else check_model(o);
   return 0;
 }

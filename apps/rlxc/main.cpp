@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "driver/commands.h"
+#include "driver/limits.h"
 #include "driver/reproducer.h"
 #include "options/configuration.h"
 #include "options/option_text.h"
@@ -56,7 +57,7 @@ CLI::App* add_command(CLI::App* app, const CommandInfo& command, std::deque<Give
   CLI::App* sub = app->add_subcommand(std::string(command.name), std::string(command.help));
   sub->footer(std::string(command.example));
   for (const Option& o : kOptions)
-    if (o.commands & command.command) add_option(sub, given->emplace_back(&o));
+    if (o.commands & command.command) add_option(sub, given->emplace_back(Given{&o}));
   return sub;
 }
 
@@ -173,6 +174,7 @@ int main(int argc, char** argv) {
   if (line.dump_to_output) line.dump = line.output + "/dump/";
   if (line.quiet) terminal.warnings = 0;
   if (line.verbose) terminal.warnings = Diagnostics::kMaxKept;
+  if (chosen->first & kModelCommands) limit_process(line);
   ExitCode code = run_command_line(chosen->first, line, app, terminal);
   std::cout.flush();
   if (!std::cout && code == ExitCode::Ok) {

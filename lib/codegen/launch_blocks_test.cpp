@@ -91,7 +91,7 @@ TEST_CASE("random blocks as one launch compute what their nodes do") {
       if (b.formed() == 0) continue;
       formed += b.formed();
       b.check_steps();
-      b.run(make_interpreting_runner);
+      b.run([](const LirModule& lir, const std::string& t, Diagnostics& d) { return make_interpreting_runner(lir, t, d); });
     }
     CHECK(formed > 10);
   }

@@ -463,7 +463,7 @@ graph @main {
     DataSet set;
     set.inputs = {test::i64({}, {5}), r.real({2, 3}), r.real(std::move(w))};
     Diagnostics d;
-    return observed_bounds(m.lir(), std::span(&set, 1), d);
+    return observed_bounds(m.lir(), std::span(&set, 1), {}, d);
   };
   CHECK(bounds({4, 2}) == DimBindings{{"first", 5}, {"second", 5}});
   CHECK(bounds({4, 7}).empty());

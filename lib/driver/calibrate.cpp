@@ -4,6 +4,7 @@
 
 #include "backend/target_traits.h"
 #include "driver/compile.h"
+#include "driver/limits.h"
 #include "driver/load.h"
 #include "driver/pipeline.h"
 #include "eval/equivalence.h"
@@ -56,8 +57,7 @@ class Calibration {
   }
 
   // One evaluation; `counting` in the second round.
-  bool sample(const Module& m, const DataSet& set, bool counting, Diagnostics& d) {
-    eval::Options options;
+  bool sample(const Module& m, const DataSet& set, bool counting, eval::Options options, Diagnostics& d) {
     options.observe = [&](const Graph& g, ValueId v, const eval::HostValue& value) {
       const auto it = index_.find(key(g.id(), v));
       if (it == index_.end()) return;
@@ -135,7 +135,7 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   if (samples.empty()) return d.error(Code::BadFlag, "there are no samples", {}, "give --data DIR or --random N"), std::nullopt;
   for (bool counting : {false, true})
     for (const DataSet& s : samples)
-      if (!calibration.sample(m, s, counting, d)) return std::nullopt;
+      if (!calibration.sample(m, s, counting, evaluation_limits(before), d)) return std::nullopt;
   return Calibrated{calibration.record(*method, request.percentile, d), model->content_hash};
 }
 

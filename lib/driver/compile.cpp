@@ -16,6 +16,7 @@
 #include "passes/interface/maps_as_rows.h"
 #include "report/fingerprint.h"
 #include "report/precision.h"
+#include "support/progress.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -255,6 +256,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   if (!optimise(*model.module, *traits, o, *pass_opts, sink, &out, d)) return std::nullopt;
   out.seconds.emplace_back("passes", watch.lap());
   out.decisions = report::settled(std::move(out.decisions));
+  note_stage("plan");
   auto lir = plan_for(target, std::move(model.module), o, out.lowerings.get(), d);
   if (!lir) return std::nullopt;
   out.lir = std::move(*lir);
@@ -262,6 +264,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   out.after = report::count_module(*out.lir.module);
   out.seconds.emplace_back("plan", watch.lap());
   if (sink) sink("lir", true, *out.lir.module);
+  note_stage("artefacts");
   return out;
 }
 

@@ -142,7 +142,6 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
     std::string last;
     const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
       ++runs, last = stage;
-      note_stage(stage);
       progress.stage(stage);
       log.stage(stage, changed, m);
       dump.stage(stage, changed, m);

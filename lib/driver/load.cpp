@@ -10,6 +10,7 @@
 #include "runtime/data_set.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
+#include "support/progress.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -65,6 +66,7 @@ std::string hash_of(const MappedFile& f) {
 }  // namespace
 
 std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
+  note_stage("import");
   const auto file = open_model_file(o.input, d);
   if (!file) return std::nullopt;
   if (file->size() == 0) return d.error(Code::NotAModel, "the file is empty"), std::nullopt;
@@ -90,6 +92,8 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
     options.bind = o.bind;
     options.assume = o.assume;
     options.max_nodes = o.max_nodes;
+    options.max_expansion = o.max_nodes / 10;
+    options.max_operations = o.max_operations;
     using onnx_import::MissingWeights;
     options.missing_weights = o.need_weights            ? MissingWeights::Refuse
                               : o.allow_missing_weights ? MissingWeights::Allow
@@ -102,6 +106,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
     return std::nullopt;
+  if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;
   out.module->dims.complete();

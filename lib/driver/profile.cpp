@@ -9,6 +9,7 @@
 
 #include "backend/registry.h"
 #include "driver/compile.h"
+#include "driver/limits.h"
 #include "eval/random.h"
 #include "report/table.h"
 #include "runtime/data_set.h"
@@ -32,7 +33,7 @@ std::optional<std::vector<eval::HostValue>> inputs_of(Module& m, const CompileOp
   const auto forms = lower_interface(m, "cpu", o, d);
   if (!forms) return std::nullopt;
   if (data.empty()) {
-    if (!eval::random_inputs_fit(m, {}, d)) return std::nullopt;
+    if (!eval::random_inputs_fit(m, evaluation_limits(o), d)) return std::nullopt;
     for (NodeId n : m.main().inputs())
       set.inputs.push_back(eval::random_value(m, m.main().type(m.main().result(n)), {}, set.inputs.size() + 1, {.int_high = 1}));
     return std::move(set.inputs);
@@ -97,7 +98,8 @@ std::optional<Profile> profile_model(const CompileOptions& o, const ProfileReque
   if (!package) return std::nullopt;
   ::setenv("RLXC_THREADS", std::to_string(request.threads).c_str(), 1);  // read when the package is loaded
   const auto loaded = LoadedPackage::build(
-      *package, {.flags = {"-O3", "-march=native"}, .threads = request.threads > 1, .laps = true, .folder = {}}, d);
+      *package,
+      {.flags = {"-O3", "-march=native"}, .threads = request.threads > 1, .laps = true, .max_operations = o.max_operations}, d);
   if (!loaded || !loaded->run(*inputs, d)) return std::nullopt;
   Profile out{compiled->lir.module->name, request.threads, request.repeat, HUGE_VAL, {}};
   std::vector<double> before, least(loaded->lap_ms().size(), HUGE_VAL);

@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "support/mapped_file.h"
 #include "support/output_file.h"
+#include "support/progress.h"
 #include "support/temporary_folder.h"
 
 namespace rlxc {
@@ -21,7 +22,7 @@ namespace {
 constexpr uintmax_t kWholeModel = 64 << 20;  // of larger models the values of weights are left out
 
 // All that the signal handler touches: filled ahead, never allocated.
-char crash_command[4096] = "rlxc", crash_stage[128] = "start";
+char crash_command[4096] = "rlxc";
 
 void put(char* to, size_t room, std::string_view text) {
   const size_t n = std::min(room - 1, text.size());
@@ -36,7 +37,8 @@ void on_crash(int number, siginfo_t* info, void*) {
     for (const char* text : {file, ": error[RLX0100]: the file was cut short while it was read\n"}) say(STDERR_FILENO, text);
     end_from_signal(static_cast<int>(ExitCode::Unreadable));
   }
-  const char* const lines[] = {"rlxc: error[RLX0900]: internal error after stage ", crash_stage,
+  const ProgressText progress = progress_text();
+  const char* const lines[] = {"rlxc: error[RLX0900]: internal error in ", progress.text,
                                "\n  help: reproduce with: ", crash_command, "\n"};
   for (const int fd : {STDERR_FILENO, open("rlxc-crash.txt", O_WRONLY | O_CREAT | O_TRUNC, 0644)})
     for (const char* text : lines)
@@ -84,7 +86,5 @@ void report_crashes(int argc, const char* const* argv) {
     sigaction(signal, &action, nullptr);
   }
 }
-
-void note_stage(std::string_view stage) { put(crash_stage, sizeof crash_stage, stage); }
 
 }  // namespace rlxc

@@ -17,6 +17,5 @@ void write_reproducer(const CompileOptions&, const std::string& target, int64_t 
 // On SIGSEGV, SIGABRT, SIGBUS, SIGFPE and SIGILL: the command line and the pass that ran go to standard error and to the file
 // `rlxc-crash.txt` in the working folder, and the process ends with exit code 70.
 void report_crashes(int argc, const char* const* argv);
-void note_stage(std::string_view);  // what was reached; cheap
 
 }  // namespace rlxc

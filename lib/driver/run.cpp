@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/target_traits.h"
 #include "driver/compile.h"
+#include "driver/limits.h"
 #include "eval/random.h"
 #include "eval/text_bytes.h"
 #include "eval/value.h"
@@ -17,6 +18,7 @@
 #include "runtime/observed_bounds.h"
 #include "runtime/package_call.h"
 #include "runtime/run_kernels.h"
+#include "support/progress.h"
 
 namespace rlxc {
 namespace {
@@ -96,6 +98,7 @@ std::optional<std::vector<DataSet>> random_sets(const Module& m, const std::vect
       const ValueId v = m.main().result(m.main().inputs()[i]);
       set.inputs.push_back(eval::random_value(m, m.main().type(v), bind, i + 1, {.int_high = 1}));
     }
+    note_stage("reference evaluation");
     auto expected = eval::evaluate(m, set.inputs, d, limits);
     if (!expected) return std::nullopt;
     set.expected = std::move(*expected);
@@ -115,6 +118,7 @@ struct Prepared {
   HostForms forms;
 
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) const {
+    note_stage("run");
     const Module& evaluated = compiled ? *compiled->lir.module : *model->module;
     auto results = kernels ? kernels->run(inputs, d) : eval::evaluate(evaluated, inputs, d, limits);
     for (size_t i = 0; results && i < std::min(forms.text.size(), results->size()); ++i)
@@ -126,7 +130,7 @@ struct Prepared {
 };
 
 bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagnostics& d) {
-  p->limits.max_steps = run.max_operations;
+  p->limits = evaluation_limits(o);
   p->model = load_model(o, d);
   if (!p->model) return false;
   Module& m = *p->model->module;
@@ -150,7 +154,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   if (!p->compiled) return false;
   if (run.engine == Engine::Reference) return true;
   LirModule& lir = p->compiled->lir;
-  if (DimBindings bounds = observed_bounds(lir, p->sets, d); !bounds.empty()) {
+  if (DimBindings bounds = observed_bounds(lir, p->sets, p->limits, d); !bounds.empty()) {
     CompileOptions bounded = o;
     bounded.bounds.merge(bounds);
     auto planned = plan_for(run.target, std::move(lir.module), bounded, nullptr, d);
@@ -158,13 +162,13 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
     lir = std::move(*planned);
   }
   if (run.engine == Engine::Interpreter || run.target != "cpu") {
-    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d)
+    p->kernels = run.engine == Engine::Interpreter ? make_interpreting_runner(lir, run.target, d, o.max_operations)
                                                    : make_emulated_runner(lir, run.target, d);
     return p->kernels != nullptr;
   }
   EmulationOptions guarded;
   guarded.model_folder = std::filesystem::absolute(o.input).parent_path().string();
-  p->kernels = run.sanitize ? make_emulated_runner(lir, run.target, d, guarded) : make_kernel_runner(lir, d);
+  p->kernels = run.sanitize ? make_emulated_runner(lir, run.target, d, guarded) : make_kernel_runner(lir, d, o.max_operations);
   return p->kernels != nullptr;
 }
 

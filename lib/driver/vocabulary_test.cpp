@@ -16,7 +16,9 @@ TEST_CASE("every operation has a name, a meaning, attributes that are listed, an
     CHECK(op_from_name(name(op)) == op);
     CHECK(op_from_name(kind_name(op)) == op);
     CHECK_FALSE(doc(op).empty());
-    for (const auto& [field, value] : attr_fields(default_attrs(op), dims, true, op)) {
+    for (const auto& given : attr_fields(default_attrs(op), dims, true, op)) {
+      const auto& field = given.first;
+      const auto& value = given.second;
       Attrs a = default_attrs(op);
       std::string message;
       CHECK_MESSAGE(set_attr_field(a, field, value, dims, &message), field, ": ", message);

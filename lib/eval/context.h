@@ -25,12 +25,17 @@ struct Run {
 
   // The first thing that went wrong.
   Code code = Code::BadShape;
-  std::string where, error;
-  bool fail(Code c, std::string message) {
-    if (error.empty()) code = c, error = std::move(message);
+  std::string where, error, help;
+  bool fail(Code c, std::string message, std::string_view what_to_do = {}) {
+    if (!error.empty()) return false;
+    code = c;
+    error = std::move(message);
+    help = what_to_do;
     return false;
   }
 };
+
+constexpr double kNodeOperations = 1000;  // on elements, that take as long as a node without elements
 
 struct Context {
   Run& run;
@@ -57,10 +62,15 @@ struct Context {
   bool unsupported(std::string message) { return run.fail(Code::UnsupportedAttribute, std::move(message)); }
   // Counts element operations; false beyond the budget.
   bool charge(double count) {
-    run.steps += count > 1e18 ? uint64_t{1} << 60 : static_cast<uint64_t>(count);
-    return run.steps <= run.options.max_steps ||
-           run.fail(Code::TooLarge, "needs more than " + std::to_string(run.options.max_steps) + " element operations");
+    const uint64_t steps = count > 1e18 ? uint64_t{1} << 60 : static_cast<uint64_t>(count);
+    run.steps += steps;
+    if (run.steps > run.options.max_steps)
+      return run.fail(Code::TooLarge, "needs more than " + std::to_string(run.options.max_steps) + " operations on elements",
+                      "--max-operations N allows more");
+    if (run.options.steps) *run.options.steps += steps;
+    return true;
   }
+  bool charge_iteration(const Graph& body) { return charge(kNodeOperations * (1 + static_cast<double>(body.live_nodes()))); }
 
   // An uninitialised tensor; false (with the error set) beyond the memory limit.
   bool make(DType, std::vector<int64_t> dims, TensorData* out);

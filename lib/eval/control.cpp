@@ -66,7 +66,7 @@ bool eval_loop(Context& c) {
   for (size_t i = 0; i < carries; ++i) state.push_back(operand(c, 2 + i));
   std::vector<std::vector<HostValue>> scans(c.graph.result_count(c.node) - carries);
   for (int64_t t = 0; going && t < trips; ++t) {
-    if (!c.charge(1 + static_cast<double>(body.live_nodes()))) return false;
+    if (!c.charge_iteration(body)) return false;
     std::vector<HostValue> inputs{i64_value(t, input_type(body, 0)), bool_value(going, input_type(body, 1))};
     for (auto& v : state) inputs.push_back(std::move(v));
     for (size_t i = 2 + carries; i < c.in.size(); ++i) inputs.push_back(operand(c, i));
@@ -102,7 +102,7 @@ bool eval_scan(Context& c) {
     length = n;
   }
   for (int64_t t = 0; t < length; ++t) {
-    if (!c.charge(1 + static_cast<double>(body.live_nodes()))) return false;
+    if (!c.charge_iteration(body)) return false;
     std::vector<HostValue> inputs;
     for (auto& v : state) inputs.push_back(std::move(v));
     for (size_t i = 0; i < count; ++i) {

@@ -27,6 +27,7 @@ struct Options {
   DimBindings bindings;                    // symbols that the inputs do not determine
   uint64_t max_steps = uint64_t{1} << 33;  // element operations, over all loops: beyond is Code::TooLarge
   uint64_t max_bytes = uint64_t{8} << 30;  // of live tensors
+  uint64_t* steps = nullptr;               // where the element operations are added
   const NamedValues* params = nullptr;     // Params without data, by name
   // Called with each result as it is computed (calibration, first diverging node).
   std::function<void(const Graph&, ValueId, const HostValue&)> observe;

@@ -8,6 +8,7 @@
 #include "ir/infer.h"
 #include "ops/elementwise.h"
 #include "support/checked.h"
+#include "support/progress.h"
 
 namespace rlxc::eval {
 namespace {
@@ -120,10 +121,12 @@ bool bind_type(Run& run, const Type& t, const HostValue& v, bool fix) {
 }
 
 bool too_large(Run& run) {
-  return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes");
+  return run.fail(Code::TooLarge, "the result exceeds the memory limit of " + std::to_string(run.options.max_bytes) + " bytes",
+                  "--max-memory BYTES allows more");
 }
 
 bool compute(Run& run, const Graph& g, NodeId n, std::span<const HostValue* const> operands, std::vector<HostValue>* results) {
+  note_node(run.module.text(g.node_name(n)));
   const OpKind op = g.op(n);
   const Evaluator f = evaluators()[static_cast<size_t>(op)];
   if (!f) return run.fail(Code::UnsupportedOp, "cannot be evaluated");
@@ -284,7 +287,7 @@ std::optional<std::vector<HostValue>> evaluate(const Module& m, std::span<const 
   for (const auto& [name, size] : options.bindings) run.fixed.insert(name);
   std::vector<HostValue> outputs;
   if (run_graph(run, m.main(), {inputs.begin(), inputs.end()}, &outputs)) return outputs;
-  diagnostics.error(run.code, run.error, run.where);
+  diagnostics.error(run.code, run.error, run.where, run.help);
   return std::nullopt;
 }
 

@@ -29,8 +29,9 @@ std::vector<double> by_loops(const std::vector<double>& a, const std::vector<dou
 }  // namespace
 
 TEST_CASE("products of matrices: the bytes of three loops, at sizes around those of tiles, strips and panels") {
-  for (const auto& [m, k, n] :
+  for (const auto& sizes :
        {std::array<int64_t, 3>{1, 1, 1}, {7, 5, 3}, {8, 256, 16}, {9, 257, 17}, {70, 300, 270}, {600, 2, 257}}) {
+    const int64_t m = sizes[0], k = sizes[1], n = sizes[2];
     CAPTURE(n);
     CAPTURE(k);
     CAPTURE(m);
@@ -74,8 +75,9 @@ TEST_CASE("products of matrices are the same bytes with all sets of instructions
   if (__builtin_cpu_supports("avx2")) all.emplace_back("avx2", multiply_strip_avx2);
   if (__builtin_cpu_supports("avx512f")) all.emplace_back("avx512", multiply_strip_avx512);
 #endif
-  for (const auto& [name, multiply] : all) {
-    CAPTURE(name);
+  for (const auto& one : all) {
+    const auto& [name, multiply] = one;
+    CAPTURE(one.first);
     std::vector<double> c(kRows * kStrip, 0);
     multiply(a.data(), kInner, strip.data(), kInner, c.data(), kStrip, kRows);
     CHECK(c == expected);

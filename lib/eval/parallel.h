@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -17,8 +18,15 @@ void in_parallel(int64_t count, double work, F f) {
   const int64_t threads = std::min(most, static_cast<int64_t>(std::min(work / kWorkOfThread, 1024.0)));
   if (threads < 2) return f(int64_t{0}, count);
   std::vector<std::jthread> others;
-  for (int64_t i = 1; i < threads; ++i) others.emplace_back([=, &f] { f(count * i / threads, count * (i + 1) / threads); });
-  f(int64_t{0}, count / threads);
+  const auto piece = [=, &f](int64_t i) { f(count * i / threads, count * (i + 1) / threads); };
+  for (int64_t i = 1; i < threads; ++i) {
+    try {
+      others.emplace_back(piece, i);
+    } catch (const std::system_error&) {
+      piece(i);  // there is no room for a thread
+    }
+  }
+  piece(0);
 }
 
 }  // namespace rlxc::eval

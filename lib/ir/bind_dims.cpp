@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <unordered_map>
 
 #include "ir/dim_postfix.h"
@@ -19,7 +20,7 @@ std::optional<int64_t> solution(const DimTable& dims, const KnownSize& known, co
   const auto zero = at(0), one = at(1);
   if (!zero || !one) return std::nullopt;
   const auto step = checked_sub(*one, *zero), rest = checked_sub(known.size, *zero);
-  if (!step || !rest || *step == 0 || *rest % *step != 0) return std::nullopt;
+  if (!step || !rest || *step == 0 || *rest == INT64_MIN || *rest % *step != 0) return std::nullopt;
   const int64_t value = *rest / *step;
   return value >= 0 && at(value) == known.size ? std::optional(value) : std::nullopt;
 }
@@ -101,6 +102,21 @@ void solve_dims(const DimTable& dims, std::span<const KnownSize> sizes, DimBindi
       if (value) found = bindings->emplace(open[0], *value).second;
     }
   }
+}
+
+DimBindings determined_sizes(const Module& m) {
+  std::set<std::string> of_inputs;
+  for (NodeId n : m.main().inputs())
+    for (Dim d : m.main().type(m.main().result(n)).dims)
+      if (const auto symbol = symbol_name(m.dims, d)) of_inputs.insert(*symbol);
+  DimBindings bindings;
+  for (const auto& [a, b] : m.dims.equalities())
+    for (const auto& [open, known] : {std::pair(a, b), std::pair(b, a)}) {
+      const auto symbol = symbol_name(m.dims, open);
+      const auto size = m.dims.evaluate(known, bindings);
+      if (symbol && of_inputs.contains(*symbol) && size && *size >= 0) bindings.try_emplace(*symbol, *size);
+    }
+  return bindings;
 }
 
 }  // namespace rlxc

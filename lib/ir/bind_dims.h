@@ -20,4 +20,8 @@ void add_sizes(const Type&, std::span<const int64_t> actual, std::vector<KnownSi
 // is bound stays. O(sizes * symbols found).
 void solve_dims(const DimTable&, std::span<const KnownSize>, DimBindings*);
 
+// The symbols of inputs that an equality of the module, taken in order, makes a constant. O(equalities). Symbols that nodes
+// define are not among them: the node, not the equality, tells their size.
+DimBindings determined_sizes(const Module&);
+
 }  // namespace rlxc

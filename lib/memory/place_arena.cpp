@@ -48,21 +48,28 @@ std::optional<Placed> place_static(const Buffers& buffers, const std::vector<uin
   return diagnostics.ok() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Holds by construction; evaluated for some sizes, the plan must pass the validator of constant ones.
+// Holds by construction; evaluated for some sizes, the plan must pass the validator of constant ones. Sizes for which its bytes
+// overflow prove nothing.
 bool check_symbolic(const DimTable& dims, const Buffers& buffers, const SymbolicPlacement& placement, uint64_t alignment,
                     Diagnostics& diagnostics) {
   for (const int64_t least : {1, 2, 7, 64}) {
     DimBindings sizes;
     for (const std::string& s : dims.symbol_names()) sizes[s] = least + static_cast<int64_t>(sizes.size());
-    const auto bytes = [&](Dim d) { return static_cast<uint64_t>(dims.evaluate(d, sizes).value_or(0)); };
+    bool overflows = false;
+    const auto bytes = [&](Dim d) {
+      const auto value = dims.evaluate(d, sizes);
+      overflows |= !value;
+      return static_cast<uint64_t>(value.value_or(0));
+    };
     plan::Problem problem;
     std::vector<uint64_t> offsets;
     for (size_t i = 0; i < buffers.sizes.size(); ++i) {
       problem.buffers.push_back({buffers.first[i], int64_t{buffers.last[i]} + 1, bytes(buffers.sizes[i]), alignment});
       offsets.push_back(bytes(placement.offsets[i]));
     }
-    for (const plan::Finding& f : plan::validate(problem, offsets, bytes(placement.total)))
-      diagnostics.error(Code::PlanInvalid, f.text);
+    const uint64_t total = bytes(placement.total);
+    if (overflows) continue;
+    for (const plan::Finding& f : plan::validate(problem, offsets, total)) diagnostics.error(Code::PlanInvalid, f.text);
   }
   return diagnostics.ok();
 }

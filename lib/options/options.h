@@ -12,7 +12,9 @@ namespace rlxc {
 // What passes read.
 struct PassOptions {
   FusionPolicy fusion = FusionPolicy::Fusable;
-  uint64_t fold_max_bytes = 1 << 16;            // of a folded constant
+  uint64_t fold_max_bytes = 1 << 16;  // of a folded constant
+  // Element operations of all constant folding, and of one evaluation; of kernels, what iterations of loops count for.
+  uint64_t max_operations = uint64_t{1} << 33;
   std::optional<uint64_t> fuse_attn_threshold;  // rows up to which an attention block is one launch; absent: a cost decision
   bool fast_math = false;                       // rewrites that are not exact in IEEE arithmetic
   uint64_t unroll_max_nodes = 0;                // loops of known trip count are unrolled up to so many nodes; 0: never
@@ -71,6 +73,8 @@ struct CompileOptions : PassOptions, PlanOptions {
   bool quiet = false, verbose = false;
   bool lint = false;
   uint64_t max_nodes = 10'000'000;
+  std::optional<uint64_t> max_memory;  // bytes of the process; absent: no limit, and 8 GiB for the tensors of an evaluation
+  std::optional<uint64_t> max_time;    // seconds of the process; absent: no limit
 
   // Set by commands, not by options.
   std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
@@ -85,9 +89,8 @@ struct RunRequest {
   bool random = false;             // asked for in so many words
   std::vector<DimBindings> sizes;  // with random inputs: sizes of symbols, one run each
   Engine engine = Engine::Kernels;
-  std::string target = "cpu";                   // whose pipeline and kernels; other than cpu, packages run without their device
-  bool sanitize = false;                        // cpu: build with AddressSanitizer and guards between the buffers of the arena
-  uint64_t max_operations = uint64_t{1} << 33;  // of the reference evaluator, on elements, for one of the data sets
+  std::string target = "cpu";  // whose pipeline and kernels; other than cpu, packages run without their device
+  bool sanitize = false;       // cpu: build with AddressSanitizer and guards between the buffers of the arena
   double rtol = 1e-3, atol = 1e-5;
   std::optional<double> min_cosine;  // judge by cosine similarity instead of the tolerances
 };
@@ -215,6 +218,15 @@ inline constexpr Option kOptions[] = {
      .help = "inputs and outputs that are one buffer, which a run updates, as cache=new_cache"},
     {.key = "max-nodes", .flag = "--max-nodes", .field = &CompileOptions::max_nodes, .group = Group::Model,
      .commands = kModelCommands, .help = "refuse larger models"},
+    {.key = "max-operations", .flag = "--max-operations", .field = &PassOptions::max_operations, .group = Group::Model,
+     .commands = kModelCommands, .value = "N",
+     .help = "stop constant folding, an evaluation, or loops of kernels that need more operations on elements (about 1e9 take a "
+             "second)"},
+    {.key = "max-memory", .flag = "--max-memory", .field = &CompileOptions::max_memory, .group = Group::Model,
+     .commands = kModelCommands, .value = "BYTES",
+     .help = "stop when the process needs more memory (default: no limit, and 8 GiB for the tensors of an evaluation)"},
+    {.key = "max-time", .flag = "--max-time", .field = &CompileOptions::max_time, .group = Group::Model,
+     .commands = kModelCommands, .low = 1, .value = "SECONDS", .help = "stop after so many seconds (default: no limit)"},
     {.key = "allow-missing-weights", .flag = "--allow-missing-weights", .field = &CompileOptions::allow_missing_weights,
      .group = Group::Model, .commands = kCompile,
      .help = "compile without the files of the weights; their tensors are known by shape only"},
@@ -343,8 +355,6 @@ inline constexpr Option kOptions[] = {
      .help = "cpu; or cuda, rocm, metal (emulated on this machine), wgpu (Dawn in Node), mlx (python3)"},
     {.flag = "--sanitize", .field = &RunRequest::sanitize, .commands = kRun,
      .help = "cpu: build the kernels with AddressSanitizer; each may touch only the buffers of its node in the arena"},
-    {.flag = "--max-operations", .field = &RunRequest::max_operations, .commands = kRun, .value = "N",
-     .help = "refuse models for which the reference evaluator needs more operations on elements (about 1e9 take a second)"},
     {.flag = "--rtol", .field = &RunRequest::rtol, .commands = kRun, .help = "relative tolerance"},
     {.flag = "--atol", .field = &RunRequest::atol, .commands = kRun, .help = "absolute tolerance"},
     {.flag = "--min-cosine", .field = &RunRequest::min_cosine, .commands = kRun, .low = -1, .value = "C",

@@ -135,7 +135,8 @@ TEST_CASE("values that do not fit are refused, and nothing changes") {
                                                                {"element-bytes", "3"},  {"emit", "lir,pln"},
                                                                {"max-arena", "1e6"},    {"fast-math", "maybe"},
                                                                {"hir-policy", "Direct"}};
-  for (const auto& [key, word] : kBad) {
+  for (const auto& bad : kBad) {
+    const std::string key(bad.first), word(bad.second);
     const Option& o = *find_option(key);
     CommandLine line;
     CHECK_MESSAGE(set_option(line, o, word).starts_with("takes "), std::string(key), " ", word);

@@ -69,6 +69,7 @@ struct PassContext {
   std::vector<PrecisionNote>& precision;
   RewriteCounter* rewrites = nullptr;           // null: all are made
   codegen::LoweringCache* lowerings = nullptr;  // of the module, where kernels can be joined (codegen/join_nodes.h); else null
+  uint64_t operations = 0;                      // of constant folding so far
 
   // Runs `attempt`, which makes one rewrite (the least change that keeps the meaning) and returns true, or none and false; not
   // when as many as allowed have been made.

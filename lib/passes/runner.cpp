@@ -6,6 +6,7 @@
 #include "ir/graphs.h"
 #include "ir/verify.h"
 #include "passes/result_check.h"
+#include "support/progress.h"
 
 namespace rlxc {
 namespace {
@@ -38,6 +39,7 @@ PassRecord execute(Module& m, const PassInfo& pass, PassContext& context, Runner
   record.name = pass.name;
   const int64_t rewrites = report->rewrites.made;
   context.rewrites = is_required(pass) ? nullptr : &report->rewrites;
+  note_stage(pass.name);
   m.current_pass = m.symbol(pass.name);
   const auto start = std::chrono::steady_clock::now();
   record.result = pass.run(m, context);

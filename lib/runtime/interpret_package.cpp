@@ -15,10 +15,17 @@ namespace {
 
 const CpuPackageOptions kPacked{.threads = false, .max_packed_bytes = UINT64_MAX};
 
-// Memory of the host as that of a device.
+struct TooManyOperations : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Memory of the host as that of a device. A run ends with TooManyOperations where its commands count for more than it may.
 class InterpretedDevice : public Device {
  public:
-  InterpretedDevice(const codegen::Package& package, kernel::VerifyLimits limits) : package_(package), limits_(limits) {}
+  InterpretedDevice(const codegen::Package& package, kernel::VerifyLimits limits, uint64_t max_operations)
+      : package_(package), limits_(limits), max_operations_(max_operations) {}
+
+  void begin_run() { operations_ = 0; }
 
   int allocate(size_t bytes) override {
     buffers_.emplace_back(bytes);
@@ -26,12 +33,14 @@ class InterpretedDevice : public Device {
   }
   void release(int buffer) override { buffers_[static_cast<size_t>(buffer)] = {}; }
   void write(Address to, const void* from, size_t bytes) override {
+    count_command("loops");
     if (bytes) std::memcpy(at(to, bytes), from, bytes);
   }
   void read(void* to, Address from, size_t bytes) override {
     if (bytes) std::memcpy(to, at(from, bytes), bytes);
   }
   void copy(Address to, Address from, size_t bytes) override {
+    count_command("copies");
     if (bytes) std::memmove(at(to, bytes), at(from, bytes), bytes);
   }
   void load(const std::vector<Kernel>&, const std::string&) override {
@@ -40,6 +49,7 @@ class InterpretedDevice : public Device {
   }
   void launch(int number, const std::vector<Address>& places, const std::vector<int64_t>& sizes, const uint32_t*) override {
     const kernel::Kernel& k = package_.kernels[static_cast<size_t>(number)];
+    count_command("kernel " + k.name);
     std::vector<void*> arguments;
     for (size_t i = 0; i < places.size(); ++i) {
       const kernel::Buffer& b = k.buffers[i];
@@ -51,6 +61,12 @@ class InterpretedDevice : public Device {
   }
 
  private:
+  void count_command(const std::string& what) {
+    constexpr uint64_t kCommand = 1000;  // operations on elements that take as long
+    operations_ += kCommand;
+    if (max_operations_ && operations_ > max_operations_)
+      throw TooManyOperations(what + ": the run takes more than " + std::to_string(max_operations_) + " operations on elements");
+  }
   void* at(Address a, size_t bytes) {
     std::vector<char>& buffer = buffers_[static_cast<size_t>(a.buffer)];
     if (a.offset > buffer.size() || bytes > buffer.size() - a.offset) fail("a place lies outside its buffer");
@@ -59,12 +75,14 @@ class InterpretedDevice : public Device {
 
   const codegen::Package& package_;
   const kernel::VerifyLimits limits_;
+  const uint64_t max_operations_;
+  uint64_t operations_ = 0;
   std::vector<std::vector<char>> buffers_;
 };
 
 class InterpretingRunner : public KernelRunner {
  public:
-  explicit InterpretingRunner(std::string target) : target_(std::move(target)) {}
+  InterpretingRunner(std::string target, uint64_t max_operations) : target_(std::move(target)), max_operations_(max_operations) {}
 
   bool build(const LirModule& lir, Diagnostics& d) {
     const Backend& backend = *find_backend(target_);
@@ -82,7 +100,8 @@ class InterpretingRunner : public KernelRunner {
     if (!write_weights_file(*package_, kPacked, folder_.path()))
       return d.error(Code::NotWritable, "can't write the weights"), false;
     device_ = std::make_unique<InterpretedDevice>(
-        *package_, kernel::VerifyLimits{backend.info.mapping.shared_bytes, backend.info.mapping.max_workgroup_size});
+        *package_, kernel::VerifyLimits{backend.info.mapping.shared_bytes, backend.info.mapping.max_workgroup_size},
+        max_operations_);
     return guarded(d, [&] { program_ = std::make_unique<Program>(*device_, folder_.path(), folder_.path()); });
   }
 
@@ -91,6 +110,7 @@ class InterpretingRunner : public KernelRunner {
     if (!call) return std::nullopt;
     std::map<std::string, int64_t> sizes;
     for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i].bytes()] = call->sizes[i];
+    device_->begin_run();
     if (!guarded(d, [&] { program_->set_sizes(sizes), program_->run(call->in, call->out); })) return std::nullopt;
     for (size_t i = 0; i < call->results.size(); ++i) call->set_shape(i, program_->output_shape(i));
     return std::move(call->results);
@@ -102,6 +122,9 @@ class InterpretingRunner : public KernelRunner {
     try {
       f();
       return true;
+    } catch (const TooManyOperations& e) {
+      d.error(Code::TooLarge, e.what(), "package " + package_->name + " for " + target_, "--max-operations N allows more");
+      return false;
     } catch (const std::exception& e) {
       d.error(Code::ToolFailed, e.what(), "package " + package_->name + " for " + target_);
       return false;
@@ -109,6 +132,7 @@ class InterpretingRunner : public KernelRunner {
   }
 
   std::string target_;
+  uint64_t max_operations_;
   std::optional<codegen::Package> package_;
   target::WorkFolder folder_;
   std::unique_ptr<InterpretedDevice> device_;
@@ -117,8 +141,9 @@ class InterpretingRunner : public KernelRunner {
 
 }  // namespace
 
-std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule& lir, const std::string& target, Diagnostics& d) {
-  auto runner = std::make_unique<InterpretingRunner>(target);
+std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule& lir, const std::string& target, Diagnostics& d,
+                                                       uint64_t max_operations) {
+  auto runner = std::make_unique<InterpretingRunner>(target, max_operations);
   return runner->build(lir, d) ? std::move(runner) : nullptr;
 }
 

@@ -8,7 +8,9 @@
 
 namespace rlxc {
 
-// For targets that kernels are written for. Null with Code::UnsupportedOnTarget. The module must outlive it.
-std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule&, const std::string& target, Diagnostics&);
+// For targets that kernels are written for. Null with Code::UnsupportedOnTarget. The module must outlive it. A run
+// whose launches take more than max_operations ends with Code::TooLarge; 0: no limit.
+std::unique_ptr<KernelRunner> make_interpreting_runner(const LirModule&, const std::string& target, Diagnostics&,
+                                                       uint64_t max_operations = 0);
 
 }  // namespace rlxc

@@ -28,14 +28,14 @@ Axis axis_of(const Module& m, const DataDependentDim& e) {
 
 }  // namespace
 
-DimBindings observed_bounds(const LirModule& lir, std::span<const DataSet> sets, Diagnostics& d) {
+DimBindings observed_bounds(const LirModule& lir, std::span<const DataSet> sets, const eval::Options& limits, Diagnostics& d) {
   const Module& m = *lir.module;
   std::vector<std::pair<const DataDependentDim*, Axis>> open;
   for (const DataDependentDim& e : lir.extents)
     if (const Axis axis = axis_of(m, e); !e.bound && axis.value.valid()) open.emplace_back(&e, axis);
   DimBindings bounds;
   if (open.empty()) return bounds;
-  eval::Options options;
+  eval::Options options = limits;
   options.observe = [&](const Graph& g, ValueId v, const eval::HostValue& value) {
     for (auto& [extent, axis] : open)
       if (axis.graph == g.id() && axis.value == v) axis.largest = std::max(axis.largest, value.tensor.dims[axis.axis]);

@@ -8,9 +8,9 @@ namespace {
 
 class PackageRunner : public KernelRunner {
  public:
-  bool build(const LirModule& lir, Diagnostics& d) {
+  bool build(const LirModule& lir, uint64_t max_operations, Diagnostics& d) {
     package_ = cpu_backend().program(lir, d);
-    if (package_) loaded_ = LoadedPackage::build(*package_, {}, d);
+    if (package_) loaded_ = LoadedPackage::build(*package_, {.max_operations = max_operations}, d);
     return loaded_ != nullptr;
   }
   std::optional<std::vector<eval::HostValue>> run(const std::vector<eval::HostValue>& inputs, Diagnostics& d) override {
@@ -24,9 +24,9 @@ class PackageRunner : public KernelRunner {
 
 }  // namespace
 
-std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule& lir, Diagnostics& d) {
+std::unique_ptr<KernelRunner> make_kernel_runner(const LirModule& lir, Diagnostics& d, uint64_t max_operations) {
   auto runner = std::make_unique<PackageRunner>();
-  return runner->build(lir, d) ? std::move(runner) : nullptr;
+  return runner->build(lir, max_operations, d) ? std::move(runner) : nullptr;
 }
 
 }  // namespace rlxc

@@ -44,7 +44,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   std::vector<std::string> command = {options.compiler, "-std=gnu11", "-fwrapv",  "-fno-strict-aliasing",
                                       "-fPIC",          "-shared",    "-pthread", "-Wno-psabi"};
   command.insert(command.end(), options.flags.begin(), options.flags.end());
-  for (const TextFile& f : write_cpu_package(p, {.threads = options.threads, .laps = options.laps})) {
+  for (const TextFile& f :
+       write_cpu_package(p, {.threads = options.threads, .laps = options.laps, .max_operations = options.max_operations})) {
     folder.write(f.name, f.content);
     if (f.name.ends_with(".c") && f.name != "main.c") command.push_back(folder.path() + "/" + f.name);
   }
@@ -68,6 +69,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   loaded->api_ = std::move(api);
+  loaded->max_operations_ = options.max_operations;
+  if (options.max_operations) find(loaded->library_, p.name + "_limited", &loaded->limited_);
   if (double* laps = nullptr; options.laps && find(loaded->library_, p.name + "_lap_ms", &laps))
     loaded->laps_ = {laps, p.run_steps()};
   std::vector<const void*> weights;
@@ -99,7 +102,10 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
     call->set_shape(i, std::move(dims));
   }
   if (!error) return std::move(call->results);
-  diagnostics.error(Code::ToolFailed, "the package failed with error " + std::to_string(error), "package " + package_.name);
+  if (error == kLimitError && limited_)
+    diagnostics.error(Code::TooLarge, "loops take more than " + std::to_string(max_operations_) + " operations on elements",
+                      "node " + ForeignText(*limited_).quoted(), "--max-operations N allows more");
+  else diagnostics.error(Code::ToolFailed, "the package failed with error " + std::to_string(error), "package " + package_.name);
   return std::nullopt;
 }
 

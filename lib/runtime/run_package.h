@@ -15,8 +15,9 @@ struct RunOptions {
   std::string compiler = "cc";
   std::vector<std::string> flags = {"-O1", "-march=native"};
   bool threads = false;
-  bool laps = false;   // time each step
-  std::string folder;  // where the sources are kept; empty: a temporary folder, removed afterwards
+  bool laps = false;            // time each step
+  uint64_t max_operations = 0;  // of the loops of a run, Code::TooLarge beyond; 0: no limit
+  std::string folder;           // where the sources are kept; empty: a temporary folder, removed afterwards
 };
 
 class LoadedPackage {
@@ -41,6 +42,8 @@ class LoadedPackage {
   void* library_ = nullptr;
   void* context_ = nullptr;
   std::unique_ptr<Api> api_;
+  uint64_t max_operations_ = 0;
+  const char* const* limited_ = nullptr;  // the loop that took more
   std::span<const double> laps_;
 };
 

@@ -325,7 +325,9 @@ TEST_CASE("regions around reductions of rows, and what becomes of the rows, comp
     return steps;
   };
   for (const bool symbolic : {false, true})
-    for (const auto& [type, rtol] : {std::pair{DType::F32, 1e-4}, {DType::F64, 1e-9}, {DType::F16, 4e-3}, {DType::BF16, 3e-2}}) {
+    for (const auto& row : {std::pair{DType::F32, 1e-4}, {DType::F64, 1e-9}, {DType::F16, 4e-3}, {DType::BF16, 3e-2}}) {
+      const DType type = row.first;
+      const double rtol = row.second;
       Cases c(symbolic);
       const auto of = [&](std::vector<int64_t> dims, double low = -1, double high = 1) {
         return Spec{type, std::move(dims), low, high};

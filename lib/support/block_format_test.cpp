@@ -154,13 +154,14 @@ TEST_CASE("blocks decode by the formulas of their layouts") {
       {BlockFormat::Q4_K, q4_k},   {BlockFormat::Q5_K, q5_k},  {BlockFormat::Q6_K, q6_k}, {BlockFormat::IQ4_XS, iq4_xs},
       {BlockFormat::TQ1_0, tq1_0}, {BlockFormat::TQ2_0, tq2_0}};
   test::Random random(7);
-  for (const auto& [f, formula] : formulas)
+  for (const auto& row : formulas)
     for (int round = 0; round < 20; ++round) {
+      const BlockFormat f = row.first;
       Bytes block(static_cast<size_t>(block_bytes(f)));
       for (uint8_t& b : block) b = static_cast<uint8_t>(random.below(256));
       std::vector<float> got(static_cast<size_t>(block_elements(f)));
       decode_block(f, block, got);
-      const auto expected = formula(block);
+      const auto expected = row.second(block);
       INFO(std::string(name(f)));
       for (size_t i = 0; i < got.size(); ++i)
         CHECK((got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i])) ||
@@ -176,7 +177,9 @@ TEST_CASE("encoding errs by about a step") {
       {BlockFormat::Q5_K, 0.04},  {BlockFormat::Q6_K, 0.04},   {BlockFormat::Q8_K, 0.005}, {BlockFormat::IQ4_NL, 0.1},
       {BlockFormat::MXFP4, 0.26}, {BlockFormat::IQ4_XS, 0.12}, {BlockFormat::TQ1_0, 0.51}, {BlockFormat::TQ2_0, 0.51}};
   test::Random random(8);
-  for (const auto& [f, step] : steps) {
+  for (const auto& row : steps) {
+    const BlockFormat f = row.first;
+    const double step = row.second;
     for (int round = 0; round < 10; ++round) {
       const auto values = random.uniform_floats(static_cast<size_t>(block_elements(f)));
       Bytes block(static_cast<size_t>(block_bytes(f)));

@@ -1,5 +1,6 @@
 // Hash128: fingerprints of graphs and keys of caches; fast, not cryptographic. Sha256: what the manifest says of each file.
-// Both depend on the bytes only, never on the machine or on how the bytes were cut into update() calls.
+// SHA-1: checksums of files that ONNX models name. All depend on the bytes only, never on the machine or on how the bytes were
+// cut into update() calls.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -48,6 +49,8 @@ class Sha256 {
   uint64_t length_ = 0;
   std::array<std::byte, 64> tail_{};
 };
+
+std::string sha1_hex(std::span<const std::byte>);  // FIPS 180-4, 40 lower-case digits
 
 namespace detail {
 // Feeds `blocks` blocks of 64 bytes into the state. The portable form exists for other processors and for comparison in tests.

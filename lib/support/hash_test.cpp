@@ -40,6 +40,14 @@ TEST_CASE("Sha256 agrees with the vectors of FIPS 180-4") {
   CHECK(sha(std::string(1000000, 'a')) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+TEST_CASE("sha1_hex agrees with the vectors of FIPS 180-4") {
+  CHECK(sha1_hex({}) == "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  CHECK(sha1_hex(bytes_of("abc")) == "a9993e364706816aba3e25717850c26c9cd0d89d");
+  CHECK(sha1_hex(bytes_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")) ==
+        "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+  CHECK(sha1_hex(bytes_of(std::string(1000000, 'a'))) == "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
+}
+
 TEST_CASE("hashes do not depend on how the bytes arrive") {
   const std::string text = random_text(300);
   for (size_t step : {1, 3, 7, 15, 16, 17, 63, 64, 65, 128}) {

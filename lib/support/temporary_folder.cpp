@@ -57,13 +57,17 @@ void end_children(const std::set<pid_t>& groups) {
   for (pid_t g : groups) kill(-g, SIGKILL);
 }
 
+// Requires the lock of the registry, kept for good: nothing is registered any more.
+void clean_up() {
+  end_children(registry().groups);
+  for (const std::string& folder : registry().folders) remove_folder(folder);
+}
+
 void wait_for_signal() {
   unsigned char number = 0;
   if (read(signal_pipe[0], &number, 1) != 1) return;
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);  // for good: nothing is registered any more
-  end_children(all.groups);
-  for (const std::string& folder : all.folders) remove_folder(folder);
+  const std::lock_guard lock(registry().mutex);
+  clean_up();
   if (number >= kExit) _exit(number - kExit);
   signal(number, SIG_DFL);
   kill(getpid(), number);
@@ -151,6 +155,12 @@ void end_from_signal(int exit_code) {
   // The cleaning thread ends the process, unless the signal came while this thread held the list of folders.
   struct timespec moment = {2, 0};
   nanosleep(&moment, nullptr);
+  _exit(exit_code);
+}
+
+void end_process(int exit_code) {
+  const std::lock_guard lock(registry().mutex);
+  clean_up();
   _exit(exit_code);
 }
 

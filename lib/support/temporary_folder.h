@@ -44,6 +44,9 @@ void clean_up_on_signals();
 // Removes and ends the same, then ends the process with this exit code. For signal handlers; does not return.
 [[noreturn]] void end_from_signal(int exit_code);
 
+// The same, from a thread.
+[[noreturn]] void end_process(int exit_code);
+
 // Signals wait while one is in scope, for steps that must not be left half done.
 class SignalDelay {
  public:

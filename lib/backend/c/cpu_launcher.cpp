@@ -4,6 +4,7 @@
 
 #include "analysis/extents.h"
 #include "ir/dim_postfix.h"
+#include "support/saturate.h"
 #include "support/text.h"
 
 namespace rlxc {
@@ -18,7 +19,7 @@ constexpr size_t kStepsInFunction = 64;
 class Launcher {
  public:
   Launcher(const Package& p, const CpuPackageOptions& o, CSizes* sizes)
-      : p_(p), m_(*p.lir->module), guard_(o.guard), laps_(o.laps), n_(*sizes) {}
+      : p_(p), m_(*p.lir->module), guard_(o.guard), laps_(o.laps), limited_(o.max_operations > 0), n_(*sizes) {}
 
   std::string run() {
     for (size_t g = 0; g < p_.graphs.size(); ++g) declare(g);
@@ -208,6 +209,18 @@ class Launcher {
     }
   }
 
+  // What an iteration counts for: its launches and copies, and the elements that they write as far as sizes are known.
+  void spend(const Command& s, const Graph& body) {
+    if (!limited_) return;
+    constexpr double kStep = 100;  // operations on elements that take as long as a launch
+    double operations = kStep * static_cast<double>(1 + p_.graphs[body.id().raw].run.size());
+    for (NodeId n : body.nodes())
+      for (size_t r = 0; r < body.result_count(n) && !has_trait(body.op(n), kLeaf); ++r)
+        if (const auto size = byte_size(body.type(body.result(n, r)))) operations += static_cast<double>(*size);
+    line("    if (rlxc_spend(" + std::to_string(saturating_cast<int64_t>(operations)) + ", " +
+         m_.graph(s.graph).label(s.node).c_string() + ")) return " + std::to_string(kLimitError) + ";");
+  }
+
   void loop(const Command& s) {
     const Graph& g = m_.graph(s.graph);
     const Graph& body = m_.graph(g.bodies(s.node)[0]);
@@ -234,6 +247,7 @@ class Launcher {
     for (const codegen::ControlFlowDim& e : s.extents)
       line("  " + at("x", e.extent) + " = " + n_(e.size[0]) + ";"), check_extent(e.extent, "  ");
     line("  for (; i < trips && go; ++i) {");
+    spend(s, body);
     for (size_t k = 0; k < carries; ++k)
       line("    " + at("bo", k + 1) + " = i % 2 ? " + held[2 * (k + 1) + 1] + " : " + held[2 * (k + 1)] + ";");
     for (const codegen::Stacked& k : s.stacked) line("    if (i >= " + n_(k.rows) + ") return RLXC_DYNAMIC_SIZE;");
@@ -279,6 +293,7 @@ class Launcher {
     line("  " + list("void*", "bo", out));
     before_loop(stacks);
     line("  for (int64_t i = 0; i < " + length + "; ++i) {");
+    spend(s, body);
     for (size_t k = 0; k < states; ++k) line("    " + at("bo", k) + " = i % 2 ? " + held[2 * k + 1] + " : " + held[2 * k] + ";");
     for (size_t k = 0; k < inputs; ++k)
       line("    " + at("bi", states + k) + " = (const unsigned char*)" + pointer(s.places[states + k]) + " + " +
@@ -297,7 +312,7 @@ class Launcher {
 
   const Package& p_;
   Module& m_;
-  const bool guard_, laps_;
+  const bool guard_, laps_, limited_;
   size_t lap_ = 0;
   CSizes& n_;
   std::string out_, body_;

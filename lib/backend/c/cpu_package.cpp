@@ -227,8 +227,18 @@ static void rlxc_lap(int step) {
 
 )";
 
+constexpr std::string_view kLimit = R"(const char* $N_limited = "";
+static int64_t rlxc_left;  // operations on elements
+static UNUSED int rlxc_spend(int64_t operations, const char* node) {
+  if (rlxc_left >= operations) return rlxc_left -= operations, 0;
+  $N_limited = node;
+  return 1;
+}
+
+)";
+
 constexpr std::string_view kLauncherTail =
-    R"($GUARD$LAPS$FUNCTIONS// Huge pages spare a processor that walks through much memory many look-ups of addresses.
+    R"($GUARD$LAPS$LIMIT$FUNCTIONS// Huge pages spare a processor that walks through much memory many look-ups of addresses.
 static unsigned char* allocate(int64_t bytes) {
   size_t unit = 64;
 #if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
@@ -412,7 +422,8 @@ std::string launcher(const Package& p, const Storage& storage, const CpuPackageO
   const std::vector<Dim> equal = equal_sizes(p);
   for (size_t i = 0; i < equal.size(); i += 2)
     conditions += "  if (" + sizes(equal[i]) + " != " + sizes(equal[i + 1]) + ") return " + upper(p.name) + "_NO_SIZES;\n";
-  std::string states;
+  std::string states =
+      o.max_operations ? "  rlxc_left = " + std::to_string(std::min<uint64_t>(o.max_operations, INT64_MAX)) + ";\n" : "";
   for (const State& s : p.lir->states) {
     const std::string in = "inputs[" + std::to_string(s.input) + "]", out = "outputs[" + std::to_string(s.output) + "]";
     states += "  if (" + in + " && " + in + " != " + out + ") memcpy(" + out + ", " + in + ", " + p.name + "_input_bytes(c, " +
@@ -425,6 +436,7 @@ std::string launcher(const Package& p, const Storage& storage, const CpuPackageO
       {"EXTENTS", extents_member(p)},
       {"OUTPUT_DIM", output_dim},
       {"GUARD", o.guard ? replaced(kGuard, {{"N", p.name}}) : std::string()},
+      {"LIMIT", o.max_operations ? replaced(kLimit, {{"N", p.name}}) : std::string()},
       {"LAPS", o.laps ? replaced(kLaps, {{"N", p.name}, {"STEPS", std::to_string(p.run_steps() + 1)}}) : std::string()},
       {"FUNCTIONS", functions},
       {"SIZES", sizes.table()},

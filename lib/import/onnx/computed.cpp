@@ -96,7 +96,14 @@ const TensorData* Importer::computed(Frame& f, ValueId v) {
     std::string message;
     eval::Options options;
     options.max_steps = kMaxSteps;
+    options.steps = &operations_;
     options.max_bytes = kMaxElements * 16;
+    if (operations_ > options_.max_operations) {
+      too_much("the values that are computed from constants take more than " + std::to_string(options_.max_operations) +
+                   " operations on elements",
+               "node " + g.label(n).quoted(), "--max-operations N allows more");
+      return nullptr;
+    }
     known = known && eval::evaluate_node(module_, g, n, operands, &results, &message, options);
     for (size_t r = 0; r < g.result_count(n); ++r)
       f.contents.emplace(g.result(n, r).raw,

@@ -15,6 +15,13 @@ bool looks_like_expression(std::string_view s) {
          (s.find('+') != s.npos || s.find('*') != s.npos || s.find(" - ") != s.npos || s.find("floordiv(") != s.npos);
 }
 
+// Whether a value of the type can stand in for an input that is declared so: sizes with names fit any.
+bool is_default_of(const Type& declared, const Type& given) {
+  if (declared.dtype != given.dtype || declared.kind != given.kind) return false;
+  if (!declared.ranked) return true;
+  return std::ranges::equal(declared.dims, given.dims, [](Dim a, Dim b) { return !a.is_static() || a == b; });
+}
+
 constexpr std::string_view kUnknownSize = "?";  // some exporters' word for any size, however often
 constexpr int kMaxTypeDepth = 8;
 
@@ -181,8 +188,8 @@ void Importer::main_inputs(const GraphInfo& info) {
     const ValId given = view.name.empty() ? ValId() : lookup(s);
     if (given.valid() && vals_[given.raw].tensor != Val::kNone) {  // an initializer is its default, which is what runs
       if (const auto declared = view.has_type ? read_type(view.type, {}) : std::nullopt;
-          declared && declared->dtype != type(given).dtype)
-        diagnostics_.error(Code::BadType,
+          declared && !is_default_of(*declared, type(given)))
+        diagnostics_.error(declared->dtype != type(given).dtype ? Code::BadType : Code::BadShape,
                            "it is declared " + text(*declared, dims()) + ", its initializer is " + text(type(given), dims()),
                            place);
       continue;

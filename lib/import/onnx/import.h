@@ -24,8 +24,9 @@ struct ImportOptions {
   DimBindings bind;                                         // sizes for symbols that the model names
   std::vector<std::pair<std::string, std::string>> assume;  // symbols of inputs that are equal to another one, or to a number
   size_t max_nodes = 20'000'000;                            // ONNX nodes, those of bodies counted each time they are imported
+  uint64_t max_operations = uint64_t{1} << 33;              // of the values that are computed from constants
   int max_depth = 64;                                       // of nested sub-graphs and function calls
-  size_t max_function_expansion = 1'000'000;                // ONNX nodes that come from inlined model-local functions
+  size_t max_expansion = 1'000'000;                         // ONNX nodes of functions of the model, those of each call
   MissingWeights missing_weights = MissingWeights::Refuse;
   // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
   // warning says. Without it such models are unsupported.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "import/onnx/op.h"
+#include "support/progress.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
@@ -20,10 +21,31 @@ void refuse_unless_utf8(std::string_view name, Diagnostics& d) {
 constexpr int64_t kNewestOpset = 28;
 
 // The versions of operators that the file states; a model without any is of the first.
+bool same_domain(std::string_view a, std::string_view b) {
+  const auto spelled = [](std::string_view s) { return s == "ai.onnx" ? std::string_view() : s; };
+  return spelled(a) == spelled(b);
+}
+
+// Of several versions of a domain, nodes bind to the highest.
 int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain) {
+  int64_t version = 0;
   for (const OpsetView& o : opsets)
-    if (o.domain == domain || (domain.empty() && o.domain == "ai.onnx")) return o.version;
-  return 0;
+    if (same_domain(o.domain, domain)) version = std::max(version, o.version);
+  return version;
+}
+
+void warn_of_repeated_domains(const std::vector<OpsetView>& opsets, Diagnostics& d) {
+  std::map<std::string_view, std::pair<int64_t, int64_t>> versions;  // of each domain, the lowest and the highest
+  for (const OpsetView& o : opsets) {
+    const auto [it, is_new] = versions.try_emplace(o.domain.empty() ? "ai.onnx" : o.domain, o.version, o.version);
+    auto& [low, high] = it->second;
+    low = std::min(low, o.version);
+    high = std::max(high, o.version);
+  }
+  for (const auto& [domain, range] : versions)
+    if (range.first != range.second)
+      d.warning(Code::BadGraph, "the model imports several opsets of " + quote(domain) + ": its nodes are those of opset " +
+                                    std::to_string(range.second));
 }
 
 // Attributes that change no result beyond its last digits, or none in the forms whose import does not look at them. An operator
@@ -85,6 +107,7 @@ int64_t Importer::opset(std::string_view domain) const {
 }
 
 bool Importer::run() {
+  warn_of_repeated_domains(model_.opsets, diagnostics_);
   for (const OpsetView& o : model_.opsets)
     if (o.domain.empty() || o.domain == "ai.onnx") {
       if (o.version < 1)
@@ -126,10 +149,7 @@ std::string Importer::where(const NodeView& n) const {
 
 bool Importer::enter(uint16_t frame, bool isolated, std::string prefix, const std::vector<OpsetView>& opsets) {
   if (scopes_.size() > static_cast<size_t>(options_.max_depth)) {
-    if (!over_limit_)
-      diagnostics_.error(Code::TooLarge, "sub-graphs and functions are nested deeper than " + std::to_string(options_.max_depth),
-                         {}, "raise max_depth");
-    over_limit_ = true;
+    too_much("sub-graphs and functions are nested deeper than " + std::to_string(options_.max_depth), {}, {});
     return false;
   }
   Scope s;
@@ -253,19 +273,30 @@ bool Importer::import_node(Bytes b, Symbol* missing) {
     work.outputs.clear();
     return diagnostics_.error(Code::NotAModel, "a node is cut short or malformed"), true;
   }
+  note_node(work.view.name);
   if (!calls_.empty()) substitute_references(work.view);
   if (!resolve_names(work, missing)) return false;
-  if (++nodes_ > options_.max_nodes || (!calls_.empty() && ++expanded_ > options_.max_function_expansion)) {
-    if (!over_limit_)
-      diagnostics_.error(Code::TooLarge,
-                         nodes_ > options_.max_nodes
-                             ? "the model has more than " + std::to_string(options_.max_nodes) + " nodes"
-                             : "its functions expand to more than " + std::to_string(options_.max_function_expansion) + " nodes",
-                         {}, nodes_ > options_.max_nodes ? "raise max_nodes" : "raise max_function_expansion");
-    over_limit_ = true;
+  if (++nodes_ > options_.max_nodes) {
+    too_much("the model has more than " + std::to_string(options_.max_nodes) + " nodes", where(work.view),
+             "--max-nodes N allows more");
     return true;
   }
-  dispatch(work);
+  if (valid_attributes(work.view)) dispatch(work);
+  else finish_node(work, {});
+  return true;
+}
+
+bool Importer::valid_attributes(const NodeView& node) {
+  if (const std::string_view name = node.repeated_attribute(); !name.empty())
+    return diagnostics_.error(Code::BadAttribute, "the attribute " + quote(name) + " is given twice", where(node)), false;
+  for (const AttributeView& a : node.attributes)
+    if (!a.reference.empty() && calls_.empty()) {
+      diagnostics_.error(Code::BadAttribute,
+                         "the attribute " + quote(a.name) + " takes the value of " + quote(a.reference) +
+                             " of a function, but the node is in no function",
+                         where(node));
+      return false;
+    }
   return true;
 }
 
@@ -334,8 +365,7 @@ void Importer::dispatch(NodeWork& work) {
   const NodeView& node = work.view;
   const OpRow* row = find_row(node.domain, node.op_type);
   if (!row) {
-    const auto f = functions_.find(function_key(node.domain, node.op_type, node.overload));
-    if (f != functions_.end()) return call_function(*f->second, work, where(node));
+    if (const FunctionView* f = find_function(node)) return call_function(*f, work, where(node));
     diagnostics_.error(Code::UnsupportedOp, "the operator is not supported", where(node),
                        "rlxc list onnx shows what is; a function of the model may define it");
     return finish_node(work, {});
@@ -437,6 +467,16 @@ void Importer::substitute_references(NodeView& node) {
   }
 }
 
+const FunctionView* Importer::find_function(const NodeView& node) const {
+  const auto f = functions_.find(function_key(node.domain, node.op_type, node.overload));
+  return f == functions_.end() ? nullptr : f->second;
+}
+
+void Importer::too_much(std::string message, std::string place, std::string help) {
+  if (!over_limit_) diagnostics_.error(Code::TooLarge, std::move(message), std::move(place), std::move(help));
+  over_limit_ = true;
+}
+
 void Importer::call_function(const FunctionView& f, NodeWork& work, const std::string& place) {
   for (const Call& c : calls_)
     if (c.function == &f) {
@@ -446,6 +486,15 @@ void Importer::call_function(const FunctionView& f, NodeWork& work, const std::s
   if (work.inputs.size() > f.inputs.size() || work.outputs.size() > f.outputs.size()) {
     diagnostics_.error(Code::BadArity, "the call has more inputs or outputs than the function", place);
     return finish_node(work, {});
+  }
+  if (calls_.empty()) {
+    const uint64_t nodes = expanded_nodes(f);
+    if (nodes > options_.max_expansion - expanded_) {
+      too_much("the functions of the model expand to more than " + std::to_string(options_.max_expansion) + " nodes", place,
+               "--max-nodes N allows more");
+      return finish_node(work, {});
+    }
+    expanded_ += nodes;
   }
   const std::string prefix =
       scopes_.back().prefix +

@@ -137,8 +137,13 @@ class Importer {
   bool import_node(Bytes, Symbol* missing);
   bool resolve_names(NodeWork&, Symbol* missing);
   void free_names(Bytes graph, std::vector<std::string_view>* out, int depth, size_t* budget);
+  const FunctionView* find_function(const NodeView&) const;  // that the node calls; null if none
   void call_function(const FunctionView&, NodeWork&, const std::string& where);
+  uint64_t expanded_nodes(const FunctionView&);
+  uint64_t nodes_within(Bytes container, uint32_t tag);
+  void too_much(std::string message, std::string where, std::string help);  // an error, once, that ends the import
   void substitute_references(NodeView&);
+  bool valid_attributes(const NodeView&);
   void dispatch(NodeWork&);
   void finish_node(NodeWork&, std::span<const ValId> results);
   std::string where(const NodeView&) const;
@@ -189,9 +194,12 @@ class Importer {
   std::vector<Call> calls_;
   std::vector<std::unordered_set<uint32_t>> absent_;  // per call: the inputs that it leaves out
   std::unordered_map<std::string, const FunctionView*> functions_;
+  std::unordered_map<const FunctionView*, uint64_t> expansions_;  // as far as they were counted
+  int expansion_depth_ = 0;
   std::map<std::string, size_t> model_dims_;  // the names of sizes, in order
   std::set<std::string> input_dims_;          // those of inputs
   size_t nodes_ = 0, expanded_ = 0;
+  uint64_t operations_ = 0;  // of the values that were computed from constants
   bool over_limit_ = false;
   std::set<std::pair<std::string_view, std::string_view>> ignored_;  // operators and attributes that a warning named
 };

@@ -1,5 +1,6 @@
 #include "import/onnx/proto.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace rlxc::onnx_import {
@@ -30,6 +31,8 @@ bool read_external_entry(Bytes b, ExternalData* out) {
   uint64_t number = 0;
   if (key == "location") {
     out->location = value;
+  } else if (key == "checksum") {
+    out->checksum = value;
   } else if (key == "offset" || key == "length") {
     if (!read_number(value, &number)) out->malformed = true;
     else if (key == "offset") out->offset = number;
@@ -72,6 +75,15 @@ const AttributeView* NodeView::attribute(std::string_view attribute_name) const 
   for (const AttributeView& a : attributes)
     if (a.name == attribute_name) return a.asked = true, &a;
   return nullptr;
+}
+
+std::string_view NodeView::repeated_attribute() const {
+  if (attributes.size() < 2) return {};
+  std::vector<std::string_view> names;
+  for (const AttributeView& a : attributes) names.push_back(a.name);
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::adjacent_find(names);
+  return repeated == names.end() ? std::string_view() : *repeated;
 }
 
 bool read_attribute(Bytes b, AttributeView* out) {
@@ -124,6 +136,10 @@ bool read_node(Bytes b, NodeView* out) {
 }
 
 bool read_tensor(Bytes b, TensorView* out) {
+  const auto typed = [out](uint32_t tag) {
+    out->mixed |= out->packed_field != 0 && out->packed_field != tag >> 3;
+    out->packed_field = tag >> 3;
+  };
   WireReader r(b);
   while (r.next()) switch (r.tag()) {
       case varint_field(1): out->dims.push_back(r.value()); break;
@@ -137,7 +153,8 @@ bool read_tensor(Bytes b, TensorView* out) {
       case bytes_field(7):
       case bytes_field(10):
       case bytes_field(11):
-        out->packed_field = r.tag() >> 3;
+        if (r.bytes().empty()) break;
+        typed(r.tag());
         out->packed.push_back(r.bytes());
         break;
       case fixed32_field(4):
@@ -145,7 +162,7 @@ bool read_tensor(Bytes b, TensorView* out) {
       case varint_field(7):
       case fixed64_field(10):
       case varint_field(11):
-        out->packed_field = r.tag() >> 3;
+        typed(r.tag());
         out->loose.push_back(r.unsigned_value());
         break;
       case bytes_field(6): out->strings.push_back(r.text()); break;
@@ -156,6 +173,8 @@ bool read_tensor(Bytes b, TensorView* out) {
         break;
       case varint_field(14): out->external = r.value() == 1; break;
     }
+  const bool raw = out->raw && !out->raw->empty(), numbers = out->packed_field != 0, text = !out->strings.empty();
+  out->mixed |= raw + numbers + text + out->external > 1;
   return r.ok();
 }
 

@@ -48,12 +48,13 @@ struct NodeView {
   std::vector<AttributeView> attributes;
 
   const AttributeView* attribute(std::string_view attribute_name) const;
+  std::string_view repeated_attribute() const;  // a name that several have; empty if none
 };
 bool read_attribute(Bytes, AttributeView*);
 bool read_node(Bytes, NodeView*);  // reuses the vectors
 
 struct ExternalData {
-  std::string_view location;
+  std::string_view location, checksum;  // checksum: SHA-1 of the whole file, in hexadecimal; empty: not given
   uint64_t offset = 0;
   std::optional<uint64_t> length;
   bool malformed = false;
@@ -69,6 +70,7 @@ struct TensorView {
   std::vector<uint64_t> loose;  // elements of the typed field that are not packed
   std::vector<std::string_view> strings;
   bool external = false, has_segment = false;
+  bool mixed = false;  // data in more than one field
   ExternalData external_data;
 };
 bool read_tensor(Bytes, TensorView*);

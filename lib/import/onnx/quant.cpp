@@ -30,6 +30,16 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
   return a;
 }
 
+// Scales are floats, or i32 of what is i32; zero points have the type that is quantised to.
+bool check_parameters(Op& op, DType quantised) {
+  const bool ints = quantised != DType::I32 && op.dtype(0) == DType::I32 && op.dtype(1) == DType::I32;
+  if (!is_float(op.dtype(1)) && !ints)
+    return op.fail(Code::BadType, "the scale is " + op.show(1) + ", and must be a float"), false;
+  if (!op.has(2) || op.dtype(2) == quantised) return true;
+  op.fail(Code::BadType, "the zero point is " + op.show(2) + ", and must be " + std::string(name(quantised)));
+  return false;
+}
+
 std::vector<ValueId> quant_operands(Op& op) {
   std::vector<ValueId> v{op.in(0), op.in(1)};
   if (op.has(2)) v.push_back(op.in(2));
@@ -77,6 +87,9 @@ void quantize(Op& op) {
   const int64_t given = op.opset >= 21 ? op.i("output_dtype", 0) : 0;
   const auto to = op.has(2) ? std::optional(op.dtype(2)) : given ? dtype_from_onnx(static_cast<int>(given & 0xFFFF)) : DType::U8;
   if (!to) return (void)op.fail(Code::BadAttribute, "output_dtype is not a known element type");
+  if (given && dtype_from_onnx(static_cast<int>(given & 0xFFFF)) != to)
+    return (void)op.fail(Code::BadType, "output_dtype is not the type of the zero point");
+  if (!check_parameters(op, *to)) return;
   a->to = *to;
   op.set(0, op.b.create(OpKind::Quantize, quant_operands(op), *a));
 }
@@ -87,6 +100,7 @@ void dequantize(Op& op) {
   const int64_t given = op.opset >= 23 ? op.i("output_dtype", 0) : 0;
   const auto to = given ? dtype_from_onnx(static_cast<int>(given & 0xFFFF)) : op.dtype(1);
   if (!to) return (void)op.fail(Code::BadAttribute, "output_dtype is not a known element type");
+  if (!check_parameters(op, op.dtype(0))) return;
   a->to = *to;
   op.set(0, op.b.create(OpKind::Dequantize, quant_operands(op), *a));
 }

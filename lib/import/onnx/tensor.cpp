@@ -5,6 +5,7 @@
 
 #include "ir/dim.h"
 #include "support/checked.h"
+#include "support/hash.h"
 #include "support/text.h"
 
 namespace rlxc::onnx_import {
@@ -55,6 +56,20 @@ void TensorSource::refer(TensorData* data, Bytes b) const {
   data->offset = static_cast<uint64_t>(b.data() - file_->data());
 }
 
+// The first tensor with another checksum than that of the file says so; the others of the file are then silent.
+bool TensorSource::verify_checksum(const ExternalData& e, External& external, const std::string& where, Diagnostics& d) const {
+  if (external.refused) return false;
+  if (e.checksum.empty() || !external.file) return true;
+  if (external.sha1.empty()) external.sha1 = sha1_hex(external.file->bytes());
+  const auto same = [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); };
+  if (std::ranges::equal(external.sha1, e.checksum, same)) return true;
+  external.refused = true;
+  d.error(Code::BadTensor,
+          "the model gives " + quote(e.location) + " the SHA-1 checksum " + quote(e.checksum) + ", the file has " + external.sha1,
+          where, "the file was changed or belongs to another model");
+  return false;
+}
+
 bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t size, const std::string& where, Diagnostics& d,
                                  bool* missing) {
   const ExternalData& e = t.external_data;
@@ -81,6 +96,7 @@ bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t
                    "the external data have " + std::to_string(*e.length) + " bytes, the shape needs " + std::to_string(size),
                    where),
            false;
+  if (!verify_checksum(e, external, where, d)) return false;
   const bool there = file && in_bounds(e.offset, size, file->size());
   if (file && !there && policy_ != MissingWeights::Allow) {
     d.error(Code::MissingWeights,
@@ -127,6 +143,7 @@ std::optional<TensorData> TensorSource::load(const TensorView& t, const std::str
   const auto dtype = read_dtype(t.data_type, where, d);
   if (!dtype) return std::nullopt;
   if (t.has_segment) return bad("tensors in segments are not supported");
+  if (t.mixed) return bad("the data are given in more than one field");
   if (t.dims.size() > 64) return bad("rank " + std::to_string(t.dims.size()) + " is more than 64");
   TensorData data;
   data.dtype = *dtype;
@@ -148,7 +165,7 @@ std::optional<TensorData> TensorSource::load(const TensorView& t, const std::str
   const auto wrong_size = [&](uint64_t have) {
     return bad("holds " + std::to_string(have) + " bytes, the shape needs " + std::to_string(*size));
   };
-  if (t.raw && (!t.raw->empty() || (t.packed.empty() && t.loose.empty()))) {
+  if (t.raw && t.packed_field == 0) {
     if (t.raw->size() != *size) return wrong_size(t.raw->size());
     refer(&data, *t.raw);
     return data;

@@ -39,7 +39,10 @@ class TensorSource {
     std::string problem;                     // why, if the file is missing
     size_t tensors = 0;
     uint64_t bytes = 0;
+    std::string sha1 = {};  // of the file, once it was asked for
+    bool refused = false;   // its checksum is wrong
   };
+  bool verify_checksum(const ExternalData&, External&, const std::string& where, Diagnostics&) const;
 
   MissingWeights policy_;
   std::map<std::string, External, std::less<>> external_;

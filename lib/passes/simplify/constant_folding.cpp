@@ -78,12 +78,19 @@ class FoundSizes {
 
 class Folder {
  public:
-  Folder(Graph& g, const PassContext& context, FoundSizes& found)
+  Folder(Graph& g, PassContext& context, FoundSizes& found)
       : graph_(g), module_(g.module()), context_(context), options_(context.options), found_(found) {}
 
   int64_t run() {
     int64_t folded = 0;
-    for (NodeId n : graph_.nodes()) folded += candidate(n) && context_.rewrite([&] { return fold(n); });
+    for (NodeId n : graph_.nodes()) {
+      if (!candidate(n)) continue;
+      if (context_.operations > options_.max_operations) {
+        too_many_operations(n);
+        break;
+      }
+      folded += context_.rewrite([&] { return fold(n); });
+    }
     return folded;
   }
 
@@ -124,6 +131,7 @@ class Folder {
     }
     eval::Options options;
     options.max_steps = kMaxSteps;
+    options.steps = &context_.operations;
     options.max_bytes = (kOperandsPerResult + 4) * options_.fold_max_bytes + (1 << 16);
     std::string message;
     if (!eval::evaluate_node(module_, graph_, n, operands, &results, &message, options)) return false;  // left to run time
@@ -138,6 +146,13 @@ class Folder {
     for (size_t r = 0; r < results.size(); ++r) put(n, r, compact(std::move(results[r].tensor)));
     erase(n);
     return true;
+  }
+
+  void too_many_operations(NodeId n) {
+    context_.diagnostics.error(Code::TooLarge,
+                               "constant folding needs more than " + std::to_string(options_.max_operations) +
+                                   " operations on elements",
+                               "node " + graph_.label(n).quoted(), "--max-operations N allows more");
   }
 
   bool repeat(NodeId n) {
@@ -175,7 +190,7 @@ class Folder {
 
   Graph& graph_;
   Module& module_;
-  const PassContext& context_;
+  PassContext& context_;
   const PassOptions& options_;
   FoundSizes& found_;
 };

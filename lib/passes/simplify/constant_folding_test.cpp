@@ -54,6 +54,22 @@ TEST_CASE("parameters are not folded, and the budget is kept") {
   CHECK(k.value().splat);
 }
 
+TEST_CASE("folding ends with an error when it has taken too many operations") {
+  Fixture f;
+  ValueId x = f.b.constant(make_data(DType::F32, {100}, std::vector<float>(100, 0.5F)));
+  for (int i = 0; i < 10; ++i) x = f.b.unary(OpKind::Sin, x);
+  f.run.options.max_operations = 10000;
+  CHECK(f.folded(x) == "constant");
+  CHECK(f.run.diagnostics.ok());
+  Fixture h;
+  x = h.b.constant(make_data(DType::F32, {100}, std::vector<float>(100, 0.5F)));
+  for (int i = 0; i < 10; ++i) x = h.b.unary(OpKind::Sin, x);
+  h.run.options.max_operations = 300;
+  h.folded(x);
+  CHECK(h.run.diagnostics.exit() == ExitCode::Limit);
+  CHECK_MESSAGE(h.run.diagnostics.text().find("--max-operations") != std::string::npos, h.run.diagnostics.text());
+}
+
 TEST_CASE("a size that constants tell takes the place of its symbol, unless several nodes make it") {
   Fixture f;
   const ValueId found = f.b.unary(OpKind::NonZero, f.b.ints({0, 7, 0, 9}));

@@ -1,0 +1,14 @@
+// The limits that options set: of an evaluation, and of the whole process.
+#pragma once
+#include "eval/eval.h"
+#include "options/options.h"
+
+namespace rlxc {
+
+eval::Options evaluation_limits(const CompileOptions&);
+
+// From here on the process ends with exit code 7 and RLX0105, which names stage and node, when it needs more memory or time. The
+// folders and child processes of support/temporary_folder.h end with it. Call once.
+void limit_process(const CompileOptions&);
+
+}  // namespace rlxc

@@ -1,0 +1,183 @@
+// Models that contradict themselves are refused, or a warning says what was made of them.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "ir/verify.h"
+#include "support/hash.h"
+#include "support/onnx_model.h"
+#include "support/temp_dir.h"
+
+namespace rlxc {
+namespace {
+
+using namespace test;
+
+std::string reference(std::string_view name, std::string_view of) { return field(1, name) + field(20, 1) + field(21, of); }
+
+std::string tensor(std::string_view name, DType t, const std::vector<int64_t>& dims, std::string_view data) {
+  std::string out = field(2, static_cast<int64_t>(onnx_dtype(t))) + field(8, name);
+  for (int64_t d : dims) out += field(1, d);
+  return out + std::string(data);
+}
+
+std::string raw(size_t bytes) { return field(9, std::string(bytes, '\1')); }
+
+// y = LeakyRelu(x) with these attributes.
+OnnxModel leaky(const std::vector<std::string>& attributes) {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {3}, some(3, 1));
+  m.add(node("LeakyRelu", {"x"}, {"y"}, attributes));
+  m.output("y");
+  return m;
+}
+
+// y = x + w, with this initializer.
+OnnxModel sum_with(const std::string& initializer) {
+  OnnxModel m(17);
+  m.input("x", DType::F32, {2}, some(2, 1));
+  m.raw_graph(field(5, initializer));
+  m.add(node("Add", {"x", "w"}, {"y"}));
+  m.output("y");
+  return m;
+}
+
+void refused(const OnnxModel& m, Code code, std::string_view words) {
+  Diagnostics d;
+  CHECK(m.load(d) == nullptr);
+  REQUIRE_FALSE(d.items().empty());
+  CHECK_MESSAGE(d.items()[0].code == code, d.text());
+  CHECK_MESSAGE(d.text().find(words) != std::string::npos, d.text());
+}
+
+}  // namespace
+
+TEST_CASE("of several opsets of a domain, the highest is meant") {
+  // Softmax of opset 11 flattens to two axes, that of opset 13 goes along one.
+  OnnxModel m(11);
+  m.opset("ai.onnx", 13);
+  m.opset("", 12);
+  m.input("x", DType::F32, {1, 2, 2}, {0, 0, 0, 0});
+  m.add(node("Softmax", {"x"}, {"y"}, {attribute("axis", 1)}));
+  m.output("y");
+  check_close(m.run()[0], {0.5, 0.5, 0.5, 0.5});
+  Diagnostics d;
+  CHECK(m.load(d));
+  CHECK_MESSAGE(d.text().find("several opsets of \"ai.onnx\": its nodes are those of opset 13") != std::string::npos, d.text());
+  OnnxModel same(13);
+  same.opset("ai.onnx", 13);
+  same.input("x", DType::F32, {2}, {0, 0});
+  same.add(node("Relu", {"x"}, {"y"}));
+  same.output("y");
+  Diagnostics quiet;
+  CHECK(same.load(quiet));
+  CHECK(quiet.items().empty());
+}
+
+TEST_CASE("attributes are given once, and take the value of another one in functions only") {
+  check_close(leaky({attribute("alpha", 0.5)}).run()[0], leaky({attribute("alpha", 0.5)}).run()[0]);
+  refused(leaky({attribute("alpha", 0.5), attribute("alpha", 0.5)}), Code::BadAttribute, "\"alpha\" is given twice");
+  refused(leaky({reference("alpha", "slope")}), Code::BadAttribute, "\"slope\" of a function");
+}
+
+TEST_CASE("the data of a tensor are in one field") {
+  const std::string floats = fixed32(4, 1) + fixed32(4, 2);
+  for (const std::string& good : {floats, raw(8), raw(8) + field(4, ""), field(9, "") + floats}) {
+    Diagnostics d;
+    CHECK_MESSAGE(sum_with(tensor("w", DType::F32, {2}, good)).load(d), d.text());
+  }
+  const std::string file = field(13, field(1, "location") + field(2, "w.bin")) + field(14, int64_t{1});
+  for (const std::string& bad : {raw(8) + floats, floats + field(7, int64_t{1}), raw(8) + field(6, "text"), raw(8) + file})
+    refused(sum_with(tensor("w", DType::F32, {2}, bad)), Code::BadTensor, "more than one field");
+}
+
+TEST_CASE("an initializer has the shape of the input that it is the default of") {
+  const auto with_input = [](const std::vector<int64_t>& declared) {
+    OnnxModel m = sum_with(tensor("w", DType::F32, {2}, raw(8)));
+    m.raw_graph(field(11, value_info("w", DType::F32, declared)));
+    return m;
+  };
+  Diagnostics d;
+  CHECK(with_input({2}).load(d));
+  refused(with_input({3}), Code::BadShape, "input \"w\"");
+  refused(with_input({2, 1}), Code::BadShape, "input \"w\"");
+}
+
+TEST_CASE("parameters of quantisation have the types that ONNX gives them") {
+  const auto model = [](const char* op, DType x, DType scale, DType zero) {
+    OnnxModel m(21);
+    m.input("x", x, {2}, {1, 2});
+    m.input("s", scale, {}, {1});
+    m.input("z", zero, {}, {0});
+    m.add(node(op, {"x", "s", "z"}, {"y"}));
+    m.output("y");
+    return m;
+  };
+  Diagnostics d;
+  CHECK_MESSAGE(model("DequantizeLinear", DType::I8, DType::F32, DType::I8).load(d), d.text());
+  CHECK_MESSAGE(model("QuantizeLinear", DType::F32, DType::F32, DType::I8).load(d), d.text());
+  refused(model("DequantizeLinear", DType::I8, DType::F32, DType::U8), Code::BadType, "zero point");
+  refused(model("DequantizeLinear", DType::I8, DType::I32, DType::I8), Code::BadType, "scale");
+  refused(model("QuantizeLinear", DType::F32, DType::I32, DType::I8), Code::BadType, "scale");
+}
+
+TEST_CASE("ConstantOfShape: sizes whose product overflows") {
+  OnnxModel m(17);
+  const std::string size = varint(uint64_t{1} << 40);
+  m.raw_graph(field(5, field(1, int64_t{2}) + field(2, int64_t{7}) + field(8, "shape") + field(7, size + size)));
+  m.add(node("ConstantOfShape", {"shape"}, {"y"}));
+  m.output("y");
+  Diagnostics d;
+  const auto module = m.load(d);
+  REQUIRE_MESSAGE(module, d.text());
+  CHECK_FALSE(verify_sizes(*module, d));
+  CHECK(d.exit() == ExitCode::Limit);
+  CHECK_MESSAGE(d.text().find("ConstantOfShape") != std::string::npos, d.text());
+}
+
+TEST_CASE("the checksum of a file of weights is that of the file") {
+  const TempDir dir;
+  const std::string weights(8, '\1'), good = sha1_hex(bytes_of(weights));
+  std::ofstream(dir / "w.bin", std::ios::binary) << weights;
+  const auto load = [&](const std::string& checksum, Diagnostics& d) {
+    const auto entry = [](std::string_view key, std::string_view value) { return field(13, field(1, key) + field(2, value)); };
+    OnnxModel m =
+        sum_with(tensor("w", DType::F32, {2}, entry("location", "w.bin") + entry("checksum", checksum) + field(14, int64_t{1})));
+    std::ofstream(dir / "model.onnx", std::ios::binary) << m.bytes();
+    return onnx_import::import_onnx(dir / "model.onnx", {}, d) != nullptr;
+  };
+  Diagnostics right, wrong, odd;
+  CHECK_MESSAGE(load(good, right), right.text());
+  std::string upper = good;
+  for (char& c : upper) c = static_cast<char>(std::toupper(c));
+  CHECK_MESSAGE(load(upper, right), right.text());
+  CHECK_FALSE(load(std::string(40, '0'), wrong));
+  CHECK_MESSAGE(wrong.text().find("initializer \"w\"") != std::string::npos, wrong.text());
+  CHECK_MESSAGE(wrong.text().find(good) != std::string::npos, wrong.text());
+  CHECK_FALSE(load("md5", odd));
+}
+
+TEST_CASE("functions that expand to very many nodes are counted, not expanded") {
+  constexpr int kLevels = 60;
+  OnnxModel m(17);
+  m.opset("f", 1);
+  m.input("x", DType::F32, {2}, some(2, 1));
+  for (int i = 0; i < kLevels; ++i) {
+    const std::string next = i + 1 < kLevels ? "F" + std::to_string(i + 1) : "Relu", domain = i + 1 < kLevels ? "f" : "";
+    m.raw(field(25, field(1, "F" + std::to_string(i)) + field(4, "a") + field(5, "c") +
+                        field(7, node(next, {"a"}, {"b"}, {}, domain)) + field(7, node(next, {"b"}, {"c"}, {}, domain)) +
+                        field(9, field(1, "") + field(2, int64_t{17})) + field(9, field(1, "f") + field(2, int64_t{1})) +
+                        field(10, "f")));
+  }
+  m.add(node("F0", {"x"}, {"y"}, {}, "f"));
+  m.output("y");
+  refused(m, Code::TooLarge, "--max-nodes");
+  // The last levels alone fit.
+  OnnxModel few = m;
+  few.raw_graph(field(1, node("F50", {"x"}, {"z"}, {}, "f")));
+  Diagnostics d;
+  CHECK_FALSE(few.load(d, {.max_expansion = 100}));
+  CHECK_MESSAGE(d.text().find("more than 100 nodes") != std::string::npos, d.text());
+}
+
+}  // namespace rlxc
