@@ -1,6 +1,6 @@
 #!/bin/bash
 # What a C package checks of its callers, under sanitizers; contexts in several threads; packages of several models in one program
-# and one shared object; weights that belong to another model, and weights within the library; sizes that are missing.
+# and one shared object; weights that belong to another model, and weights within the library; sizes that are missing; indices out of range.
 set -uo pipefail
 cd "$TMPDIR" || exit 1
 source=$OLDPWD/tests/support/c fails=0
@@ -110,6 +110,25 @@ expect 66 'its size is not 96 bytes' -w caller/kernels/cpu batch=3 elsewhere/x.b
 expect 2 'a weights file is missing or too short' -w /nowhere batch=2 elsewhere/x.bin elsewhere/ids.bin
 expect 7 'a weights file belongs to another model' -w other/kernels/cpu batch=2 elsewhere/x.bin elsewhere/ids.bin
 expect 0 'output_0.bin [2,20]' -w caller/kernels/cpu batch=2 elsewhere/x.bin elsewhere/ids.bin
+
+# Indices that the inputs give are clamped; hardened packages refuse them.
+"$RLXC" compile half.rlx --name caller --hardened --emit kernels -q -o hardened || exit 1
+make -s -C hardened/kernels/cpu CFLAGS="-O1 $warnings -fsanitize=address,undefined -fno-sanitize-recover=all" run > log 2>&1 || { fail "hardened"; head log; }
+while read -r indices clamped checked; do
+  # shellcheck disable=SC2059
+  printf "$indices" > elsewhere/indices.bin
+  for kind in "caller $clamped" "hardened $checked"; do
+    code=0
+    ASAN_OPTIONS=detect_leaks=0 "${kind% *}/kernels/cpu/run" -w caller/kernels/cpu batch=2 elsewhere/x.bin elsewhere/indices.bin > log 2>&1 || code=$?
+    [ $code -eq "${kind#* }" ] || { fail "indices $indices of ${kind% *}: exit code $code"; head -5 log; }
+  done
+done <<'END'
+\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 0 0
+\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 0 9
+\0\0\0\0\0\0\0\0\374\377\377\377\377\377\377\377 0 0
+\0\0\0\0\0\0\0\0\373\377\377\377\377\377\377\377 0 9
+\0\0\0\0\0\0\0\200\377\377\377\377\377\377\377\177 0 9
+END
 
 # Names.
 for name in 3d a-b main std_model 'x y' 'x;y'; do

@@ -69,7 +69,7 @@ std::vector<TextFile> web_model(const Package& p) {
       "keyof Outputs): number[];\n}\n";
   std::vector<TextFile> files;
   for (const HostFile& h : host_files())
-    if (h.name == "web_model.js.in") files.push_back({file + ".js", target::expand(h.text, {{"N", p.name}})});
+    if (h.name == "web_model.js.in") files.push_back({file + ".js", target::expand(h.text, {{"N", p.name}, {"{", "${"}})});
   files.push_back({file + ".d.ts", std::move(types)});
   files.push_back(
       {"package.json",
