@@ -3,7 +3,6 @@
 #include "backend/c/c_like.h"
 #include "backend/host_files.h"
 #include "backend/package_text.h"
-#include "support/json_writer.h"
 
 namespace rlxc {
 namespace {
@@ -30,16 +29,8 @@ std::string array_type(DType t) {
   }
 }
 
-// A string literal of JavaScript.
-std::string quoted(const ForeignText& text) {
-  std::string s;
-  {
-    JsonWriter j(s);
-    j.string(text);
-    j.flush();
-  }
-  return s;
-}
+// A string literal of JavaScript: its escapes are those of Python.
+std::string quoted(const ForeignText& text) { return text.python_string(); }
 
 std::string members(const Package& p, const std::vector<Port>& ports, const std::string& or_null) {
   std::string s;
