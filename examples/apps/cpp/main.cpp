@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
       model.set_sizes({{"batch", batch}});
       std::vector<float> x(static_cast<size_t>(batch) * 4, 0.5f), y(x.size());
       model.run({x.data()}, {y.data()});
-      std::printf("[%lld,%lld]", static_cast<long long>(model.output_shape(0)[0]), static_cast<long long>(model.output_shape(0)[1]));
+      std::printf("[%lld,%lld]", static_cast<long long>(model.output_shape(0)[0]),
+                  static_cast<long long>(model.output_shape(0)[1]));
       for (float value : y) std::printf(" %.6f", value);
       std::printf("\n");
     }
