@@ -78,6 +78,7 @@ std::string model_json(const codegen::Package& p, std::string_view target, const
     }
     j.end_array();
   }
+  j.key("weights_file").string(weights_file(p)).key("weights_header").string(weights_header(p, options));
   j.key("weights").begin_array();
   const auto nodes = weight_nodes(m);
   for (size_t i = 0; i < p.weights.size(); ++i) {

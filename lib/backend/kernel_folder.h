@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/c/cpu_package.h"
 #include "codegen/lowering_cache.h"
 #include "ir/lir.h"
 #include "support/output_file.h"
@@ -15,7 +16,7 @@ using MakeFile = std::function<void(const std::string& name, const std::function
 
 // `lowerings`: of the module for the target, if there are some. Errors: Code::UnsupportedOnTarget, every node without a kernel;
 // those of writing.
-void write_kernel_folder(const LirModule&, std::string_view target, codegen::LoweringCache* lowerings, const MakeFile&,
-                         Diagnostics&);
+void write_kernel_folder(const LirModule&, std::string_view target, const CpuPackageOptions&, codegen::LoweringCache* lowerings,
+                         const MakeFile&, Diagnostics&);
 
 }  // namespace rlxc

@@ -1,6 +1,10 @@
-// Where the host of a device package finds its weights: in <name>.weights, as write_weights of cpu_package.h writes it, or in
-// files of the model.
+// Where the host of a package finds its weights: in <name>.weights, or in files of the model.
+//
+// <name>.weights begins with 64 bytes: the line "rlxc weights 1 FINGERPRINT" (32 hex digits), then zeros. The fingerprint is that
+// of names, types and contents of the weights; hosts refuse a file with another one. Each weight begins at a multiple of 64
+// bytes.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,16 +13,29 @@
 
 namespace rlxc {
 
+inline constexpr uint64_t kWeightsHeader = 64;  // bytes
+
 struct WeightFiles {
   struct Row {
     uint32_t file;
     uint64_t offset, stored;  // bytes in the file; less than those of the weight: one element, which all are equal to
   };
   std::vector<ForeignText> files;  // <name>.weights, then files of the model (relative to its folder)
-  std::vector<Row> weights;        // by weight
+  std::vector<Row> weights;        // by weight; one without data takes no bytes
   uint64_t packed_bytes = 0;       // length of <name>.weights
+
+  bool has_own() const { return packed_bytes > kWeightsHeader; }
 };
 
 WeightFiles locate_weights(const codegen::Package&, const CpuPackageOptions&);
+const TensorData& weight_data(const codegen::Package&, const codegen::Weight&);  // empty where the model carries none
+
+std::string weights_file(const codegen::Package&);  // <name>.weights
+std::string weights_header(const codegen::Package&,
+                           const CpuPackageOptions&);  // its first line, without the line break. O(bytes)
+// The bytes of <name>.weights, streamed in order. False when `write` is.
+bool write_weights(const codegen::Package&, const CpuPackageOptions&,
+                   const std::function<bool(std::span<const std::byte>)>& write);
+bool write_weights_file(const codegen::Package&, const CpuPackageOptions&, const std::string& folder);
 
 }  // namespace rlxc

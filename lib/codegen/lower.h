@@ -11,10 +11,10 @@
 
 namespace rlxc::codegen {
 
-// One argument of a launch: an operand or result of the node, a scratch buffer of the node, or an i64 that it stores a size to
-// which only it can tell. Later launches see that size.
+// One argument of a launch: an operand or result of the node, a scratch buffer of the node, an i64 that it stores a size to
+// which only it can tell (later launches see that size), or the i64 that counts indices out of range.
 struct Binding {
-  enum class Kind : uint8_t { Operand, Result, Scratch, Extent };
+  enum class Kind : uint8_t { Operand, Result, Scratch, Extent, BadIndices };
   Kind kind = Kind::Operand;
   uint32_t index = 0;  // of an Extent: among those of the node
   bool operator==(const Binding&) const = default;
@@ -71,5 +71,9 @@ bool may_overwrite(const Graph&, NodeId, size_t result, size_t operand);
 // but their table of sizes may grow.
 std::optional<NodeKernels> lower_node(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&,
                                       std::span<const PrepackedBuffer> prepacked, std::string* why);
+
+// A kernel that adds the number of indices out of range, among those that the node reads from an operand, to Binding::BadIndices;
+// nullopt for a node that reads none. `indices`: that operand.
+std::optional<NodeKernels> lower_index_check(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&, ValueId* indices);
 
 }  // namespace rlxc::codegen

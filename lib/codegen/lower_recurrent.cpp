@@ -65,7 +65,8 @@ class Steps {
     const int64_t hidden = cell_.hidden;
     const Expr batch = s_.size(cell_.batch).in(k), length = s_.size(cell_.length).in(k);
     kernel::for_each(b_, node_.mapping(), "row", batch, 1 << 16, [&](Expr i) {
-      for (Buf* buffer : {&state_, &next_, &memory_, &update_}) *buffer = b_.registers("state", cell_.type, hidden);
+      for (Buf* buffer : {&state_, &next_, &memory_}) *buffer = b_.registers("state", cell_.type, hidden);
+      if (node_.op() == OpKind::Gru) update_ = b_.registers("update", cell_.type, hidden);
       const Expr at = b_.let("at", (a_.batch_first ? i * cell_.directions + direction_ : direction_ * batch + i) * hidden);
       b_.loop("k", hidden, [&](Expr e) { state_.store(e, optional(5, at + e)), memory_.store(e, optional(6, at + e)); });
       const Expr n = node_.has(4) ? b_.let("steps", min(max(cast_to(optional_[4][i], DType::I64), 0), length)) : length;

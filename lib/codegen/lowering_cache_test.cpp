@@ -22,7 +22,7 @@ std::pair<size_t, size_t> lowerings_of(const std::string& model, const std::stri
   const auto compiled = compile(std::move(*loaded), target, o, {}, d);
   REQUIRE_MESSAGE(compiled.has_value(), d.text());
   write_kernel_folder(
-      compiled->lir, target, compiled->lowerings.get(), [](const std::string&, const auto&) {}, d);
+      compiled->lir, target, {}, compiled->lowerings.get(), [](const std::string&, const auto&) {}, d);
   CHECK_MESSAGE(d.ok(), d.text());
   return {compiled->lowerings->lowerings(), codegen::count_lowered_nodes(compiled->lir)};
 }

@@ -149,6 +149,7 @@ class Packager {
         continue;
       }
       const bool prologue = pl.phase[n.raw] == Phase::Prologue;
+      if (lir_.check_indices && !prologue) check_indices(g, n, &program.run);
       if (const Lowered* l = lower(g, n, prologue)) launches(g, n, *l, prologue, &program);
     }
     join_steps(g, launch, first, &program.run);
@@ -251,6 +252,25 @@ class Packager {
                            "the " + row_.name + " target: what is made of weights alone must have constant sizes", where(g, n));
       (load ? program->load : program->run).push_back(std::move(s));
     }
+  }
+
+  // Counts indices out of range before the node reads them; not those that are weights.
+  void check_indices(const Graph& g, NodeId n, std::vector<Command>* steps) {
+    ValueId indices;
+    auto check = lower_index_check(g, plan(g).layouts, n, row_, &indices);
+    if (!check) return;
+    const NodeId source = g.def(indices);
+    if (plan(g).phase[source.raw] == Phase::Prologue || g.op(source) == OpKind::Param || g.op(source) == OpKind::Constant) return;
+    const Launch& l = check->launches[0];
+    Command s;
+    s.graph = g.id(), s.node = n, s.kernel = intern(std::move(check->kernels[l.kernel])), s.sizes = l.sizes;
+    note_user(s.kernel, g, n);
+    const auto cell = static_cast<uint32_t>(lir_.extents.size());
+    for (const Binding& b : l.buffers)
+      s.places.push_back(b.kind == Binding::Kind::Operand
+                             ? place_of(g, g.operand(n, b.index))
+                             : BufferSlice{BufferSlice::Memory::Extent, cell, Dim(8 * int64_t{cell})});
+    steps->push_back(std::move(s));
   }
 
   // The steps from `first` on become one, with all their places and sizes.
@@ -480,7 +500,9 @@ std::vector<Dim> equal_sizes(const Package& p) {
   return given_pairs(p, pairs);
 }
 
-uint64_t loop_cell(const Package& p, uint64_t loop) { return (p.lir->extents.size() * 8 + 63) / 64 * 64 + 128 * loop; }
+size_t extent_cells(const Package& p) { return p.lir->extents.size() + (p.lir->check_indices ? 1 : 0); }
+
+uint64_t loop_cell(const Package& p, uint64_t loop) { return (extent_cells(p) * 8 + 63) / 64 * 64 + 128 * loop; }
 
 uint64_t cell_bytes(const Package& p) {
   uint64_t loops = 0;
@@ -490,9 +512,12 @@ uint64_t cell_bytes(const Package& p) {
 }
 
 std::string package_name(const Module& m) {
-  // Files of packages, prefixes of their own functions and of those of the C library, and R_OK to X_OK of unistd.h.
-  constexpr std::string_view kTaken[] = {"main", "parallel", "cnd", "mtx", "sem", "thrd", "timer", "tss", "f", "r", "w", "x"};
-  constexpr std::string_view kPrefixes[] = {"kernels", "posix", "pthread", "rlxc"};
+  // Files of packages, prefixes of their own functions and of those of the C library, R_OK to X_OK of unistd.h, and headers.
+  constexpr std::string_view kTaken[] = {
+      "main",   "parallel", "weights", "cnd",     "mtx",   "sem",    "thrd",   "timer",    "tss",  "f",      "r",
+      "w",      "x",        "assert",  "complex", "ctype", "errno",  "fcntl",  "features", "fenv", "float",  "limits",
+      "locale", "malloc",   "math",    "memory",  "sched", "setjmp", "signal", "string",   "time", "unistd", "wchar"};
+  constexpr std::string_view kPrefixes[] = {"kernels", "posix", "pthread", "rlxc", "std"};
   const std::string name = m.name.identifier("model_");
   std::string lower = name;  // file systems may not tell upper from lower case
   for (char& c : lower)

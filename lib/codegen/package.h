@@ -21,7 +21,9 @@ struct BufferSlice {
     Scratch,  // of one step; in the load-time part a block of its own
     Input,
     Output,  // buffer number `index` of the graph; that of a state holds its input when a run begins
-    Extent,  // the value of extent number `index` of the LIR, an i64; offsets count from the cells of a run
+    // The value of extent number `index` of the LIR, an i64; the last one counts indices out of range (LirModule::check_indices).
+    // Offsets count from the cells of a run.
+    Extent,
   };
   Memory memory = Memory::Arena;
   uint32_t index = 0;
@@ -100,7 +102,8 @@ struct Package {
 // Of sizes in pairs that must be equal, those that a call determines: others can't be checked before the run.
 std::vector<Dim> given_pairs(const Package&, std::span<const Dim> pairs);
 std::vector<Dim> equal_sizes(const Package&);  // such pairs of the model (DimTable::equalities)
-// The cells of a run: an i64 for each extent, and from a multiple of 64 bytes on two of 64 for each loop, its counter and its
+size_t extent_cells(const Package&);           // values of Memory::Extent
+// The cells of a run: an i64 for each of these, and from a multiple of 64 bytes on two of 64 for each loop, its counter and its
 // condition. Where those of a loop begin, and bytes of all.
 uint64_t loop_cell(const Package&, uint64_t loop);
 uint64_t cell_bytes(const Package&);

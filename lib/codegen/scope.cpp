@@ -117,6 +117,11 @@ Operand Scope::extent(uint32_t i) {
   return {"extent" + std::to_string(i), DType::I64, {}, 1, 0};
 }
 
+Operand Scope::bad_indices() {
+  bind({Binding::Kind::BadIndices, 0});
+  return {"bad_indices", DType::I64, {}, 1, 0};
+}
+
 Buf Scope::in_buf(size_t i) {
   const Operand o = in(i);
   return builder_->input(o.name, o.dtype, o.extent);

@@ -74,6 +74,7 @@ class Scope {
   Operand out(size_t i = 0);
   Operand scratch(uint32_t i);
   Operand extent(uint32_t i = 0);  // one element: a size that this node defines (Binding::Kind::Extent)
+  Operand bad_indices();           // one element: a counter (Binding::Kind::BadIndices)
   Buf in_buf(size_t i);            // added to the kernel as an input
   Buf out_buf(size_t i = 0);
   void bind(Binding b) { launch_.buffers.push_back(b); }

@@ -136,7 +136,7 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Compil
     fs::create_directory(out->staging() + "/" + kernels, ignored);
     Diagnostics found;
     write_kernel_folder(
-        c.lir, c.target, c.lowerings.get(),
+        c.lir, c.target, {.embed_weights = o.embed_weights}, c.lowerings.get(),
         [&](const std::string& name, const auto& body) { w.file(kernels + "/" + name, body); }, found);
     for (Diagnostic item : found.items()) {
       const bool tolerable = item.code == Code::UnsupportedOnTarget || item.code == Code::MissingWeights;

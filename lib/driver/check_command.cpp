@@ -115,7 +115,7 @@ ExitCode check_command(const CompileOptions& o, bool json, Terminal t) {
     // A file that cannot be read, or a flag that does not fit, is no finding about the model.
     if (!model && (d.exit() == ExitCode::Unreadable || d.exit() == ExitCode::Usage)) return print_diagnostics(d, t);
     const auto compiled = model ? compile(std::move(*model), target, o, {}, d) : std::nullopt;
-    if (compiled) write_kernel_folder(compiled->lir, target, compiled->lowerings.get(), nothing_is_written, d);
+    if (compiled) write_kernel_folder(compiled->lir, target, {}, compiled->lowerings.get(), nothing_is_written, d);
     all.push_back(grouped(target, d));
     if (code == ExitCode::Ok) code = d.exit();
   }

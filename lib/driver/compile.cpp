@@ -219,6 +219,10 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
                                   codegen::LoweringCache* lowerings, Diagnostics& d) {
   PlanOptions planning = o;
   const TargetInfo& info = find_backend(target)->info;
+  if (o.hardened && !info.language) {
+    d.error(Code::BadFlag, "--hardened: packages for " + target + " have no kernels of ours to check indices in");
+    return std::nullopt;
+  }
   if (planning.alignment == 0) planning.alignment = info.alignment;
   if (planning.max_binding == 0 || info.max_binding == 0) planning.max_binding = info.max_binding;
   auto states = find_states(*m, o.states, d);
@@ -226,6 +230,7 @@ std::optional<LirModule> plan_for(const std::string& target, std::unique_ptr<Mod
   const PlanInputs inputs{std::move(*states), o.element_bytes > 1 ? std::nullopt : capability(info), lowerings};
   auto lir = plan_lir(std::move(m), planning, d, inputs);
   if (!lir) return std::nullopt;
+  lir->check_indices = o.hardened;
   std::vector<std::string_view> names;
   for (const DataDependentDim& e : lir->extents) names.push_back(e.symbol.bytes());
   bool known = true;

@@ -1,7 +1,9 @@
 #include "driver/load.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "codegen/package.h"
 #include "import/json/import.h"
 #include "import/onnx/import.h"
 #include "ir/bind_dims.h"
@@ -63,6 +65,19 @@ std::string hash_of(const MappedFile& f) {
   return h.hex();
 }
 
+// The name that was asked for, or that of the file where the graph has none of its own: exporters name every graph alike.
+bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
+  constexpr std::string_view kOfExporters[] = {"", "main", "main_graph", "torch_jit", "torch-jit-export", "tf2onnx"};
+  if (!o.package_name.empty()) m.name = ForeignText(o.package_name);
+  else if (std::ranges::count(kOfExporters, std::string_view(m.name.bytes())) > 0)
+    m.name = ForeignText(std::filesystem::path(o.input).stem().string());
+  if (o.package_name.empty() || codegen::package_name(m) == o.package_name) return true;
+  return d.error(Code::BadFlag,
+                 "--name takes an identifier of C that no file or function of every package has, got " + m.name.quoted(), {},
+                 "for example --name " + codegen::package_name(m)),
+         false;
+}
+
 }  // namespace
 
 std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
@@ -110,8 +125,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;
   out.module->dims.complete();
-  if (out.module->name.empty() || out.module->name == "main")
-    out.module->name = ForeignText(std::filesystem::path(o.input).stem().string());
+  if (!name_module(*out.module, o, d)) return std::nullopt;
   return out;
 }
 

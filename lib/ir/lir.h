@@ -91,9 +91,10 @@ struct LirModule {
   std::vector<DataDependentDim> extents;
   std::vector<State> states;
   uint64_t alignment = 64;
-  bool packs_known = true;   // whether the kernels are ours; what those of others keep is not known
-  uint64_t max_binding = 0;  // bytes that a device binds at a time: where possible, no slot crosses a multiple. 0: no limit
-  SymbolRanges ranges;       // constants: the plan holds for sizes of symbols in these; empty: for all
+  bool packs_known = true;     // whether the kernels are ours; what those of others keep is not known
+  uint64_t max_binding = 0;    // bytes that a device binds at a time: where possible, no slot crosses a multiple. 0: no limit
+  bool check_indices = false;  // kernels count the indices that inputs give out of range: a run is an error then
+  SymbolRanges ranges;         // constants: the plan holds for sizes of symbols in these; empty: for all
   Digest128 fingerprint;
 };
 

@@ -49,6 +49,11 @@ bool fold(ExprOp op, Expr a, Expr b, Expr* out) {
   if (op == ExprOp::Mul && ax && x == 0) return is(a);
   if ((op == ExprOp::Mul || op == ExprOp::Div) && one) return is(a);
   if (op == ExprOp::Mod && one) return is(broadcast(constant_int(a.kernel, type.dtype, 0), type.lanes));
+  const auto truth = [&](bool v) { return is(broadcast(constant_int(a.kernel, DType::Bool, v), type.lanes)); };
+  if (a.id == b.id && (op == ExprOp::Lt || op == ExprOp::Ne)) return truth(false);
+  if (a.id == b.id && (op == ExprOp::Le || op == ExprOp::Eq)) return truth(true);
+  if (dtype_class(type.dtype) == DTypeClass::UInt && op == ExprOp::Lt && zero) return truth(false);
+  if (dtype_class(type.dtype) == DTypeClass::UInt && op == ExprOp::Le && ax && x == 0) return truth(true);
   return false;
 }
 

@@ -125,6 +125,7 @@ class Indices {
     Interval a = ranges_.of(e.args[0]), b = ranges_.of(e.args[1]);
     if (a.empty() || b.empty()) return id;
     auto known = [&](bool v) { return constant_int(k_, DType::Bool, v).id; };
+    if (e.args[0] == e.args[1]) return known(e.op == ExprOp::Le || e.op == ExprOp::Eq);
     bool below = a.max<b.min, above = a.min> b.max;
     if (e.op == ExprOp::Lt && (below || a.min >= b.max)) return known(below);
     if (e.op == ExprOp::Le && (a.max <= b.min || above)) return known(a.max <= b.min);

@@ -72,6 +72,9 @@ struct CompileOptions : PassOptions, PlanOptions {
   bool print_fusion = false, print_dispatch = false;
   bool quiet = false, verbose = false;
   bool lint = false;
+  std::string package_name;    // of the module, and of files and symbols of the package; empty: that of the graph
+  bool hardened = false;       // indices that inputs give are checked
+  bool embed_weights = false;  // the package needs no weights file of the model
   uint64_t max_nodes = 10'000'000;
   std::optional<uint64_t> max_memory;  // bytes of the process; absent: no limit, and 8 GiB for the tensors of an evaluation
   std::optional<uint64_t> max_time;    // seconds of the process; absent: no limit
@@ -322,6 +325,17 @@ inline constexpr Option kOptions[] = {
     {.key = "emit", .flag = "--emit", .field = &CompileOptions::emit, .group = Group::Output, .commands = kCompile | kSpecialize,
      .choices = kEmitChoices, .value = "LIST", .comma_separated = true, .in_manifest = true,
      .help = "artefacts to write; svg: graph and arena (default: all; specialize: lir,plan,arena)"},
+    {.key = "name", .flag = "--name", .field = &CompileOptions::package_name, .group = Group::Output,
+     .commands = kCompile | kSpecialize, .value = "NAME", .in_manifest = true,
+     .help = "prefix of the files and symbols of the package (default: the name of the graph, or of the file where exporters name "
+             "all graphs alike)"},
+    {.key = "hardened", .flag = "--hardened", .field = &CompileOptions::hardened, .group = Group::Output,
+     .commands = kCompile | kSpecialize | kRun | kCheck, .in_manifest = true,
+     .help = "indices that the inputs give (of Gather, Scatter) and that are out of range make a run fail, instead of being "
+             "clamped"},
+    {.key = "embed-weights", .flag = "--embed-weights", .field = &CompileOptions::embed_weights, .group = Group::Output,
+     .commands = kCompile | kSpecialize, .in_manifest = true,
+     .help = "put the weights of the model's own files into the package; cpu: into its library, which then needs no file"},
     {.key = "dump", .field = &CompileOptions::dump, .group = Group::Output, .env = "RLX_IR_DUMP", .value = "PATH",
      .help = "write the text of every stage: into a folder when PATH ends in '/', else into that file"},
     {.flag = "--dump", .field = &CommandLine::dump_to_output, .group = Group::Output, .commands = kCompile,

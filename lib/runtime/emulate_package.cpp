@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/host_files.h"
+#include "backend/weight_files.h"
 #include "runtime/emulation.h"
 #include "runtime/package_call.h"
 #include "runtime/process.h"

@@ -1,12 +1,15 @@
 #include "runtime/package_call.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 
 #include "ir/bind_dims.h"
 
 namespace rlxc {
 namespace {
+
+constexpr uintptr_t kAlignment = alignof(std::max_align_t);  // which suffices for buffers of a package
 
 const Type& type_of(const codegen::Package& p, const codegen::Port& port) {
   return p.lir->module->graph(port.graph).type(port.value);
@@ -70,9 +73,9 @@ std::optional<Call> bind_call(const codegen::Package& package, std::span<const e
       return std::nullopt;
     }
     call.in.push_back(d.bytes.data());
-    if (!d.splat) continue;
-    std::vector<std::byte>& all = call.expanded.emplace_back(static_cast<size_t>(d.size_bytes()));
-    for (size_t k = 0; k < all.size(); ++k) all[k] = d.bytes[k % d.bytes.size()];
+    if (!d.splat && reinterpret_cast<uintptr_t>(d.bytes.data()) % kAlignment == 0) continue;
+    std::vector<std::byte>& all = call.copies.emplace_back(static_cast<size_t>(d.size_bytes()));
+    for (size_t k = 0; k < all.size(); ++k) all[k] = d.bytes[d.splat ? k % d.bytes.size() : k];
     call.in.back() = all.data();
   }
   for (const auto& [a, b] : m.dims.equalities()) {

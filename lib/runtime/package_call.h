@@ -12,9 +12,9 @@ namespace rlxc {
 struct Call {
   std::vector<int64_t> sizes;  // of the package's symbols
   std::vector<const void*> in;
-  std::vector<void*> out;                        // the bytes of `results`, with 64 more behind
-  std::vector<eval::HostValue> results;          // data-dependent dims are 0; the bytes have room for their bounds
-  std::vector<std::vector<std::byte>> expanded;  // inputs given as one repeated element
+  std::vector<void*> out;                      // the bytes of `results`, with 64 more behind
+  std::vector<eval::HostValue> results;        // data-dependent dims are 0; the bytes have room for their bounds
+  std::vector<std::vector<std::byte>> copies;  // of inputs given as one repeated element, and of misaligned ones
 
   void set_shape(size_t result, std::vector<int64_t> dims);  // after the run
 };

@@ -12,9 +12,10 @@
 namespace rlxc {
 
 struct LoadedPackage::Api {
-  void* (*create_from)(const void* const*, int*);
-  int (*set_sizes)(void*, const int64_t*);
-  int (*run)(void*, const void* const*, void* const*);
+  const char* (*strerror)(int);
+  void* (*create_from)(const void* const*, int, int*);
+  int (*set_sizes)(void*, const int64_t*, int);
+  int (*run)(void*, const void* const*, int, void* const*, int);
   int64_t (*output_dim)(const void*, int, int);
   void (*destroy)(void*);
 };
@@ -60,7 +61,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   // Threads that wait for work outlive the package.
   loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
   auto api = std::make_unique<Api>();
-  if (!loaded->library_ || !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
+  if (!loaded->library_ || !find(loaded->library_, p.name + "_strerror", &api->strerror) ||
+      !find(loaded->library_, p.name + "_create_from", &api->create_from) ||
       !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
       !find(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
       !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
@@ -77,9 +79,10 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
   for (const codegen::Weight& w : p.weights)
     weights.push_back(w.data.valid() ? p.lir->module->data[w.data].bytes.data() : nullptr);
   int error = 0;
-  loaded->context_ = loaded->api_->create_from(weights.data(), &error);
+  loaded->context_ = loaded->api_->create_from(weights.data(), static_cast<int>(weights.size()), &error);
   if (loaded->context_) return loaded;
-  diagnostics.error(Code::ToolFailed, "the package could not be prepared: error " + std::to_string(error), "package " + p.name);
+  diagnostics.error(Code::ToolFailed, std::string("the package could not be prepared: ") + loaded->api_->strerror(error),
+                    "package " + p.name);
   return nullptr;
 }
 
@@ -94,8 +97,10 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
                                                                Diagnostics& diagnostics) {
   auto call = bind_call(package_, inputs, diagnostics);
   if (!call) return std::nullopt;
-  int error = call->sizes.empty() ? 0 : api_->set_sizes(context_, call->sizes.data());
-  if (!error) error = api_->run(context_, call->in.data(), call->out.data());
+  int error = call->sizes.empty() ? 0 : api_->set_sizes(context_, call->sizes.data(), static_cast<int>(call->sizes.size()));
+  if (!error)
+    error = api_->run(context_, call->in.data(), static_cast<int>(call->in.size()), call->out.data(),
+                      static_cast<int>(call->out.size()));
   for (size_t i = 0; !error && i < call->results.size(); ++i) {
     std::vector<int64_t> dims = call->results[i].tensor.dims;
     for (size_t k = 0; k < dims.size(); ++k) dims[k] = api_->output_dim(context_, static_cast<int>(i), static_cast<int>(k));
@@ -105,7 +110,8 @@ std::optional<std::vector<eval::HostValue>> LoadedPackage::run(std::span<const e
   if (error == kLimitError && limited_)
     diagnostics.error(Code::TooLarge, "loops take more than " + std::to_string(max_operations_) + " operations on elements",
                       "node " + ForeignText(*limited_).quoted(), "--max-operations N allows more");
-  else diagnostics.error(Code::ToolFailed, "the package failed with error " + std::to_string(error), "package " + package_.name);
+  else
+    diagnostics.error(Code::ToolFailed, std::string("the package failed: ") + api_->strerror(error), "package " + package_.name);
   return std::nullopt;
 }
 

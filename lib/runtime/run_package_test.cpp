@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "backend/c/cpu_package.h"
+#include "backend/weight_files.h"
 #include "eval/random.h"
 #include "ir/builder.h"
 #include "ir/text.h"

@@ -2,15 +2,25 @@
 #include "backend/c/cpu.h"
 #include "backend/c/cpu_dot.h"
 #include "backend/registry.h"
+#include "backend/weight_files.h"
 
 namespace rlxc {
 namespace {
+
+constexpr uint64_t kMostEmbedded = 2'000'000'000;
 
 class CBackend : public Backend {
  public:
   using Backend::Backend;
   std::optional<std::vector<TextFile>> write(const codegen::Package& p, const CpuPackageOptions& options,
-                                             Diagnostics&) const override {
+                                             Diagnostics& d) const override {
+    // Code reaches its constants by offsets of 31 bits.
+    const uint64_t embedded = options.embed_weights ? locate_weights(p, options).packed_bytes : 0;
+    if (embedded > kMostEmbedded) {
+      d.error(Code::TooLarge,
+              "a library can hold weights of 2000000000 bytes, --embed-weights asks for " + std::to_string(embedded));
+      return std::nullopt;
+    }
     return write_cpu_package(p, options);
   }
 };

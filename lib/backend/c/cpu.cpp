@@ -2,6 +2,7 @@
 
 #include "backend/c/cpu_dot.h"
 #include "backend/c/cpu_math.h"
+#include "backend/host_files.h"
 
 namespace rlxc::target {
 namespace {
@@ -193,14 +194,9 @@ const CLike& cpu() {
 }
 
 std::string_view parallel_runtime(bool threads) {
-  constexpr std::string_view kSerial = R"(#include <stdint.h>
-
-void rlxc_parallel_for(int64_t count, int64_t grain, void (*body)(const void* args, int64_t begin, int64_t end), const void* args) {
-  (void)grain;
-  if (count > 0) body(args, 0, count);
-}
-)";
-  return threads ? kParallelRuntime : kSerial;
+  for (const HostFile& h : host_files())
+    if (h.name == (threads ? "parallel.c" : "serial.c")) return h.text;
+  return {};
 }
 
 }  // namespace rlxc::target

@@ -66,7 +66,7 @@ class Launcher {
       if (load) out_ += "  (void)scratch;\n";
       else out_ += "  unsigned char* scratch = c->scratch;\n  (void)scratch, (void)a, (void)in, (void)out;\n";
       out_ += "  const int64_t* n = c->n;\n  (void)n;\n";
-      if (!load && !p_.lir->extents.empty())
+      if (!load && codegen::extent_cells(p_) > 0)
         out_ += "  int64_t* x = c->x;\n  int bad = 0;  // sizes are within bounds that were checked\n  (void)x, (void)bad;\n";
       out_ += body_ + "  return 0;\n}\n\n";
       calls += "  if ((status = " + part + "(" + arguments + "))) return status;\n";
@@ -116,7 +116,7 @@ class Launcher {
         for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
         line(call + ");");
         for (const BufferSlice& p : s.places)
-          if (p.memory == BufferSlice::Memory::Extent) check_extent(p.index);
+          if (p.memory == BufferSlice::Memory::Extent && p.index < p_.lir->extents.size()) check_extent(p.index);
         return;
       }
       case Command::Kind::Copy:

@@ -9,6 +9,4 @@ namespace rlxc::target {
 std::string cpu_function(const CLike&, ExprOp, Type operand, Helpers&);
 std::string cpu_cast(const CLike&, Type to, Type from, Helpers&);
 
-extern const std::string_view kParallelRuntime;
-
 }  // namespace rlxc::target

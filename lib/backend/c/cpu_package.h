@@ -1,8 +1,6 @@
 // The cpu package: C sources that a person can read and build, with a C API and the weights beside them.
 #pragma once
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -16,8 +14,9 @@ struct TextFile {
 
 struct CpuPackageOptions {
   bool threads = true;
-  bool guard = false;  // poison what a step may not touch; to be built with -fsanitize=address
-  bool laps = false;   // double <name>_lap_ms[]: what each step took, added up over runs, in the order of all graphs' programs
+  bool guard = false;          // poison what a step may not touch; to be built with -fsanitize=address
+  bool embed_weights = false;  // all weights are in <name>.weights; a cpu package links them into its library
+  bool laps = false;  // double <name>_lap_ms[]: what each step took, added up over runs, in the order of all graphs' programs
   // A run ends with kLimitError where iterations of loops count for more operations; const char* <name>_limited is then the node.
   // 0: no limit
   uint64_t max_operations = 0;
@@ -28,15 +27,10 @@ struct CpuPackageOptions {
 
 constexpr int kLimitError = 100;  // of <name>_run, beside the codes of <name>.h
 
-// All text files: <name>.h, <name>.c, kernels_*.c, parallel.c, main.c, Makefile, README.md. The package's name must be a C
-// identifier.
-std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
+std::string upper(std::string);  // ASCII letters: the prefix of macros
 
-std::string weights_file(const codegen::Package&);  // <name>.weights
-uint64_t padded_weight(uint64_t bytes);             // what a weight takes in it
-// Its bytes, streamed in order. False when `write` is.
-bool write_weights(const codegen::Package&, const CpuPackageOptions&,
-                   const std::function<bool(std::span<const std::byte>)>& write);
-bool write_weights_file(const codegen::Package&, const CpuPackageOptions&, const std::string& folder);
+// All text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, parallel.c, weights.c (embedded ones),
+// main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C identifier.
+std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
 
 }  // namespace rlxc

@@ -305,7 +305,7 @@ clean:
 .PHONY: all clean
 )";
 
-constexpr HostPart kCudaHost[] = {{"program.hpp", "program.hpp"}, {"device_cuda.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
+constexpr auto kCudaHost = cxx_host("device_cuda.hpp");
 
 }  // namespace
 
@@ -322,7 +322,7 @@ static constexpr TargetInfo kCuda = {.name = "cuda",
                                      .claims = 4,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
 static constexpr GpuPackaging kCudaPackaging = {
-    .host = kCudaHost, .object_extension = ".fatbin", .makefile = kCudaMakefile, .how = kMakeRun};
+    .host = kCudaHost, .object_extension = ".fatbin", .makefile = kCudaMakefile, .command = "./run", .how = kMakeRun};
 
 const Backend& cuda_backend() {
   static const GpuBackend backend(kCuda, kCudaPackaging);
@@ -342,7 +342,7 @@ static constexpr TargetInfo kRocm = {.name = "rocm",
                                      .claims = 5,
                                      .host_run = {.how = HostRun::How::Emulated, .compiler = "g++"}};
 static constexpr GpuPackaging kRocmPackaging = {
-    .host = kCudaHost, .object_extension = ".hsaco", .makefile = kRocmMakefile, .how = kMakeRun};
+    .host = kCudaHost, .object_extension = ".hsaco", .makefile = kRocmMakefile, .command = "./run", .how = kMakeRun};
 
 const Backend& rocm_backend() {
   static const GpuBackend backend(kRocm, kRocmPackaging);

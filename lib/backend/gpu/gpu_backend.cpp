@@ -6,6 +6,7 @@
 #include "backend/gpu/bind_memory.h"
 #include "backend/gpu/launch_json.h"
 #include "backend/host_files.h"
+#include "backend/package_text.h"
 #include "backend/weight_files.h"
 #include "kernel/simplify.h"
 #include "support/json_writer.h"
@@ -18,27 +19,28 @@ using codegen::Package;
 }  // namespace
 
 std::string GpuBackend::readme(const Package& p, const CpuPackageOptions& options) const {
-  const Module& m = *p.lir->module;
-  const WeightFiles located = locate_weights(p, options);
   std::string s = "# " + p.name + "\n\nA model compiled by rlxc for " + std::string(info.name) + " (" + std::string(info.emits) +
-                  "): " + std::to_string(p.kernels.size()) + " kernels, " + std::to_string(p.weights.size()) +
-                  " weights.\n\n| file | content |\n|---|---|\n";
+                  "): " + std::to_string(p.kernels.size()) + " kernels, " + std::to_string(p.weights.size()) + " weights.\n\n" +
+                  tensor_table(p) + "\n## Files\n\n| file | content |\n|---|---|\n";
   s += "| `" + std::string(packaging.kernels_in_file ? "kernels_*" : "*") + "." + std::string(info.extension) +
        "` | the kernels; each says which nodes of the model it computes |\n";
-  s += "| `launch.json` | memory, weights, and the order of the kernels, as data |\n";
-  for (const HostPart& h : packaging.host) s += "| `" + std::string(h.to) + "` | host |\n";
-  s += "\n" + std::string(packaging.how) + " WEIGHTS is the folder with";
-  s += located.packed_bytes > 0 ? " `" + weights_file(p) + "` (" + std::to_string(located.packed_bytes) + " bytes)"
-                                : std::string(" no own files");
-  for (size_t i = 1; i < located.files.size() && i < 4; ++i)
-    s += (i > 1 || located.packed_bytes > 0 ? ", `" : " but `") + located.files[i].markdown() + "`";
-  s += located.files.size() > 4 ? " and other files of the model.\n" : ".\n";
-  s += "\n| tensor | name | type |\n|---|---|---|\n";
-  for (const auto& [kind, ports] : {std::pair{"input ", &p.inputs}, std::pair{"output ", &p.outputs}})
-    for (size_t i = 0; i < ports->size(); ++i)
-      s += "| " + std::string(kind) + std::to_string(i) + " | " + (*ports)[i].name.markdown() + " | " +
-           ForeignText(text(m.graph((*ports)[i].graph).type((*ports)[i].value), m.dims)).markdown() + " |\n";
-  return s;
+  s += "| `launch.json` | memory, weights, and the order of the kernels, as data; `rlxc schema launch` describes it |\n";
+  for (const HostPart& h : packaging.host) s += "| `" + std::string(h.to) + "` | " + std::string(h.content) + " |\n";
+  if (packaging.model_files)
+    for (const TextFile& f : packaging.model_files(p)) s += "| `" + f.name + "` | " + "the API with the names of this model |\n";
+  if (!packaging.makefile.empty()) s += "| `Makefile` | builds the kernels and `run` |\n";
+  s += "| `" + weights_file(p) + "` | the weights |\n\n" + weights_paragraph(p, options) + "\n## Use\n\n" +
+       std::string(packaging.how);
+  s += " WEIGHTS is the folder with the weights files. For example:\n\n    " + std::string(packaging.command) + " .";
+  s += example_size_arguments(p);
+  for (size_t i = 0; i < p.inputs.size(); ++i) s += " input_" + std::to_string(i) + ".bin";
+  s += "\n";
+  if (packaging.example) s += "\n" + packaging.example(p);
+  return s +
+         "\n## What is checked\n\nThe sizes against the model and its memory plan, the lengths of inputs, the fingerprint of the "
+         "weights, "
+         "data-dependent dims and loops against the memory there is. Indices that the inputs give are " +
+         (p.lir->check_indices ? "checked" : "clamped into their range; `--hardened` makes them errors") + ".\n";
 }
 
 std::optional<Package> GpuBackend::adapt(Package p, Diagnostics& d) const {
@@ -92,6 +94,8 @@ std::optional<std::vector<TextFile>> GpuBackend::write(const Package& p, const C
   for (const HostPart& part : packaging.host)
     for (const HostFile& h : host_files())
       if (h.name == part.from) files.push_back({std::string(part.to), std::string(h.text)});
+  if (packaging.model_files)
+    for (TextFile& f : packaging.model_files(p)) files.push_back(std::move(f));
   if (!packaging.makefile.empty())
     files.push_back({"Makefile", target::expand(packaging.makefile, {{"FILES", built}, {"(", "$("}, {"@", "$@"}, {"<", "$<"}})});
   files.push_back({"README.md", readme(p, options)});

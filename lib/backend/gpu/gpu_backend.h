@@ -1,27 +1,41 @@
 // Targets with a launch geometry: kernels in the target's language, launch.json with the program, and a host that carries it out.
 #pragma once
+#include <array>
+
 #include "backend/registry.h"
 
 namespace rlxc {
 
 struct HostPart {
   std::string_view from, to;  // name in a host folder, name in the package
+  std::string_view content;   // for the README
 };
 
 // The parts of a package beside its kernels.
 struct GpuPackaging {
-  size_t kernels_in_file = 64;                 // 0: each in a file named after it
-  std::span<const HostPart> host;              // files that are the same for every model
-  std::string_view object_extension = {};      // of what a kernel source is compiled to
-  std::string_view makefile = {};              // $FILES: the compiled kernel sources; empty: nothing to build
-  std::string_view how;                        // for the README: how to build and run
+  size_t kernels_in_file = 64;             // 0: each in a file named after it
+  std::span<const HostPart> host;          // files that are the same for every model
+  std::string_view object_extension = {};  // of what a kernel source is compiled to
+  std::string_view makefile = {};          // $FILES: the compiled kernel sources; empty: nothing to build
+  std::string_view command;                // that runs the package, before its arguments
+  std::string_view how;                    // for the README: how to build and run
+  std::vector<TextFile> (*model_files)(const codegen::Package&) = nullptr;  // further ones, which name inputs and outputs
+  std::string (*example)(const codegen::Package&) = nullptr;                // for the README: a worked call, markdown
   void (*prepare)(kernel::Kernel&) = nullptr;  // before it is rendered; null: 64-bit indices become 32-bit where proven
   std::string (*refuses)(const kernel::Kernel&) = nullptr;  // why it cannot be written, or empty
 };
 
+// Of the device whose part of the host is `device`.
+constexpr std::array<HostPart, 3> cxx_host(std::string_view device) {
+  return {{{"program.hpp", "program.hpp", "carries out `launch.json`; its class `Program` is the API"},
+           {device, "device.hpp", "allocates, copies and launches by the calls of the device's library"},
+           {"main.cc", "main.cpp", "a runner on raw files, and an example of the API"}}};
+}
+
 inline constexpr std::string_view kMakeRun =
-    "Build with `make`. Then, in this folder, `./run WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files and writes "
-    "output_<i>.bin.";
+    "Build with `make`. Then, in this folder, `./run WEIGHTS [SIZE=VALUE...] INPUT...` runs the model on raw files, "
+    "little-endian, "
+    "and writes output_<i>.bin.";
 
 // Groups of `workgroup_size` threads with shared memory, and vectors of 16 bytes.
 constexpr kernel::Mapping grid_mapping(int workgroup_size, int max_workgroup_size, int warp, int64_t shared_bytes,

@@ -66,6 +66,8 @@ class Writer {
     for (uint64_t cut : p_.cuts) j_.unsigned_integer(cut);
     j_.end_array();
     sizes("equal", equal_sizes(p_));
+    j_.key("bad_indices");
+    p_.lir->check_indices ? (void)j_.unsigned_integer(8 * p_.lir->extents.size()) : (void)j_.null();
     extents();
     ports("inputs", p_.inputs);
     ports("outputs", p_.outputs);
@@ -176,6 +178,7 @@ class Writer {
 
   void weights() {
     const WeightFiles located = locate_weights(p_, options_);
+    j_.key("weights_file").string(weights_file(p_)).key("weights_header").string(weights_header(p_, options_));
     j_.key("weights").begin_array();
     for (size_t i = 0; i < p_.weights.size(); ++i) {
       j_.begin_object(JsonLayout::Line).key("name").string(p_.weights[i].name).key("dtype").string(name(p_.weights[i].dtype));
@@ -269,10 +272,13 @@ class Writer {
   }
 
   void extents_of_launch(const Command& s) {
-    if (std::ranges::none_of(s.places, [](const BufferSlice& p) { return p.memory == BufferSlice::Memory::Extent; })) return;
+    const auto is_extent = [&](const BufferSlice& p) {
+      return p.memory == BufferSlice::Memory::Extent && p.index < p_.lir->extents.size();
+    };
+    if (std::ranges::none_of(s.places, is_extent)) return;
     j_.key("extents").begin_array(JsonLayout::Line);
     for (const BufferSlice& p : s.places)
-      if (p.memory == BufferSlice::Memory::Extent) j_.unsigned_integer(p.index);
+      if (is_extent(p)) j_.unsigned_integer(p.index);
     j_.end_array();
   }
 

@@ -185,7 +185,7 @@ clean:
 .PHONY: all clean
 )";
 
-constexpr HostPart kMetalHost[] = {{"program.hpp", "program.hpp"}, {"device_metal.hpp", "device.hpp"}, {"main.cc", "main.cpp"}};
+constexpr auto kMetalHost = cxx_host("device_metal.hpp");
 
 }  // namespace
 
@@ -202,7 +202,7 @@ static constexpr TargetInfo kMetal = {.name = "metal",
                                       .claims = 1,
                                       .host_run = {.how = HostRun::How::Emulated, .compiler = "clang++", .msl_arguments = true}};
 static constexpr GpuPackaging kMetalPackaging = {
-    .host = kMetalHost, .object_extension = ".metallib", .makefile = kMetalMakefile, .how = kMakeRun};
+    .host = kMetalHost, .object_extension = ".metallib", .makefile = kMetalMakefile, .command = "./run", .how = kMakeRun};
 
 const Backend& metal_backend() {
   static const GpuBackend backend(kMetal, kMetalPackaging);

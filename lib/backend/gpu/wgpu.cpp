@@ -11,6 +11,7 @@
 
 #include "backend/c/scalar_helpers.h"
 #include "backend/gpu/gpu_backend.h"
+#include "backend/gpu/web_model.h"
 #include "kernel/math.h"
 #include "kernel/simplify.h"
 
@@ -480,7 +481,10 @@ constexpr std::string_view kWebRun =
     "WebGPU: serve this folder, with the weights files in it, and open index.html. 64-bit integers are computed with 32 bits; "
     "f16 and bf16 with f32.";
 
-constexpr HostPart kWgpuHost[] = {{"rlxc.mjs", "rlxc.mjs"}, {"run.mjs", "run.mjs"}, {"index.html", "index.html"}};
+constexpr HostPart kWgpuHost[] = {{"rlxc.mjs", "rlxc.mjs", "carries out `launch.json` on WebGPU"},
+                                  {"rlxc.d.mts", "rlxc.d.mts", "its types for TypeScript"},
+                                  {"run.mjs", "run.mjs", "a runner on raw files, for Node"},
+                                  {"index.html", "index.html", "a page that runs the model"}};
 
 constexpr kernel::Mapping wgpu_mapping() {
   kernel::Mapping m = grid_mapping(64, 256, 1, 16 << 10, 4);
@@ -504,8 +508,14 @@ static constexpr TargetInfo kWgpu = {.name = "wgpu",
                                      .max_arguments = 8,
                                      .claims = 3,
                                      .host_run = {.how = HostRun::How::Script, .interpreter = "node", .script = "run.mjs"}};
-static constexpr GpuPackaging kWgpuPackaging = {
-    .kernels_in_file = 0, .host = kWgpuHost, .how = kWebRun, .prepare = target::wgpu_prepare, .refuses = target::wgpu_refuses};
+static constexpr GpuPackaging kWgpuPackaging = {.kernels_in_file = 0,
+                                                .host = kWgpuHost,
+                                                .command = "node run.mjs",
+                                                .how = kWebRun,
+                                                .model_files = web_model,
+                                                .example = web_example,
+                                                .prepare = target::wgpu_prepare,
+                                                .refuses = target::wgpu_refuses};
 
 const Backend& wgpu_backend() {
   static const GpuBackend backend(kWgpu, kWgpuPackaging);

@@ -2,6 +2,7 @@
 #include "small.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,10 +13,22 @@
 
 enum { RLXC_NO_SIZES = SMALL_NO_SIZES, RLXC_DYNAMIC_SIZE = SMALL_DYNAMIC_SIZE };
 
-enum { FILES = 1, WEIGHTS = 2 };
+#define DIMS (const char* const[])
+static const small_tensor kInputs[SMALL_INPUTS + 1] = {
+    {"x", "f32", 32, 4, 2, DIMS{"batch", "8"}},
+    {"", "", 0, 1, 0, 0}};
+static const small_tensor kOutputs[SMALL_OUTPUTS + 1] = {
+    {"y", "f32", 32, 4, 2, DIMS{"batch", "20"}},
+    {"", "", 0, 1, 0, 0}};
+static const unsigned char kIsState[SMALL_INPUTS + 1] = {0, 0};
+static const char* const kSizes[SMALL_SIZES + 1] = {"batch", ""};
+
+enum { FILES = 1, WEIGHTS = 2, HEADER = 64 };
 
 // The first file is the package's own, the others are the model's; -1 is none: only small_create_from can give it.
 static const char* const kFiles[FILES] = {"small.weights"};
+static const char kHeader[] = "rlxc weights 1 8f14e8f23ca3e80e05946943a2ae97e7";
+#define EMBEDDED 0
 
 typedef struct {
   const char* name;
@@ -24,18 +37,18 @@ typedef struct {
 } weight_row;
 
 static const weight_row kWeights[WEIGHTS + 1] = {
-    {"w", 0, 4, 0u, 4u, 640u},
-    {"%2", 0, 4, 64u, 80u, 80u},
+    {"w", 0, 4, 64u, 4u, 640u},
+    {"%2", 0, 4, 128u, 80u, 80u},
     {"", 0, 1, 0, 0, 0}};
 
 struct small_ctx {
   const void* weights[WEIGHTS + 1];
   unsigned char* copies[WEIGHTS + 1];  // of weights that can't be used where they are
-  void* maps[FILES];
-  size_t map_bytes[FILES];
+  const unsigned char* files[FILES];
+  size_t file_bytes[FILES];
   unsigned char *packed, *arena, *held, *scratch, *end;
   int64_t n[4 + 1];  // sizes
-  int sized;
+  int sized, done, busy;  // sizes are set; the last run was without error; in use
 };
 
 #define W(i, offset) ((const void*)((const unsigned char*)c->weights[i] + (offset)))
@@ -102,6 +115,39 @@ static int graph_0(small_ctx* c, unsigned char* a, const void* const* in, void* 
   return status;
 }
 
+const char* small_strerror(int error) {
+  switch (error) {
+    case SMALL_OK: return "no error";
+    case SMALL_NO_MEMORY: return "out of memory";
+    case SMALL_NO_WEIGHTS: return "a weights file is missing or too short";
+    case SMALL_NO_SIZES: return "the sizes are not set, or they do not fit the model";
+    case SMALL_DYNAMIC_SIZE: return "a data-dependent dim is larger than there is room for, or differs between iterations";
+    case SMALL_BAD_ARGUMENT: return "a null pointer, or a number of arguments that is not the model's";
+    case SMALL_UNALIGNED: return "a buffer is not aligned as its tensor needs it";
+    case SMALL_WRONG_WEIGHTS: return "a weights file belongs to another model";
+    case SMALL_BUSY: return "the context is in use by another thread";
+    case SMALL_BAD_INDEX: return "an index that the inputs give is out of range";
+    default: return "unknown error";
+  }
+}
+
+const small_tensor* small_input(int i) { return i >= 0 && i < SMALL_INPUTS ? &kInputs[i] : NULL; }
+const small_tensor* small_output(int i) { return i >= 0 && i < SMALL_OUTPUTS ? &kOutputs[i] : NULL; }
+const char* small_size_name(int i) { return i >= 0 && i < SMALL_SIZES ? kSizes[i] : NULL; }
+const char* small_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : NULL; }
+
+int small_set_threads(int threads) {
+  if (threads < 0 || threads > 1024) return SMALL_BAD_ARGUMENT;
+  rlxc_use_threads(threads);
+  return SMALL_OK;
+}
+
+static int lock(small_ctx* c) { return __atomic_exchange_n(&c->busy, 1, __ATOMIC_ACQUIRE) ? SMALL_BUSY : SMALL_OK; }
+static int unlock(small_ctx* c, int status) {
+  __atomic_store_n(&c->busy, 0, __ATOMIC_RELEASE);
+  return status;
+}
+
 // Huge pages spare a processor that walks through much memory many look-ups of addresses.
 static unsigned char* allocate(int64_t bytes) {
   size_t unit = 64;
@@ -116,11 +162,11 @@ static unsigned char* allocate(int64_t bytes) {
   return p;
 }
 
-int small_set_sizes(small_ctx* c, const int64_t* s) {
+static int set_sizes(small_ctx* c, const int64_t* s) {
   int64_t* n = c->n;
   int bad = 0;
   (void)n, (void)s;
-  c->sized = 0;
+  c->sized = c->done = 0;
   for (int i = 0; i < SMALL_SIZES; ++i)
     if (s[i] < 0) return SMALL_NO_SIZES;
   n[0] = s[0];  // batch
@@ -139,13 +185,16 @@ int small_set_sizes(small_ctx* c, const int64_t* s) {
   return SMALL_OK;
 }
 
-size_t small_arena_size(const small_ctx* c) {
-  const int64_t* n = c->n;
-  (void)n;
-  return (size_t)(n[3] + 0 + 0);
+int small_set_sizes(small_ctx* c, const int64_t* sizes, int count) {
+  if (!c || count != SMALL_SIZES || (!sizes && SMALL_SIZES > 0)) return SMALL_BAD_ARGUMENT;
+  const int status = lock(c);
+  return status ? status : unlock(c, set_sizes(c, sizes));
 }
 
+size_t small_arena_size(const small_ctx* c) { return c && c->sized ? (size_t)(c->end - c->arena) : 0; }
+
 size_t small_input_bytes(const small_ctx* c, int i) {
+  if (!c || !c->sized) return 0;
   const int64_t* n = c->n;
   (void)n;
   switch (i) {
@@ -155,6 +204,7 @@ size_t small_input_bytes(const small_ctx* c, int i) {
 }
 
 size_t small_output_bytes(const small_ctx* c, int i) {
+  if (!c || !c->sized) return 0;
   const int64_t* n = c->n;
   (void)n;
   switch (i) {
@@ -163,17 +213,26 @@ size_t small_output_bytes(const small_ctx* c, int i) {
   }
 }
 
-int64_t small_output_dim(const small_ctx* c, int i, int axis) {
+int64_t small_input_dim(const small_ctx* c, int i, int axis) {
+  if (!c || !c->sized || i < 0 || i >= SMALL_INPUTS || axis < 0 || axis >= kInputs[i].rank) return -1;
   const int64_t* n = c->n;
-  int bad = 0;
-  (void)bad, (void)n, (void)axis;
+  (void)n;
   switch (i) {
-    case 0: return (const int64_t[]){n[0], 20}[axis];
-    default: return 0;
+    case 0: return ((const int64_t[]){n[0], 8})[axis];
+    default: return -1;
   }
 }
 
-const char* small_weight_name(int i) { return i >= 0 && i < WEIGHTS ? kWeights[i].name : ""; }
+int64_t small_output_dim(const small_ctx* c, int i, int axis) {
+  if (!c || !c->sized || i < 0 || i >= SMALL_OUTPUTS || axis < 0 || axis >= kOutputs[i].rank) return -1;
+  const int64_t* n = c->n;
+  int bad = 0;
+  (void)bad, (void)n;
+  switch (i) {
+    case 0: return ((const int64_t[]){n[0], 20})[axis];
+    default: return -1;
+  }
+}
 
 // Weights of which one element is stored are written out, misaligned ones are moved.
 static int place_weight(small_ctx* c, int i) {
@@ -186,45 +245,64 @@ static int place_weight(small_ctx* c, int i) {
   return SMALL_OK;
 }
 
-static small_ctx* finish(small_ctx* c, int* error) {
-  unsigned char* scratch = allocate(0);
-  c->packed = allocate(2048);
-  int status = c->packed && scratch ? SMALL_OK : SMALL_NO_MEMORY;
+static small_ctx* finish(small_ctx* c, int status, int* error) {
+  unsigned char* scratch = NULL;
+  if (!status) {
+    scratch = allocate(0);
+    c->packed = allocate(2048);
+    status = c->packed && scratch ? SMALL_OK : SMALL_NO_MEMORY;
+  }
   for (int i = 0; !status && i < WEIGHTS; ++i) status = place_weight(c, i);
   if (!status) status = load(c, scratch);
-  if (!status && SMALL_SIZES == 0) status = small_set_sizes(c, 0);
+  if (!status && SMALL_SIZES == 0) status = set_sizes(c, NULL);
   free(scratch);
   if (error) *error = status;
   if (!status) return c;
   small_destroy(c);
-  return 0;
+  return NULL;
 }
 
-small_ctx* small_create_from(const void* const* weights, int* error) {
+small_ctx* small_create_from(const void* const* weights, int count, int* error) {
   small_ctx* c = calloc(1, sizeof *c);
-  if (!c) {
-    if (error) *error = SMALL_NO_MEMORY;
-    return 0;
+  int status = c ? SMALL_OK : SMALL_NO_MEMORY;
+  if (count != WEIGHTS || (!weights && WEIGHTS > 0)) status = SMALL_BAD_ARGUMENT;
+  for (int i = 0; !status && i < WEIGHTS; ++i) {
+    c->weights[i] = weights[i];
+    if (!weights[i] && kWeights[i].bytes > 0) status = SMALL_BAD_ARGUMENT;
   }
-  for (int i = 0; i < WEIGHTS; ++i) c->weights[i] = weights[i];
-  return finish(c, error);
+  return finish(c, status, error);
 }
 
 static int map_file(small_ctx* c, const char* folder, int i) {
+  if (!folder || i >= FILES) return SMALL_BAD_ARGUMENT;
   const size_t length = strlen(folder) + strlen(kFiles[i]) + 2;
   char* path = malloc(length);
   if (!path) return SMALL_NO_MEMORY;
-  strcpy(path, folder), strcat(path, "/"), strcat(path, kFiles[i]);
-  const int file = open(path, O_RDONLY);
+  snprintf(path, length, "%s/%s", folder, kFiles[i]);
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
   free(path);
   struct stat info;
   if (file < 0) return SMALL_NO_WEIGHTS;
   if (fstat(file, &info) == 0 && info.st_size > 0) {
-    void* bytes = mmap(0, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (bytes != MAP_FAILED) c->maps[i] = bytes, c->map_bytes[i] = (size_t)info.st_size;
+    void* bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (bytes != MAP_FAILED) c->files[i] = bytes, c->file_bytes[i] = (size_t)info.st_size;
   }
   close(file);
-  return SMALL_OK;
+  return c->files[i] ? SMALL_OK : SMALL_NO_WEIGHTS;
+}
+
+// The package's own file begins with what tells it from those of other models.
+static int open_file(small_ctx* c, const char* folder, int i) {
+#if EMBEDDED
+  if (i == 0) {
+    c->files[0] = small_weights_begin, c->file_bytes[0] = (size_t)(small_weights_end - small_weights_begin);
+    return SMALL_OK;
+  }
+#endif
+  const int status = map_file(c, folder, i);
+  if (status || i > 0) return status;
+  if (c->file_bytes[0] < HEADER) return SMALL_NO_WEIGHTS;
+  return memcmp(c->files[0], kHeader, strlen(kHeader)) == 0 ? SMALL_OK : SMALL_WRONG_WEIGHTS;
 }
 
 small_ctx* small_create(const char* folder, const char* model_folder, int* error) {
@@ -233,26 +311,42 @@ small_ctx* small_create(const char* folder, const char* model_folder, int* error
   for (int i = 0; !status && i < WEIGHTS; ++i) {
     const weight_row* w = &kWeights[i];
     if (w->bytes == 0) continue;
-    const char* from = w->file == 0 ? folder : w->file > 0 ? model_folder : 0;
-    if (!from || !c->maps[w->file]) status = from ? map_file(c, from, w->file) : SMALL_NO_WEIGHTS;
-    if (!status && (w->offset > c->map_bytes[w->file] || w->stored > c->map_bytes[w->file] - w->offset)) status = SMALL_NO_WEIGHTS;
-    if (!status) c->weights[i] = (const unsigned char*)c->maps[w->file] + w->offset;
+    if (w->file < 0) status = SMALL_NO_WEIGHTS;
+    else if (!c->files[w->file]) status = open_file(c, w->file == 0 ? folder : model_folder, w->file);
+    if (!status && (w->offset > c->file_bytes[w->file] || w->stored > c->file_bytes[w->file] - w->offset)) status = SMALL_NO_WEIGHTS;
+    if (!status) c->weights[i] = c->files[w->file] + w->offset;
   }
-  if (!status) return finish(c, error);
-  if (error) *error = status;
-  if (c) small_destroy(c);
-  return 0;
+  return finish(c, status, error);
 }
 
-int small_run(small_ctx* c, const void* const* inputs, void* const* outputs) {
-  if (!c->sized) return SMALL_NO_SIZES;
-  return graph_0(c, c->arena, inputs, outputs);
+static int check_buffer(const small_tensor* t, const void* p, size_t bytes) {
+  if (!p) return bytes > 0 ? SMALL_BAD_ARGUMENT : SMALL_OK;
+  return (uintptr_t)p % (unsigned)t->alignment == 0 ? SMALL_OK : SMALL_UNALIGNED;
+}
+
+static int run(small_ctx* c, const void* const* inputs, void* const* outputs) {
+  c->done = 0;
+  int status = c->sized ? SMALL_OK : SMALL_NO_SIZES;
+  for (int i = 0; !status && i < SMALL_INPUTS; ++i)
+    status = check_buffer(&kInputs[i], inputs[i], kIsState[i] ? 0 : small_input_bytes(c, i));
+  for (int i = 0; !status && i < SMALL_OUTPUTS; ++i) status = check_buffer(&kOutputs[i], outputs[i], small_output_bytes(c, i));
+  if (status) return status;
+  status = graph_0(c, c->arena, inputs, outputs);
+  c->done = !status;
+  return status;
+}
+
+int small_run(small_ctx* c, const void* const* inputs, int input_count, void* const* outputs, int output_count) {
+  if (!c || input_count != SMALL_INPUTS || output_count != SMALL_OUTPUTS) return SMALL_BAD_ARGUMENT;
+  if ((!inputs && SMALL_INPUTS > 0) || (!outputs && SMALL_OUTPUTS > 0)) return SMALL_BAD_ARGUMENT;
+  const int status = lock(c);
+  return status ? status : unlock(c, run(c, inputs, outputs));
 }
 
 void small_destroy(small_ctx* c) {
   if (!c) return;
-  for (int i = 0; i < FILES; ++i)
-    if (c->maps[i]) munmap(c->maps[i], c->map_bytes[i]);
+  for (int i = EMBEDDED; i < FILES; ++i)
+    if (c->files[i]) munmap((void*)(uintptr_t)c->files[i], c->file_bytes[i]);
   for (int i = 0; i < WEIGHTS; ++i) free(c->copies[i]);
   free(c->packed), free(c->arena), free(c);
 }

@@ -1,10 +1,14 @@
-// small: a model as C, made by rlxc.
+// small: a model as C, made by rlxc. README.md shows a worked call.
 //
 // input 0: "x" f32[batch,8]
 // output 0: "y" f32[batch,20]
 // size 0: "batch"
 //
-// Tensors are dense, row-major, little-endian; bool is a byte, 0 or 1; f16 and bf16 are their bits as uint16_t.
+// Tensors are dense, row-major, little-endian. bool is a byte, 0 or 1; f16 and bf16 are their bits as uint16_t. The buffers of a
+// call do not overlap, and each begins at a multiple of its tensor's `alignment`.
+//
+// Functions that return int return SMALL_OK or an error. They check pointers, counts, indices and alignment; a bad index gives
+// the value that the comment names. Contexts are independent: each may run in a thread of its own.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -16,34 +20,62 @@ extern "C" {
 enum {
   SMALL_OK = 0,
   SMALL_NO_MEMORY = 1,
-  SMALL_NO_WEIGHTS = 2,      // a weights file is missing or too short
-  SMALL_NO_SIZES = 3,        // set_sizes was not called, or these sizes do not fit the model
-  SMALL_DYNAMIC_SIZE = 4,    // a data-dependent dim is larger than there is room for, or differs between iterations
+  SMALL_NO_WEIGHTS = 2,     // a weights file is missing or too short
+  SMALL_NO_SIZES = 3,       // sizes were not set, or they do not fit the model
+  SMALL_DYNAMIC_SIZE = 4,   // a data-dependent dim is larger than there is room for, or differs between iterations
+  SMALL_BAD_ARGUMENT = 5,   // a null pointer, or a number of arguments that is not the model's
+  SMALL_UNALIGNED = 6,      // a buffer does not begin at a multiple of its tensor's alignment
+  SMALL_WRONG_WEIGHTS = 7,  // a weights file belongs to another model
+  SMALL_BUSY = 8,           // the context is in use by another thread
+  SMALL_BAD_INDEX = 9       // an index that the inputs give is out of range (only with --hardened)
 };
+const char* small_strerror(int error);  // "unknown error" for other numbers
 
 enum { SMALL_INPUTS = 1, SMALL_OUTPUTS = 1, SMALL_SIZES = 1, SMALL_WEIGHTS = 2 };
 
+typedef struct {
+  const char* name;   // UTF-8
+  const char* dtype;  // "f32", "i64", "bool", ...
+  int element_bits;   // elements of fewer than 8 bits are packed, the first in the low bits
+  int alignment;      // in bytes
+  int rank;
+  const char* const* dims;  // of each axis: a number, or an expression over the sizes below
+} small_tensor;
+
+const small_tensor* small_input(int i);   // NULL where there is none
+const small_tensor* small_output(int i);  // NULL where there is none
+const char* small_size_name(int i);       // of a symbolic size; NULL where there is none
+
 typedef struct small_ctx small_ctx;
 
-// Maps the weights and prepares them. NULL and an error code where that fails. `folder` holds small.weights; `model_folder`
-// the weight files of the model itself (none here: it may be NULL).
+// Maps the weights and prepares them. NULL where that fails, and the error in *error (which may be NULL). `folder` holds
+// small.weights; `model_folder` the weights files of the model itself (none here: it may be NULL).
 small_ctx* small_create(const char* folder, const char* model_folder, int* error);
 // The same with the bytes of each weight as they are stored (one element where all are equal), in the order of
-// small_weight_name; they must outlive the context.
-small_ctx* small_create_from(const void* const* weights, int* error);
-const char* small_weight_name(int i);
+// small_weight_name; they must outlive the context. `count` is SMALL_WEIGHTS.
+small_ctx* small_create_from(const void* const* weights, int count, int* error);
+const char* small_weight_name(int i);  // NULL where there is none
 
-// Gives the sizes above their values and makes room for them. Not needed where there are none.
-int small_set_sizes(small_ctx*, const int64_t* sizes);
-size_t small_arena_size(const small_ctx*);              // bytes of activations, and of scratch memory
+// Sets all symbolic sizes, in the order of small_size_name, and allocates the memory that they need. Needed before the first run
+// where SMALL_SIZES > 0. `count` is SMALL_SIZES. After an error the context has no sizes.
+int small_set_sizes(small_ctx*, const int64_t* sizes, int count);
+
+// Bytes of activations and scratch memory, and of an input or output; 0 without sizes or for a bad index.
+size_t small_arena_size(const small_ctx*);
 size_t small_input_bytes(const small_ctx*, int i);
 size_t small_output_bytes(const small_ctx*, int i);
-// The size of an axis of an output.
+// The size of an axis; -1 without sizes or for a bad index.
+int64_t small_input_dim(const small_ctx*, int i, int axis);
 int64_t small_output_dim(const small_ctx*, int i, int axis);
 
-// One run. Not to be called for one context from two threads at a time.
-int small_run(small_ctx*, const void* const* inputs, void* const* outputs);
-void small_destroy(small_ctx*);
+// One run. `input_count` is SMALL_INPUTS, `output_count` SMALL_OUTPUTS. After an error the outputs hold nothing of use; the
+// context can run again. A buffer without bytes may be NULL.
+int small_run(small_ctx*, const void* const* inputs, int input_count, void* const* outputs, int output_count);
+void small_destroy(small_ctx*);  // NULL is allowed
+
+// Threads that share the loops of this model, for all contexts: 1 to 1024, or 0 for RLXC_THREADS of the environment or, without
+// it, the number of processors (the default).
+int small_set_threads(int threads);
 
 #ifdef __cplusplus
 }

@@ -12,14 +12,16 @@ int main(int argc, char** argv) {
     for (int i = 2; i < argc; ++i) {
       const std::string argument = argv[i];
       const size_t equals = argument.rfind('=');
+      const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
       if (equals == std::string::npos) files.push_back(argument);
-      else sizes[argument.substr(0, equals)] = std::stoll(argument.substr(equals + 1));
+      else if (value.empty() || value.size() > 18 || value.find_first_not_of("0123456789") != std::string::npos) rlxc::fail(argument + ": not a size");
+      else sizes[argument.substr(0, equals)] = std::stoll(value);
     }
     if (argc < 2) rlxc::fail(std::string("usage: ") + argv[0] + " WEIGHTS [SIZE=VALUE...] INPUT...");
     const auto device = rlxc::make_device();
     rlxc::Program program(*device, ".", argv[1]);
     if (files.size() != program.inputs()) rlxc::fail("the model has " + std::to_string(program.inputs()) + " inputs");
-    if (!sizes.empty()) program.set_sizes(sizes);
+    program.set_sizes(sizes);
     std::vector<std::string> data(files.size()), results(program.outputs());
     std::vector<const void*> inputs;
     std::vector<void*> outputs;

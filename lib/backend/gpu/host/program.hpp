@@ -156,6 +156,7 @@ class Program {
       kernels.push_back(std::move(kernel));
     }
     device_.load(kernels, package);
+    check_weights_file(weights);
     for (const Json& w : json_["weights"].items) load_weight(w, weights);
     const Json& memory = json_["memory"];
     packed_ = device_.allocate(static_cast<size_t>(memory["packed"].number));
@@ -180,7 +181,11 @@ class Program {
 
   void set_sizes(const std::map<std::string, int64_t>& symbols) {
     for (const Json& s : json_["symbols"].items)
-      if (!symbols.count(s.string)) fail("the size \"" + s.string + "\" is needed");
+      if (!symbols.count(s.string) || symbols.at(s.string) < 0) fail("the size \"" + s.string + "\" is needed: " + s.string + "=N");
+    for (const auto& [name, value] : symbols) {
+      const std::vector<Json>& known = json_["symbols"].items;
+      if (std::none_of(known.begin(), known.end(), [&n = name](const Json& s) { return s.string == n; })) fail("the model has no size \"" + name + "\"");
+    }
     for (const Json& range : json_["ranges"].items) {
       const auto given = symbols.find(range.items[0].string);
       if (given != symbols.end() && (given->second < range.items[1].number || given->second > range.items[2].number))
@@ -217,7 +222,12 @@ class Program {
       if (inputs_given[i]) device_.write(frame.in.back(), inputs_given[i], input_bytes(i));
     }
     for (size_t i = 0; i < outputs(); ++i) frame.out.push_back({io_[inputs() + i], 0});
+    const Json& bad_indices = json_["bad_indices"];
+    int64_t bad = 0;
+    if (!bad_indices.null()) device_.write(moved(cells_, bytes(bad_indices)), &bad, sizeof bad);
     graph(0, frame);
+    if (!bad_indices.null()) device_.read(&bad, moved(cells_, bytes(bad_indices)), sizeof bad);
+    if (bad > 0) fail(std::to_string(bad) + " indices that the inputs give are out of range");
     for (size_t i = 0; i < outputs(); ++i)
       if (outputs_wanted[i]) device_.read(outputs_wanted[i], frame.out[i], output_bytes(i));
   }
@@ -234,6 +244,17 @@ class Program {
     for (const Json& s : json_["states"].items)
       if (static_cast<size_t>(s.items[0].number) == i) return inputs() + static_cast<size_t>(s.items[1].number);
     return i;
+  }
+
+  // The package's own file of weights begins with a fingerprint.
+  void check_weights_file(const std::string& folder) const {
+    const std::string &name = json_["weights_file"].string, &header = json_["weights_header"].string;
+    const bool used = std::any_of(json_["weights"].items.begin(), json_["weights"].items.end(), [&](const Json& w) { return w["bytes"].number > 0 && w["file"].string == name; });
+    if (!used) return;
+    std::ifstream file(folder + "/" + name, std::ios::binary);
+    std::string found(header.size(), '\0');
+    if (!file.read(&found[0], static_cast<std::streamsize>(found.size()))) fail("can't read the weights from " + folder + "/" + name);
+    if (found != header) fail(folder + "/" + name + " belongs to another model");
   }
 
   void load_weight(const Json& w, const std::string& folder) {

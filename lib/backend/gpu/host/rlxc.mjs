@@ -67,6 +67,10 @@ export class Program {
     p.uniform = p.buffer(kSlot * kSlots, GPUBufferUsage.UNIFORM);
     p.slots = new Int32Array(kSlot / 4 * kSlots);
     p.weights = [];
+    if (launch.weights.some(w => w.bytes && w.file === launch.weights_file)) {
+      const found = new TextDecoder().decode(await weight(launch.weights_file, 0, launch.weights_header.length));
+      if (found !== launch.weights_header) throw new Error(`${launch.weights_file} belongs to another model`);
+    }
     for (const w of launch.weights) {
       const pieces = p.pieces(w.bytes, launch.max_binding ? Array.from({ length: Math.ceil(w.bytes / launch.max_binding) - 1 }, (_, i) => (i + 1) * launch.max_binding) : []);
       const bytes = new Uint8Array(padded(w.bytes));
@@ -85,7 +89,8 @@ export class Program {
   }
 
   setSizes(symbols) {
-    for (const s of this.launch.symbols) if (symbols[s] === undefined) throw new Error(`the size "${s}" is needed`);
+    for (const s of this.launch.symbols)
+      if (!Number.isSafeInteger(symbols[s]) || symbols[s] < 0) throw new Error(`the size "${s}" is needed: ${s}=N`);
     for (const [s, least, most] of this.launch.ranges)
       if (symbols[s] < least || symbols[s] > most) throw new Error(`the size "${s}" must be within ${least}..${most}`);
     this.symbols = { ...symbols };
@@ -115,9 +120,13 @@ export class Program {
       this.write(this.frame.in[i], inputs[i]);
     }
     this.device.pushErrorScope('validation');
+    const counter = this.launch.bad_indices === null ? null : { at: this.frame.cells + this.launch.bad_indices };
+    if (counter) this.write(counter, new Uint8Array(8));
     await this.graph(0, this.frame);
     await this.flush();
     await this.checked('run');
+    const bad = counter ? await this.i64(counter) : 0;
+    if (bad > 0) throw new Error(`${bad} indices that the inputs give are out of range`);
     const outputs = [];
     for (const [i, port] of this.launch.outputs.entries()) outputs.push(kept.has(i) ? null : await this.read(this.frame.out[i], this.size(port.bytes)));
     return outputs;

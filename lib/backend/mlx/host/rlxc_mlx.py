@@ -110,14 +110,17 @@ def shape_of(port, sizes, formulas):
 def load_weights(package, folder):
     """The weights that model.json lists, from files of the folder."""
     with open(os.path.join(package, "model.json")) as f:
-        rows = json.load(f)["weights"]
-    weights, files = [], {}
+        model = json.load(f)
+    rows, weights, files = model["weights"], [], {}
     for row in rows:
         if row["file"] is None:
             raise ValueError(f'the model carries no data for "{row["name"]}": put its file and place into model.json')
         path = os.path.join(folder, row["file"])
         if row["bytes"] and path not in files:
             files[path] = np.memmap(path, np.uint8, "r")
+            header = model["weights_header"].encode()
+            if row["file"] == model["weights_file"] and files[path][:len(header)].tobytes() != header:
+                raise ValueError(f"{path} belongs to another model")
         data = files[path][row["offset"]:row["offset"] + row["stored"]].tobytes() if row["bytes"] else b""
         data *= row["bytes"] // max(row["stored"], 1)  # fewer bytes are stored where all elements are equal
         weights.append(from_bytes(data, row["dtype"], row["shape"]))

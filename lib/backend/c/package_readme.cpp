@@ -1,0 +1,208 @@
+#include "backend/c/package_readme.h"
+
+#include <algorithm>
+#include <set>
+
+#include "backend/c/c_like.h"
+#include "backend/package_text.h"
+#include "backend/weight_files.h"
+#include "ir/dim_postfix.h"
+
+namespace rlxc {
+namespace {
+
+using codegen::Package;
+
+constexpr size_t kListed = 6;  // tensors that an example names
+
+// The C type of elements, where C has one.
+std::string c_type(DType t) {
+  switch (t) {
+    case DType::F32: return "float";
+    case DType::F64: return "double";
+    case DType::I8: return "int8_t";
+    case DType::I16: return "int16_t";
+    case DType::I32: return "int32_t";
+    case DType::I64: return "int64_t";
+    case DType::U16:
+    case DType::F16:
+    case DType::BF16: return "uint16_t";
+    case DType::U32: return "uint32_t";
+    case DType::U64: return "uint64_t";
+    default: return "uint8_t";
+  }
+}
+
+std::string numpy_type(DType t) {
+  switch (t) {
+    case DType::Bool: return "bool";
+    case DType::F16: return "np.float16";
+    case DType::F32: return "np.float32";
+    case DType::F64: return "np.float64";
+    case DType::C64: return "np.complex64";
+    default: break;
+  }
+  const std::string c = c_type(t);
+  return "np." + c.substr(0, c.find("_t"));
+}
+
+struct Example {
+  const Package& p;
+  std::vector<int64_t> sizes;
+
+  // A comment line for each of the first tensors.
+  std::string comments(const std::vector<codegen::Port>& ports, const std::string& array) const {
+    std::string s;
+    for (size_t i = 0; i < std::min(ports.size(), kListed); ++i)
+      s +=
+          "  // " + array + "[" + std::to_string(i) + "]: " + ports[i].name.quoted() + " " + port_type(p, ports[i], sizes) + "\n";
+    if (ports.size() > kListed) s += "  // and " + std::to_string(ports.size() - kListed) + " others\n";
+    return s;
+  }
+  std::string numbers() const {
+    std::string s;
+    for (int64_t n : sizes) s += (s.empty() ? "" : ", ") + std::to_string(n);
+    return s;
+  }
+  std::string names() const {
+    std::string s;
+    for (const ForeignText& symbol : p.symbols) s += (s.empty() ? "" : ", ") + symbol.line();
+    return s;
+  }
+  DType dtype(const codegen::Port& port) const { return p.lir->module->graph(port.graph).dtype(port.value); }
+};
+
+constexpr std::string_view kC = R"(```c
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "$N.h"
+
+int main(void) {
+  int error = $U_OK;
+  $N_ctx* c = $N_create($FOLDERS, &error);
+$SIZES  void *inputs[$U_INPUTS + 1], *outputs[$U_OUTPUTS + 1];
+$INPUTS  for (int i = 0; i < $U_INPUTS; ++i) inputs[i] = calloc(1, $N_input_bytes(c, i) + 1);
+$OUTPUTS  for (int i = 0; i < $U_OUTPUTS; ++i) outputs[i] = calloc(1, $N_output_bytes(c, i) + 1);
+  if (!error) error = $N_run(c, (const void* const*)inputs, $U_INPUTS, outputs, $U_OUTPUTS);
+  if (error) fprintf(stderr, "%s\n", $N_strerror(error));
+$FIRST  $N_destroy(c);
+  for (int i = 0; i < $U_INPUTS; ++i) free(inputs[i]);
+  for (int i = 0; i < $U_OUTPUTS; ++i) free(outputs[i]);
+  return error;
+}
+```
+
+`cc example.c -I. lib$N.a -pthread -lm` builds it.
+)";
+
+std::string c_example(const Example& e, const WeightFiles& located, const CpuPackageOptions& o) {
+  const Package& p = e.p;
+  std::string sizes, first;
+  if (!e.sizes.empty())
+    sizes = "  const int64_t sizes[] = {" + e.numbers() + "};  // " + e.names() + "\n  if (!error) error = " + p.name +
+            "_set_sizes(c, sizes, " + upper(p.name) + "_SIZES);\n";
+  if (!p.outputs.empty())
+    first = "  if (!error) {\n    const " + c_type(e.dtype(p.outputs[0])) +
+            "* y = outputs[0];\n    (void)y;  // the elements, in row-major order\n  }\n";
+  return target::expand(kC, {{"FOLDERS", std::string(o.embed_weights ? "NULL" : "\".\"") + ", " +
+                                             (located.files.size() > 1 ? "\"MODEL_FOLDER\"" : "NULL")},
+                             {"SIZES", sizes},
+                             {"INPUTS", e.comments(p.inputs, "inputs")},
+                             {"OUTPUTS", e.comments(p.outputs, "outputs")},
+                             {"FIRST", first},
+                             {"N", p.name},
+                             {"U", upper(p.name)}});
+}
+
+std::string cpp_example(const Example& e) {
+  const std::string& n = e.p.name;
+  std::string s = "```cpp\n#include \"" + n + ".hpp\"\n\n" + n + "_model model(\".\");\n";
+  if (!e.sizes.empty()) s += "model.set_sizes(std::vector<int64_t>{" + e.numbers() + "});  // " + e.names() + "\n";
+  s += "std::vector<std::vector<std::byte>> inputs;\nstd::vector<const void*> pointers;\nfor (int i = 0; i < " + upper(n) +
+       "_INPUTS; ++i) inputs.emplace_back(model.input_bytes(i));\nfor (const auto& x : inputs) "
+       "pointers.push_back(x.data());\nconst auto outputs = model.run(pointers);  // bytes of each output\n";
+  return s + "```\n\n`" + n + "_error` is thrown where the C API answers an error.\n";
+}
+
+std::string python_example(const Example& e) {
+  const Package& p = e.p;
+  const DimTable& dims = p.lir->module->dims;
+  std::set<std::string> told;
+  std::string arguments;
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    const Type& t = p.lir->module->graph(p.inputs[i].graph).type(p.inputs[i].value);
+    for (Dim d : t.dims)
+      if (const auto symbol = symbol_name(dims, d)) told.insert(*symbol);
+    std::string shape = port_type(p, p.inputs[i], e.sizes);
+    shape = shape.substr(shape.find('[') + 1);
+    shape.pop_back();
+    if (t.rank() == 1) shape += ",";
+    arguments += "    np.zeros((" + shape + "), " + numpy_type(t.dtype) + "),  # " + p.inputs[i].name.line() + "\n";
+  }
+  std::string sizes;
+  for (size_t i = 0; i < p.symbols.size(); ++i)
+    if (!told.contains(p.symbols[i].bytes()))
+      sizes += (sizes.empty() ? "" : ", ") + p.symbols[i].python_string() + ": " + std::to_string(e.sizes[i]);
+  if (!sizes.empty()) arguments += "    sizes={" + sizes + "},\n";
+  return "```python\nimport numpy as np\nfrom " + p.name + "_model import Model\n\nmodel = Model()\noutputs = model(\n" +
+         arguments + ")  # a list of arrays\n```\n\nIt loads `lib" + p.name + ".so`, which `make` builds.\n";
+}
+
+constexpr std::string_view kFiles = R"(| file | content |
+|---|---|
+| `$N.h` | the C API: inputs, outputs, sizes, errors |
+| `$N.hpp` | the same for C++17: an object and exceptions |
+| `$N_model.py` | the same for Python: NumPy arrays, by ctypes |
+| `$N.c` | weights, memory, the order of the kernels |
+| `kernels_*.c`, `kernels.h` | the kernels; each says which nodes of the model it computes |
+| `parallel.c` | the threads that share loops |
+$EMBEDDED| `main.c` | a runner on raw files, and an example of the API |
+| `Makefile` | `make` builds `run`, `lib$N.a` and `lib$N.so`, with gcc or clang |
+| `CMakeLists.txt` | the same for CMake, as the library `$N_model` of a larger project |
+| `$N.weights` | the weights |
+)";
+
+constexpr std::string_view kChecks = R"(## What is checked
+
+Every function checks its arguments: null pointers, the number of inputs, outputs and sizes, their indices, alignment of buffers,
+sizes that the model or its memory plan does not allow, the fingerprint of the weights, and use of one context by two threads at a
+time. Data-dependent dims and the trip counts of loops are checked against the memory there is. `$N_strerror` names each error;
+after one the context can be used again.
+
+$INDICES The lengths of buffers are the caller's: the library reads `$N_input_bytes` and writes `$N_output_bytes`.
+)";
+
+}  // namespace
+
+std::string cpu_readme(const Package& p, const CpuPackageOptions& o) {
+  const WeightFiles located = locate_weights(p, o);
+  const Example e{p, example_sizes(p)};
+  std::string s = "# " + p.name + "\n\nA model compiled to C by rlxc: " + std::to_string(p.kernels.size()) + " kernels, " +
+                  std::to_string(p.weights.size()) + " weights.\n\n" + tensor_table(p) + "\n## Files\n\n";
+  s += target::expand(kFiles, {{"EMBEDDED", o.embed_weights ? "| `weights.c` | makes the weights a part of the library |\n" : ""},
+                               {"N", p.name}});
+  s += "\n" + weights_paragraph(p, o);
+  if (o.embed_weights) s += "The library needs no file when it runs.\n";
+  s += "\n## Use\n\n`make`, then on raw files, one for each input, little-endian:\n\n    ./run";
+  if (located.files.size() > 1) s += " -m MODEL_FOLDER";
+  s += example_size_arguments(p);
+  for (size_t i = 0; i < p.inputs.size(); ++i) s += " input_" + std::to_string(i) + ".bin";
+  s += "\n\nwrites `output_<i>.bin` and prints the shapes. `-w FOLDER` names the folder with `" + weights_file(p) +
+       "`, if it is not this one; `--threads N` and `--repeat N` measure. In C:\n\n" + c_example(e, located, o) +
+       "\nIn C++:\n\n" + cpp_example(e) + "\nIn Python:\n\n" + python_example(e) + "\n";
+  s += target::expand(
+      kChecks,
+      {{"INDICES",
+        p.lir->check_indices
+            ? "Indices that the inputs give (of Gather, Scatter) are checked; those of Slice are clamped as ONNX says."
+            : "Indices that the inputs give (of Gather, Scatter) are clamped into their range; `--hardened` makes them errors."},
+       {"N", p.name}});
+  s += "\nEvery public symbol begins with `" + p.name +
+       "_`, so packages of several models link into one program. `rlxc compile --name NAME` chooses another name. Contexts are "
+       "independent; all contexts of a model share its threads, `" +
+       p.name + "_set_threads` says how many.\n";
+  return s;
+}
+
+}  // namespace rlxc
