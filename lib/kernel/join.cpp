@@ -257,7 +257,7 @@ bool fits_one_group(std::span<const Kernel* const> kernels, const Mapping& mappi
     if (k->matrix) unit = k->matrix;
   }
   if (pool.bytes() > mapping.shared_bytes) *why = "more shared memory than a group can have";
-  if (threads > mapping.max_workgroup_size) *why = "more threads than a group can have";
+  if (threads > mapping.max_workgroup_size) *why = "more threads than a workgroup can have";
   return why->empty();
 }
 

@@ -132,7 +132,7 @@ TEST_CASE("kernels that no group has room for are not joined") {
   CHECK(Joined({reversed(4, 1), reversed(20, 1)}, lanes_of(64)).why == "more shared memory than a group can have");
   Mapping few = lanes_of();
   few.max_workgroup_size = 16;
-  CHECK(Joined({reversed(4, 1), reversed(20, 1)}, few).why == "more lanes than a group can have");
+  CHECK(Joined({reversed(4, 1), reversed(20, 1)}, few).why == "more threads than a workgroup can have");
   static constexpr MatrixUnit one{}, other{};
   Kernel a = each([](Expr x) { return x; }), b = a;
   a.matrix = &one, b.matrix = &other;

@@ -7,8 +7,8 @@
 // Tensors are dense, row-major, little-endian. bool is a byte, 0 or 1; f16 and bf16 are their bits as uint16_t. The buffers of a
 // call do not overlap, and each begins at a multiple of its tensor's `alignment`.
 //
-// Functions that return int return SMALL_OK or an error. They check pointers, counts, indices and alignment; a bad index gives
-// the value that the comment names. Contexts are independent: each may run in a thread of its own.
+// Functions that return int return SMALL_OK or an error. They check pointers, counts, indices and alignment; a bad index gives the
+// value that the comment names. Contexts are independent: each may run in a thread of its own.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ typedef struct {
 
 const small_tensor* small_input(int i);   // NULL where there is none
 const small_tensor* small_output(int i);  // NULL where there is none
-const char* small_size_name(int i);       // of a symbolic size; NULL where there is none
+const char* small_size_name(int i);    // of a symbolic size; NULL where there is none
 
 typedef struct small_ctx small_ctx;
 
@@ -68,8 +68,8 @@ size_t small_output_bytes(const small_ctx*, int i);
 int64_t small_input_dim(const small_ctx*, int i, int axis);
 int64_t small_output_dim(const small_ctx*, int i, int axis);
 
-// One run. `input_count` is SMALL_INPUTS, `output_count` SMALL_OUTPUTS. After an error the outputs hold nothing of use; the
-// context can run again. A buffer without bytes may be NULL.
+// One run. `input_count` is SMALL_INPUTS, `output_count` SMALL_OUTPUTS. After an error the outputs hold nothing of use; the context
+// can run again. A buffer without bytes may be NULL.
 int small_run(small_ctx*, const void* const* inputs, int input_count, void* const* outputs, int output_count);
 void small_destroy(small_ctx*);  // NULL is allowed
 
