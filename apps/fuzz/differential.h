@@ -4,8 +4,8 @@
 
 namespace rlxc {
 
-// What differs, or an empty string. Models that are too large to be evaluated, that draw random numbers, or whose results are so
-// large that rounding shows, are not judged.
+// The first difference, or an empty string. Models that are too large to be evaluated, that draw random numbers, or whose results
+// are so large that rounding shows, are not judged.
 std::string first_difference(const CompileOptions&);
 
 }  // namespace rlxc

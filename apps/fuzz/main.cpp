@@ -39,7 +39,7 @@ void require_no_internal_error(ExitCode code) {
   if (code == ExitCode::Internal) fail("internal error");
 }
 
-// What is read without an error is a valid graph.
+// A graph that is read without an error is valid.
 void check_model(const CompileOptions& o) {
   Diagnostics d;
   if (const auto model = load_model(o, d)) {

@@ -1,4 +1,4 @@
-// What READMEs and headers of packages say of a model: types of inputs and outputs, sizes, and where the weights are.
+// Text about a model in READMEs and headers of packages: types of inputs and outputs, sizes, and where the weights are.
 #pragma once
 #include <string>
 #include <vector>

@@ -60,7 +60,7 @@ size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
   follow(node.in(0)), follow(node.result());
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
   if (has_zero(node, p, 0) && num_elements(node.graph.type(node.in(2))) != 1) first = rows - 1;
-  // What the steps read is as large as the result along these axes, or the same for all of them.
+  // An operand of the steps is as large as the result along these axes, or the same for all of them.
   for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i) {
     const auto own = node.dims(i), y = node.result_dims();
     const auto varies = [&](size_t axis) { return axis + own.size() >= y.size() && own[axis + own.size() - y.size()] != Dim(1); };

@@ -5,7 +5,7 @@
 
 namespace rlxc::target {
 
-// What every processor computes, by one instruction or by several.
+// The units that every processor has, by one instruction or by several.
 inline constexpr kernel::DotUnit kCpuDotUnits[] = {{16, 4, DType::U8, DType::I8, DType::I32}};
 
 constexpr kernel::Mapping cpu_mapping() {

@@ -209,7 +209,7 @@ class Launcher {
     }
   }
 
-  // What an iteration counts for: its launches and copies, and the elements that they write as far as sizes are known.
+  // The cost of an iteration: its launches and copies, and the elements that they write as far as sizes are known.
   void spend(const Command& s, const Graph& body) {
     if (!limited_) return;
     constexpr double kStep = 100;  // operations on elements that take as long as a launch

@@ -26,7 +26,7 @@ using codegen::Package;
 constexpr size_t kKernelsInFile = 24;
 constexpr uint64_t kSampled = 32;  // bytes at each end of a weight in a file of the model
 
-// What stands for $KEY in the text of host files; the longest key that fits counts.
+// The text for $KEY in the text of host files; the longest key that fits counts.
 using Values = std::map<std::string, std::string, std::greater<>>;
 
 std::string host_file(std::string_view name, const Values& values) {

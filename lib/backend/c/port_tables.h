@@ -1,4 +1,4 @@
-// What a cpu package tells of inputs and outputs: tables and functions of its C sources, and lines for people.
+// Inputs and outputs in a cpu package: tables and functions of its C sources, and lines for people.
 #pragma once
 #include <string>
 #include <vector>

@@ -25,7 +25,7 @@ struct GpuPackaging {
   std::string (*refuses)(const kernel::Kernel&) = nullptr;  // why it cannot be written, or empty
 };
 
-// Of the device whose part of the host is `device`.
+// Host files of packages; `device` is the file of the device.
 constexpr std::array<HostPart, 3> cxx_host(std::string_view device) {
   return {{{"program.hpp", "program.hpp", "carries out `launch.json`; its class `Program` is the API"},
            {device, "device.hpp", "allocates, copies and launches by the calls of the device's library"},
