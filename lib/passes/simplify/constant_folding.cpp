@@ -149,10 +149,9 @@ class Folder {
   }
 
   void too_many_operations(NodeId n) {
-    context_.diagnostics.error(Code::TooLarge,
-                               "constant folding needs more than " + std::to_string(options_.max_operations) +
-                                   " operations on elements",
-                               "node " + graph_.label(n).quoted(), "--max-operations N allows more");
+    context_.diagnostics.error(
+        Code::TooLarge, "constant folding needs more than " + std::to_string(options_.max_operations) + " operations on elements",
+        "node " + graph_.label(n).quoted(), "--max-operations N allows more");
   }
 
   bool repeat(NodeId n) {
