@@ -108,14 +108,23 @@ def scales_channels(g, region, y):
     return False
 
 
+def decoded(g, value):
+    """The Dequantize that makes it, or the region that one became: an integer, cast and scaled."""
+    n = g.made_by(value, "Dequantize", "ElementwiseRegion")
+    if n is None or n.op == "Dequantize":
+        return n
+    steps = n.attrs["steps"]
+    return n if g.dtype[n.operands[0]] not in FLOATS and steps[0].startswith("cast(i0):i32") and steps[-1].startswith("mul(") else None
+
+
 def dequantized(g, value):
     """The node that decodes it, through what moves it and casts between floats."""
     for _ in range(4):
-        n = g.made_by(value, "Dequantize", "Transpose", "Cast")
-        if n is None or n.op == "Dequantize" or g.dtype[n.operands[0]] not in FLOATS:
+        n = decoded(g, value) or g.made_by(value, "Transpose", "Cast")
+        if n is None or n.op in ("Dequantize", "ElementwiseRegion") or g.dtype[n.operands[0]] not in FLOATS:
             break
         value = n.operands[0]
-    return g.made_by(value, "Dequantize")
+    return decoded(g, value)
 
 
 def of_few_bits(g, value):
@@ -153,8 +162,8 @@ def quantised_products(g):
     """A product of floats that are made of bytes right before."""
     for n in g.nodes:
         if n.op in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct"):
-            decoded = [g.made_by(v, "Dequantize") for v in n.operands[:2]]
-            if any(d and g.dtype[d.operands[0]] in ("i8", "u8") and d.attrs.get("block", 0) == 0 for d in decoded):
+            sources = [decoded(g, v) for v in n.operands[:2]]
+            if any(d and g.dtype[d.operands[0]] in ("i8", "u8") and d.attrs.get("block", 0) == 0 for d in sources):
                 yield "quantised_product", names(n)
 
 
