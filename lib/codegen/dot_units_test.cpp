@@ -16,7 +16,7 @@ using enum OpKind;
 
 namespace {
 
-// Codes of which half are the least or the greatest of their type.
+// Quantized values of which half are the least or the greatest of their type.
 TensorData codes(DType t, const std::vector<int64_t>& dims, uint32_t seed) {
   const double low = t == DType::I8 ? -128 : 0, high = low + 255;
   size_t count = 1;

@@ -1,4 +1,4 @@
-// What analyses and planning ask of an operation: columns of ops.def, so an operation without an answer does not compile.
+// Properties of operations for analyses and planning: columns of ops.def, so an operation without an answer does not compile.
 #pragma once
 #include <cstdint>
 #include <optional>

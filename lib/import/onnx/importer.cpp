@@ -26,7 +26,7 @@ bool same_domain(std::string_view a, std::string_view b) {
   return spelled(a) == spelled(b);
 }
 
-// Of several versions of a domain, nodes bind to the highest.
+// Nodes bind to the highest of several versions of a domain.
 int64_t version_of(const std::vector<OpsetView>& opsets, std::string_view domain) {
   int64_t version = 0;
   for (const OpsetView& o : opsets)

@@ -47,10 +47,10 @@ struct GemmSpec {
   bool packed = false;
   bool rows_packed = false;  // a is the result of build_pack_rows, whose strides it has
   // By a dot unit: b is the result of build_pack_dots, with the strides of `packed`. Or, if the rows are packed, a is words of
-  // signed quantized [m][ceil(k / 4) + 1] whose last is the sum of the row, b is words of unsigned quantized [ceil(k / 4), n] (or
+  // signed values [m][ceil(k / 4) + 1] whose last is the sum of the row, b is words of unsigned values [ceil(k / 4), n] (or
   // what `fill` makes of it), k is a multiple of 4 and constant, and b may be read to the end of a vector.
   bool dots = false;
-  // What was added to the quantized of a and b when their words were made; zero points are those of the quantized before.
+  // Offsets added to the values of a and b when their words were made. Zero points are those of the original values.
   int a_shift = 0, b_shift = 0;
   std::optional<Operand> a_zero, b_zero;  // subtracted from the elements of a and b; b_zero not with `packed`
   // b holds quantized values. If it is packed, scale and zero have one entry for all columns, or are results of build_pack with
