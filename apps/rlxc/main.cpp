@@ -36,8 +36,8 @@ struct Given {
   const Option* option;
   CLI::Option* flag = nullptr;
   bool value = false;
-  std::string word;
-  std::vector<std::string> words;
+  std::string word = {};
+  std::vector<std::string> words = {};
 };
 
 void add_option(CLI::App* app, Given& given) {

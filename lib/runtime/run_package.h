@@ -17,7 +17,7 @@ struct RunOptions {
   bool threads = false;
   bool laps = false;            // time each step
   uint64_t max_operations = 0;  // of the loops of a run, Code::TooLarge beyond; 0: no limit
-  std::string folder;           // where the sources are kept; empty: a temporary folder, removed afterwards
+  std::string folder = {};      // where the sources are kept; empty: a temporary folder, removed afterwards
 };
 
 class LoadedPackage {
