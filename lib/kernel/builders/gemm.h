@@ -1,4 +1,4 @@
-// Matrix products c = f(a * b) with broadcast batch axes and any strides, tiled for registers and caches (gemm_tiles.cpp) or for
+// Matmuls c = f(a * b) with broadcast batch axes and any strides, tiled for registers and caches (gemm_tiles.cpp) or for
 // registers and shared memory (gemm_grid.cpp); few rows or columns are computed one vector of the result a step.
 #pragma once
 #include <functional>
@@ -81,7 +81,7 @@ bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and b
 
 // For threads with a dot unit and operands of 8 bits: packs b into panels [batch][ceil(n / w)][ceil(k / 4) + 1][w] of i32,
 // w = gemm_panel(), each word four quantized of a column and the last row the sums of the columns. Adds b, out. b_zero stays with
-// the product.
+// the matmul.
 bool gemm_fits_dots(DType a, DType b, const Mapping&);
 void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 

@@ -1,4 +1,4 @@
-// The operands of a product as the ways of computing it (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp) see them.
+// The operands of a matmul as the ways of computing it (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp) see them.
 #pragma once
 #include "kernel/builders/gemm.h"
 

@@ -1,4 +1,4 @@
-// A product on threads, after Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008): a register tile
+// A matmul on threads, after Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008): a register tile
 // of rows x vectors of sums over a panel of b whose columns lie together. Panels are packed ahead (weights) or, a chunk of k at a
 // time, on the stack of the thread.
 #include <algorithm>
