@@ -1,9 +1,21 @@
 // When a node runs: what depends only on weights and constants runs once at load time (prologue), what follows the last heavy
 // operation on every path runs last (epilogue), the rest at every call (steady state). O(nodes + operands).
 #pragma once
+#include <algorithm>
+
 #include "ir/lir.h"
 
 namespace rlxc {
+
+// Returns whether the node is computed at load time, where `known(v)` says which operands are. Weights are; inputs, impure ops
+// and sequences are not.
+template <class Known>
+bool is_load_time(const Graph& g, NodeId n, const Known& known) {
+  const OpKind op = g.op(n);
+  if (has_trait(op, kLeaf)) return is_weight(op);
+  return op != OpKind::DimValue && !has_trait(op, kImpure | kSequenceOp) &&
+         std::ranges::all_of(g.operands(n), [&](ValueId v) { return !v.valid() || known(v); });
+}
 
 std::vector<Phase> derive_phases(const Graph&);  // by node id
 
