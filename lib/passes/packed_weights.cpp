@@ -10,7 +10,7 @@
 namespace rlxc {
 namespace {
 
-// Bytes of what is made of weights once and read by every run.
+// Bytes of load-time results that runs read.
 int64_t kept(const Graph& g) {
   const auto phase = derive_phases(g);
   int64_t sum = 0;

@@ -1,7 +1,7 @@
 // Rewrites strings as rows of bytes of one width, padded with zeros: string[n] becomes u8[n,w]. Ops that normalise, join or
-// compare strings become arithmetic on bytes. Widths of inputs are symbols bound by a call; widths of results follow from them.
-// Rewrites inputs and outputs of the main graph too. Changes nothing if some string op has no byte form; a string constant that
-// ends with a zero byte is reported by a warning. O(nodes + characters).
+// compare strings become arithmetic on bytes. Widths of inputs are symbols bound by a call. Rewrites inputs and outputs of the
+// main graph too. Changes nothing if some string op or constant has no byte form; a constant that ends with a zero byte has none
+// and is named in a warning. O(nodes + characters).
 #include "passes/interface/strings_as_bytes.h"
 
 #include <algorithm>
