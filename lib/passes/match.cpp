@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kScalarElements = 64;
 
-// Relative distance that rounding to the type may cause.
+// Relative tolerance for rounding to the type.
 double tolerance(DType t) {
   switch (bits(t)) {
     case 16: return t == DType::BF16 ? 1e-2 : 2e-3;
@@ -83,7 +83,7 @@ ValueId other(const Graph& g, NodeId n, ValueId v) {
 std::optional<WithScalar> with_scalar(const Graph& g, ValueId v, OpKind op) {
   const NodeId n = defining_op(g, v, op);
   if (!n.valid()) return std::nullopt;
-  for (size_t i = 1; i < 2; --i) {  // the second operand first, then, if the order does not matter, the first
+  for (size_t i = 1; i < 2; --i) {  // the second operand first; the first only if the op is commutative
     const ValueId x = g.operand(n, 1 - i);
     if (const auto c = scalar(g, g.operand(n, i)); c && same_dims(g, x, v)) return WithScalar{x, *c};
     if (!has_trait(op, kCommutative)) break;
@@ -196,7 +196,7 @@ Order::Order(const Graph& g) : position_(g.node_capacity()) {
 
 void Order::hoist(Graph& g, ValueId v, NodeId before) {
   const NodeId n = g.def(v);
-  if (at(n) <= at(before)) return;  // earlier, or moved there already
+  if (at(n) <= at(before)) return;  // earlier, or already moved
   for (ValueId o : g.operands(n))
     if (o.valid()) hoist(g, o, before);
   g.move_before(n, before);

@@ -10,7 +10,7 @@
 namespace rlxc {
 namespace {
 
-// Bytes that are computed at load time and read by every run.
+// Bytes of load-time results that runs read.
 int64_t load_time_bytes(const Graph& g) {
   const auto phase = derive_phases(g);
   int64_t sum = 0;
