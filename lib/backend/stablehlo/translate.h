@@ -1,4 +1,4 @@
-// Translates a module to StableHLO, node by node, because XLA fuses itself. Every size must be static.
+// Translates a module to StableHLO, node by node. XLA does its own fusion. Every size must be static.
 #pragma once
 #include <span>
 #include <string>
