@@ -126,8 +126,7 @@ bool eval_where(Context&);
 bool eval_region(Context&);
 bool eval_norm_region(Context&);
 bool eval_reduce_region(Context&);
-bool put_steps_after(Context&, std::span<const RegionStep>,
-                     TensorData core);  // puts the result of the steps, given the value of step 0
+bool put_steps_after(Context&, std::span<const RegionStep>, TensorData core);  // puts the result; `core`: value of step 0
 
 // sizes_agree: fails if two dims have known, different values. run_graph: runs a graph (main or body) on its inputs; defined in
 // evaluate.cpp, used by control flow.

@@ -12,7 +12,7 @@
 namespace rlxc {
 
 // A whole file mapped read-only. Moving keeps the address. Accessing a page that another process has truncated raises SIGBUS;
-// mapped_file_at tells a handler the file.
+// mapped_file_at returns the file to a handler.
 class MappedFile {
  public:
   MappedFile() = default;  // empty
