@@ -7,9 +7,7 @@ std::vector<Phase> derive_phases(const Graph& g) {
   const bool body = g.id().raw != 0;  // a body runs as part of its node
   for (NodeId n : g.nodes()) {
     bool prologue =
-        g.op(n) != OpKind::DimValue && !has_trait(g.op(n), kImpure | kSequenceOp) && !(body && !has_trait(g.op(n), kLeaf));
-    for (ValueId v : g.operands(n))
-      if (v.valid() && (phase[g.def(v).raw] != Phase::Prologue || g.op(g.def(v)) == OpKind::Input)) prologue = false;
+        has_trait(g.op(n), kLeaf) || (!body && is_load_time(g, n, [&](ValueId v) { return is_known_on_load(g, phase, v); }));
     for (size_t r = 0; r < g.result_count(n); ++r) prologue &= g.type(g.result(n, r)).is_static();
     if (prologue) phase[n.raw] = Phase::Prologue;
   }

@@ -1,9 +1,21 @@
 // Assigns a phase to every node: load time (depends on weights and constants alone, Phase::Prologue), epilogue (after the last
 // heavy op on every path), steady state (the rest). O(nodes + operands).
 #pragma once
+#include <algorithm>
+
 #include "ir/lir.h"
 
 namespace rlxc {
+
+// Returns whether the node is computed at load time. `known(v)`: whether an operand is. Weights are; inputs, impure ops and
+// sequence ops are not.
+template <class Known>
+bool is_load_time(const Graph& g, NodeId n, const Known& known) {
+  const OpKind op = g.op(n);
+  if (has_trait(op, kLeaf)) return is_weight(op);
+  return op != OpKind::DimValue && !has_trait(op, kImpure | kSequenceOp) &&
+         std::ranges::all_of(g.operands(n), [&](ValueId v) { return !v.valid() || known(v); });
+}
 
 std::vector<Phase> derive_phases(const Graph&);  // indexed by node id
 

@@ -51,5 +51,6 @@ int min_inputs(OpKind);
 int max_inputs(OpKind);    // -1: any number
 int result_count(OpKind);  // -1: given when the node is created
 inline bool has_trait(OpKind k, uint32_t t) { return (traits(k) & t) != 0; }
+constexpr bool is_weight(OpKind k) { return k == OpKind::Param || k == OpKind::Constant; }
 
 }  // namespace rlxc

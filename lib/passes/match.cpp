@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/phases.h"
 #include "passes/provenance.h"
 
 namespace rlxc::match {
@@ -149,11 +150,8 @@ bool same_type(const Graph& g, ValueId a, ValueId b) { return g.dtype(a) == g.dt
 bool is_weight(const Graph& g, ValueId v, int depth) {
   if (!v.valid()) return false;
   const NodeId n = g.def(v);
-  if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) return true;
-  if (depth == 0 || has_trait(g.op(n), kLeaf | kImpure | kBody) || g.operands(n).empty()) return false;
-  for (ValueId o : g.operands(n))
-    if (o.valid() && !is_weight(g, o, depth - 1)) return false;
-  return true;
+  if (!has_trait(g.op(n), kLeaf) && (depth == 0 || has_trait(g.op(n), kBody) || g.operands(n).empty())) return false;
+  return is_load_time(g, n, [&](ValueId o) { return is_weight(g, o, depth - 1); });
 }
 
 std::optional<int64_t> size_at(const Graph& g, ValueId v, int axis) {

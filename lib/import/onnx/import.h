@@ -21,16 +21,17 @@ namespace rlxc::onnx_import {
 enum class MissingWeights : uint8_t { Refuse, AllowSome, Allow };
 
 struct ImportOptions {
-  DimBindings bind;                                         // sizes for symbols that the model names
-  std::vector<std::pair<std::string, std::string>> assume;  // symbols of inputs that are equal to another one, or to a number
-  size_t max_nodes = 20'000'000;                            // ONNX nodes, those of bodies counted each time they are imported
-  uint64_t max_operations = uint64_t{1} << 33;              // of the values that are computed from constants
-  int max_depth = 64;                                       // of nested sub-graphs and function calls
-  size_t max_expansion = 1'000'000;                         // ONNX nodes of functions of the model, those of each call
+  DimBindings bind = {};  // sizes for symbols that the model names
+  std::vector<std::pair<std::string, std::string>> assume =
+      {};                                       // symbols of inputs that are equal to another one, or to a number
+  size_t max_nodes = 20'000'000;                // ONNX nodes, those of bodies counted each time they are imported
+  uint64_t max_operations = uint64_t{1} << 33;  // of the values that are computed from constants
+  int max_depth = 64;                           // of nested sub-graphs and function calls
+  size_t max_expansion = 1'000'000;             // ONNX nodes of functions of the model, those of each call
   MissingWeights missing_weights = MissingWeights::Refuse;
   // Contents of the i-th input, asked for where a shape depends on them: the module is then for these contents only, which a
   // warning says. Without it such models are unsupported.
-  std::function<std::optional<TensorData>(size_t i, TypeKind)> contents;
+  std::function<std::optional<TensorData>(size_t i, TypeKind)> contents = {};
   bool constant_contents = false;  // all short vectors among them are constants; else tried where a model is unsupported without
 };
 

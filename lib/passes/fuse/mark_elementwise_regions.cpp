@@ -6,6 +6,7 @@
 // uses).
 #include <algorithm>
 
+#include "analysis/phases.h"
 #include "ir/graphs.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/region_step.h"
@@ -37,10 +38,7 @@ class Marker {
     group_.assign(graph_.node_capacity(), kNoGroup);
     for (NodeId n : graph_.nodes()) {
       order.push_back(n);
-      load_time_[n.raw] = graph_.op(n) == OpKind::Param || graph_.op(n) == OpKind::Constant ||
-                          (!graph_.operands(n).empty() && std::ranges::all_of(graph_.operands(n), [&](ValueId v) {
-                            return v.valid() && load_time_[graph_.def(v).raw];
-                          }));
+      load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
     }
     for (auto n = order.rbegin(); n != order.rend(); ++n)
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "analysis/phases.h"
 #include "ir/graphs.h"
 #include "ir/op_rules.h"
 #include "passes/passes.h"
@@ -97,11 +98,8 @@ class Rewriter {
     grow();
     for (NodeId n : graph_.nodes()) {
       grow();
-      const bool leaf = graph_.op(n) == OpKind::Param || graph_.op(n) == OpKind::Constant;
-      load_time_[n.raw] = leaf || (!graph_.operands(n).empty() && std::ranges::all_of(graph_.operands(n), [&](ValueId v) {
-                            return v.valid() && load_time_[graph_.def(v).raw];
-                          }));
-      if (leaf || graph_.op(n) == OpKind::Input) continue;
+      load_time_[n.raw] = is_load_time(graph_, n, [&](ValueId v) { return load_time_[graph_.def(v).raw]; });
+      if (has_trait(graph_.op(n), kLeaf)) continue;
       DType t = choose(n);
       if (t == DType::F16 && overflows(n)) t = DType::F32;
       if (is_low(t) && !context_.rewrite([] { return true; })) t = DType::F32;
@@ -283,7 +281,7 @@ class Rewriter {
   const Overflows& overflows_;
   PassContext& context_;
   std::vector<PrecisionNote>& notes_;
-  std::vector<bool> load_time_;                   // by node
+  std::vector<bool> load_time_;                   // by node, see is_load_time
   std::vector<bool> changed_;                     // by value: was f32, is low now
   std::vector<std::array<ValueId, 3>> versions_;  // by value: in f32, f16, bf16
 };
