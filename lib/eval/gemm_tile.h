@@ -15,7 +15,7 @@ void multiply_strip_any(const double*, int64_t, const double*, int64_t, double*,
 void multiply_strip_avx2(const double*, int64_t, const double*, int64_t, double*, int64_t, int64_t);
 void multiply_strip_avx512(const double*, int64_t, const double*, int64_t, double*, int64_t, int64_t);
 
-namespace {  // of each source its own
+namespace {  // one copy per source file
 
 template <int Bytes, int Rows>
 void multiply_rows(const double* a, int64_t a_stride, const double* strip, int64_t k, double* c, int64_t c_stride) {
