@@ -16,7 +16,7 @@ std::vector<std::pair<const Graph*, NodeId>> weight_nodes(const Module& m) {
   for (size_t i = 0; i < m.graph_count(); ++i) {
     const Graph& g = m.graph(GraphId(i));
     for (NodeId n : g.nodes())
-      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) all.emplace_back(&g, n);
+      if (is_weight(g.op(n))) all.emplace_back(&g, n);
   }
   return all;
 }

@@ -260,7 +260,7 @@ class Packager {
     auto check = lower_index_check(g, plan(g).layouts, n, row_, &indices);
     if (!check) return;
     const NodeId source = g.def(indices);
-    if (plan(g).phase[source.raw] == Phase::Prologue || g.op(source) == OpKind::Param || g.op(source) == OpKind::Constant) return;
+    if (plan(g).phase[source.raw] == Phase::Prologue || is_weight(g.op(source))) return;
     const Launch& l = check->launches[0];
     Command s;
     s.graph = g.id(), s.node = n, s.kernel = intern(std::move(check->kernels[l.kernel])), s.sizes = l.sizes;

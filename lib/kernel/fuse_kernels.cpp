@@ -280,7 +280,7 @@ std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* con
   std::vector<PartWriter> writers;
   for (const Part& p : parts) writers.emplace_back(b, p);
   b.grid("all", 0, 1);
-  const Expr thread = b.threads("thread", 0, threads);
+  const Expr thread = b.threads("thread_id", 0, threads);
   pool.allocate(b);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) b.barrier(true);

@@ -24,8 +24,6 @@ TranslateFn find(OpKind op) {
   return functions[static_cast<size_t>(op)];
 }
 
-constexpr bool is_weight(OpKind op) { return op == OpKind::Param || op == OpKind::Constant; }
-
 }  // namespace
 
 bool has_translation(OpKind op) { return find(op) != nullptr; }

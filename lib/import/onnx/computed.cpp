@@ -28,7 +28,7 @@ bool Importer::is_constant(Frame& f, ValueId v) {
     const NodeId n = g.def(x);
     if (state(x) == kUnknown) {
       state(x) = kOpen;
-      if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) {
+      if (is_weight(g.op(n))) {
         const DataId data = g.attrs<DataAttrs>(n).data;
         state(x) = data.valid() && is_small(module_.data[data]) ? kConstant : kVariable;
       } else if (g.op(n) == OpKind::Input) {
@@ -74,7 +74,7 @@ const TensorData* Importer::computed(Frame& f, ValueId v) {
       if (o.valid() && !f.contents.contains(o.raw)) stack.push_back(o);
     if (stack.back() != x) continue;
     stack.pop_back();
-    if (g.op(n) == OpKind::Param || g.op(n) == OpKind::Constant) {
+    if (is_weight(g.op(n))) {
       f.contents.emplace(x.raw, module_.data[g.attrs<DataAttrs>(n).data]);
       continue;
     }

@@ -21,16 +21,17 @@ namespace rlxc::onnx_import {
 enum class MissingWeights : uint8_t { Refuse, AllowSome, Allow };
 
 struct ImportOptions {
-  DimBindings bind;                                         // values of symbols of the model
-  std::vector<std::pair<std::string, std::string>> assume;  // input symbols that equal another symbol or a number
-  size_t max_nodes = 20'000'000;                            // ONNX nodes; nodes of bodies count each time they are imported
-  uint64_t max_operations = uint64_t{1} << 33;              // for values computed from constants
-  int max_depth = 64;                                       // of nested subgraphs and function calls
-  size_t max_expansion = 1'000'000;                         // ONNX nodes of expanded functions, counted per call
+  DimBindings bind = {};  // values of symbols of the model
+  // Input symbols that equal another symbol or a number.
+  std::vector<std::pair<std::string, std::string>> assume = {};
+  size_t max_nodes = 20'000'000;                // ONNX nodes; nodes of bodies count each time they are imported
+  uint64_t max_operations = uint64_t{1} << 33;  // for values computed from constants
+  int max_depth = 64;                           // of nested subgraphs and function calls
+  size_t max_expansion = 1'000'000;             // ONNX nodes of expanded functions, counted per call
   MissingWeights missing_weights = MissingWeights::Refuse;
   // Returns the contents of the i-th input, if a shape depends on them. The module is then valid for these contents only, with a
   // warning. Unset: models of that kind are unsupported.
-  std::function<std::optional<TensorData>(size_t i, TypeKind)> contents;
+  std::function<std::optional<TensorData>(size_t i, TypeKind)> contents = {};
   bool constant_contents = false;  // treat all short vectors as constants; otherwise only if the model is unsupported without
 };
 

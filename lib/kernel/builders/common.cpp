@@ -116,11 +116,11 @@ void for_each_workgroup(Builder& b, const Mapping& m, const std::string& name, I
   int64_t constant_n = 0, width = m.max_grid[0];
   if (constant(n, &constant_n) && constant_n <= width) {
     Expr i = b.grid(name, 0, n);
-    body(i, b.threads("thread", 0, threads));
+    body(i, b.threads("thread_id", 0, threads));
     return;
   }
   Expr x = b.grid(name + "_x", 0, min(n, width)), y = b.grid(name + "_y", 1, ceil_div(n, width));
-  Expr thread = b.threads("thread", 0, threads);
+  Expr thread = b.threads("thread_id", 0, threads);
   Expr i = b.let(name, y * width + x);
   b.when(i < n, [&] { body(i, thread); });
 }
