@@ -297,8 +297,9 @@ struct DequantMatMulAttrs {
   int64_t block = 0;  // of the summed axis that shares a scale; 0: all
   Epilogue act;
   bool gated = false, gate_first = false;  // as FusedMatMulSwiGLU
+  bool int8_x = false;                     // x is rounded to 8 bits, with a scale for each row and block
   RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act); f("gated", self.gated);
-               f("gate_first", self.gate_first);)
+               f("gate_first", self.gate_first); f("int8_x", self.int8_x);)
 };
 struct IfAttrs {  // sizes in pairs, which are equal where that body runs
   std::vector<Dim> then_equal, else_equal;

@@ -32,6 +32,12 @@ struct Quantized {
   bool zero_quantized = false;  // as b is; else a number
 };
 
+// Rows of a that hold i8 codes (build_round_rows): a scale (f32) and the sum of the codes (i32) of each row and block of
+// `Quantized::block` steps of k. Strides run over the batch axes, m and blocks.
+struct RoundedRows {
+  Operand scale, sums;
+};
+
 // Strides of operands run over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero and bias [n].
 struct GemmSpec {
   Dims batch;
@@ -48,7 +54,8 @@ struct GemmSpec {
   bool rows_packed = false;  // a is the result of build_pack_rows, whose strides it has
   // By a dot unit: b is the result of build_pack_dots, with the strides of `packed`. Or, if the rows are packed, a is words of
   // signed values [m][ceil(k / 4) + 1] whose last is the sum of the row, b is words of unsigned values [ceil(k / 4), n] (or
-  // what `fill` makes of it), k is a multiple of 4 and constant, and b may be read to the end of a vector.
+  // what `fill` makes of it), k is a multiple of 4 and constant, and b may be read to the end of a vector. Or, if b is quantized,
+  // it is the result of build_pack_codes, and a holds codes (rounded).
   bool dots = false;
   // Offsets added to the values of a and b when their words were made. Zero points are those of the original values.
   int a_shift = 0, b_shift = 0;
@@ -56,6 +63,7 @@ struct GemmSpec {
   // b holds quantized values. If it is packed, scale and zero have one entry for all columns, or are results of build_pack with
   // strides over panels, blocks, columns.
   std::optional<Quantized> quantized;
+  std::optional<RoundedRows> rounded;
   std::optional<Operand> b_row;  // the batch index of b for each one of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // how many there are
   std::optional<Operand> bias;   // added to the sums first: one number for each column of b, or (stride 0) one for all
@@ -65,7 +73,8 @@ struct GemmSpec {
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
 };
 
-// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [bias], extras, c and the body.
+// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [scale and sums of rounded rows], [bias], extras, c and the
+// body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
 // Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled; of a pair, each panel
@@ -73,11 +82,14 @@ void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_panel(const Mapping&, DType accumulate);
 
-// Packs b, which holds quantized values of one matrix, into i32 words in panels of columns (gemm_quantized.h). Adds b, out. n and
-// k are constants.
+// Packs b, which holds quantized values of one matrix, into i32 words in panels of columns (gemm_quantized.h; for dot units
+// gemm_codes.cpp). Adds b, out. n and k are constants.
 void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
 bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and blocks are such that this can be done
+
+// Whether a dot unit of the target multiplies rounded rows by quantized values of so many bits and columns of so many.
+bool gemm_fits_code_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
 // For threads with a dot unit and operands of 8 bits: packs b into panels [batch][ceil(n / w)][ceil(k / 4) + 1][w] of i32,
 // w = gemm_panel(), each word four quantized of a column and the last row the sums of the columns. Adds b, out. b_zero stays with
