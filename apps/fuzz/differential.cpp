@@ -81,7 +81,7 @@ std::string first_difference(const CompileOptions& o) {
   Diagnostics after;
   const auto optimised = eval::evaluate(*compiled->lir.module, inputs, after, random.evaluation);
   if (!optimised) return after.exit() == ExitCode::Limit ? "" : "after the passes: " + after.text();
-  if (std::string why = compare("after the passes", *optimised, *expected); !why.empty()) return why;
+  if (std::string reason = compare("after the passes", *optimised, *expected); !reason.empty()) return reason;
 
   if (lacks_data(*compiled->lir.module)) return {};  // kernels read what the module holds
   Diagnostics of_kernels;

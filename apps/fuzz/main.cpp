@@ -30,8 +30,8 @@ const std::string& folder() {
   return made.path();
 }
 
-[[noreturn]] void fail(const std::string& why) {
-  std::cerr << why << std::endl;
+[[noreturn]] void fail(const std::string& reason) {
+  std::cerr << reason << std::endl;
   std::abort();
 }
 
@@ -48,7 +48,7 @@ void check_model(const CompileOptions& o) {
     return;
   }
   require_no_internal_error(compile_command(o, {}));
-  if (const std::string why = first_difference(o); !why.empty()) fail(why);
+  if (const std::string reason = first_difference(o); !reason.empty()) fail(reason);
 }
 
 // The passes see the record as it is, whatever model it names.

@@ -63,7 +63,7 @@ std::vector<Legal> legal_samples(const std::vector<Sample>& all, DType t) {
 enum class Verdict : uint8_t { Passed, Failed, Refused };
 struct Finding {
   Verdict verdict = Verdict::Passed;
-  std::string why;
+  std::string reason;
 };
 
 // "cpu", "metal", ... run the kernels of a target; "interpreter:metal" interprets them.
@@ -154,7 +154,7 @@ int run(const std::vector<std::string>& engines, const std::vector<std::string>&
                                                       : c->refused);
         if (findings[i].verdict == Verdict::Failed || (verbose && findings[i].verdict == Verdict::Refused))
           std::cout << (findings[i].verdict == Verdict::Failed ? "FAIL " : "refused ") << engine << " " << dtype << " " << op
-                    << " " << legal[i].sample->what << ": " << findings[i].why << '\n';
+                    << " " << legal[i].sample->what << ": " << findings[i].reason << '\n';
       }
     }
   }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kFewReaders = 32;  // of a value and of all that is moved from it
 constexpr size_t kMostMoves = 4;    // one after the other, from a value to a reader, or to where it is row-major
-constexpr int64_t kFewRows = 16;    // of a product that is made matrix by matrix, or with its columns in vectors
+constexpr int64_t kFewRows = 16;    // of a matmul that is made matrix by matrix, or with its columns in vectors
 
 bool has_whole_bytes(const Graph& g, ValueId v) {
   const int width = bits(g.dtype(v));
@@ -87,7 +87,7 @@ bool keeps_row_major(const Graph& g, NodeId n) {
   return p && p->step == 1 && std::ranges::all_of(d.first(p->axis), [](Dim size) { return size == Dim(1); });
 }
 
-// The layout of a reshaped value, if there is one: its axes are made of whole pieces, or of parts of them.
+// The layout of a reshaped value, if there is one: its axes are made of whole factors, or of parts of them.
 std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<const Dim> to) {
   if (!from.starts.empty()) return std::nullopt;
   std::vector<DimFactor> old;  // merged where they lie together
@@ -119,14 +119,14 @@ std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<con
   return old.empty() ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// Positions of the axis in each of its outermost pieces.
+// Positions of the axis in each of its outermost factors.
 Dim inner_size(DimTable& dims, const std::vector<DimFactor>& axis) {
   Dim size(1);
   for (size_t i = 1; i < axis.size(); ++i) size = dims.mul(size, axis[i].size);
   return size;
 }
 
-// Does the part begin and end where an outermost piece does, if there are several?
+// Does the part begin and end where an outermost factor does, if there are several?
 bool is_whole(DimTable& dims, const Part& p, Dim len, const std::vector<DimFactor>& axis) {
   if (axis.size() <= 1) return true;
   const Dim inner = inner_size(dims, axis);
@@ -256,7 +256,7 @@ bool transposes_left(const Graph& g, NodeId n) {
   return g.op(n) == OpKind::FusedMatMulBiasAct && g.attrs<FusedMatMulAttrs>(n).trans_a;
 }
 
-bool joins(const Graph& g, NodeId n) { return layout_rule(g.op(n)) == LayoutRule::Concat && g.operands(n).size() > 1; }
+bool concatenates(const Graph& g, NodeId n) { return layout_rule(g.op(n)) == LayoutRule::Concat && g.operands(n).size() > 1; }
 
 bool sums_all_channels(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::Conv) return g.attrs<ConvAttrs>(n).groups == 1;
@@ -266,8 +266,8 @@ bool sums_all_channels(const Graph& g, NodeId n) {
 // Can the node make a result so?
 bool makes_layout(const Graph& g, NodeId n, const Layout& l) {
   const auto row = axes_of_rows(g, n);
-  if (joins(g, n)) return l.rows();
-  if (has_strided_result(g.op(n))) return product_ends_in(g, n, l);
+  if (concatenates(g, n)) return l.rows();
+  if (has_strided_result(g.op(n))) return can_write_layout(g, n, l);
   return row ? l.rows() && !l.split(*row) : sums_all_channels(g, n) && has_planes(g.module().dims, l);
 }
 
@@ -279,7 +279,7 @@ struct Made {
 std::optional<Made> made_as_read(const Graph& g, ValueId v) {
   const NodeId maker = g.def(v);
   const bool can_order =
-      axes_of_rows(g, maker) || sums_all_channels(g, maker) || joins(g, maker) || has_strided_result(g.op(maker));
+      axes_of_rows(g, maker) || sums_all_channels(g, maker) || concatenates(g, maker) || has_strided_result(g.op(maker));
   if (!can_order || !has_whole_bytes(g, v)) return std::nullopt;
   ValueId last = v;  // what the last one makes that reorders
   size_t moves = 0;
@@ -310,12 +310,12 @@ bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
     }
     case LayoutRule::Matmul:
     case LayoutRule::MatmulResult:
-      if (is_residual(op, use.index)) return product_ends_in(g, use.user, l);
+      if (is_residual(op, use.index)) return can_write_layout(g, use.user, l);
       return rows && use.index < 2 && layout_rule(op) == LayoutRule::Matmul;
     case LayoutRule::Conv: return use.index == 0 && has_planes(g.module().dims, l);
     case LayoutRule::Attention: return rows && use.index < 3;
     case LayoutRule::Rope: return rows && use.index == 0;
-    case LayoutRule::Concat: return joins(g, use.user);
+    case LayoutRule::Concat: return concatenates(g, use.user);
     case LayoutRule::Elementwise:
       if (op == OpKind::Cast && is_narrow(g.attrs<CastAttrs>(use.user).to)) return false;
       return (l.vectors() || (!l.split() && reads_columns(g, use))) && !view_of(g, use.user);
@@ -325,14 +325,14 @@ bool takes_layout(const Graph& g, Graph::Use use, const Layout& l) {
 
 bool takes_strides(const Graph& g, Graph::Use use) { return takes_layout(g, use, {}); }
 
-bool product_ends_in(const Graph& g, NodeId n, const Layout& l) {
+bool can_write_layout(const Graph& g, NodeId n, const Layout& l) {
   const size_t rank = l.axes.size();
   if (rank < 2 || l.split()) return false;
   const auto b = g.dims(g.operand(n, 1));
   const bool by_matrix = transposes_left(g, n) || std::any_of(b.begin(), b.end() - 2, [](Dim d) { return d != Dim(1); });
   const ContiguousDims run = innermost_contiguous_dims(g.module().dims, l, rank - 1);
   const std::optional<DimFactor> row =
-      by_matrix ? l.axes[rank - 2].empty() ? std::nullopt : std::optional(l.axes[rank - 2][0]) : run.piece;
+      by_matrix ? l.axes[rank - 2].empty() ? std::nullopt : std::optional(l.axes[rank - 2][0]) : run.factor;
   const bool few = !row || (row->size.is_static() && row->size.size() < kFewRows);
   if (!l.rows()) return !few && row->stride == Dim(1);
   return by_matrix || run.begin == 0 || !few;

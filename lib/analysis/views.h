@@ -16,8 +16,8 @@ struct View {
 // Can this reader take its operand as it lies in a larger value, or with its axes in another order?
 bool takes_layout(const Graph&, Graph::Use, const Layout&);
 bool takes_strides(const Graph&, Graph::Use);  // whatever the strides between rows are
-// Can the product make a result, and read a residual, that lies so?
-bool product_ends_in(const Graph&, NodeId product, const Layout&);
+// Can the matmul make a result, and read a residual, that lies so?
+bool can_write_layout(const Graph&, NodeId matmul, const Layout&);
 // How v lies if `moved`, which it becomes by Reshapes and Transposes alone, is row-major. Nothing where elements would have to be
 // moved.
 std::optional<Layout> layout_before(const Graph&, ValueId v, ValueId moved);

@@ -142,7 +142,7 @@ TEST_CASE("an image is enlarged in place by whole factors alone, where the neare
   CHECK_FALSE(repeats_in_place({1, 2, 8, 8}, {1, 1, 2, 2}, CoordMode::Asymmetric, Floor, ResizeMode::Linear));
 }
 
-TEST_CASE("axes that are split and reordered stay where they are as pieces of merged axes") {
+TEST_CASE("axes that are split and reordered stay where they are as factors of merged axes") {
   Packed p;
   const ValueId windows = p.b.transpose(p.b.reshape(p.x, {2, 5, 3, 2, 4}), {0, 2, 1, 3, 4}),
                 rows = p.b.reshape(windows, {2, 15, 8});
@@ -245,10 +245,10 @@ TEST_CASE("windows of a rolled image are made and read where they lie") {
   m.main().add_output(rolled(image, 4), {});
   CHECK(view_of(m.main(), m.main().def(split)));
   CHECK(view_of(m.main(), m.main().def(merged)));
-  const std::vector<DimFactor> pieces{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}};
-  CHECK(layout_in_larger(m.main(), y)->axes[1] == pieces);
+  const std::vector<DimFactor> factors{{Dim(2), Dim(72)}, {Dim(3), Dim(8)}};
+  CHECK(layout_in_larger(m.main(), y)->axes[1] == factors);
   const ValueId part = m.main().operand(m.main().def(m.main().outputs()[0]), 0);
-  CHECK(layout_in_larger(m.main(), part)->axes[1] == pieces);
+  CHECK(layout_in_larger(m.main(), part)->axes[1] == factors);
   CHECK(layout_in_larger(m.main(), part)->start(1) == Dim(4));
   CHECK(view_of(m.main(), m.main().def(part))->byte_offset == Dim(0));
 }

@@ -52,7 +52,7 @@ struct NodeKernels {
 
 bool has_lowering(OpKind);  // is there a kernel for some of its forms?
 // Whether lower_node has kernels for the node on this target; if not, why not. O(operands).
-bool supports(const Graph&, NodeId, const CapabilityRow&, std::string* why);
+bool supports(const Graph&, NodeId, const CapabilityRow&, std::string* reason);
 
 bool may_prepack(OpKind);  // have kernels for some of its forms prepacked buffers?
 // Facts about the kernels of a node that memory planning uses.
@@ -70,7 +70,7 @@ bool may_overwrite(const Graph&, NodeId, size_t result, size_t operand);
 // Kernel names are the op's name; the caller makes them unique. Leaves and control flow have no kernels. Graphs are not changed,
 // but their table of sizes may grow.
 std::optional<NodeKernels> lower_node(const Graph&, const GraphLayouts&, NodeId, const CapabilityRow&,
-                                      std::span<const PrepackedBuffer> prepacked, std::string* why);
+                                      std::span<const PrepackedBuffer> prepacked, std::string* reason);
 
 // A kernel that adds the number of indices out of range, among those that the node reads from an operand, to Binding::BadIndices;
 // nullopt for a node that reads none. `indices`: that operand.

@@ -93,7 +93,7 @@ void bind_zero(Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
   (*zero)->strides = {num_elements(node.graph.type(node.in(i))) == 1 ? Index(0) : Index(1)};
 }
 
-bool lies_apart(const Node& node, ValueId v) { return node.layouts.of(v); }
+bool is_strided(const Node& node, ValueId v) { return node.layouts.of(v); }
 
 // An image with the distance of its pixels as the last stride.
 Operand as_planes(Operand x, const Dims& size) {
@@ -104,17 +104,17 @@ Operand as_planes(Operand x, const Dims& size) {
 
 void bind_image(Node& node, Scope& s, WindowSpec* w) {
   Operand x = s.in(0);
-  if (lies_apart(node, node.in(0))) w->image = as_planes(std::move(x), w->in_size);
+  if (is_strided(node, node.in(0))) w->image = as_planes(std::move(x), w->in_size);
 }
 
 void bind_result(Node& node, Scope& s, WindowSpec* w) {
   Operand y = s.out();
-  if (lies_apart(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
+  if (is_strided(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
 }
 
 // Room for a row-major image beside one that lies in a larger value or has its axes in another order.
 std::optional<uint32_t> row_major(Node& node, ValueId v) {
-  if (!lies_apart(node, v)) return std::nullopt;
+  if (!is_strided(node, v)) return std::nullopt;
   return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
 }
 
@@ -132,20 +132,20 @@ void copy_image(Node& node, uint32_t image, bool result) {
 
 // Whether to compute from a phase-split image, and its elements (none where the image is as good). `taps` are the elements of a
 // window.
-struct Spread {
+struct PhaseSplit {
   bool used = false, copied = false;
   Dim elements;
 };
 
-Spread spread_of(const Node& node, const WindowSpec& w, Dim channels) {
+PhaseSplit phase_split_of(const Node& node, const WindowSpec& w, Dim channels) {
   DimTable& t = node.table();
-  Spread s;
+  PhaseSplit s;
   int64_t taps = 1;
   for (int64_t k : w.kernel) taps = std::min(taps * k, kMostTaps + 1);
   s.used = taps > 0 && taps <= kMostTaps;
   for (Dim d : node.result_dims()) s.used = s.used && t.constant_value(d) != 0;
   // Single channels are read by rows.
-  s.copied = s.used && (!kernel::is_phase_split(w) || (w.groups > 1 && lies_apart(node, node.in(0))));
+  s.copied = s.used && (!kernel::is_phase_split(w) || (w.groups > 1 && is_strided(node, node.in(0))));
   if (!s.copied) return s;
   s.elements = t.mul(node.dims(0)[0], channels);
   const auto axes = kernel::phase_split_axes(w);
@@ -162,16 +162,16 @@ bool by_dots(Node& node, const WindowSpec& w, const Conv& c) {
          kernel::conv_fits_dots(w, node.table().constant_value(node.dims(1)[1]).value_or(0), node.mapping());
 }
 
-Spread spread_of(Node& node, const Conv& c) {
+PhaseSplit phase_split_of(Node& node, const Conv& c) {
   const auto channels = node.table().constant_value(node.dims(1)[1]);
   // Lanes compute depthwise ones an element each.
   if (!channels || *channels == 0 || (node.mapping().workgroups && *channels == 1 && c.attrs.groups > 1)) return {};
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
-  if (!by_dots(node, w, c)) return spread_of(node, w, node.dims(0)[1]);
+  if (!by_dots(node, w, c)) return phase_split_of(node, w, node.dims(0)[1]);
   const WindowSpec words = kernel::window_of_words(w, *channels);
-  return spread_of(node, words, Dim(words.in_channels.value));
+  return phase_split_of(node, words, Dim(words.in_channels.value));
 }
 
 // The weights as the kernel that packs them sees them; nothing where packing is of no use.
@@ -211,19 +211,19 @@ std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels
   return packed;
 }
 
-// A product of weights and windows, or shifted rows.
-bool emit_spread(Node& node, const Conv& c) {
-  const Spread spread = spread_of(node, c);
-  if (!spread.used) return false;
+// A matmul of weights and windows, or shifted rows.
+bool emit_phase_split(Node& node, const Conv& c) {
+  const PhaseSplit split = phase_split_of(node, c);
+  if (!split.used) return false;
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
   uint32_t image = 0;
-  if (spread.copied) {
+  if (split.copied) {
     Scope s(node, "spread");
     WindowSpec w = spec_of(node, s, c);
     bind_image(node, s, &w);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
     const bool dots = by_dots(node, w, c);
-    image = node.scratch(w.x_zero || dots ? w.accumulate : w.input, spread.elements);
+    image = node.scratch(w.x_zero || dots ? w.accumulate : w.input, split.elements);
     s.bind({Binding::Kind::Scratch, image});
     if (dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
     else kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
@@ -234,7 +234,7 @@ bool emit_spread(Node& node, const Conv& c) {
   WindowSpec w = spec_of(node, s, c);
   if (packed) s.bind({Binding::Kind::Scratch, *packed}), w.weights_packed = true;
   else s.in(1);
-  if (spread.copied) s.bind({Binding::Kind::Scratch, image});
+  if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
   w.dots = by_dots(node, w, c);
   if (w.dots) bind_zero(node, s, 3, &w.w_zero), bind_zero(node, s, 2, &w.x_zero);
@@ -264,7 +264,7 @@ Conv conv_of(const Node& node) {
 bool lower_conv(Node& node) {
   const Conv c = conv_of(node);
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
-  if (!transposed && emit_spread(node, c)) return true;
+  if (!transposed && emit_phase_split(node, c)) return true;
   const auto image = row_major(node, node.in(0)), result = row_major(node, node.result());
   if (image) copy_image(node, *image, false);
   Scope s(node);
@@ -285,7 +285,7 @@ bool lower_conv(Node& node) {
 std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& on_load) {
   const Conv c = conv_of(node);
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
-  const auto w = on_load[1] && spread_of(node, c).used ? packed_weights(node, c, channels) : std::nullopt;
+  const auto w = on_load[1] && phase_split_of(node, c).used ? packed_weights(node, c, channels) : std::nullopt;
   const bool zero = c.zero_points && node.has(3) && !(w && w->dots);
   if (!w || (zero && !on_load[3])) return {};
   const Dim elements = packed_elements(node, *w, channels);
@@ -346,25 +346,25 @@ bool lower_pool(Node& node) {
     case ReduceOp::Sum: break;
     default: return node.fail("no pooling by this reduction");
   }
-  Spread spread;
+  PhaseSplit split;
   if (!node.mapping().workgroups) {
     Scope probe(node);
-    spread = spread_of(node, window(probe), node.dims(0)[1]);
+    split = phase_split_of(node, window(probe), node.dims(0)[1]);
   }
   uint32_t image = 0;
-  if (spread.copied) {
+  if (split.copied) {
     Scope s(node, "spread");
-    image = node.scratch(node.dtype(0), spread.elements);
+    image = node.scratch(node.dtype(0), split.elements);
     s.in(0), s.bind({Binding::Kind::Scratch, image});
     kernel::build_phase_split(s.builder(), window(s), p.start, node.mapping());
     s.finish();
   }
   Scope s(node);
   p.window = window(s);
-  if (spread.copied) s.bind({Binding::Kind::Scratch, image});
+  if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else s.in(0);
   s.out();
-  (spread.used ? kernel::build_pool_rows : kernel::build_pool)(s.builder(), p, node.mapping());
+  (split.used ? kernel::build_pool_rows : kernel::build_pool)(s.builder(), p, node.mapping());
   return s.finish(), true;
 }
 

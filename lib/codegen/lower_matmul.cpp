@@ -1,4 +1,4 @@
-// Matrix products of every spelling, as one descriptor for the gemm builder.
+// Matmuls of every spelling, as one descriptor for the gemm builder.
 #include "codegen/region_steps.h"
 #include "ir/region.h"
 #include "kernel/builders/gemm.h"
@@ -19,14 +19,14 @@ constexpr double kCopyNs = 0.4, kReadNs = 1;
 
 DType accumulator(DType t) { return kernel::compute_dtype(t); }
 
-// The axes of one operand of a product: batch axes of the result, its rows (or columns), the summed axis.
+// The axes of one operand of a matmul: batch axes of the result, its rows (or columns), the summed axis.
 struct Side {
   std::vector<Dim> batch;  // sizes in the operand: 1 or left out where it is broadcast
   Dim free, summed;
   bool summed_last = true;  // memory order of the last two axes
 };
 
-struct Product {
+struct Contraction {
   std::vector<Dim> batch;
   Dim m, n, k;
   size_t run = 1;  // axes of the result that are m
@@ -43,16 +43,18 @@ struct Product {
   DType accumulate = DType::F32;
 };
 
-bool has_zero(const Node& node, const Product& p, size_t operand) { return p.zero_points && node.has(operand + 2); }
+bool has_zero(const Node& node, const Contraction& p, size_t operand) { return p.zero_points && node.has(operand + 2); }
 
 // A part of a larger value, or one whose axes were moved without its elements.
-bool lies_apart(const Node& node, size_t operand) { return node.layouts.of(node.in(operand)); }
+bool is_strided(const Node& node, size_t operand) { return node.layouts.of(node.in(operand)); }
 
-size_t operands_of_steps(const Node& node, const Product& p) { return p.steps.empty() ? 0 : node.graph.operands(node.id).size(); }
+size_t operands_of_steps(const Node& node, const Contraction& p) {
+  return p.steps.empty() ? 0 : node.graph.operands(node.id).size();
+}
 
-// How many of the last axes before the columns can be rows of one product: without batch axes in b, those of a are rows as long
+// How many of the last axes before the columns can be rows of one matmul: without batch axes in b, those of a are rows as long
 // as they follow each other in a, the residual and the result.
-size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
+size_t axes_of_rows(const Node& node, const Contraction& p, bool trans_a) {
   if (trans_a || p.a.batch != p.batch || std::ranges::any_of(p.b.batch, [](Dim d) { return d != 1; })) return 1;
   const size_t rows = node.result_dims().size() - 1;
   size_t first = 0;
@@ -73,8 +75,8 @@ size_t axes_of_rows(const Node& node, const Product& p, bool trans_a) {
   return rows - std::min(first, rows - 1);
 }
 
-Product product_of(const Node& node, bool trans_a, bool trans_b, std::optional<size_t> bias = {},
-                   std::optional<size_t> residual = {}, Product p = {}) {
+Contraction contraction_of(const Node& node, bool trans_a, bool trans_b, std::optional<size_t> bias = {},
+                           std::optional<size_t> residual = {}, Contraction p = {}) {
   p.bias = bias, p.residual = residual;
   const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
   p.batch.assign(y.begin(), y.end() - 2);
@@ -97,7 +99,7 @@ std::vector<Index> matrix_strides(Scope& s, const Side& side, const std::vector<
   return kernel::broadcast_operand(s.kernel(), "", DType::I8, s.shape(side.batch), s.shape(batch)).strides;
 }
 
-// The elements from one of the rows of a product to the next, in an operand or a result that has them in axes up to `end`.
+// The elements from one of the rows of a matmul to the next, in an operand or a result that has them in axes up to `end`.
 Index row_stride(const Operand& o, std::span<const Dim> dims, size_t end, size_t run) {
   size_t axis = end;
   while (axis + run > end && dims[axis - 1] == Dim(1)) --axis;
@@ -110,7 +112,7 @@ Operand side_operand(Node& node, Scope& s, size_t operand, const Side& side, con
   const Expr free = s.size(side.free).in(s.kernel()), summed = s.size(side.summed).in(s.kernel());
   Index free_stride = side.summed_last ? Index(summed) : Index(1), summed_stride = side.summed_last ? Index(1) : Index(free);
   Dims strides;
-  if (lies_apart(node, operand)) {
+  if (is_strided(node, operand)) {
     for (size_t i = 0; i < batch.size(); ++i) {
       const size_t own = i + side.batch.size() - batch.size();  // wraps where the operand has no such axis
       const bool has = i + side.batch.size() >= batch.size() && (side.batch[own] != Dim(1) || batch[i] == Dim(1));
@@ -128,7 +130,7 @@ Operand side_operand(Node& node, Scope& s, size_t operand, const Side& side, con
 }
 
 // A scratch buffer of the rows of the left operand, `width` elements each.
-Operand rows_in_scratch(Scope& s, const Product& p, uint32_t buffer, Index width) {
+Operand rows_in_scratch(Scope& s, const Contraction& p, uint32_t buffer, Index width) {
   Operand o = s.scratch(buffer);
   o.strides.clear();
   const Expr w = width.in(s.kernel()), m = s.size(p.m).in(s.kernel());
@@ -137,12 +139,12 @@ Operand rows_in_scratch(Scope& s, const Product& p, uint32_t buffer, Index width
   return o;
 }
 
-Operand left_operand(Node& node, Scope& s, const Product& p) {
+Operand left_operand(Node& node, Scope& s, const Contraction& p) {
   if (p.left) return rows_in_scratch(s, p, *p.left, s.size(p.k));
   return side_operand(node, s, 0, p.a, p.batch, true, p.run);
 }
 
-GemmSpec spec_of(Scope& s, const Product& p) {
+GemmSpec spec_of(Scope& s, const Contraction& p) {
   GemmSpec g;
   g.batch = s.shape(p.batch), g.m = s.size(p.m), g.n = s.size(p.n), g.k = s.size(p.k);
   g.accumulate = p.accumulate, g.pair = p.pair;
@@ -160,7 +162,7 @@ Operand of_columns(Node& node, Scope& s, size_t i, size_t batch) {
 
 // The left operand in the order in which threads read it, where its rows would otherwise be copied for many panels: a scratch
 // buffer.
-std::optional<uint32_t> pack_rows(Node& node, const Product& p) {
+std::optional<uint32_t> pack_rows(Node& node, const Contraction& p) {
   if (node.mapping().workgroups || !p.batch.empty() || p.dots) return {};
   const int64_t high = kernel::gemm_rows(node.mapping(), p.accumulate);
   {
@@ -184,8 +186,8 @@ std::optional<uint32_t> pack_rows(Node& node, const Product& p) {
   return rows;
 }
 
-// A residual or the result over the batch axes, rows and columns of the product.
-Operand by_rows(Operand o, const Product& p, std::span<const Dim> dims) {
+// A residual or the result over the batch axes, rows and columns of the matmul.
+Operand by_rows(Operand o, const Contraction& p, std::span<const Dim> dims) {
   const size_t end = dims.size() - 1;
   const Index row = row_stride(o, dims, end, p.run), column = o.strides.back();
   o.strides.erase(o.strides.begin() + static_cast<std::ptrdiff_t>(p.batch.size()), o.strides.end());
@@ -193,14 +195,14 @@ Operand by_rows(Operand o, const Product& p, std::span<const Dim> dims) {
   return o;
 }
 
-// The product as its weight alone sees it, or what has k rows beside it: rows of the left operand may be known only when it runs.
-Product of_weight(Product p, Dim k) {
+// The matmul as its weight alone sees it, or what has k rows beside it: rows of the left operand may be known only when it runs.
+Contraction of_weight(Contraction p, Dim k) {
   p.batch = p.b.batch, p.m = Dim(1), p.k = k;
   return p;
 }
 
 // Elements of the right operand in panels.
-Dim panel_elements(const Node& node, const Product& p) {
+Dim panel_elements(const Node& node, const Contraction& p) {
   DimTable& t = node.table();
   const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
   const Dim rows = p.dots ? t.add(t.ceil_div(p.k, Dim(4)), Dim(1)) : p.k;
@@ -218,7 +220,7 @@ double saved_by(const Node& node, Dim elements, double ns) {
 }
 
 // A weight in panels, which also a single row reads in order.
-std::vector<PrepackedBuffer> prepack_panels(Node& node, const Product& p, const std::vector<bool>& on_load) {
+std::vector<PrepackedBuffer> prepack_panels(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
   const bool zero = has_zero(node, p, 1) && !p.dots;
   if (!on_load[1] || (zero && !on_load[3])) return {};
   Scope probe(node);
@@ -236,7 +238,7 @@ std::vector<PrepackedBuffer> prepack_panels(Node& node, const Product& p, const 
 }
 
 // The right operand in panels: prepacked, or packed before it is read for several blocks of rows.
-std::optional<uint32_t> pack_panels(Node& node, const Product& p) {
+std::optional<uint32_t> pack_panels(Node& node, const Contraction& p) {
   if (node.mapping().workgroups || p.quantized) return {};
   const bool on_load = !node.prepacked.empty();
   if (!on_load) {
@@ -250,7 +252,7 @@ std::optional<uint32_t> pack_panels(Node& node, const Product& p) {
   }
   const uint32_t packed = on_load ? *node.prepacked_operand(1) : node.scratch(p.accumulate, panel_elements(node, p));
   Scope s(node, "pack");
-  const Product of_b = of_weight(p, p.k);
+  const Contraction of_b = of_weight(p, p.k);
   GemmSpec g = spec_of(s, of_b);
   g.b = side_operand(node, s, 1, p.b, of_b.batch, false);
   if (has_zero(node, p, 1) && !p.dots) g.b_zero = of_columns(node, s, 3, of_b.batch.size());
@@ -280,16 +282,16 @@ struct PackedWeight {
 };
 
 // The quantized weight as the kernels that pack it see it.
-GemmSpec spec_of_codes(Scope& s, const Product& p) {
+GemmSpec spec_of_codes(Scope& s, const Contraction& p) {
   GemmSpec g = spec_of(s, of_weight(p, p.k));
   g.quantized = p.quantized, g.dots = p.dots;
   return g;
 }
 
 // Dot units take zero points off their sums.
-DType zero_in_panels(const Product& p) { return p.dots ? DType::I32 : p.accumulate; }
+DType zero_in_panels(const Contraction& p) { return p.dots ? DType::I32 : p.accumulate; }
 
-std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Product& p, const std::vector<bool>& on_load) {
+std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
   if (!p.batch.empty() || !on_load[1] || !on_load[2] || (node.has(3) && !on_load[3])) return {};
   std::vector<PrepackedBuffer> packed;
   DimTable& t = node.table();
@@ -313,7 +315,7 @@ std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Product& p, con
   return packed;
 }
 
-std::optional<uint32_t> pack_blocks(Node& node, const Product& p, uint32_t operand, bool quantized) {
+std::optional<uint32_t> pack_blocks(Node& node, const Contraction& p, uint32_t operand, bool quantized) {
   const auto packed = node.prepacked_operand(operand);
   if (!packed) return {};
   Scope s(node, operand == 2 ? "pack_scales" : "pack_zeros");
@@ -327,7 +329,7 @@ std::optional<uint32_t> pack_blocks(Node& node, const Product& p, uint32_t opera
   return packed;
 }
 
-std::optional<PackedWeight> pack_quantized(Node& node, const Product& p) {
+std::optional<PackedWeight> pack_quantized(Node& node, const Contraction& p) {
   if (!p.quantized || node.prepacked.empty()) return {};
   PackedWeight packed;
   packed.quantized = *node.prepacked_operand(1);
@@ -342,7 +344,7 @@ std::optional<PackedWeight> pack_quantized(Node& node, const Product& p) {
   return packed;
 }
 
-// The scale or zero point of a product: as it is, or from its panels.
+// The scale or zero point of a matmul: as it is, or from its panels.
 Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::optional<uint32_t>& packed) {
   if (!packed) return of_blocks(node, s, operand);
   Operand o = s.scratch(*packed);
@@ -352,7 +354,7 @@ Operand quantization_parameter(Node& node, Scope& s, size_t operand, const std::
 }
 
 // Operands of the steps on the sums, and the steps.
-void add_steps(Node& node, Scope& s, const Product& p, GemmSpec* g) {
+void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
   for (size_t i = kQuantOperands; i < operands_of_steps(node, p); ++i)
     g->extras.push_back(by_rows(s.in(i, node.result_dims()), p, node.result_dims()));
   g->epilogue = [steps = RegionSteps(p.steps)](Expr sum, const std::vector<Expr>& extras) {
@@ -365,7 +367,7 @@ struct RoundedLeft {
   uint32_t values = 0, scale = 0, sums = 0;
 };
 
-RoundedLeft round_left(Node& node, const Product& p) {
+RoundedLeft round_left(Node& node, const Contraction& p) {
   DimTable& t = node.table();
   const auto x = node.dims(0);
   const Dim rows = t.product(x.first(x.size() - 1)), k = x.back();
@@ -381,7 +383,7 @@ RoundedLeft round_left(Node& node, const Product& p) {
   return s.finish(), r;
 }
 
-bool emit(Node& node, Product p) {
+bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
   p.dots = p.dots && (panels || (p.quantized && !node.prepacked.empty()));
   std::optional<RoundedLeft> rounded;
@@ -424,17 +426,17 @@ bool emit(Node& node, Product p) {
   return s.finish(), true;
 }
 
-// The product has 2n columns, of which up and gate are halves.
+// The matmul has 2n columns, of which up and gate are halves.
 template <class A>
-void add_gate(const Node& node, const A& a, Product* p) {
+void add_gate(const Node& node, const A& a, Contraction* p) {
   p->b.free = node.table().mul(p->n, Dim(2));
   p->pair = [a](Expr first, Expr second) { return gated(a.gate_first ? second : first, a.gate_first ? first : second, a.act); };
 }
 
-Product dequantised_product(const Node& node) {
+Contraction dequantized_contraction(const Node& node) {
   const auto& a = node.attrs<DequantMatMulAttrs>();
   const DType t = node.dtype(1);
-  Product p = product_of(node, false, a.trans_b, 4, 5);
+  Contraction p = contraction_of(node, false, a.trans_b, 4, 5);
   if (a.gated) add_gate(node, a, &p);
   else p.act = a.act;
   p.quantized.emplace();
@@ -447,47 +449,47 @@ Product dequantised_product(const Node& node) {
   const DimTable& table = node.table();
   const auto n = table.constant_value(p.b.free), k = table.constant_value(p.k);
   p.dots = a.int8_x && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k &&
-           kernel::gemm_fits_code_dots(p.quantized->bits, a.block, *n, *k, node.mapping());
+           kernel::gemm_fits_quantized_dots(p.quantized->bits, a.block, *n, *k, node.mapping());
   return p;
 }
 
-Product product_of(const Node& node) {
+Contraction contraction_of(const Node& node) {
   switch (node.op()) {
     case OpKind::FusedMatMulBiasAct: {
       const auto& a = node.attrs<FusedMatMulAttrs>();
-      Product p = product_of(node, a.trans_a, a.trans_b, 2, 3);
+      Contraction p = contraction_of(node, a.trans_a, a.trans_b, 2, 3);
       p.act = a.act;
       return p;
     }
     case OpKind::FusedMatMulSwiGLU: {
       const auto& a = node.attrs<GatedMatMulAttrs>();
-      Product p = product_of(node, false, a.trans_b, 2);
+      Contraction p = contraction_of(node, false, a.trans_b, 2);
       add_gate(node, a, &p);
       return p;
     }
     case OpKind::QMatMul:
     case OpKind::FusedQMatMul: {
-      Product p;
+      Contraction p;
       p.zero_points = true, p.dots = kernel::gemm_fits_dots(node.dtype(0), node.dtype(1), node.mapping());
       if (node.op() == OpKind::FusedQMatMul) p.steps = node.attrs<RegionAttrs>().steps;
-      return product_of(node, false, false, {}, {}, std::move(p));
+      return contraction_of(node, false, false, {}, {}, std::move(p));
     }
-    case OpKind::DequantMatMul: return dequantised_product(node);
-    default: return product_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b);
+    case OpKind::DequantMatMul: return dequantized_contraction(node);
+    default: return contraction_of(node, node.attrs<MatMulAttrs>().trans_a, node.attrs<MatMulAttrs>().trans_b);
   }
 }
 
 }  // namespace
 
-bool lower_matmul(Node& node) { return emit(node, product_of(node)); }
+bool lower_matmul(Node& node) { return emit(node, contraction_of(node)); }
 
 std::vector<PrepackedBuffer> prepack_matmul(Node& node, const std::vector<bool>& on_load) {
   if (node.mapping().workgroups) return {};
-  const Product p = product_of(node);
+  const Contraction p = contraction_of(node);
   return p.quantized ? prepack_quantized(node, p, on_load) : prepack_panels(node, p, on_load);
 }
 
-// Each row is a product of its own, as matrices of a batch are.
+// Each row is a matmul of its own, as matrices of a batch are.
 bool lower_grouped_matmul(Node& node) {
   const auto x = node.dims(0), w = node.dims(1), y = node.result_dims();
   const bool trans_b = node.attrs<MatMulAttrs>().trans_b;
@@ -504,7 +506,7 @@ bool lower_grouped_matmul(Node& node) {
   return s.finish(), true;
 }
 
-// Batch axes, and all free axes but the last of each side, are batch axes of the product; several summed axes are made one by
+// Batch axes, and all free axes but the last of each side, are batch axes of the matmul; several summed axes are made one by
 // copying the operands to the order batch, free, summed.
 bool lower_dot_general(Node& node) {
   const auto& a = node.attrs<DotGeneralAttrs>();
@@ -580,7 +582,7 @@ bool lower_dot_general(Node& node) {
   o[0].strides.insert(o[0].strides.end(), {free[0], summed[0]});
   o[1].strides.insert(o[1].strides.end(), {summed[1], free[1]});
   g.a = o[0], g.b = o[1];
-  // The result's axes are batch, free axes of a, free axes of b; the product's are batch, leading free axes, then m, n.
+  // The result's axes are batch, free axes of a, free axes of b; the matmul's are batch, leading free axes, then m, n.
   g.c = s.out();
   const Dims y = g.c.strides;
   const size_t nb = side[0].batch.size(), fa = side[0].free.size();

@@ -1,4 +1,4 @@
-// ONNX LSTM, GRU and RNN. The products with the input are one matrix product for all steps; what is left is a chain of steps,
+// ONNX LSTM, GRU and RNN. The matmuls with the input are one matmul for all steps; what is left is a chain of steps,
 // each row of the batch on its own, with its state in registers.
 #include "codegen/lowerings.h"
 #include "kernel/builders/gemm.h"
@@ -113,7 +113,7 @@ class Steps {
   }
 
   // Row k of the recurrent weights of a gate times a state, and its bias.
-  Expr product(int64_t gate, Expr k, const Buf& state) {
+  Expr dot(int64_t gate, Expr k, const Buf& state) {
     const int64_t hidden = cell_.hidden;
     const Expr row = b_.let("row_r", ((direction_ * cell_.gates + gate) * hidden + k) * hidden);
     int lanes = node_.mapping().workgroups ? 1 : node_.mapping().vector_lanes(rlxc::bits(cell_.type) / 8);
@@ -135,13 +135,13 @@ class Steps {
     Expr k;
 
     Expr input(int64_t i) { return s.input(i, k); }
-    Expr gate(int64_t i) { return s.input(i, k) + s.product(i, k, s.state_); }
-    Expr gate(int64_t i, int64_t p, Expr memory) { return s.input(i, k) + s.product(i, k, s.state_) + s.peephole(p, k, memory); }
+    Expr gate(int64_t i) { return s.input(i, k) + s.dot(i, k, s.state_); }
+    Expr gate(int64_t i, int64_t p, Expr memory) { return s.input(i, k) + s.dot(i, k, s.state_) + s.peephole(p, k, memory); }
     Expr activated(size_t i, Expr v) { return s.f_[i](s.clipped(v)); }
     Expr output(Expr memory) { return s.f_[2](memory); }
     Expr let(const char* name, Expr v) { return s.b_.let(name, v); }
     Expr recurrent(bool linear) {  // memory_ holds r, or r times the state
-      return linear ? s.memory_.load(k) * s.product(2, k, s.state_) : s.product(2, k, s.memory_);
+      return linear ? s.memory_.load(k) * s.dot(2, k, s.state_) : s.dot(2, k, s.memory_);
     }
     Expr update() { return let("z", s.update_.load(k)); }
     Expr state() { return s.state_.load(k); }
@@ -198,9 +198,9 @@ bool lower_recurrent(Node& node) {
              kernel::compute_dtype(node.dtype(0))};
   if (cell.hidden < 1 || cell.hidden > kMaxHidden)
     return node.fail("the size of the state must be 1 to " + std::to_string(kMaxHidden));
-  std::string why;
-  const auto activations = ops::cell_activations(node.op(), a, &why);
-  if (!activations) return node.fail(why);
+  std::string reason;
+  const auto activations = ops::cell_activations(node.op(), a, &reason);
+  if (!activations) return node.fail(reason);
   std::vector<Function> functions;
   for (const ops::CellActivation& f : *activations) functions.push_back({f});
   DimTable& t = node.table();

@@ -68,7 +68,7 @@ const LoweringCache::Lowered& LoweringCache::lower(const Graph& g, const GraphLa
   }
   const auto [found, is_new] = lowered_.try_emplace(std::move(key));
   Lowered& l = found->second;
-  if (is_new) l.kernels = lower_node(g, layouts, n, vectors ? row_ : scalar_row_, prepacked, &l.why);
+  if (is_new) l.kernels = lower_node(g, layouts, n, vectors ? row_ : scalar_row_, prepacked, &l.reason);
   return l;
 }
 

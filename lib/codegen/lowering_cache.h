@@ -23,7 +23,7 @@ class LoweringCache {
 
   struct Lowered {
     std::optional<NodeKernels> kernels;
-    std::string why;  // there are none
+    std::string reason;  // there are none
   };
   // Equal nodes have the same object. `vectors`: see vectors_fit. `prepacked`: as for lower_node.
   const Lowered& lower(const Graph&, const GraphLayouts&, NodeId, bool vectors, std::span<const PrepackedBuffer> prepacked);

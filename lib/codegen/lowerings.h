@@ -1,4 +1,4 @@
-// The lowering function of each op kind (table in lower.cpp). They return false with a reason in Node::why.
+// The lowering function of each op kind (table in lower.cpp). They return false with a reason in Node::reason.
 #pragma once
 #include <functional>
 

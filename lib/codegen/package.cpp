@@ -7,7 +7,7 @@
 #include "analysis/extents.h"
 #include "analysis/phases.h"
 #include "codegen/step_extents.h"
-#include "kernel/join.h"
+#include "kernel/fuse_kernels.h"
 #include "kernel/simplify.h"
 
 namespace rlxc::codegen {
@@ -194,7 +194,7 @@ class Packager {
     const LoweringCache::Lowered& lowering = lowerings_.lower(g, plan(g).layouts, n, vectors, prepacked);
     if (!lowering.kernels) {
       diagnostics_.error(
-          Code::UnsupportedOnTarget, "the " + row_.name + " target: " + lowering.why, where(g, n),
+          Code::UnsupportedOnTarget, "the " + row_.name + " target: " + lowering.reason, where(g, n),
           has_lowering(g.op(n)) ? "" : "rlxc run --engine=reference; or compute it before the model, and feed the result");
       return nullptr;
     }
@@ -288,10 +288,10 @@ class Packager {
       if (nodes.empty() || nodes.back() != s.node) nodes.push_back(s.node);
     }
     const std::string_view name = m_.text(launch);
-    std::string why;
-    auto joined = kernel::join(std::string(name.substr(0, name.rfind('_'))), parts, row_.mapping, &why);
+    std::string reason;
+    auto joined = kernel::fuse_kernels(std::string(name.substr(0, name.rfind('_'))), parts, row_.mapping, &reason);
     if (!joined)
-      return (void)diagnostics_.error(Code::UnsupportedOnTarget, "no kernel for what one launch is to do: " + why,
+      return (void)diagnostics_.error(Code::UnsupportedOnTarget, "no kernel for what one launch is to do: " + reason,
                                       where(g, nodes[0]));
     for (size_t i = 0; i < whole.places.size(); ++i)
       joined->buffers[i].may_alias =

@@ -86,12 +86,12 @@ void Scope::step_over(ValueId v, Operand* o) {
   const size_t leading = o->strides.size() - layout->axes.size();
   Expr last = kernel::constant_int(kernel(), DType::I64, 0);
   for (size_t axis = 0; axis < layout->axes.size(); ++axis) {
-    const auto& pieces = layout->axes[axis];
-    for (const DimFactor& p : pieces) last = last + (size(p.size).in(kernel()) - 1) * size(p.stride).in(kernel());
-    if (pieces.size() == 1) o->strides[leading + axis] = size(pieces[0].stride);
-    if (pieces.size() < 2) continue;
-    o->pieces.resize(o->strides.size());
-    for (const DimFactor& p : pieces) o->pieces[leading + axis].push_back({size(p.size), size(p.stride)});
+    const auto& factors = layout->axes[axis];
+    for (const DimFactor& p : factors) last = last + (size(p.size).in(kernel()) - 1) * size(p.stride).in(kernel());
+    if (factors.size() == 1) o->strides[leading + axis] = size(factors[0].stride);
+    if (factors.size() < 2) continue;
+    o->factors.resize(o->strides.size());
+    for (const DimFactor& p : factors) o->factors[leading + axis].push_back({size(p.size), size(p.stride)});
     if (layout->starts.empty()) continue;
     o->starts.resize(o->strides.size(), 0);
     o->starts[leading + axis] = size(layout->starts[axis]);

@@ -20,7 +20,7 @@ struct Node {
   const CapabilityRow& row;
   std::span<const PrepackedBuffer> prepacked = {};  // those that it has
   NodeKernels out = {};
-  std::string why = {};  // there are no kernels
+  std::string reason = {};  // there are no kernels
 
   OpKind op() const { return graph.op(id); }
   template <class A>
@@ -40,7 +40,7 @@ struct Node {
   }  // to sum and count in
   const kernel::Mapping& mapping() const { return row.mapping; }
   bool fail(std::string message) {
-    why = std::move(message);
+    reason = std::move(message);
     return false;
   }
   uint32_t scratch(DType t, Dim elements, bool on_load = false) {

@@ -9,7 +9,7 @@
 
 namespace rlxc {
 
-// The tensors recorded are the operands of products and convolutions as they stand when quantisation runs: activations with one
+// The tensors recorded are the operands of matmuls and convolutions as they stand when quantisation runs: activations with one
 // asymmetric scale, two-dimensional weights and filters with one symmetric scale an output channel. The evaluator runs twice over
 // the data, for the ends and for the distribution. Warnings name tensors that no sample reached.
 struct Calibrated {

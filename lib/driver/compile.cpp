@@ -66,7 +66,7 @@ std::optional<CastConfig> weight_cast_from(std::string_view s) {
   return std::nullopt;
 }
 
-// What an 8-bit precision makes of the operands of products.
+// What an 8-bit precision makes of the operands of matmuls.
 std::optional<CastConfig> operand_cast_of(PrecisionPolicy p) {
   if (p < PrecisionPolicy::Fp8E4M3) return std::nullopt;
   const bool blocks = p == PrecisionPolicy::MxFp8E4M3 || p == PrecisionPolicy::MxFp8E5M2;

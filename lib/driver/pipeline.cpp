@@ -29,7 +29,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   // Exporter idioms become what the author wrote.
   add("recognise", {"recognise_gelu", "recognise_silu", "recognise_softmax", "recognise_layer_norm", "recognise_rms_norm",
                     "recognise_group_norm", "recognise_rope", "recognise_attention", "recognise_moe"});
-  // What is constant around a product goes into its weights.
+  // What is constant around a matmul goes into its weights.
   add("fold", {"fold_conv_bias", "fold_batch_norm", "fold_scale"}, 3);
   add("fold", {"share_norms"});
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
@@ -48,14 +48,14 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   if (fuses)
     add("fuse", {"fuse_norm_rope", "fuse_shared_input_matmul", "fuse_shared_rope", "fuse_swiglu", "fuse_matmul_swiglu",
                  "fuse_residual_ln", "fuse_residual_rms_norm", "fuse_matmul_bias_act", "fuse_conv_bias_act", "expand_q_dq",
-                 "mark_elementwise_regions", "fuse_integer_product", "fuse_norm_region", "fuse_reduce_region"});
+                 "mark_elementwise_regions", "fuse_integer_matmul", "fuse_norm_region", "fuse_reduce_region"});
   // Nothing is left that the target has no kernel for.
   std::vector<std::string_view> legalise{"unfuse_elementwise_regions", "lower_dot_general", "lower_batch_norm", "decompose"};
   if (fuses) legalise.push_back("widen_narrow_types");
   add("legalise", legalise);
   add("clean", {"algebraic_simplify", "common_subexpression_elimination", "dead_code_elimination"}, 4);
   if (fuses)
-    add("fuse", {"fuse_matmul_bias_act", "mark_elementwise_regions", "fuse_integer_product",
+    add("fuse", {"fuse_matmul_bias_act", "mark_elementwise_regions", "fuse_integer_matmul",
                  "unfuse_elementwise_regions"});                    // of what was expanded
   if (!options.supported_ops.empty()) add("claim", {"decompose"});  // cleaning may have made new kinds
   // Small blocks, of nodes as they are in the end.

@@ -86,7 +86,7 @@ std::vector<double> convolve_transposed(const std::vector<double>& x, std::span<
   const auto strides = strides_of(out_space);
   std::vector<double> y(static_cast<size_t>(product(dims)), 0.0);
   std::vector<double> spread(static_cast<size_t>(filters * taps * in_size));
-  // All contributions of the input are one product of w transposed and x; each then lands at its place.
+  // All contributions of the input are one matmul of w transposed and x; each then lands at its place.
   const auto weights = transpose_last(w, channels, filters * taps);
   for (int64_t n = 0; n < x_dims[0]; ++n)
     for (int64_t g = 0; g < a.groups; ++g) {

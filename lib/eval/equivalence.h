@@ -17,8 +17,8 @@ struct EquivalenceOptions {
 // Evaluates both on the same random inputs and compares the outputs. Inputs, and Params without data, are random by name:
 // equal names get equal values, in either module. False, with the first difference or error, when they differ. A module that
 // cannot be evaluated before counts as an error as well.
-bool same_results(const Module& before, const Module& after, const EquivalenceOptions&, std::string* why);
-bool same_results(const Module& before, const Module& after, uint64_t seed, double rtol, double atol, std::string* why);
+bool same_results(const Module& before, const Module& after, const EquivalenceOptions&, std::string* reason);
+bool same_results(const Module& before, const Module& after, uint64_t seed, double rtol, double atol, std::string* reason);
 
 // The random inputs that same_results would use.
 std::vector<HostValue> random_inputs(const Module&, const EquivalenceOptions&);

@@ -1,4 +1,4 @@
-// Products of row-major matrices, and sets of them over broadcast leading axes. Sums run over k in order, in the number type.
+// Matmuls of row-major matrices, and sets of them over broadcast leading axes. Sums run over k in order, in the number type.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace rlxc::eval {
 
-// A block of the right operand of a product, filled by its owner by rows or by columns.
+// A block of the right operand of a matmul, filled by its owner by rows or by columns.
 template <class V>
 class Panel {
  public:
@@ -42,7 +42,7 @@ std::vector<V> transpose_last(const std::vector<V>& x, int64_t rows, int64_t col
   return out;
 }
 
-// The matrix product of two tensors, as sizes `dims` of the result say. Leading axes broadcast. Elements of b are converted to V
+// The matmul of two tensors, as sizes `dims` of the result say. Leading axes broadcast. Elements of b are converted to V
 // a panel at a time, so that a weight of gigabytes costs no memory. On all processors.
 template <class V>
 std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bool trans_b, std::span<const int64_t> dims);

@@ -1,4 +1,4 @@
-// A product of rows and a strip of columns, in vectors of a given number of bytes. Compiled once for each set of instructions
+// A matmul of rows and a strip of columns, in vectors of a given number of bytes. Compiled once for each set of instructions
 // (see gemm.cpp), so nothing but these declarations may be shared with other sources.
 #pragma once
 #include <stdint.h>

@@ -112,8 +112,8 @@ bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vecto
   return true;
 }
 
-// The product of operands 0 and 1 with zero points 2 and 3.
-bool integer_product(Context& c, TensorData* d) {
+// The matmul of operands 0 and 1 with zero points 2 and 3.
+bool integer_matmul(Context& c, TensorData* d) {
   const auto dims = c.result_dims();
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back()))) return false;
   std::vector<Int> a, b;
@@ -138,7 +138,7 @@ bool integer_convolution(Context& c, const ConvAttrs& attrs, TensorData* d) {
 
 bool eval_q_matmul(Context& c) {
   TensorData d;
-  return integer_product(c, &d) && c.put(std::move(d));
+  return integer_matmul(c, &d) && c.put(std::move(d));
 }
 
 bool eval_q_conv(Context& c) {
@@ -148,7 +148,7 @@ bool eval_q_conv(Context& c) {
 
 bool eval_fused_q_matmul(Context& c) {
   TensorData d;
-  return integer_product(c, &d) && put_steps_after(c, c.a<RegionAttrs>().steps, std::move(d));
+  return integer_matmul(c, &d) && put_steps_after(c, c.a<RegionAttrs>().steps, std::move(d));
 }
 
 bool eval_fused_q_conv(Context& c) {

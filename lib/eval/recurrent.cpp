@@ -48,18 +48,18 @@ struct Cell {
     const int64_t row = i * d.hidden + k;
     return dot(d.w + row * d.inputs, x, d.inputs) + (d.bias ? d.bias[row] : 0);
   }
-  double product(int64_t i, const std::vector<double>& v) const {
+  double dot(int64_t i, const std::vector<double>& v) const {
     const int64_t row = i * d.hidden + k;
     return dot(d.r + row * d.hidden, v.data(), d.hidden) + (d.bias ? d.bias[d.gates * d.hidden + row] : 0);
   }
-  double gate(int64_t i) const { return input(i) + product(i, s); }
+  double gate(int64_t i) const { return input(i) + dot(i, s); }
   double gate(int64_t i, int64_t p, double memory) const {
     return gate(i) + (d.peephole ? d.peephole[p * d.hidden + k] * memory : 0);
   }
   double activated(size_t i, double v) const { return d.activations[i](d.clip > 0 ? std::clamp(v, -d.clip, d.clip) : v); }
   double output(double memory) const { return d.activations[2](memory); }
   static double let(std::string_view, double v) { return v; }
-  double recurrent(bool linear) const { return linear ? reset[at()] * product(2, s) : product(2, gated); }
+  double recurrent(bool linear) const { return linear ? reset[at()] * dot(2, s) : dot(2, gated); }
   double update() const { return update_gate[at()]; }
   double state() const { return s[at()]; }
   size_t at() const { return static_cast<size_t>(k); }
@@ -109,9 +109,9 @@ bool eval_recurrence(Context& c) {
   for (int64_t n : lengths)
     if (n < 0 || n > length) return c.fail("sequence length " + std::to_string(n) + " exceeds " + std::to_string(length));
 
-  std::string why;
-  const auto activations = ops::cell_activations(c.op, a, &why);
-  if (!activations) return c.fail(why);
+  std::string reason;
+  const auto activations = ops::cell_activations(c.op, a, &reason);
+  if (!activations) return c.fail(reason);
 
   auto state_at = [&](int64_t dir, int64_t b) {
     return static_cast<size_t>((a.batch_first ? b * directions + dir : dir * batch + b) * hidden);

@@ -40,7 +40,7 @@ bool broadcast(InferContext&, std::span<const Dim> a, std::span<const Dim> b, st
 bool same_dtype(InferContext&, size_t i, size_t j);
 bool check_axis(InferContext&, int64_t axis, int rank);
 bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // records the equality when it is not decided
-// Elementwise steps after an integer product, `core`, of these sizes (kQuantOperands of region.h).
+// Elementwise steps after an integer matmul, `core`, of these sizes (kQuantOperands of region.h).
 bool infer_steps_after(InferContext&, OpKind core, std::span<const RegionStep>, const std::vector<Dim>& dims);
 // Of two sequences or optionals of one element type: what is known of the elements of both. Unknown shapes are those of no
 // element.

@@ -119,13 +119,13 @@ bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep>
   for (size_t i = 1; i < steps.size(); ++i) {
     if (is_core(steps[i])) return c.fail("step " + std::to_string(i) + " is not elementwise");
     for (uint16_t a : steps[i].args)
-      if (a < kQuantOperands) return c.fail("step " + std::to_string(i) + " reads an operand of the product");
+      if (a < kQuantOperands) return c.fail("step " + std::to_string(i) + " reads an operand of the matmul");
   }
   std::vector<Dim> whole = dims;
   if (!broadcast_operands(
           c, [](size_t i) { return i >= kQuantOperands; }, &whole))
     return false;
-  if (whole != dims) return c.fail("the operands of the steps must broadcast to the product");
+  if (whole != dims) return c.fail("the operands of the steps must broadcast to the matmul");
   return c.result(steps.back().dtype, dims);
 }
 

@@ -19,18 +19,18 @@ bool matmul_dims(InferContext& c, bool trans_a, bool trans_b, std::vector<Dim>* 
   return true;
 }
 
-// Operand `at`: a bias for each column of a product of these sizes.
+// Operand `at`: a bias for each column of a matmul of these sizes.
 bool fits_bias(InferContext& c, size_t at, const std::vector<Dim>& product) {
   if (!c.has(at)) return true;
   const auto& bias = c.t(at).dims;
   if (!same_dtype(c, 0, at)) return false;
   if (bias.size() > 1 ||
-      (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], product.back(), "sizes of bias and product")))
+      (bias.size() == 1 && bias[0] != Dim(1) && !require_equal(c, bias[0], product.back(), "sizes of bias and matmul")))
     return c.fail("bias " + c.show(at) + " must be a scalar or have one element per column");
   return true;
 }
 
-// Operands `at` and `at + 1` of a product of these result sizes: a bias for each column, a residual.
+// Operands `at` and `at + 1` of a matmul of these result sizes: a bias for each column, a residual.
 bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) {
   if (!fits_bias(c, at, out)) return false;
   if (c.has(at + 1) && (!same_dtype(c, 0, at + 1) || c.t(at + 1).dims != out))
@@ -38,7 +38,7 @@ bool bias_and_residual(InferContext& c, size_t at, const std::vector<Dim>& out) 
   return true;
 }
 
-// Of the columns of a product, an up and a gate each make one.
+// Of the columns of a matmul, an up and a gate each make one.
 bool halved(InferContext& c, std::vector<Dim>* out) {
   if (!c.dims().divides(Dim(2), out->back())) return c.fail("the weight " + c.show(1) + " must have an even number of columns");
   out->back() = c.dims().floor_div(out->back(), Dim(2));

@@ -1,5 +1,5 @@
 // Regions are programs of elementwise steps (RegionAttrs), some of them around steps that are not, their cores: one that
-// normalises (NormRegionAttrs), several that reduce (ReduceRegionAttrs), or an integer product at their beginning. What such a
+// normalises (NormRegionAttrs), several that reduce (ReduceRegionAttrs), or an integer matmul at their beginning. What such a
 // program reads, and of which size it is.
 #pragma once
 #include "ir/graph.h"

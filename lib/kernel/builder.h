@@ -122,10 +122,10 @@ class Builder {
 
   // Opens a loop of the launch nest, that stays open to the end of the kernel; before any other statement. Returns its index.
   Expr grid(const std::string& name, int axis, Index extent) { return open_for(name, extent.in(kernel()), LoopKind::Grid, axis); }
-  Expr lanes(const std::string& name, int axis, int64_t extent) { return open_for(name, i64(extent), LoopKind::Thread, axis); }
+  Expr threads(const std::string& name, int axis, int64_t extent) { return open_for(name, i64(extent), LoopKind::Thread, axis); }
 
-  Expr shuffle_xor(Expr value, int mask);  // must be reached by all lanes of a group
-  // a * b + c of a matrix unit, the same one throughout the kernel; must be reached by all lanes of a group.
+  Expr shuffle_xor(Expr value, int mask);  // must be reached by all threads of a workgroup
+  // a * b + c of a matrix unit, the same one throughout the kernel; must be reached by all threads of a workgroup.
   Expr matrix_multiply(const MatrixUnit&, Expr a, Expr b, Expr c);
 
   Kernel finish();

@@ -16,7 +16,7 @@ constexpr Step rows(int n) { return {static_cast<int8_t>(n), 0}; }
 constexpr Step columns(int n) { return {0, static_cast<int8_t>(n)}; }
 
 // Element e of the vector of lane l is the element of the matrix that the steps of the bits set in l and in e add up to.
-struct Spread {
+struct FragmentLayout {
   std::array<Step, 6> lane;
   std::array<Step, 3> element;
   int element_bits;
@@ -43,7 +43,7 @@ struct MatrixUnit {
   int m, n, k;  // a is m x k, b is k x n, c and d are m x n
   int warp;     // lanes
   DType operand, accumulator;
-  Spread a, b, c;
+  FragmentLayout a, b, c;
 };
 
 // Dot units: instructions by which one lane adds products of small integers to an accumulator, exactly: d[i] = c[i] + the sum of

@@ -1,6 +1,6 @@
 // Checks that a kernel is well-formed, before it is rendered: element types and lanes of every expression, names in scope,
 // the shape of the launch nest, stores to what may be written, indices that are certainly out of bounds, barriers and
-// shuffles that only some lanes of a group would reach, and the limits of a device. Linear in statements and expressions.
+// shuffles that only some threads of a workgroup would reach, and the limits of a device. Linear in statements and expressions.
 #pragma once
 #include <string>
 #include <vector>

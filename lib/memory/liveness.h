@@ -9,7 +9,7 @@ namespace rlxc {
 
 inline constexpr uint32_t kForever = ~uint32_t{0};  // beyond the end of a run
 
-enum class Sharing : uint8_t { None, InPlace, Part };
+enum class Sharing : uint8_t { None, InPlace, ConcatAlias };
 
 struct Liveness {
   std::vector<uint32_t> last_use;  // by root value: the last step that needs its bytes

@@ -34,7 +34,7 @@ class GraphPlanner {
     plan_.layouts = assign_layouts(g_);
     if (options_.verify && !verify_layouts(g_, plan_.layouts, diagnostics_)) return false;
     index_nodes();
-    lives_ = derive_liveness(g_, plan_);
+    liveness_ = derive_liveness(g_, plan_);
     for (NodeId n : plan_.schedule)
       for (size_t r = 0; r < g_.result_count(n); ++r) widen(g_.result(n, r));
     set_views();
@@ -43,12 +43,12 @@ class GraphPlanner {
       for (size_t r = 0; plan_.phase[n.raw] == Phase::Prologue && r < g_.result_count(n); ++r)
         if (const Slot& s = plan_.slot[g_.result(n, r).raw]; !s.view && s.region == Region::None && s.size != Dim(0))
           set_region(g_.result(n, r), Region::Packed, 0);
-    concat_in_place(g_, plan_, lives_, options_.in_place, plans_, options_.alignment);
-    if (options_.in_place) overwrite_in_place(g_, plan_, lives_);
+    concat_in_place(g_, plan_, liveness_, options_.in_place, plans_, options_.alignment);
+    if (options_.in_place) overwrite_in_place(g_, plan_, liveness_);
     if (!settle_states()) return false;
-    const Buffers activations = buffers_of(g_, plan_, lives_, plans_, options_.alignment);
+    const Buffers activations = buffers_of(g_, plan_, liveness_, plans_, options_.alignment);
     if (!place(activations)) return false;
-    spread_to_sharers();
+    propagate_to_aliases();
     account(activations);
     return true;
   }
@@ -57,7 +57,7 @@ class GraphPlanner {
     GraphPlan before = plan_;
     for (Slot& s : before.slot)
       if (s.region == Region::Activations) s.region = Region::None;
-    return order_for_memory(g_, before, lives_, plans_);
+    return order_for_memory(g_, before, liveness_, plans_);
   }
 
   GraphPlan take() { return std::move(plan_); }
@@ -141,7 +141,7 @@ class GraphPlanner {
   bool settle_states() {
     for (const State& s : states()) {
       const ValueId old = g_.result(g_.inputs()[s.input]), v = g_.outputs()[s.output], root = plan_.layouts.root[v.raw];
-      const ValueId owner = lives_.owner[root.raw];
+      const ValueId owner = liveness_.owner[root.raw];
       if (owner != old && plan_.slot[owner.raw].region == Region::State) {
         diagnostics_.error(Code::BadFlag, "--state: the new value of one state is the old value of another",
                            "output " + ForeignText(g_.module().text(g_.output_name(s.output))).quoted());
@@ -154,12 +154,12 @@ class GraphPlanner {
       for (NodeId n : plan_.schedule)
         for (size_t r = 0; r < g_.result_count(n); ++r) {
           const ValueId each = g_.result(n, r);
-          if (lives_.owner[each.raw] == old) last = std::max(last, lives_.last_use[each.raw]);
-          if (lives_.owner[each.raw] == v) made_there.push_back(each), first = std::min(first, plan_.step[n.raw]);
+          if (liveness_.owner[each.raw] == old) last = std::max(last, liveness_.last_use[each.raw]);
+          if (liveness_.owner[each.raw] == v) made_there.push_back(each), first = std::min(first, plan_.step[n.raw]);
         }
       if (last >= first) continue;
-      for (ValueId each : made_there) lives_.owner[each.raw] = old;
-      lives_.sharing[v.raw] = Sharing::InPlace;
+      for (ValueId each : made_there) liveness_.owner[each.raw] = old;
+      liveness_.sharing[v.raw] = Sharing::InPlace;
     }
     return true;
   }
@@ -192,20 +192,20 @@ class GraphPlanner {
   }
 
   // Roots take the place of their owners, then views that of their roots.
-  void spread_to_sharers() {
+  void propagate_to_aliases() {
     for (const bool views : {false, true})
       for (NodeId n : plan_.schedule)
         for (size_t r = 0; r < g_.result_count(n); ++r) {
-          const ValueId v = g_.result(n, r), root = plan_.layouts.root[v.raw], owner = lives_.owner[root.raw];
+          const ValueId v = g_.result(n, r), root = plan_.layouts.root[v.raw], owner = liveness_.owner[root.raw];
           Slot& s = plan_.slot[v.raw];
           if (s.view != views || (!views && owner == v)) continue;
           const Slot& base = plan_.slot[(views ? root : owner).raw];
           s.region = base.region;
           s.index = base.index;
-          s.offset = dims_.add(base.offset, views ? plan_.layouts.offset[v.raw] : lives_.offset[v.raw]);
+          s.offset = dims_.add(base.offset, views ? plan_.layouts.offset[v.raw] : liveness_.offset[v.raw]);
           s.root = owner;
-          s.in_place = lives_.sharing[v.raw] == Sharing::InPlace;
-          s.part = lives_.sharing[v.raw] == Sharing::Part;
+          s.in_place = liveness_.sharing[v.raw] == Sharing::InPlace;
+          s.part = liveness_.sharing[v.raw] == Sharing::ConcatAlias;
         }
   }
 
@@ -233,7 +233,7 @@ class GraphPlanner {
   const Request& options_;
   Diagnostics& diagnostics_;
   GraphPlan plan_;
-  Liveness lives_;
+  Liveness liveness_;
 };
 
 std::optional<GraphPlan> plan_graph(Graph& g, const std::vector<GraphPlan>& plans, const SymbolRanges& extents,

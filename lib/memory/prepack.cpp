@@ -161,19 +161,19 @@ class PackedRegions {
       for (const PrepackedWeight& p : k.prepacked)
         for (uint32_t i : p.operands)
           if (const uint32_t at = made_at_[k.graph][m_.graph(GraphId(k.graph)).operand(n, i).raw]; at != kNone)
-            f(lives_[k.graph][at]);
+            f(live_ranges_[k.graph][at]);
   }
 
   // Loads are those of the main graph, whose prologue makes values that come and go; packs of bodies are there at all its steps.
   // A node that lowers what is too much is taken as well.
   void choose(uint64_t budget) {
-    lives_ = made_;
+    live_ranges_ = made_;
     for (PrepackCandidate& k : candidates_) k.chosen = true;
     const size_t end = plans_[0].schedule.size() + 1;
     std::optional<Loads> loads;
     if (budget < UINT64_MAX) {
       loads.emplace(end);
-      for (const Made& m : lives_[0]) loads->add(m.first, m.later > 0 ? end : m.last + 1, m.bytes);
+      for (const Made& m : live_ranges_[0]) loads->add(m.first, m.later > 0 ? end : m.last + 1, m.bytes);
     }
     std::vector<std::pair<Made*, Made>> before;
     for (uint32_t i : in_order_of_gain()) {
@@ -219,7 +219,8 @@ class PackedRegions {
         buffers.first.push_back(first), buffers.last.push_back(last);
         buffers.sizes.push_back(bytes);
       };
-      for (const Made& m : lives_[g]) add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
+      for (const Made& m : live_ranges_[g])
+        add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
       for (; next < candidates_.size() && candidates_[next].graph == g; ++next)
         for (const PrepackedWeight& p : candidates_[next].prepacked)
           if (candidates_[next].chosen) add({}, p.node, candidates_[next].step, end, p.bytes);
@@ -270,9 +271,9 @@ class PackedRegions {
   Diagnostics& diagnostics_;
   const uint64_t unit_;  // of offsets
   std::vector<PrepackCandidate> candidates_;
-  std::vector<std::vector<Made>> made_, lives_;  // by graph: if no node keeps anything; with the chosen ones
-  std::vector<std::vector<uint32_t>> made_at_;   // by graph, by value: of its root, in `made_`
-  std::vector<Placed> placed_;                   // by graph: what was made, then packs
+  std::vector<std::vector<Made>> made_, live_ranges_;  // by graph: if no node keeps anything; with the chosen ones
+  std::vector<std::vector<uint32_t>> made_at_;         // by graph, by value: of its root, in `made_`
+  std::vector<Placed> placed_;                         // by graph: what was made, then packs
 };
 
 }  // namespace

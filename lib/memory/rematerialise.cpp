@@ -41,16 +41,17 @@ class Recomputation {
     }
     const auto end = static_cast<uint32_t>(plan.schedule.size());
     for (ValueId v : g.outputs()) reads_[content(v).raw].push_back(end), taken_[content(v).raw] = true;
-    std::vector<std::pair<uint32_t, uint32_t>> lives(g.value_capacity(), {~0u, 0});
+    std::vector<std::pair<uint32_t, uint32_t>> live_ranges(g.value_capacity(), {~0u, 0});
     for (NodeId n : plan.schedule)
       for (size_t r = 0; r < g.result_count(n); ++r) {
         const ValueId v = g.result(n, r), owner = slot(v).root.valid() ? slot(v).root : v;
         if (slot(v).region != Region::Activations) continue;
-        auto& [first, last] = lives[owner.raw];
+        auto& [first, last] = live_ranges[owner.raw];
         first = std::min(first, plan.step[n.raw]), last = std::max({last, plan.step[n.raw], last_read(content(v))});
       }
-    for (size_t v = 0; v < lives.size(); ++v)
-      for (uint32_t t = lives[v].first; t <= lives[v].second && t < load_.size(); ++t) load_[t] += size_of(plan.slot[v]);
+    for (size_t v = 0; v < live_ranges.size(); ++v)
+      for (uint32_t t = live_ranges[v].first; t <= live_ranges[v].second && t < load_.size(); ++t)
+        load_[t] += size_of(plan.slot[v]);
     find_hot();
   }
 
@@ -191,8 +192,8 @@ class Recomputation {
       const uint64_t size = size_of(s);
       elements += static_cast<double>(size);
       if (s.region == Region::State || s.region == Region::None) return false;
-      const bool lives = s.region != Region::Activations && s.region != Region::Output;
-      if (!lives && last_read(u) < to) {
+      const bool is_external = s.region != Region::Activations && s.region != Region::Output;
+      if (!is_external && last_read(u) < to) {
         const double costs = s.region == Region::Activations ? excess(last_read(u) + 1, to + 1, size) : 0;
         if (size <= bytes / 2 || !collect(g_.def(u), size, to, c)) c->bytes_saved -= costs;
         else continue;

@@ -1,6 +1,6 @@
 // A cheap value that lives where much else does, only to be read again later, can be computed a second time where it is read
 // ("Training Deep Nets with Sublinear Memory Cost", Chen et al., arXiv 1604.06174). Gradients read most of what the forward part
-// of a graph has made; without them, what is left to wait is mostly made by products and convolutions, which are not cheap. Where
+// of a graph has made; without them, what is left to wait is mostly made by matmuls and convolutions, which are not cheap. Where
 // only a part of such a value is read later, a copy of the part can wait in its place.
 #pragma once
 #include <cstdint>

@@ -22,7 +22,7 @@ bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
   return g.result_count(n) == 0 || !plan.slot[g.result(n).raw].view;
 }
 
-Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, const std::vector<GraphPlan>& plans) {
+Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans) {
   const DimTable& dims = g.module().dims;
   Tasks out;
   std::vector<uint32_t> buffer(g.value_capacity(), kNone);  // by root value
@@ -41,7 +41,7 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, con
       buffer[v.raw] = static_cast<uint32_t>(out.graph.bytes.size());
       task.makes.push_back(buffer[v.raw]);
       out.graph.bytes.push_back(s.region == Region::None ? sample_size(dims, s.size) : 0);
-      out.graph.kept.push_back(lives.last_use[v.raw] >= plan.schedule.size());
+      out.graph.kept.push_back(liveness.last_use[v.raw] >= plan.schedule.size());
     }
     for (size_t i = 0; i < g.operands(n).size(); ++i) {
       const ValueId v = g.operand(n, i);
@@ -100,9 +100,9 @@ std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std
 
 }  // namespace
 
-std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Liveness& lives,
+std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Liveness& liveness,
                                                     const std::vector<GraphPlan>& plans) {
-  const Tasks tasks = tasks_of(g, given, lives, plans);
+  const Tasks tasks = tasks_of(g, given, liveness, plans);
   if (tasks.nodes.size() < 3 || tasks.nodes.size() > kMostTasks) return std::nullopt;
   const plan::Order order = plan::schedule(tasks.graph);
   if (std::is_sorted(order.tasks.begin(), order.tasks.end())) return std::nullopt;

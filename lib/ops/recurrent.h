@@ -30,7 +30,7 @@ struct CellActivation {
 };
 // Of all directions in order. Activations take their alpha and beta from the front of the lists. nullopt, and *why: an unknown
 // name, or the wrong number of names.
-std::optional<std::vector<CellActivation>> cell_activations(OpKind, const RnnAttrs&, std::string* why);
+std::optional<std::vector<CellActivation>> cell_activations(OpKind, const RnnAttrs&, std::string* reason);
 
 // The equations of a step, at numbers, kernel expressions or tensors of a graph. A Cell gives the values V of them:
 //   V gate(i)              sum of gate i from the input and the state, before its activation

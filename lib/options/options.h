@@ -26,7 +26,7 @@ struct PassOptions {
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
   std::optional<CastConfig> weight_cast, operand_cast;  // of matmuls: constant weights, other operands
-  std::optional<bool> int8_activations;                 // of products with quantized weights; absent: as the model says
+  std::optional<bool> int8_activations;                 // of matmuls with quantized weights; absent: as the model says
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
 };
 
@@ -58,7 +58,7 @@ struct CompileOptions : PassOptions, PlanOptions {
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
   std::string weights;                 // TYPE or TYPE:GROUP SIZE of the constant weights of matmuls; empty: as they are
-  std::string activations;             // of products with quantized weights: int8 or float; empty: as the model says
+  std::string activations;             // of matmuls with quantized weights: int8 or float; empty: as the model says
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string supported_ops;  // file of the operations that may be left; empty: those of the target
@@ -245,7 +245,7 @@ inline constexpr Option kOptions[] = {
      .help = "store constant weights of matmuls in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2"},
     {.key = "activations", .flag = "--activations", .field = &CompileOptions::activations, .group = Group::Precision,
      .commands = kPassCommands, .choices = "int8|float", .in_manifest = true,
-     .help = "what products with quantized weights multiply: rows rounded to 8 bits, or as they are (default: as the model says)"},
+     .help = "what matmuls with quantized weights multiply: rows rounded to 8 bits, or as they are (default: as the model says)"},
     {.key = "calibration", .flag = "--calibration", .field = &CompileOptions::calibration_file, .group = Group::Precision,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "record that says where to quantise, and with which scales"},

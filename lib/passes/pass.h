@@ -26,7 +26,7 @@ struct TargetTraits {
   std::string name = "cpu";
   std::bitset<kOpCount> native;     // op kinds with a kernel; the others must be decomposed
   std::bitset<kOpCount> epilogues;  // activations that a matmul or convolution kernel can end with
-  bool strides = true;              // products can end in another order of axes than that of their rows (product_ends_in)
+  bool strides = true;              // matmuls can end in another order of axes than that of their rows (can_write_layout)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // of the cost decision
   TargetTraits() { native.set(), epilogues.set(); }
@@ -68,7 +68,7 @@ struct PassContext {
   std::vector<Decision>& decisions;
   std::vector<PrecisionNote>& precision;
   RewriteCounter* rewrites = nullptr;           // null: all are made
-  codegen::LoweringCache* lowerings = nullptr;  // of the module, where kernels can be joined (codegen/join_nodes.h); else null
+  codegen::LoweringCache* lowerings = nullptr;  // of the module, where kernels can be joined (codegen/kernel_fusion.h); else null
   uint64_t operations = 0;                      // of constant folding so far
 
   // Runs `attempt`, which makes one rewrite (the least change that keeps the meaning) and returns true, or none and false; not

@@ -16,7 +16,7 @@ class ResultCheck {
   ResultCheck(const Module&, uint64_t seed);
 
   // Why the module cannot be evaluated, or its results tell nothing (then nothing is compared), or empty.
-  const std::string& why_not() const { return why_not_; }
+  const std::string& not_comparable() const { return not_comparable_; }
 
   // What is different since the last call, or empty. The largest difference may be 1e-4 of the largest value of the output. Where
   // the module computes in f16 or bf16 or on quantised values, rounding differs more: the cosine similarity must be 0.999, and
@@ -25,13 +25,13 @@ class ResultCheck {
   std::string difference(const Module&, const PassInfo&);
 
  private:
-  std::optional<std::vector<eval::HostValue>> evaluate(const Module&, std::string* why);
+  std::optional<std::vector<eval::HostValue>> evaluate(const Module&, std::string* reason);
 
   uint64_t seed_;
   int64_t largest_int_ = 3;
   eval::NamedValues weights_;  // of the last evaluation
   std::vector<eval::HostValue> last_;
-  std::string why_not_;
+  std::string not_comparable_;
 };
 
 }  // namespace rlxc

@@ -29,8 +29,8 @@ void begin_checks(const Module& m, PassContext& context, const RunnerOptions& op
   report->rewrites.limit = options.bisect_limit;
   if (!options.verify_each || report->check) return;
   report->check = std::make_shared<ResultCheck>(m, options.seed);
-  if (!report->check->why_not().empty())
-    context.diagnostics.warning(Code::PassChangedResult, "the passes are not compared: " + report->check->why_not());
+  if (!report->check->not_comparable().empty())
+    context.diagnostics.warning(Code::PassChangedResult, "the passes are not compared: " + report->check->not_comparable());
 }
 
 // Runs the pass and measures it.

@@ -113,7 +113,7 @@ LaunchFacts::LaunchFacts(const Module& m, std::span<const Decision> decisions) {
         if (h.to.empty()) continue;
         h.bytes = static_cast<int64_t>(byte_size(g.type(h.value)).value_or(0));
         if (!misses.empty())
-          for (NodeId reader : h.to) misses.find(g, n, reader, &h.why);
+          for (NodeId reader : h.to) misses.find(g, n, reader, &h.decisions);
         intermediates.push_back(std::move(h));
       }
     }

@@ -29,10 +29,10 @@ struct DecisionSummary {
 struct IntermediateValue {
   GraphId graph;
   ValueId value;
-  NodeId from;                       // the launch; `value` is its result
-  std::vector<NodeId> to;            // launches that read it, also through views, in order
-  int64_t bytes = 0;                 // of the value; 0 where symbolic
-  std::vector<const Decision*> why;  // what passes recorded about these neighbours; empty: no pass considered them
+  NodeId from;                             // the launch; `value` is its result
+  std::vector<NodeId> to;                  // launches that read it, also through views, in order
+  int64_t bytes = 0;                       // of the value; 0 where symbolic
+  std::vector<const Decision*> decisions;  // what passes recorded about these neighbours; empty: no pass considered them
 };
 
 // Launches of the module in execution order, and the intermediate values between them.

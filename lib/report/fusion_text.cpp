@@ -104,8 +104,9 @@ void write_intermediates(const FusionReport& report, std::string* out) {
     const Graph& g = report.result.graph(h.graph);
     *out += "  " + bytes_text(h.bytes) + "  " + kind_and_name(g, h.from) + " -> " + kind_and_name(g, h.to.front());
     if (h.to.size() > 1) *out += " and " + std::to_string(h.to.size() - 1) + " more";
-    for (size_t k = 0; k < h.why.size(); ++k) *out += (k ? ", " : " (") + h.why[k]->pattern + ": " + h.why[k]->reason;
-    *out += h.why.empty() ? " (no pass fuses these)\n" : ")\n";
+    for (size_t k = 0; k < h.decisions.size(); ++k)
+      *out += (k ? ", " : " (") + h.decisions[k]->pattern + ": " + h.decisions[k]->reason;
+    *out += h.decisions.empty() ? " (no pass fuses these)\n" : ")\n";
   }
 }
 

@@ -33,8 +33,8 @@ void write_summary(const PrecisionReport& report, bool quantised, JsonWriter& ou
   out.end_array();
 }
 
-void write_note(const PrecisionNote& n, std::string_view why, JsonWriter& out) {
-  out.key("value").string(n.value).key("from").string(n.from).key("to").string(n.to).key(why).string(n.reason);
+void write_note(const PrecisionNote& n, std::string_view key, JsonWriter& out) {
+  out.key("value").string(n.value).key("from").string(n.from).key("to").string(n.to).key(key).string(n.reason);
 }
 
 template <class T>

@@ -10,7 +10,7 @@
 namespace rlxc::report {
 namespace {
 
-constexpr std::array kClasses = {OpClass{"blas", "matrix products, convolutions, attention"},
+constexpr std::array kClasses = {OpClass{"blas", "matmuls, convolutions, attention"},
                                  OpClass{"norm", "reductions and norms"},
                                  OpClass{"elem", "elementwise"},
                                  OpClass{"move", "data movement"},

@@ -66,8 +66,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
       !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
       !find(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
       !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
-    const char* why = dlerror();
-    diagnostics.error(Code::ToolFailed, why ? why : "the library lacks a function of its API", "package " + p.name);
+    const char* reason = dlerror();
+    diagnostics.error(Code::ToolFailed, reason ? reason : "the library lacks a function of its API", "package " + p.name);
     return nullptr;
   }
   loaded->api_ = std::move(api);

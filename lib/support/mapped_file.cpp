@@ -140,12 +140,12 @@ std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics& 
 
 std::optional<MappedFile> resolve_external(const std::string& model_dir, std::string_view relative_path, Diagnostics& d) {
   const std::string where = "external data " + quote(relative_path);
-  const auto unsafe = [&](const std::string& why, const std::string& help) {
-    d.error(Code::UnsafePath, "the path is refused: " + why, where, help);
+  const auto unsafe = [&](const std::string& reason, const std::string& help) {
+    d.error(Code::UnsafePath, "the path is refused: " + reason, where, help);
     return std::nullopt;
   };
   std::vector<std::string_view> names = split(relative_path, '/');
-  if (const char* why = unsafe_text(relative_path, names)) return unsafe(why, "use a path below the model's folder");
+  if (const char* reason = unsafe_text(relative_path, names)) return unsafe(reason, "use a path below the model's folder");
   std::erase_if(names, [](std::string_view s) { return s.empty() || s == "."; });
   if (names.empty() || relative_path.back() == '/') return unsafe("it names a folder", "name a file");
 

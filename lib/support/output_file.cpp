@@ -14,8 +14,8 @@
 namespace rlxc {
 namespace {
 
-std::optional<OutputFile> refuse(Diagnostics& d, const std::string& path, const std::string& why) {
-  d.error(Code::NotWritable, "cannot write: " + why, "\"" + path + "\"");
+std::optional<OutputFile> refuse(Diagnostics& d, const std::string& path, const std::string& reason) {
+  d.error(Code::NotWritable, "cannot write: " + reason, "\"" + path + "\"");
   return std::nullopt;
 }
 

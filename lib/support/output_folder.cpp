@@ -53,8 +53,8 @@ bool read_manifest(const fs::path& folder, std::vector<ManifestEntry>* entries) 
   return r.ok() && found;
 }
 
-bool fail(Diagnostics& d, const std::string& path, const std::string& why) {
-  d.error(Code::NotWritable, "cannot write: " + why, "\"" + path + "\"");
+bool fail(Diagnostics& d, const std::string& path, const std::string& reason) {
+  d.error(Code::NotWritable, "cannot write: " + reason, "\"" + path + "\"");
   return false;
 }
 
@@ -116,7 +116,7 @@ bool is_inside(const std::string& name) {
   return true;
 }
 
-bool move_files(const fs::path& from, const fs::path& to, const std::set<std::string>& replaced, std::string* why) {
+bool move_files(const fs::path& from, const fs::path& to, const std::set<std::string>& replaced, std::string* reason) {
   std::error_code error;
   std::vector<fs::path> files;
   for (fs::recursive_directory_iterator it(from, error), end; !error && it != end; it.increment(error)) {
@@ -130,7 +130,7 @@ bool move_files(const fs::path& from, const fs::path& to, const std::set<std::st
     if (!error) fs::rename(from / name, to / name, error);
   if (!error && fs::exists(from / kManifest, error)) fs::rename(from / kManifest, to / kManifest, error);
   if (error) {
-    *why = error.message();
+    *reason = error.message();
     return false;
   }
   const std::set<fs::path> written(files.begin(), files.end());
@@ -193,11 +193,11 @@ bool OutputFolder::commit(Diagnostics& d) {
   for (const ManifestEntry& e : older)
     if (is_inside(e.path)) replaced.insert(e.path);
   bool done = false;
-  std::string why;
+  std::string reason;
   if (!fs::exists(to, error)) {
     done = ::rename(from.c_str(), to.c_str()) == 0;
     if (done) staging_->release();
-    else why = std::generic_category().message(errno);
+    else reason = std::generic_category().message(errno);
   } else {
     const bool as_unit = (had_manifest || fs::is_empty(to, error)) && !contains_working_directory(to);
     done = as_unit && carry_over(to, from, replaced);
@@ -205,10 +205,10 @@ bool OutputFolder::commit(Diagnostics& d) {
       remove_empty_folders(from, replaced);
       done = exchange(from, to);  // the old artefacts are in the staging folder now, which goes
     }
-    if (!done) done = move_files(from, to, replaced, &why);
+    if (!done) done = move_files(from, to, replaced, &reason);
   }
   if (lock >= 0) ::close(lock);
-  return done || fail(d, path_, why);
+  return done || fail(d, path_, reason);
 }
 
 }  // namespace rlxc

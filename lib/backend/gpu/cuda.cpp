@@ -7,10 +7,10 @@ namespace {
 
 using kernel::Access;
 using kernel::Buffer;
+using kernel::FragmentLayout;
 using kernel::Launch;
 using kernel::LoopKind;
 using kernel::Space;
-using kernel::Spread;
 
 struct DialectRow {
   std::string_view prelude;
@@ -130,7 +130,7 @@ class CudaLike : public GpuCxx {
     if (!h.needs(name)) return name;
     const std::string a = type({u.operand, u.a.elements()}, h), b = type({u.operand, u.b.elements()}, h),
                       c = type({u.accumulator, u.c.elements()}, h);
-    const auto words = [](const Spread& s) { return std::to_string(s.elements() / 2); };
+    const auto words = [](const FragmentLayout& s) { return std::to_string(s.elements() / 2); };
     const bool half = u.operand == DType::F16;
     h.add(expand(row_.multiply,
                  {{"N", t}, {"I", half ? "f16" : std::string(row_.bf16_instruction)}, {"W", half ? "_Float16" : "short"}}));

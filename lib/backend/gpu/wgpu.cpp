@@ -167,7 +167,7 @@ class Wgpu : public CLike {
   }
 
   std::string launch_index(LoopKind kind, int axis) const override {
-    return std::string(kind == LoopKind::Grid ? "i32(rlxc_group." : "i32(rlxc_lane.") + "xyz"[axis] + ")";
+    return std::string(kind == LoopKind::Grid ? "i32(rlxc_group." : "i32(rlxc_thread.") + "xyz"[axis] + ")";
   }
 
   std::string open(const Kernel& k, const Launch& launch, Helpers& h) const override {
@@ -204,7 +204,7 @@ class Wgpu : public CLike {
       size += (a ? ", " : "") + std::to_string(n);
     }
     return "@compute @workgroup_size(" + size + ")\nfn " + k.name +
-           "(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_lane: vec3<u32>) {\n" + names;
+           "(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_thread: vec3<u32>) {\n" + names;
   }
 
  private:

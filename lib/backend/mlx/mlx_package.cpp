@@ -139,26 +139,26 @@ class MlxModule {
   bool holds(const Type& t) const { return t.kind == TypeKind::Tensor && std::ranges::count(kTypes, t.dtype) > 0; }
 
   bool fits(const Graph& g, NodeId n) {
-    std::string why;
+    std::string reason;
     const bool leaf = has_trait(g.op(n), kLeaf), last = has_trait(g.op(n), kTerminator);
     const OpKind op = g.op(n);
     if (op == OpKind::ElementwiseRegion) {
       for (const RegionStep& s : g.attrs<RegionAttrs>(n).steps)
-        if (!has_function(s.op)) why = "no " + std::string(kind_name(s.op)) + " on MLX";
+        if (!has_function(s.op)) reason = "no " + std::string(kind_name(s.op)) + " on MLX";
     } else if (!leaf && !last && !has_form(op)) {
-      why = "no " + std::string(kind_name(op)) + " on MLX";
+      reason = "no " + std::string(kind_name(op)) + " on MLX";
     }
     const auto check = [&](const Type& t, bool read) {
       if (!holds(t) && !(read && t.kind == TypeKind::Tensor && std::ranges::count(kRead, t.dtype)))
-        why = "MLX has no values of type " + text(t, m_.dims);
+        reason = "MLX has no values of type " + text(t, m_.dims);
     };
     for (size_t r = 0; r < g.result_count(n); ++r) check(g.type(g.result(n, r)), leaf);
     if (last)
       for (ValueId v : g.operands(n)) check(g.type(v), false);
-    if (!why.empty())
-      d_.error(Code::UnsupportedOnTarget, "the mlx target: " + why,
+    if (!reason.empty())
+      d_.error(Code::UnsupportedOnTarget, "the mlx target: " + reason,
                "node " + g.label(n).quoted() + " (" + std::string(kind_name(op)) + ")");
-    return why.empty();
+    return reason.empty();
   }
 
   std::string node(const Graph& g, NodeId n) {

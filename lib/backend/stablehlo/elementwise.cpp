@@ -72,8 +72,8 @@ class Elementwise : public NodeTranslator {
 
 }  // namespace
 
-bool translate_elementwise(ModuleTranslator& module, const Graph& g, NodeId n, std::string* why) {
-  return Elementwise(module, g, n, why).elementwise();
+bool translate_elementwise(ModuleTranslator& module, const Graph& g, NodeId n, std::string* reason) {
+  return Elementwise(module, g, n, reason).elementwise();
 }
 
 std::span<const Translation> elementwise_translations() {

@@ -1,4 +1,4 @@
-// Products, convolutions and pooling.
+// Matmuls, convolutions and pooling.
 #include "backend/stablehlo/translator.h"
 
 namespace rlxc::stablehlo {

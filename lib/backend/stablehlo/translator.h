@@ -25,7 +25,7 @@ class ModuleTranslator {
 
  private:
   friend class NodeTranslator;
-  bool fits(const Graph&, NodeId, std::string* why);
+  bool fits(const Graph&, NodeId, std::string* reason);
 
   const Module& m_;
   std::span<const DType> dtypes_;
@@ -38,8 +38,8 @@ class ModuleTranslator {
 
 class NodeTranslator {
  public:
-  NodeTranslator(ModuleTranslator& module, const Graph& g, NodeId n, std::string* why)
-      : t_(module), m_(module.m_), g_(g), b_(module.b_), n_(n), why_(*why) {}
+  NodeTranslator(ModuleTranslator& module, const Graph& g, NodeId n, std::string* reason)
+      : t_(module), m_(module.m_), g_(g), b_(module.b_), n_(n), reason_(*reason) {}
 
  protected:
   const Hlo& in(size_t i) const { return t_.value_[g_.operand(n_, i).raw]; }
@@ -55,8 +55,8 @@ class NodeTranslator {
     t_.value_[g_.result(n_, r).raw] = std::move(v);
     return true;
   }
-  bool fail(std::string why) {
-    why_ = std::move(why);
+  bool fail(std::string reason) {
+    reason_ = std::move(reason);
     return false;
   }
 
@@ -111,18 +111,18 @@ class NodeTranslator {
   NodeId n_;
 
  private:
-  std::string& why_;
+  std::string& reason_;
 };
 
 // One op kind. False: these attributes or types have no translation, for the reason given.
 struct Translation {
   OpKind op;
-  bool (*translate)(ModuleTranslator&, const Graph&, NodeId, std::string* why);
+  bool (*translate)(ModuleTranslator&, const Graph&, NodeId, std::string* reason);
 };
 // A member function of a family (a class derived from NodeTranslator) as a row.
 template <class Family, bool (Family::*function)()>
-bool call(ModuleTranslator& module, const Graph& g, NodeId n, std::string* why) {
-  return (Family(module, g, n, why).*function)();
+bool call(ModuleTranslator& module, const Graph& g, NodeId n, std::string* reason) {
+  return (Family(module, g, n, reason).*function)();
 }
 
 std::span<const Translation> elementwise_translations();
@@ -131,6 +131,6 @@ std::span<const Translation> index_translations();
 std::span<const Translation> linear_translations();
 std::span<const Translation> reduce_translations();
 std::span<const Translation> control_translations();
-bool translate_elementwise(ModuleTranslator&, const Graph&, NodeId, std::string* why);
+bool translate_elementwise(ModuleTranslator&, const Graph&, NodeId, std::string* reason);
 
 }  // namespace rlxc::stablehlo

@@ -1,4 +1,4 @@
-// Quantisation of the reference vocabulary: packed weights, integer products, fake quantisation.
+// Quantisation of the reference vocabulary: packed weights, integer matmuls, fake quantisation.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -20,7 +20,7 @@ struct Scheme {
 };
 
 // Why a format of ggml is not read.
-std::string_view why_not(std::string_view format) {
+std::string_view unsupported_reason(std::string_view format) {
   static constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
       {"iq1", "is not supported: its codes stand for entries of code books, which no formula gives"},
       {"iq2", "is not supported: its codes stand for entries of code books, which no formula gives"},
@@ -45,7 +45,8 @@ std::optional<Scheme> scheme_of(Node& n) {
     if (text.starts_with("iq") && text.size() > 3 && text[3] != '_') text.insert(3, "_");
     s.gguf = block_format_from_name(text);
     if (!s.gguf)
-      return n.fail(Code::UnsupportedAttribute, "the format " + s.name + " " + std::string(why_not(text))), std::nullopt;
+      return n.fail(Code::UnsupportedAttribute, "the format " + s.name + " " + std::string(unsupported_reason(text))),
+             std::nullopt;
   }
   const bool blocked = s.name == "Int8Block" || s.name == "Int8BlockAsym" || s.name == "Int4Block";
   if (blocked && (s.block < 1 || s.block > 1 << 20))
@@ -140,7 +141,7 @@ ValueId dequant_grouped_matmul(Node& n) {
   return reference_by_expert(n, n.in[0], expert_weights(n, *s->gguf, n.in[1], experts, k, columns), n.in[2]);
 }
 
-// ---- Integer products.
+// ---- Integer matmuls.
 
 ValueId round_away(Builder& b, ValueId v) {  // halves away from 0
   const ValueId up = b.unary(OpKind::Floor, b.add(b.unary(OpKind::Abs, v), b.scalar(b.graph().dtype(v), 0.5)));

@@ -199,7 +199,7 @@ void attention(Op& op) {
   if (op.wants(1)) op.set(1, k);
   if (op.wants(2)) op.set(2, v);
   if (!op.wants(3)) return;
-  // Modes follow the order of the computation: the product, then the cap, then the masks, then softmax.
+  // Modes follow the order of the computation: the matmul, then the cap, then the masks, then softmax.
   const int64_t mode = op.i("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) return (void)op.fail(Code::BadAttribute, "qk_matmul_output_mode must be 0 to 3");
   ValueId s = scores(op, q, k, scale);

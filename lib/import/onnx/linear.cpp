@@ -1,10 +1,10 @@
-// Matrix products.
+// Matmuls.
 #include "import/onnx/broadcast.h"
 #include "import/onnx/handlers.h"
 
 namespace rlxc::onnx_import {
 
-// Operands with one axis get another for the product (MIR matrices have two), which is dropped again.
+// Operands with one axis get another for the matmul (MIR matrices have two), which is dropped again.
 void matmul(Op& op) {
   ValueId a = op.in(0), b = op.in(1);
   const int ra = op.rank(0), rb = op.rank(1);

@@ -175,9 +175,9 @@ void ms_attention(Op& op) {
 // x, weights, bias, scale of x, scale of the weights, mask, zero point of x, of the weights, past
 void q_attention(Op& op) {
   if (!projection_operands(op)) return;
-  const ValueId product = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 6), scalar_or_vector(op, 7)});
+  const ValueId sums = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 6), scalar_or_vector(op, 7)});
   const ValueId scale = op.b.mul(scalar_or_vector(op, 3), scalar_or_vector(op, 4));
-  packed_attention(op, op.b.add(op.b.mul(op.b.cast(product, op.dtype(3)), scale), op.in(2)), 5, 8, SIZE_MAX);
+  packed_attention(op, op.b.add(op.b.mul(op.b.cast(sums, op.dtype(3)), scale), op.in(2)), 5, 8, SIZE_MAX);
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// Mixtures of experts of com.microsoft: each token goes through the k experts that its router prefers, as products of rows with
+// Mixtures of experts of com.microsoft: each token goes through the k experts that its router prefers, as matmuls of rows with
 // a matrix each. Weights are those of version 1.22 [experts, out, in]; those of older versions [experts, in, out] are told apart
 // by the size of a token.
 #include <array>
@@ -43,7 +43,7 @@ class Mixture {
     const auto layer = [&](size_t i) { return Layer{2 + i * step, coded_ ? 3 + i * step : 0, 1 + step + i * step}; };
     const ValueId h = inside(x, layer(0), layer(2));
     if (!h.valid()) return;
-    const ValueId y = b_.reshape(product(h, layer(1)), {tokens, Dim(k), hidden_});
+    const ValueId y = b_.reshape(matmul(h, layer(1)), {tokens, Dim(k), hidden_});
     const ValueId weighted = b_.mul(y, b_.cast(b_.reshape(share, {tokens, Dim(k), Dim(1)}), t_));
     op_.set(0, b_.reshape(b_.reduce(ReduceOp::Sum, weighted, {1}, false), op_.sizes(0)));
   }
@@ -66,7 +66,7 @@ class Mixture {
     return b_.reshape(b_.mul(b_.reshape(v, sizes), scale), whole);
   }
 
-  ValueId product(ValueId x, const Layer& l) {
+  ValueId matmul(ValueId x, const Layer& l) {
     const ValueId w = coded_ ? decoded(l) : op_.in(l.weight);
     if (!w.valid() || !x.valid()) return {};
     const Dim in = op_.graph().dims(x)[1];
@@ -80,12 +80,12 @@ class Mixture {
   // come as pairs or halves of one layer.
   ValueId inside(ValueId x, const Layer& first, const Layer& third) {
     const std::string_view name = op_.s("activation_type", "relu");
-    const ValueId h = product(x, first);
+    const ValueId h = matmul(x, first);
     if (!h.valid()) return {};
     if (name == "swiglu") return gated(h, third);
     constexpr std::pair<std::string_view, OpKind> kActivations[] = {
         {"relu", OpKind::Relu}, {"gelu", OpKind::Gelu}, {"silu", OpKind::Silu}};
-    const auto times_third = [&](ValueId v) { return op_.has(third.weight) ? b_.mul(v, product(x, third)) : v; };
+    const auto times_third = [&](ValueId v) { return op_.has(third.weight) ? b_.mul(v, matmul(x, third)) : v; };
     if (name == "identity") return times_third(h);
     for (const auto& [text, kind] : kActivations)
       if (text == name) return times_third(b_.unary(kind, h));

@@ -1,4 +1,4 @@
-// Quantised operators of com.microsoft: decoded, computed, encoded; or exact integer products with the scales around them.
+// Quantised operators of com.microsoft: decoded, computed, encoded; or exact integer matmuls with the scales around them.
 #include <array>
 
 #include "import/compose/packed.h"
@@ -137,8 +137,8 @@ void gather_block_quantized(Op& op) {
 // a, b integers, their scales, zero points, bias
 void matmul_integer_to_float(Op& op) {
   if (!matrices(op, 0, 1)) return;
-  const ValueId product = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 4), scalar_or_vector(op, 5)});
-  const ValueId scaled = op.b.mul(op.b.cast(product, op.dtype(2)), scalar_or_vector(op, 2));
+  const ValueId sums = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 4), scalar_or_vector(op, 5)});
+  const ValueId scaled = op.b.mul(op.b.cast(sums, op.dtype(2)), scalar_or_vector(op, 2));
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 3)), 6));
 }
 
@@ -146,21 +146,21 @@ void matmul_integer_to_float(Op& op) {
 void dynamic_quantize_matmul(Op& op) {
   if (!matrices(op, 0, 1)) return;
   const auto [q, scale, point] = dynamically_quantised(op, op.in(0));
-  const ValueId product = op.b.create(OpKind::QMatMul, {q, op.in(1), point, scalar_or_vector(op, 3)});
-  const ValueId scaled = op.b.mul(op.b.cast(product, op.dtype(2)), scale);
+  const ValueId sums = op.b.create(OpKind::QMatMul, {q, op.in(1), point, scalar_or_vector(op, 3)});
+  const ValueId scaled = op.b.mul(op.b.cast(sums, op.dtype(2)), scale);
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 2)), 4));
 }
 
-// a, scale, zero point, b, scale, zero point, c (i32, in units of the product), scale and zero point of the result (absent: it
+// a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result (absent: it
 // is real)
 void q_gemm(Op& op) {
   if (!matrices(op, 0, 3)) return;
   const ValueId a = op.i("transA", 0) != 0 ? op.b.transpose(op.in(0), {1, 0}) : op.in(0),
                 b = op.i("transB", 0) != 0 ? op.b.transpose(op.in(3), {1, 0}) : op.in(3);
-  const ValueId product = plus(op, op.b.create(OpKind::QMatMul, {a, b, scalar_or_vector(op, 2), scalar_or_vector(op, 5)}), 6);
+  const ValueId sums = plus(op, op.b.create(OpKind::QMatMul, {a, b, scalar_or_vector(op, 2), scalar_or_vector(op, 5)}), 6);
   const ValueId scale = op.b.mul(scalar_or_vector(op, 1), scalar_or_vector(op, 4));
   const ValueId unit = op.b.mul(scale, op.b.scalar(op.dtype(1), op.f("alpha", 1)));
-  const ValueId y = op.b.mul(op.b.cast(product, op.dtype(1)), unit);
+  const ValueId y = op.b.mul(op.b.cast(sums, op.dtype(1)), unit);
   op.set(0, op.has(7) ? quantised(op, y, 7, 8) : y);
 }
 

@@ -1,4 +1,4 @@
-// Support vector machines as matrix products. Probabilities of several classes come from those of pairs by the iteration of Wu,
+// Support vector machines as matmuls. Probabilities of several classes come from those of pairs by the iteration of Wu,
 // Lin and Weng (2004), as libsvm does it.
 #include <algorithm>
 #include <array>

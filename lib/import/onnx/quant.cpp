@@ -1,4 +1,4 @@
-// Quantisation. Integer products are exact i32 products with zero points; the QLinear forms add the scales around them.
+// Quantisation. Integer matmuls are exact i32 matmuls with zero points; the QLinear forms add the scales around them.
 #include <algorithm>
 #include <array>
 
@@ -63,7 +63,7 @@ ValueId per_row(Op& op, size_t i) {
   return op.rank(i) == 1 ? op.b.reshape(op.in(i), {}) : op.in(i);
 }
 
-ValueId integer_product(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {
+ValueId integer_matmul(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {
   ValueId x = op.in(a), y = op.in(b);
   const int ra = op.rank(a), rb = op.rank(b);
   if (ra < 1 || rb < 1) return op.fail(Code::BadShape, "operands need an axis"), ValueId();
@@ -126,7 +126,7 @@ void dynamic_quantize(Op& op) {
   for (size_t i = 0; i < 3; ++i) op.set(i, results[i]);
 }
 
-void matmul_integer(Op& op) { op.set(0, integer_product(op, 0, 1, 2, 3)); }
+void matmul_integer(Op& op) { op.set(0, integer_matmul(op, 0, 1, 2, 3)); }
 
 void conv_integer(Op& op) {
   if (const auto a = conv_attrs(op, 1))
@@ -135,9 +135,9 @@ void conv_integer(Op& op) {
 
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
 void qlinear_matmul(Op& op) {
-  const ValueId product = integer_product(op, 0, 3, 2, 5);
+  const ValueId sums = integer_matmul(op, 0, 3, 2, 5);
   const ValueId scale = op.b.mul(per_row(op, 1), scalar_or_vector(op, 4));
-  op.set(0, requantise(op, product, scale, 6, 7));
+  op.set(0, requantise(op, sums, scale, 6, 7));
 }
 
 // x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale)

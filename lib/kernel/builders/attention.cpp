@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kKeys = 64;  // of a block
 
-// One query after the other, each by a lane.
+// One query after the other, each by a thread.
 void attention_on_lanes(AttentionOperands& o, const Mapping& m) {
   Builder& b = o.b;
   const AttentionSpec& s = o.spec;

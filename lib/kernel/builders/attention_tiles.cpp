@@ -1,5 +1,5 @@
 // Attention on threads: a piece of work is a block of queries of one head. For each block of keys, transposed once, its scores
-// and then its share of the result are register tiles of products, as in gemm_tiles.cpp; between them a softmax with running
+// and then its share of the result are register tiles of matmuls, as in gemm_tiles.cpp; between them a softmax with running
 // maximum and sum.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Pieces that several builders share: strided operands, and index spaces spread over threads or over a grid of lanes.
+// Pieces that several builders share: strided operands, and index spaces spread over threads or over a grid of threads.
 #pragma once
 #include <functional>
 #include <string>
@@ -22,14 +22,14 @@ struct Operand {
   Dims strides;
   Index extent = 0;  // elements of the buffer
   Index offset = 0;  // of the first element
-  // A dimension that no single stride walks along: positions split into pieces, outermost first. By dimension, or none at all.
-  struct Piece {
+  // A dimension that no single stride walks along: positions split into factors, outermost first. By dimension, or none at all.
+  struct DimFactor {
     Index size, stride;
   };
-  std::vector<std::vector<Piece>> pieces = {};
-  Dims starts = {};  // by dimension, or none at all: which position of the pieces is the first one
+  std::vector<std::vector<DimFactor>> factors = {};
+  Dims starts = {};  // by dimension, or none at all: which position of the factors is the first one
 
-  bool split(size_t d) const { return d < pieces.size() && !pieces[d].empty(); }
+  bool split(size_t d) const { return d < factors.size() && !factors[d].empty(); }
 };
 
 using LoadInput = std::function<Expr(size_t i)>;  // input i at an element, as its compute type
@@ -57,14 +57,14 @@ std::vector<Expr> split_index(Expr linear, const Dims& dims);
 // The type to compute with for values stored as t: f32 for f16 and bf16, else t.
 DType compute_dtype(DType t);
 
-// Calls body(i) for every i in [0, count), in parallel: on a grid one lane per i, on threads a Parallel loop. The first
+// Calls body(i) for every i in [0, count), in parallel: on a grid one thread per i, on threads a Parallel loop. The first
 // statement of the kernel. `bytes` is the traffic of one iteration.
 void for_each(Builder&, const Mapping&, const std::string& name, Index count, int64_t bytes,
               const std::function<void(Expr)>& body);
 
-// One group of `lanes` lanes for every i in [0, count), folded into the axes of the grid. Calls body(i, lane); all lanes of a
-// group call it with the same i, so that it may use barriers. The first statement of the kernel.
-void for_each_workgroup(Builder&, const Mapping&, const std::string& name, Index count, int64_t lanes,
-                        const std::function<void(Expr i, Expr lane)>& body);
+// One workgroup of `threads` threads for every i in [0, count), folded into the axes of the grid. Calls body(i, thread); all
+// threads of a workgroup call it with the same i, so that it may use barriers. The first statement of the kernel.
+void for_each_workgroup(Builder&, const Mapping&, const std::string& name, Index count, int64_t threads,
+                        const std::function<void(Expr i, Expr thread)>& body);
 
 }  // namespace rlxc::kernel

@@ -55,7 +55,7 @@ Operand grouped(Kernel* k, const Operand& o, const Index& channels) {
   return g;
 }
 
-// The side of the product that is known ahead: rows are the output channels of a group, in batches of [image, group].
+// The side of the matmul that is known ahead: rows are the output channels of a group, in batches of [image, group].
 GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels) {
   GemmSpec g;
   const Expr rows = s.out_channels.in(k) / s.groups;

@@ -1,4 +1,4 @@
-// Convolutions as products of the weights with the windows of the image (implicit gemm), of which the gemm builder asks an
+// Convolutions as matmuls of the weights with the windows of the image (implicit gemm), of which the gemm builder asks an
 // element or a panel at a time; and windows of single channels (depthwise convolution, pooling) as combinations of shifted rows.
 // All read a phase-split image (phase_split.h).
 #pragma once
@@ -16,7 +16,7 @@ int64_t packed_channels(const WindowSpec&, int64_t out_channels, const Mapping&)
 bool conv_is_tiled(Kernel*, const WindowSpec&, int64_t group_channels);  // whether that is of use
 
 // For threads with a dot unit, of 8-bit integers: words of four channels. The image is as large as that of window_of_words, the
-// weights take weight_words elements of i32. x_zero and w_zero stay with the product.
+// weights take weight_words elements of i32. x_zero and w_zero stay with the matmul.
 bool conv_fits_dots(const WindowSpec&, int64_t group_channels, const Mapping&);
 WindowSpec window_of_words(const WindowSpec&, int64_t group_channels);
 int64_t weight_words(const WindowSpec&, int64_t group_channels, int64_t out_channels);

@@ -1,4 +1,4 @@
-// The product that a convolution by dot units is: rows are output channels, columns positions of the result.
+// The matmul that a convolution by dot units is: rows are output channels, columns positions of the result.
 #pragma once
 #include "kernel/builders/conv.h"
 #include "kernel/builders/gemm.h"

@@ -1,4 +1,4 @@
-// Matrix products c = f(a * b) with broadcast batch axes and any strides, tiled for registers and caches (gemm_tiles.cpp) or for
+// Matmuls c = f(a * b) with broadcast batch axes and any strides, tiled for registers and caches (gemm_tiles.cpp) or for
 // registers and shared memory (gemm_grid.cpp); few rows or columns are computed one vector of the result a step.
 #pragma once
 #include <functional>
@@ -83,17 +83,17 @@ void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Ma
 int64_t gemm_panel(const Mapping&, DType accumulate);
 
 // Packs b, which holds quantized values of one matrix, into i32 words in panels of columns (gemm_quantized.h; for dot units
-// gemm_codes.cpp). Adds b, out. n and k are constants.
+// gemm_quantized_dots.cpp). Adds b, out. n and k are constants.
 void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
 bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and blocks are such that this can be done
 
 // Whether a dot unit of the target multiplies rounded rows by quantized values of so many bits and columns of so many.
-bool gemm_fits_code_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
+bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
 // For threads with a dot unit and operands of 8 bits: packs b into panels [batch][ceil(n / w)][ceil(k / 4) + 1][w] of i32,
 // w = gemm_panel(), each word four quantized of a column and the last row the sums of the columns. Adds b, out. b_zero stays with
-// the product.
+// the matmul.
 bool gemm_fits_dots(DType a, DType b, const Mapping&);
 void build_pack_dots(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 

@@ -1,4 +1,4 @@
-// A product of 8-bit integers on threads by a dot unit. Words of the right operand hold `group` quantized of a column, in panels
+// A matmul of 8-bit integers on threads by a dot unit. Words of the right operand hold `group` quantized of a column, in panels
 // whose last row is the sum of each column. The unit takes unsigned quantized on the left and signed ones on the right: the
 // others are flipped by their sign bit, which moves their zero point. Zero points are taken off the sums:
 //   sum (a - za) * (b - zb) = sum a * b - za * sum b - zb * (sum a - k * za)

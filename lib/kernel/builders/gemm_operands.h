@@ -1,4 +1,4 @@
-// The operands of a product as the ways of computing it (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp) see them.
+// The operands of a matmul as the ways of computing it (gemm.cpp, gemm_tiles.cpp, gemm_grid.cpp) see them.
 #pragma once
 #include "kernel/builders/gemm.h"
 
@@ -74,9 +74,9 @@ RegisterTile register_tile(const Mapping&, DType accumulate);
 void gemm_on_tiles(GemmOperands&, const Mapping&);         // threads, register tiles over panels of b
 void gemm_on_grid(GemmOperands&, const Mapping&);          // lanes, tiles in shared memory and registers
 void gemm_on_dots(GemmOperands&, const Mapping&);          // threads, of GemmSpec::dots
-void gemm_on_code_dots(GemmOperands&, const Mapping&);     // the same with a quantized b
-void pack_code_dots(GemmOperands&, const std::string& out, const Mapping&);
-int64_t code_dot_words(const GemmSpec&, const Mapping&);
+void gemm_on_quantized_dots(GemmOperands&, const Mapping&);     // the same with a quantized b
+void pack_quantized_dots(GemmOperands&, const std::string& out, const Mapping&);
+int64_t quantized_dot_words(const GemmSpec&, const Mapping&);
 bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // lanes; false, and nothing done, where no unit fits
 
 }  // namespace rlxc::kernel

@@ -1,4 +1,4 @@
-// A product on threads, after Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008): a register tile
+// A matmul on threads, after Goto and van de Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008): a register tile
 // of rows x vectors of sums over a panel of b whose columns lie together. Panels are packed ahead (weights) or, a chunk of k at a
 // time, on the stack of the thread.
 #include <algorithm>
@@ -425,7 +425,7 @@ void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Map
 void build_pack_codes(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b();
-  s.dots ? pack_code_dots(o, out, m) : GemmTiles(o, m).pack_quantized(out);
+  s.dots ? pack_quantized_dots(o, out, m) : GemmTiles(o, m).pack_quantized(out);
 }
 
 void build_pack_rows(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {

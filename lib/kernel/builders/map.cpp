@@ -94,7 +94,7 @@ class MapBuilder {
     for (size_t d = 0; d + 1 < o.strides.size(); ++d) {
       if (!o.split(d)) all = all && is_multiple(o.strides[d], lanes);
       else
-        for (const Operand::Piece& p : o.pieces[d]) all = all && is_multiple(p.stride, lanes);
+        for (const Operand::DimFactor& p : o.factors[d]) all = all && is_multiple(p.stride, lanes);
     }
     return all;
   }
@@ -102,7 +102,7 @@ class MapBuilder {
   // From one element of a vector to the next.
   static const Index& last_stride(const Operand& o) {
     const size_t last = o.strides.size() - 1;
-    return o.split(last) ? o.pieces[last].back().stride : o.strides.back();
+    return o.split(last) ? o.factors[last].back().stride : o.strides.back();
   }
 
   // Lanes of a vector along the last dimension: 1 unless every operand is contiguous or constant there.
@@ -116,9 +116,9 @@ class MapBuilder {
       if (!constant(last_stride(o), &stride) || (stride != 1 && (stride != 0 || output))) return 1;
       if (m_.workgroups && stride == 1 && !aligned(o, lanes)) return 1;
       if (!o.split(o.strides.size() - 1)) continue;
-      // A vector lies within the innermost piece.
+      // A vector lies within the innermost factor.
       if (m_.workgroups || !o.starts.empty()) return 1;
-      while (lanes > 1 && !is_multiple(o.pieces.back().back().size, lanes)) lanes /= 2;
+      while (lanes > 1 && !is_multiple(o.factors.back().back().size, lanes)) lanes /= 2;
     }
     if (m_.workgroups) return known && n % lanes == 0 ? lanes : 1;
     while (known && lanes > 1 && lanes > n) lanes /= 2;

@@ -120,21 +120,21 @@ Operand source_of(Kernel* k, const WindowSpec& s) {
 void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr(Kernel*)>& padding, const Mapping& m) {
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, s);
-  const Operand spread = image.operand("image"), source = source_of(k, s);
+  const Operand split = image.operand("image"), source = source_of(k, s);
   Buf x = b.input("x", s.input, source.extent), x_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
-  Buf y = b.output(spread.name, spread.dtype, spread.extent);
+  Buf y = b.output(split.name, split.dtype, split.extent);
   const Expr step = source.strides.back().in(k);
   const Dims rows = rows_of(image, s);
   const RowCopy copy{image,
                      s,
                      y,
                      rows,
-                     padding ? cast_to(padding(k), spread.dtype) : constant_int(k, spread.dtype, 0),
+                     padding ? cast_to(padding(k), split.dtype) : constant_int(k, split.dtype, 0),
                      [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
                      [&](Expr from, Expr position) {
-                       const Expr v = cast_to(x[from + position * step], spread.dtype);
-                       return s.x_zero ? v - cast_to(x_zero[0], spread.dtype) : v;
+                       const Expr v = cast_to(x[from + position * step], split.dtype);
+                       return s.x_zero ? v - cast_to(x_zero[0], split.dtype) : v;
                      }};
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
@@ -152,10 +152,10 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
 void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& to, const Mapping& m) {
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, to);
-  const Operand spread = image.operand("image"), source = source_of(k, s);
+  const Operand split = image.operand("image"), source = source_of(k, s);
   Buf x = b.input("x", s.input, source.extent), x_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
-  Buf y = b.output(spread.name, DType::I32, spread.extent);
+  Buf y = b.output(split.name, DType::I32, split.extent);
   const int shift = s.input == DType::I8 ? kSignFlip : 0;
   const Expr zero = s.x_zero ? cast_to(x_zero[0], DType::I32) + shift : b.value(DType::I32, shift);
   const Expr step = source.strides.back().in(k), words = to.in_channels.in(k) / s.groups,

@@ -32,17 +32,17 @@ Expr combine_lanes(ExprOp combine, Expr v) {
   }
 }
 
-Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Expr lane, int64_t lanes) {
-  int64_t warp = std::min<int64_t>(m.warp, lanes);
+Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Expr thread, int64_t threads) {
+  int64_t warp = std::min<int64_t>(m.warp, threads);
   Expr v = value;
   for (int64_t step = warp / 2; step > 0; step /= 2) v = b.let("sum", make(combine, v, b.shuffle_xor(v, static_cast<int>(step))));
-  int64_t parts = lanes / std::max<int64_t>(warp, 1);
+  int64_t parts = threads / std::max<int64_t>(warp, 1);
   if (parts == 1) return v;
   Buf partial = b.shared("partial", value.dtype(), parts);
-  b.when(lane % warp == 0, [&] { partial.store(lane / warp, v); });
+  b.when(thread % warp == 0, [&] { partial.store(thread / warp, v); });
   b.barrier();
   for (int64_t step = parts / 2; step > 0; step /= 2) {
-    b.when(lane < step, [&] { partial.store(lane, make(combine, partial[lane], partial[lane + step])); });
+    b.when(thread < step, [&] { partial.store(thread, make(combine, partial[thread], partial[thread + step])); });
     b.barrier();
   }
   Expr all = partial[0];
@@ -91,7 +91,7 @@ class ReduceBuilder {
   void run() {
     int64_t n = 0;
     if (m_.workgroups && row_ && !(constant(count_, &n) && n < m_.warp)) return group_per_result();
-    if (m_.workgroups) return for_each(b_, m_, "i", results_, 0, [&](Expr i) { lane_per_result(i, 1); });
+    if (m_.workgroups) return for_each(b_, m_, "i", results_, 0, [&](Expr i) { thread_per_result(i, 1); });
     if (row_) return rows();
     columns();
   }
@@ -201,14 +201,14 @@ class ReduceBuilder {
     Expr rows = product(b_.kernel(), outer), chunks = inner / lanes;
     for_each(b_, m_, "i", rows * chunks, 4096, [&](Expr i) {
       Expr row = b_.let("row", i / chunks), chunk = b_.let("chunk", i % chunks);
-      lane_per_result(row * inner + chunk * lanes, lanes);
+      thread_per_result(row * inner + chunk * lanes, lanes);
     });
     Expr tail = inner % lanes;
     if (lanes > 1 && !(constant(tail, &left) && left == 0))
-      b_.loop("i", rows * tail, [&](Expr i) { lane_per_result(i / tail * inner + chunks * lanes + i % tail, 1); });
+      b_.loop("i", rows * tail, [&](Expr i) { thread_per_result(i / tail * inner + chunks * lanes + i % tail, 1); });
   }
 
-  void lane_per_result(Expr result, int lanes) {
+  void thread_per_result(Expr result, int lanes) {
     Expr at = b_.let("at", result);
     const Place start = base(at);
     Buf acc = b_.variable("acc", broadcast(identity(), lanes));
@@ -217,22 +217,22 @@ class ReduceBuilder {
   }
 
   void group_per_result() {
-    int64_t n = 0, lanes = m_.workgroup_size;
+    int64_t n = 0, threads = m_.workgroup_size;
     if (constant(reduced_.dims.back(), &n))
-      while (lanes > m_.warp && lanes / 2 >= n) lanes /= 2;
-    for_each_workgroup(b_, m_, "i", results_, lanes, [&](Expr i, Expr lane) {
+      while (threads > m_.warp && threads / 2 >= n) threads /= 2;
+    for_each_workgroup(b_, m_, "i", results_, threads, [&](Expr i, Expr thread) {
       const Place start = base(i);
       Buf acc = b_.variable("acc", identity());
       Expr last = reduced_.dims.back().in(b_.kernel());
       reduced_loops(start, 1, [&](const Place& at) {
-        b_.loop("j", ceil_div(last, lanes), [&](Expr j) {
-          Expr r = b_.let("r", j * lanes + lane);
+        b_.loop("j", ceil_div(last, threads), [&](Expr j) {
+          Expr r = b_.let("r", j * threads + thread);
           const Place to = moved(at, reduced_, reduced_.dims.size() - 1, r);
           b_.when(r < last, [&] { acc.set(make(s_.combine, acc.get(), value(to, reduced_, 1))); });
         });
       });
-      Expr all = combine_group(b_, m_, s_.combine, acc.get(), lane, lanes);
-      b_.when(lane == 0, [&] { finish(i, all, start); });
+      Expr all = combine_group(b_, m_, s_.combine, acc.get(), thread, threads);
+      b_.when(thread == 0, [&] { finish(i, all, start); });
     });
   }
 

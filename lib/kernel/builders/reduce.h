@@ -1,7 +1,7 @@
 // Reductions over any set of axes of a value that is computed from its inputs: rows (the last axis), columns, all, or alternating
 // axes. Neighbouring axes that are both kept or both reduced are merged first. On threads: vectors of accumulators along the last
-// axis; on a grid: a group of lanes per result where the last axis is reduced (tree in shared memory, shuffles inside a warp),
-// else a lane per result.
+// axis; on a grid: a workgroup per result where the last axis is reduced (tree in shared memory, shuffles inside a warp),
+// else a thread per result.
 #pragma once
 #include <functional>
 #include <string>
@@ -30,7 +30,7 @@ void build_reduce(Builder&, const ReduceSpec&, const Mapping&);
 Expr identity_of(Kernel*, ExprOp combine, DType);
 // All lanes of a vector combined.
 Expr combine_lanes(ExprOp combine, Expr vector);
-// `value` of all lanes of a group combined, given to every lane. Uses shared memory and barriers; needs uniform control.
-Expr combine_group(Builder&, const Mapping&, ExprOp combine, Expr value, Expr lane, int64_t lanes);
+// `value` of all threads of a workgroup combined, given to every thread. Uses shared memory and barriers; needs uniform control.
+Expr combine_group(Builder&, const Mapping&, ExprOp combine, Expr value, Expr thread, int64_t threads);
 
 }  // namespace rlxc::kernel

@@ -1,4 +1,4 @@
-// What kernels share that walk each row of their operands several times: rows spread over threads or groups of lanes, vectors
+// What kernels share that walk each row of their operands several times: rows spread over threads or workgroups, vectors
 // along a row, and statistics of it.
 #pragma once
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace rlxc::kernel {
 
-// body(i, lanes, slot) for i = 0, lanes, 2*lanes ... and then one by one up to n, neighbours in different slots below `slots`. In
-// a group of lanes, each takes its share.
-void across(Builder&, Expr n, int lanes, std::optional<Expr> lane, int64_t group, int slots,
+// body(i, lanes, slot) for i = 0, lanes, 2*lanes ... and then one by one up to n, neighbours in different slots below `slots`.
+// The threads of a workgroup divide the iterations among themselves.
+void across(Builder&, Expr n, int lanes, std::optional<Expr> thread, int64_t group, int slots,
             const std::function<void(Expr, int, int)>& body);
 
 // A few accumulators for the vectors of a row, one for its tail.
@@ -20,7 +20,7 @@ class Accumulator {
   Accumulator(Builder&, ExprOp combine, DType, int lanes);
   int slots() const { return static_cast<int>(wide_.size()); }
   void add(Expr v, int slot);
-  Expr result(const Mapping&, std::optional<Expr> lane, int64_t group) const;
+  Expr result(const Mapping&, std::optional<Expr> thread, int64_t group) const;
 
  private:
   Builder& b_;
@@ -30,7 +30,7 @@ class Accumulator {
   int lanes_;
 };
 
-// Calls body(row, lane): a group of lanes for each row on a grid, a lane alone where rows are known to be short, a thread
+// Calls body(row, thread): a workgroup for each row on a grid, a thread alone where rows are known to be short, a thread
 // elsewhere.
 void per_row(Builder&, const Mapping&, Expr rows, Expr n, int element_bytes,
              const std::function<void(Expr, std::optional<Expr>)>& body);
@@ -48,7 +48,7 @@ struct RowSpec {
 
 class RowBuilder {
  protected:
-  using Lane = std::optional<Expr>;
+  using Thread = std::optional<Expr>;
   struct Place {  // `lanes` elements of a row, from here on
     std::vector<Expr> at;
     int lanes;
@@ -56,9 +56,9 @@ class RowBuilder {
 
   RowBuilder(Builder&, RowSpec, const Mapping&);  // adds inputs, outputs
 
-  void each_row(const std::function<void(Lane)>& body);
+  void each_row(const std::function<void(Thread)>& body);
   // body(place, slot) over the axes of a row, the last of them by vectors.
-  void walk(Lane, int slots, const std::function<void(const Place&, int)>& body);
+  void walk(Thread, int slots, const std::function<void(const Place&, int)>& body);
   Expr size() const { return product(k_, s_.shape, s_.axis); }  // of a row
   Expr address(size_t operand, const Place&) const;             // operand: inputs, then outputs
   LoadInput loader(const Place&);                               // loads once, which `place` outlives

@@ -7,9 +7,9 @@
 namespace rlxc::fuse {
 
 struct CostDecision {
-  double together_ns = 0, apart_ns = 0;  // of the launches that the fusion makes, and of those that it replaces
+  double fused_ns = 0, separate_ns = 0;  // of the launches that the fusion makes, and of those that it replaces
 
-  bool pays() const { return together_ns <= apart_ns; }
+  bool pays() const { return fused_ns <= separate_ns; }
   std::string detail() const;  // both times: the detail of a decision declined for "cost"
 };
 

@@ -1,4 +1,4 @@
-// What a product or a convolution can end with: an activation that the target's kernels apply to the result in registers.
+// What a matmul or a convolution can end with: an activation that the target's kernels apply to the result in registers.
 #pragma once
 #include "passes/match.h"
 

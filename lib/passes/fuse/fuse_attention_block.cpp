@@ -1,4 +1,4 @@
-// Products that make queries, keys and values, attention, and the product of its result: one launch where that is faster
+// Matmuls that make queries, keys and values, attention, and the matmul of its result: one launch where that is faster
 // (launch_blocks.h), and where the attention is not part of the launch of a whole layer.
 #include "passes/fuse/launch_blocks.h"
 #include "passes/passes.h"

@@ -199,8 +199,8 @@ class NormRegions {
     const double rows = independent_rows(n, p.steps[at], attrs.axis);
     fuse::CostDecision time;
     for (NodeId k : members)
-      time.apart_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n || rows_from(k) ? rows : elements(y));
-    time.together_ns = launch_time_ns(cost(p, at, g_.result(root), attrs.keep, sum), ctx_.target.machine, rows);
+      time.separate_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine, k == n || rows_from(k) ? rows : elements(y));
+    time.fused_ns = launch_time_ns(cost(p, at, g_.result(root), attrs.keep, sum), ctx_.target.machine, rows);
     if (!time.pays()) return give_up("cost", time.detail());
 
     attrs.steps = std::move(p.steps);

@@ -284,8 +284,8 @@ class ReduceRegions {
     fuse::CostDecision time;
     for (NodeId k : group.members)
       if (!is_view(r, k))
-        time.apart_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine,
-                                        g_.op(k) == OpKind::Reduce ? rows : std::max(elements(g_.dims(g_.result(k))), 1.0));
+        time.separate_ns += launch_time_ns(node_cost(g_, k), ctx_.target.machine,
+                                           g_.op(k) == OpKind::Reduce ? rows : std::max(elements(g_.dims(g_.result(k))), 1.0));
     std::vector<bool> varying;
     for (ValueId v : p.operands)
       varying.push_back(std::ranges::find(without, v) == without.end() && varies(g_.dims(v), r.whole.size(), r.axes));
@@ -293,7 +293,7 @@ class ReduceRegions {
     c.flops = reduce_region_flops(p.steps, varying_steps(p.steps, varying), elements(r.whole), outer);
     for (ValueId v : p.operands) c.bytes_read += bytes(g_, v);
     c.bytes_written = bytes(g_, g_.result(group.members[0]));
-    time.together_ns = launch_time_ns(c, ctx_.target.machine, rows);
+    time.fused_ns = launch_time_ns(c, ctx_.target.machine, rows);
     return time;
   }
 

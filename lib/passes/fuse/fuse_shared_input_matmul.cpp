@@ -1,4 +1,4 @@
-// Products of one value with several weights (Q, K and V; gate and up) become one product with the weights side by side, packed
+// Matmuls of one value with several weights (Q, K and V; gate and up) become one matmul with the weights side by side, packed
 // once when the model is loaded; the readers see views of the result. Biases are packed in the same way. Where a reader needs a
 // copy of its part, the copies must cost less than the launches and reads that are saved.
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include "analysis/views.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/fuse/epilogue.h"
-#include "passes/fuse/weight_product.h"
+#include "passes/fuse/weight_matmul.h"
 #include "passes/packed_weights.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
@@ -37,7 +37,7 @@ class SharedInput {
 
  private:
   bool candidate(NodeId n) const {
-    return fuse::is_weight_product(g_, n) && g_.operand(n, 0) != g_.operand(n, 1) && is_float(g_, g_.result(n)) &&
+    return fuse::is_weight_matmul(g_, n) && g_.operand(n, 0) != g_.operand(n, 1) && is_float(g_, g_.result(n)) &&
            g_.dims(g_.result(n)).back() != Dim(0) && !is_weight(g_, g_.result(n));
   }
 
@@ -56,7 +56,7 @@ class SharedInput {
     return m;
   }
 
-  // All products that read x, in execution order, cut where two neighbours lie far apart.
+  // All matmuls that read x, in execution order, cut where two neighbours lie far apart.
   void readers_of(ValueId x) {
     seen_.resize(g_.value_capacity());
     if (seen_[x.raw]) return;
@@ -72,12 +72,12 @@ class SharedInput {
     }
   }
 
-  // Those whose weights are kept alike become one product.
+  // Those whose weights are kept alike become one matmul.
   void merge_alike(std::span<const NodeId> nodes, ValueId x) {
     const auto apart = [&](NodeId n, std::string_view reason) {
       ctx_.decisions.push_back(declined(g_, "shared_input_matmul", n, reason,
                                         "reads " + g_.label(g_.def(x)).line() + " as others do",
-                                        "give all products of one value constant weights of one layout and type"));
+                                        "give all matmuls of one value constant weights of one layout and type"));
     };
     std::vector<std::vector<NodeId>> alike;
     for (NodeId n : nodes) {
@@ -85,13 +85,13 @@ class SharedInput {
         apart(n, "runtime_weights");
         continue;
       }
-      const auto own = std::ranges::find_if(alike, [&](const auto& c) { return !fuse::apart_because(g_, c[0], n); });
+      const auto own = std::ranges::find_if(alike, [&](const auto& c) { return !fuse::packing_conflict(g_, c[0], n); });
       if (own == alike.end()) alike.push_back({n});
       else own->push_back(n);
     }
     const auto most = std::ranges::max_element(alike, {}, &std::vector<NodeId>::size);
     for (const auto& c : alike)
-      if (const char* reason = fuse::apart_because(g_, (*most)[0], c[0])) apart(c[0], reason);
+      if (const char* reason = fuse::packing_conflict(g_, (*most)[0], c[0])) apart(c[0], reason);
     for (const auto& c : alike)
       if (c.size() > 1) ctx_.rewrite([&] { return merge(c, x); });
   }
@@ -122,7 +122,7 @@ class SharedInput {
     return false;
   }
 
-  // An activation or a sum that ends the product alone, and is a launch of its own behind a part of a larger one. What a gate, a
+  // An activation or a sum that ends the matmul alone, and is a launch of its own behind a part of a larger one. What a gate, a
   // norm or another elementwise operation alone reads is computed there.
   NodeId lost_end(const Member& m) const {
     if (!ctx_.target.native.test(static_cast<size_t>(fuse::kind_with_end(g_.op(m.matmul))))) return {};
@@ -138,20 +138,20 @@ class SharedInput {
     return taken ? NodeId() : n;
   }
 
-  // One product, the copies of its parts and what would have ended them, against the products apart.
+  // One matmul, the copies of its parts and what would have ended them, against the matmuls apart.
   fuse::CostDecision time_of(const std::vector<Member>& members, ValueId x) const {
     const Machine& machine = ctx_.target.machine;
     fuse::CostDecision time;
-    Cost product;
+    Cost shared;
     for (const Member& m : members) {
       const Cost own = node_cost(g_, m.matmul);
-      time.apart_ns += launch_time_ns(own, machine);
-      product += own;
-      if (const NodeId end = lost_end(m); end.valid()) time.together_ns += launch_time_ns(node_cost(g_, end), machine);
-      if (is_copied(m.value)) time.together_ns += launch_time_ns({0, bytes(g_, m.value), bytes(g_, m.value)}, machine);
+      time.separate_ns += launch_time_ns(own, machine);
+      shared += own;
+      if (const NodeId end = lost_end(m); end.valid()) time.fused_ns += launch_time_ns(node_cost(g_, end), machine);
+      if (is_copied(m.value)) time.fused_ns += launch_time_ns({0, bytes(g_, m.value), bytes(g_, m.value)}, machine);
     }
-    product.bytes_read -= static_cast<int64_t>(members.size() - 1) * bytes(g_, x);
-    time.together_ns += launch_time_ns(product, machine);
+    shared.bytes_read -= static_cast<int64_t>(members.size() - 1) * bytes(g_, x);
+    time.fused_ns += launch_time_ns(shared, machine);
     return time;
   }
 
@@ -163,8 +163,8 @@ class SharedInput {
     for (const Member& m : members)
       if (loses(m))
         ctx_.decisions.push_back(declined(g_, "shared_input_matmul", m.matmul, "cost", time.detail(),
-                                          is_copied(m.value) ? "its part of a shared product would be copied for its readers"
-                                                             : "its part of a shared product would not end with what follows"));
+                                          is_copied(m.value) ? "its part of a shared matmul would be copied for its readers"
+                                                             : "its part of a shared matmul would not end with what follows"));
     std::erase_if(members, loses);
     return members.size() > 1;
   }

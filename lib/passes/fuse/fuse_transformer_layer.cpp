@@ -1,4 +1,4 @@
-// All that a layer around an attention computes, up to the products of the next attention: one launch where that is faster
+// All that a layer around an attention computes, up to the matmuls of the next attention: one launch where that is faster
 // (launch_blocks.h).
 #include "passes/fuse/launch_blocks.h"
 #include "passes/passes.h"

@@ -6,7 +6,7 @@
 
 #include "analysis/phases.h"
 #include "analysis/views.h"
-#include "codegen/join_nodes.h"
+#include "codegen/kernel_fusion.h"
 #include "passes/fuse/cost_decision.h"
 #include "passes/match.h"
 #include "support/checked.h"
@@ -62,7 +62,7 @@ class Blocks {
  private:
   bool is_product(NodeId n) const { return has_trait(g_.op(n), kBlas) && g_.op(n) != OpKind::Attention; }
 
-  // The place of the earliest product that the operands of an attention come from, or of the attention.
+  // The place of the earliest matmul that the operands of an attention come from, or of the attention.
   size_t projection_before(NodeId attention) const {
     size_t first = position_[attention.raw];
     for (size_t i = 0; i < g_.operands(attention).size() && i < 3; ++i) {
@@ -108,8 +108,8 @@ class Blocks {
     for (NodeId n : nodes) {
       const Cost c = node_cost(g_, n);
       const double elements = static_cast<double>(num_elements(g_.type(g_.result(n))).value_or(0));
-      time.together_ns += work_time_ns(c, machine, 1);
-      time.apart_ns += launch_time_ns(c, machine, elements / kUnitLanes);
+      time.fused_ns += work_time_ns(c, machine, 1);
+      time.separate_ns += launch_time_ns(c, machine, elements / kUnitLanes);
     }
     return time;
   }
@@ -140,7 +140,7 @@ class Blocks {
     if (!std::ranges::all_of(nodes, [&](NodeId n) { return is_static(n); })) return no("dynamic_shape", "their sizes vary");
     CostDecision time = time_of(nodes);
     if (const CostDecision part = time_of(smaller); !smaller.empty() && part.pays())
-      time.apart_ns -= part.apart_ns - part.together_ns;
+      time.separate_ns -= part.separate_ns - part.fused_ns;
     if (const auto limit = context_.options.fuse_attn_threshold) {
       const int64_t rows = rows_of(attention);
       if (static_cast<uint64_t>(rows) > *limit)
@@ -150,8 +150,8 @@ class Blocks {
     }
     if (!context_.lowerings) return no("no_kernel", time.detail());
     if (const NodeId n = apart(nodes); n.valid()) return no("kernel_limit", g_.label(n).quoted() + " has a launch of its own");
-    std::string why;
-    if (!codegen::can_join(g_, layouts_, nodes, *context_.lowerings, &why)) return no("kernel_limit", why);
+    std::string detail;
+    if (!codegen::can_fuse_kernels(g_, layouts_, nodes, *context_.lowerings, &detail)) return no("kernel_limit", detail);
     const Symbol launch = g_.module().symbol(pattern + "_" + std::to_string(number));
     for (NodeId n : nodes) g_.set_launch(n, launch);
     Decision d = fused(g_, pattern, attention, nodes);

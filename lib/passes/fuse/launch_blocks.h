@@ -12,8 +12,8 @@
 namespace rlxc::fuse {
 
 enum class BlockKind : uint8_t {
-  Attention,  // from the products that make queries, keys and values to the one that reads the result
-  Layer       // on to where the products of the next attention begin, or after the last product of the graph
+  Attention,  // from the matmuls that make queries, keys and values to the one that reads the result
+  Layer       // on to where the matmuls of the next attention begin, or after the last matmul of the graph
 };
 
 PassResult form_blocks(Module&, PassContext&, BlockKind);

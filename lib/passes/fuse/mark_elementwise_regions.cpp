@@ -107,12 +107,12 @@ class Marker {
     fuse::CostDecision time{0, launch_time_ns(node_cost(graph_, n), machine)};
     for (uint32_t u : wanted) {
       Cost c = cost_of(groups_[u]);
-      time.apart_ns += work_time_ns(c, machine);
+      time.separate_ns += work_time_ns(c, machine);
       c.flops += element_flops(graph_.op(n)) * elements(value(groups_[u].root));
       c.bytes_read -= bytes(value(n));
       for (ValueId v : graph_.operands(n))
         if (std::ranges::find(groups_[u].inputs, v) == groups_[u].inputs.end()) c.bytes_read += bytes(v);
-      time.together_ns += work_time_ns(c, machine);
+      time.fused_ns += work_time_ns(c, machine);
     }
     return time;
   }

@@ -12,9 +12,9 @@ using enum OpKind;
 // The generator is the evaluator's: its draws become a constant.
 std::vector<ValueId> random(Expansion& e) {
   std::vector<eval::HostValue> results;
-  std::string why;
+  std::string reason;
   if (!num_elements(e.g.type(e.g.result(e.n)))) return {};
-  if (!eval::evaluate_node(e.g.module(), e.g, e.n, {}, &results, &why)) return {};
+  if (!eval::evaluate_node(e.g.module(), e.g, e.n, {}, &results, &reason)) return {};
   return {e.b.constant(std::move(results[0].tensor))};
 }
 

@@ -39,7 +39,7 @@ Side arrange(Expansion& e, ValueId x, const std::vector<int64_t>& batch, const s
   return {e.b.reshape(ordered, sizes), swapped};
 }
 
-// lhs as [batch, free, contracted], rhs as [batch, contracted, free], their product as batch, lhs free, rhs free axes.
+// lhs as [batch, free, contracted], rhs as [batch, contracted, free], their matmul as batch, lhs free, rhs free axes.
 std::vector<ValueId> dot_general(Expansion& e) {
   const auto& a = e.attrs<DotGeneralAttrs>();
   const ValueId l = e.in(0), r = e.in(1);

@@ -1,5 +1,5 @@
-// ONNX LSTM, GRU and RNN as a Scan over the steps. The products with the input are one MatMul for all steps; the body has the
-// product with the state and the gates. Steps beyond the length of a row leave its state as it is and give zeros.
+// ONNX LSTM, GRU and RNN as a Scan over the steps. The matmuls with the input are one MatMul for all steps; the body has the
+// matmul with the state and the gates. Steps beyond the length of a row leave its state as it is and give zeros.
 #include "ir/term.h"
 #include "ops/recurrent.h"
 #include "passes/legalise/decompositions.h"
@@ -19,21 +19,21 @@ class Step {
   Term x, before, weights, bias, peepholes;
 
   Term next_lstm(Term* memory) {
-    sums_ = x + product(before, weights, bias);
+    sums_ = x + affine(before, weights, bias);
     return ops::lstm_step(*this, a_.input_forget, memory);
   }
   Term next_gru() {
-    products_ = part(0, 2, before);
+    matmuls_ = part(0, 2, before);
     update_ = ops::gru_gate(*this, 0), reset_ = ops::gru_gate(*this, 1);
     return ops::gru_step(*this, a_.linear_before_reset);
   }
   Term next_rnn() {
-    sums_ = x + product(before, weights, bias);
+    sums_ = x + affine(before, weights, bias);
     return ops::rnn_step(*this);
   }
 
   Term input(int64_t i) { return columns(x, i); }
-  Term gate(int64_t i) { return sums_.valid() ? columns(sums_, i) : columns(x, i) + columns(products_, i); }
+  Term gate(int64_t i) { return sums_.valid() ? columns(sums_, i) : columns(x, i) + columns(matmuls_, i); }
   Term gate(int64_t i, int64_t p, Term memory) {
     const Term v = gate(i);
     return peepholes.valid() ? v + columns(peepholes, p) * memory : v;
@@ -55,12 +55,12 @@ class Step {
     return all.dims().back() == Dim(a_.hidden) ? all : narrow(all, axis, Dim(i * a_.hidden), Dim(a_.hidden));
   }
   Term rows(Term all, int64_t from, int64_t count) { return narrow(all, 0, Dim(from * a_.hidden), Dim(count * a_.hidden)); }
-  static Term product(Term state, Term weights, Term bias) {
+  static Term affine(Term state, Term weights, Term bias) {
     const Term y = matmul(state, weights, false, true);
     return bias.valid() ? y + bias : y;
   }
-  Term part(int64_t from, int64_t count, Term state) {  // products of some gates
-    return product(state, rows(weights, from, count), rows(bias, from, count));
+  Term part(int64_t from, int64_t count, Term state) {  // matmuls of some gates
+    return affine(state, rows(weights, from, count), rows(bias, from, count));
   }
   Term output(size_t i, Term v) {
     return f_[i](v, [](OpKind op, double alpha, double beta, Term u) {
@@ -73,7 +73,7 @@ class Step {
   Builder b_;
   const RnnAttrs& a_;
   std::span<const ops::CellActivation> f_;
-  Term sums_, products_, update_, reset_;
+  Term sums_, matmuls_, update_, reset_;
 };
 
 struct DirectionResults {
@@ -156,8 +156,8 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
 std::vector<ValueId> recurrent(Expansion& e) {
   const RnnAttrs a = e.attrs<RnnAttrs>();
   const ops::Recurrence r = ops::recurrence(e.g.op(e.n), a);
-  std::string why;
-  const auto activations = ops::cell_activations(e.g.op(e.n), a, &why);
+  std::string reason;
+  const auto activations = ops::cell_activations(e.g.op(e.n), a, &reason);
   if (!activations || a.hidden < 1) return {};
   // [parts..] with an axis for the directions.
   std::vector<std::vector<ValueId>> parts(e.g.result_count(e.n));

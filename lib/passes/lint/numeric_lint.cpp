@@ -49,7 +49,7 @@ struct Domain {
   OpKind op;
   size_t operand;
   Interval bad;
-  std::string_view why, fix;
+  std::string_view reason, fix;
 };
 constexpr Domain kDomains[] = {
     {OpKind::Sqrt,
@@ -93,7 +93,7 @@ class Linter {
     const OpKind op = g_.op(n);
     if (op == OpKind::Constant) return constant(n);
     for (const Domain& d : kDomains)
-      if (d.op == op && of(g_.operand(n, d.operand)).within(d.bad.low, d.bad.high)) warn(n, std::string(d.why), d.fix);
+      if (d.op == op && of(g_.operand(n, d.operand)).within(d.bad.low, d.bad.high)) warn(n, std::string(d.reason), d.fix);
     if (const auto* a = std::get_if<NormAttrs>(&g_.module().attrs[g_.attr_id(n)])) epsilon(n, a->eps);
     known_[g_.result(n).raw] = result(n, op);
   }

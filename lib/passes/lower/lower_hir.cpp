@@ -17,8 +17,8 @@ Values fused_linear(Expansion& e) {
 
 Values linear(Expansion& e) {
   const auto& a = e.attrs<FusedMatMulAttrs>();
-  const ValueId product = e.b.matmul(e.in(0), e.in(1), a.trans_a, a.trans_b);
-  return {e.activation(e.has(2) ? e.b.add(product, e.in(2)) : product, a.act)};
+  const ValueId y = e.b.matmul(e.in(0), e.in(1), a.trans_a, a.trans_b);
+  return {e.activation(e.has(2) ? e.b.add(y, e.in(2)) : y, a.act)};
 }
 Values linear_direct(Expansion& e) { return e.has(2) ? fused_linear(e) : linear(e); }
 

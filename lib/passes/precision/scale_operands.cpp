@@ -1,7 +1,7 @@
-// Operands of products that are made at run time go through low-precision values and scales (options.operand_cast): 8-bit floats
+// Operands of matmuls that are made at run time go through low-precision values and scales (options.operand_cast): 8-bit floats
 // with one scale for all, or one for each block of the summed axis (OCP Microscaling 1.0), as ordinary casts:
 //   s = max(|x|) / largest,  x' = cast(cast(x / s -> f8) -> f32) * s
-// With power_of_two, s is the smallest power above that, and is held as f8e8m0. A value is cast once for all products that read
+// With power_of_two, s is the smallest power above that, and is held as f8e8m0. A value is cast once for all matmuls that read
 // it along the same axis. Each is a PrecisionNote; what is declined is a Decision ("scaled_operand"). O(nodes).
 #include <limits>
 #include <map>
@@ -19,7 +19,7 @@ class Scaler {
  public:
   Scaler(Graph& g, PassContext& context) : g_(g), context_(context), config_(*context.options.operand_cast) {}
 
-  // Operand i of the product n, whose summed axis is `axis`.
+  // Operand i of the matmul n, whose summed axis is `axis`.
   bool visit(NodeId n, size_t i, int axis) {
     const ValueId x = g_.operand(n, i);
     if (is_weight(g_, x) || is_scaled(x) || g_.dtype(x) == DType::F64) return false;

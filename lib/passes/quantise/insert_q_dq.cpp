@@ -110,9 +110,9 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
     const Graph& g = m.graph(id);
     found[it->second] = true;
     if (is_quantised(g, v)) return;
-    const std::string why = misfit(g, v, entry);
-    if (why.empty()) taps.push_back({id, v, &tensor, &entry});
-    else context.diagnostics.error(Code::BadCalibration, why, "tensor \"" + tensor + "\"");
+    const std::string reason = misfit(g, v, entry);
+    if (reason.empty()) taps.push_back({id, v, &tensor, &entry});
+    else context.diagnostics.error(Code::BadCalibration, reason, "tensor \"" + tensor + "\"");
   });
   for (size_t i = 0; i < entries.size(); ++i)
     if (!found[i] && !m.strings.find(entries[i].first).valid())

@@ -1,4 +1,4 @@
-// Products with quantized weights multiply what options.int8_activations says: rows rounded to 8 bits with a scale for each block
+// Matmuls with quantized weights multiply what options.int8_activations says: rows rounded to 8 bits with a scale for each block
 // of the weight, or numbers as they are. Only weights of integers whose blocks divide the summed axis; the others are Decisions
 // ("int8_activations"). O(nodes).
 #include "passes/match.h"
@@ -22,7 +22,7 @@ bool choose(Graph& g, NodeId n, PassContext& context, bool int8) {
   a.int8_x = int8;
   g.set_attrs(n, g.module().attrs.intern(a));
   context.precision.push_back({g.label(n).bytes(), std::string(name(g.dtype(g.operand(n, 0)))), int8 ? "i8" : "float",
-                               int8 ? "rows of the product, one scale for each block" : "rows of the product"});
+                               int8 ? "rows of the matmul, one scale for each block" : "rows of the matmul"});
   return true;
 }
 
@@ -36,7 +36,7 @@ PassResult round_activations(Module& m, PassContext& context) {
       if (g.op(n) == OpKind::DequantMatMul)
         changed += context.rewrite([&] { return choose(g, n, context, *context.options.int8_activations); });
   });
-  return {changed > 0, {{"products", changed}}};
+  return {changed > 0, {{"matmuls", changed}}};
 }
 
 }  // namespace rlxc

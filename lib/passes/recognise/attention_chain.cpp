@@ -30,7 +30,7 @@ class Finder {
     return true;
   }
 
-  // From the softmax to the second product, through guards: Where(IsNan(p), 0, p), or Where(hidden, 0, p) with the mask's
+  // From the softmax to the second matmul, through guards: Where(IsNan(p), 0, p), or Where(hidden, 0, p) with the mask's
   // condition.
   bool below() {
     ValueId p = g_.result(c_.softmax);
@@ -67,7 +67,7 @@ class Finder {
     return true;
   }
 
-  bool is_scores(ValueId v) const {  // a product lies a few elementwise steps up
+  bool is_scores(ValueId v) const {  // a matmul lies a few elementwise steps up
     for (int i = 0; i < 8; ++i) {
       const NodeId n = g_.def(v);
       if (g_.op(n) == OpKind::MatMul) return true;
@@ -77,7 +77,7 @@ class Finder {
     return false;
   }
 
-  // From the softmax up to the first product.
+  // From the softmax up to the first matmul.
   bool above() {
     ValueId v = g_.operand(c_.softmax, 0);
     for (int i = 0; i < kLongestChain; ++i) {

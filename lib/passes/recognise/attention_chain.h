@@ -1,4 +1,4 @@
-// What lies around a Softmax that may be an attention: the product of scores above it, the product with the values below, and
+// What lies around a Softmax that may be an attention: the matmul of scores above it, the matmul with the values below, and
 // between them scale, soft-cap, masks, guards, and Reshapes that fold heads into the batch or split axes for a mask.
 #pragma once
 #include "passes/recognise/mask_match.h"

@@ -220,8 +220,8 @@ ValueId read_own_columns(const Graph& g, ExpertRows& rows, const Family& f, cons
   const ValueId m = shares->matrix;
   if (m.valid() ? g.dims(m)[0] != rows.tokens() || g.dims(m)[1] != Dim(routing.experts) : shares->routing.who != routing.who)
     return {};
-  std::string why;
-  const auto written = m.valid() ? shares_of(g, m, &why) : std::nullopt;
+  std::string detail;
+  const auto written = m.valid() ? shares_of(g, m, &detail) : std::nullopt;
   if (written && written->routing.who == routing.who) shares = written;
   shares->routing = routing;
   Builder& b = rows.builder();
@@ -274,8 +274,8 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
   const auto from = [&](OpKind op) { return source(g, g.operand(first, 0), op).valid(); };
   if (!from(OpKind::TopK) && !from(OpKind::ArgReduce)) return std::nullopt;
   Mixture m;
-  const auto unlike = [&](std::string why) {
-    m.reason = "unlike", m.why = std::move(why);
+  const auto unlike = [&](std::string detail) {
+    m.reason = "unlike", m.detail = std::move(detail);
     return m;
   };
   std::vector<Sent> sent;

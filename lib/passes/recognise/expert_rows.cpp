@@ -83,7 +83,7 @@ ValueId ExpertRows::operand(const Family& f) {
   return b_.create(OpKind::Gather, {stacked(f, {g_.dims(f[0]).back()}), expert_}, AxisAttrs{0});
 }
 
-ValueId ExpertRows::product(NodeId n, const Family& x, const Family& w) {
+ValueId ExpertRows::matmul(NodeId n, const Family& x, const Family& w) {
   const auto& a = g_.attrs<MatMulAttrs>(n);
   const auto d = g_.dims(w[0]);
   if (a.trans_a || !are_weights(w) || (batched() ? d.size() != 3 || d[0] != Dim(experts_) : d.size() != 2)) return {};
@@ -122,7 +122,7 @@ ValueId ExpertRows::build(const Family& f) {
     return all;
   };
   if (moves) return width(operands(0)) == wide ? of(operands(0)) : ValueId();
-  if (g_.op(n) == OpKind::MatMul) return product(n, operands(0), operands(1));
+  if (g_.op(n) == OpKind::MatMul) return matmul(n, operands(0), operands(1));
   if (g_.op(n) == OpKind::Narrow || g_.op(n) == OpKind::Slice) return part(n, operands(0));
   if (!has_trait(g_.op(n), kElementwise)) return {};
   std::vector<ValueId> in;

@@ -1,6 +1,6 @@
-// What all experts of a mixture compute, written once on rows that have each chosen an expert: products with the matrices of
-// different experts become products of rows with a matrix of their own (GroupedMatMul), biases are picked for each row. The
-// experts are one small graph of products, elementwise operations and slices of columns over different weights.
+// What all experts of a mixture compute, written once on rows that have each chosen an expert: matmuls with the matrices of
+// different experts become matmuls of rows with a matrix of their own (GroupedMatMul), biases are picked for each row. The
+// experts are one small graph of matmuls, elementwise operations and slices of columns over different weights.
 #pragma once
 #include <functional>
 #include <map>
@@ -40,7 +40,7 @@ class ExpertRows {
   Dim rows() const { return rows_; }
 
   std::vector<NodeId> dense;  // the nodes of all experts
-  std::vector<NodeId> made;   // products of rows
+  std::vector<NodeId> made;   // matmuls of rows
 
  private:
   std::optional<Dim> width(const Family&, size_t e) const;
@@ -49,7 +49,7 @@ class ExpertRows {
   bool per_expert(ValueId weight) const;
   ValueId operand(const Family&);
   ValueId build(const Family&);
-  ValueId product(NodeId, const Family& x, const Family& w);
+  ValueId matmul(NodeId, const Family& x, const Family& w);
   ValueId part(NodeId, const Family& x);
 
   Graph& g_;

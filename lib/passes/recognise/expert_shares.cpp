@@ -60,7 +60,7 @@ std::optional<Shares> by_one_hot(const Graph& g, NodeId n) {
 // What is 0 (or false) for all experts that are not chosen.
 class ZeroElsewhere {
  public:
-  ZeroElsewhere(const Graph& g, std::string* why) : g_(g), why_(why) {}
+  ZeroElsewhere(const Graph& g, std::string* detail) : g_(g), detail_(detail) {}
 
   std::optional<Routing> of(ValueId v, int steps = kMostSteps) {
     const NodeId n = g_.def(v);
@@ -122,8 +122,8 @@ class ZeroElsewhere {
     if (g_.op(n) == OpKind::Gt && scalar(g_, g_.operand(n, 1)) == 0) return of(g_.operand(n, 0), steps - 1);
     for (ValueId o : g_.operands(n)) {
       for (int i = 0; i < kMostSteps && !g_.operands(g_.def(o)).empty(); ++i) {
-        if (g_.op(g_.def(o)) == OpKind::TopK && why_->empty())
-          *why_ = "experts are chosen by comparison with the value of the last one that is: of equal ones there may be more";
+        if (g_.op(g_.def(o)) == OpKind::TopK && detail_->empty())
+          *detail_ = "experts are chosen by comparison with the value of the last one that is: of equal ones there may be more";
         o = g_.operand(g_.def(o), 0);
       }
     }
@@ -146,7 +146,7 @@ class ZeroElsewhere {
 
   static constexpr int kMostVisits = 64;
   const Graph& g_;
-  std::string* why_;
+  std::string* detail_;
   int visited_ = 0;
 };
 
@@ -193,7 +193,7 @@ std::optional<Routing> one_hot_of(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
-std::optional<Shares> shares_of(const Graph& g, ValueId v, std::string* why) {
+std::optional<Shares> shares_of(const Graph& g, ValueId v, std::string* detail) {
   const ValueId plain = uncast(g, v);
   const NodeId n = g.def(plain);
   if (g.rank(plain) != 2 || !is_float(g, v)) return std::nullopt;
@@ -201,7 +201,7 @@ std::optional<Shares> shares_of(const Graph& g, ValueId v, std::string* why) {
   if (g.op(n) == OpKind::ScatterElements) s = scattered(g, n);
   if (g.op(n) == OpKind::Reduce) s = by_one_hot(g, n);
   if (s) return s;
-  const auto routing = ZeroElsewhere(g, why).of(plain);
+  const auto routing = ZeroElsewhere(g, detail).of(plain);
   const bool fits = routing && size_at(g, plain, 1) == routing->experts;
   return fits ? std::optional(Shares{*routing, {}, v}) : std::nullopt;
 }

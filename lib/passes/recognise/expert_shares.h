@@ -21,8 +21,8 @@ std::optional<int64_t> chosen_of(const Graph&, ValueId v);
 // The choice whose one-hot form [tokens, k, experts] `v` is, up to casts: by OneHot, or compared with 0, 1, .., experts - 1.
 std::optional<Routing> one_hot_of(const Graph&, ValueId v);
 
-// Shares that `v` [tokens, experts] holds. Where it only looks as if a router had made them, `why` says so.
-std::optional<Shares> shares_of(const Graph&, ValueId v, std::string* why);
+// Shares that `v` [tokens, experts] holds. Where it only looks as if a router had made them, `reason` says so.
+std::optional<Shares> shares_of(const Graph&, ValueId v, std::string* detail);
 
 // `v`, of one number for each token, is what one expert has: a column of a matrix [tokens, experts], or the sum over all choices
 // that are that expert.
@@ -49,7 +49,7 @@ struct Mixture {
   ValueId start;                                            // what they are added to, if valid
   std::vector<NodeId> sums;                                 // the nodes that add, the last one first
   std::string_view reason;                                  // if not empty: it looks like one, and is none, since ...
-  std::string why;
+  std::string detail;
 };
 
 }  // namespace rlxc

@@ -25,7 +25,7 @@ NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
   return conv;
 }
 
-// Channels that are the last axis keep their order under a Reshape of the others: what is before it, so that a product there can
+// Channels that are the last axis keep their order under a Reshape of the others: what is before it, so that a matmul there can
 // take scale and shift.
 ValueId before_reshape(const Graph& g, ValueId x, int64_t axis) {
   const NodeId n = defining_op(g, x, OpKind::Reshape);

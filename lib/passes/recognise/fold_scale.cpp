@@ -1,4 +1,4 @@
-// A constant factor a column of a product, or a channel of a convolution (layer scale, an affine layer after a convolution), goes
+// A constant factor a column of a matmul, or a channel of a convolution (layer scale, an affine layer after a convolution), goes
 // into the weights and the bias, which are computed once when the model is loaded.
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -9,10 +9,10 @@ namespace {
 
 using namespace match;
 
-// (product + bias) * scale.
+// (matmul + bias) * scale.
 struct Scaled {
-  NodeId product;  // MatMul or Conv
-  NodeId sum;      // of the product and a bias, if there is one
+  NodeId matmul;  // MatMul or Conv
+  NodeId sum;     // of the matmul and a bias, if there is one
   ValueId bias, scale;
   bool channels = false;  // of a convolution: factors lie along axis 1
 };
@@ -25,18 +25,18 @@ std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
     const ValueId y = g.operand(mul, i), scale = g.operand(mul, 1 - i);
     if (!g.has_one_use(y) || !is_weight(g, scale) || !same_type(g, y, g.result(mul))) continue;
     Scaled s{g.def(y), {}, {}, scale};
-    const bool conv = g.op(s.product) == OpKind::Conv;
-    if (g.op(s.product) == OpKind::Add) {
-      s.sum = s.product;
+    const bool conv = g.op(s.matmul) == OpKind::Conv;
+    if (g.op(s.matmul) == OpKind::Add) {
+      s.sum = s.matmul;
       for (size_t k = 0; k < 2; ++k)
         if (const NodeId m = defining_op(g, g.operand(s.sum, k), OpKind::MatMul); m.valid())
-          s.product = m, s.bias = g.operand(s.sum, 1 - k);
-      const ValueId p = g.result(s.product);
+          s.matmul = m, s.bias = g.operand(s.sum, 1 - k);
+      const ValueId p = g.result(s.matmul);
       if (!s.bias.valid() || !g.has_one_use(p) || !same_type(g, p, y) || !is_row(g, s.bias, y) || !foldable(g, s.bias)) continue;
     }
-    if (!conv && g.op(s.product) != OpKind::MatMul) continue;
-    if (!foldable(g, g.operand(s.product, 1)) || (!conv && g.rank(g.operand(s.product, 1)) != 2)) continue;
-    if (conv && g.operand(s.product, 2).valid() && !foldable(g, g.operand(s.product, 2))) continue;
+    if (!conv && g.op(s.matmul) != OpKind::MatMul) continue;
+    if (!foldable(g, g.operand(s.matmul, 1)) || (!conv && g.rank(g.operand(s.matmul, 1)) != 2)) continue;
+    if (conv && g.operand(s.matmul, 2).valid() && !foldable(g, g.operand(s.matmul, 2))) continue;
     s.channels = conv;
     if (conv ? per_channel(g, scale, y) : is_row(g, scale, y)) return s;
   }
@@ -52,7 +52,7 @@ ValueId scale_along(Builder& b, ValueId w, ValueId s, size_t axis) {
 
 bool fold_into_weight(Graph& g, NodeId mul, const Scaled& m, PassContext& ctx) {
   Builder b(g, nullptr, mul);
-  const NodeId p = m.product;
+  const NodeId p = m.matmul;
   const ValueId y = g.result(mul), w = g.operand(p, 1);
   ValueId r;
   if (m.channels) {

@@ -39,12 +39,12 @@ class AttentionPass {
     std::string reason;
     if (auto c = attention_chain(g_, softmax, &reason)) return emit(*c);
     if (!reason.empty())
-      ctx_.decisions.push_back(declined(g_, "attention", softmax, reason, "the softmax lies between two matrix products",
+      ctx_.decisions.push_back(declined(g_, "attention", softmax, reason, "the softmax lies between two matmuls",
                                         "use the scores and the probabilities only inside the attention"));
     return false;
   }
 
-  // The operands as the op sees them: [B,H,rows,width], with B = 1 or H = 1 for products of fewer axes. Heads of keys and values
+  // The operands as the op sees them: [B,H,rows,width], with B = 1 or H = 1 for matmuls of fewer axes. Heads of keys and values
   // that are one for all queries are read by all.
   void sizes(const AttentionChain& c, HeadSizes& q, HeadSizes& k, HeadSizes& v) {
     const ValueId scores = g_.result(c.scores), out = g_.result(c.output);
@@ -98,9 +98,9 @@ class AttentionPass {
     return best;
   }
 
-  // Leading sizes of the operands of a product are those of its result; one head of the right one may serve all.
-  bool leads_fit(NodeId product) const {
-    const auto y = g_.dims(g_.result(product)), a = g_.dims(g_.operand(product, 0)), b = g_.dims(g_.operand(product, 1));
+  // Leading sizes of the operands of a matmul are those of its result; one head of the right one may serve all.
+  bool leads_fit(NodeId matmul) const {
+    const auto y = g_.dims(g_.result(matmul)), a = g_.dims(g_.operand(matmul, 0)), b = g_.dims(g_.operand(matmul, 1));
     for (size_t i = 0; i + 2 < y.size(); ++i)
       if (!dims_.equal(a[i], y[i]) || !(dims_.equal(b[i], y[i]) || (i == 1 && b[i] == Dim(1)))) return false;
     return true;
@@ -113,13 +113,13 @@ class AttentionPass {
     };
     const ValueId scores = g_.result(c.scores), out = g_.result(c.output);
     const ValueId q_in = g_.operand(c.scores, 0), k_in = g_.operand(c.scores, 1), v_in = g_.operand(c.output, 1);
-    for (NodeId product : {c.scores, c.output}) {
-      const int rank = g_.rank(g_.result(product));
-      if (rank < 2 || rank > 4 || g_.rank(g_.operand(product, 0)) != rank || g_.rank(g_.operand(product, 1)) != rank)
-        return decline("rank", "a product of " + std::to_string(rank) + " axes");
-      if (!leads_fit(product)) return decline("broadcast", "q, k and v differ in their leading sizes");
+    for (NodeId matmul : {c.scores, c.output}) {
+      const int rank = g_.rank(g_.result(matmul));
+      if (rank < 2 || rank > 4 || g_.rank(g_.operand(matmul, 0)) != rank || g_.rank(g_.operand(matmul, 1)) != rank)
+        return decline("rank", "a matmul of " + std::to_string(rank) + " axes");
+      if (!leads_fit(matmul)) return decline("broadcast", "q, k and v differ in their leading sizes");
     }
-    if (g_.rank(out) != g_.rank(scores) && !c.folded) return decline("rank", "products of different axes");
+    if (g_.rank(out) != g_.rank(scores) && !c.folded) return decline("rank", "matmuls of different axes");
     if (!dims_.equal(g_.dims(g_.result(c.softmax)).back(), g_.dims(scores).back()))
       return decline("mask_shape", "the softmax runs over other rows than those of the scores");
     const auto& sa = g_.attrs<MatMulAttrs>(c.scores);

@@ -1,7 +1,7 @@
-// Mixtures of experts become k rows for each token, each a product with the matrices of its own expert (GroupedMatMul):
+// Mixtures of experts become k rows for each token, each a matmul with the matrices of its own expert (GroupedMatMul):
 //   sum over e of expert_e(x) * share[:, e]            share: 0 for all but the k best of TopK (expert_shares.h)
 //   for each e: y[t] += expert_e(x[t]) * share[t, j]   t, j: NonZero of "expert e is choice j of token t"
-// The experts are one small graph of products and elementwise operations over different weights (expert_rows.h): written out one
+// The experts are one small graph of matmuls and elementwise operations over different weights (expert_rows.h): written out one
 // by one, or once with a leading axis of experts. Only where the target has the kernel, and where the time of the rows is not
 // larger than that of the experts (Decision "mixture_of_experts") or the target cannot run what finds the rows. An expert that a
 // token does not choose no longer spreads infinities to it. O(nodes * experts).
@@ -18,7 +18,7 @@ namespace {
 
 using namespace match;
 
-constexpr double kRowsSlower = 4;  // than a product of matrices, for as many operations
+constexpr double kRowsSlower = 4;  // than a matmul of matrices, for as many operations
 constexpr std::string_view kMixtureOfExperts = "mixture_of_experts";
 
 // A value [tokens, n] that all experts read; invalid when they read different ones.
@@ -101,9 +101,9 @@ class Mixtures {
     }
     if (!shares) return std::nullopt;
     if (shares->matrix.valid()) {
-      std::string why;
-      shares = shares_of(g_, shares->matrix, &why);
-      if (!why.empty()) return ties(std::move(sums), std::move(why));
+      std::string detail;
+      shares = shares_of(g_, shares->matrix, &detail);
+      if (!detail.empty()) return ties(std::move(sums), std::move(detail));
     }
     if (!shares || shares->routing.experts != static_cast<int64_t>(terms.size())) return std::nullopt;
     const Dim tokens = g_.dims(shares->routing.who)[0];
@@ -125,9 +125,9 @@ class Mixtures {
       if (g_.rank(matrix) != 2 || d.size() != 3 || d[2] != Dim(1) || d[axis] != g_.dims(matrix)[1] ||
           (axis == 1 && d[0] != g_.dims(matrix)[0]))
         continue;
-      std::string why;
-      const auto s = shares_of(g_, matrix, &why);
-      if (!why.empty()) return ties({root, mul}, std::move(why));
+      std::string detail;
+      const auto s = shares_of(g_, matrix, &detail);
+      if (!detail.empty()) return ties({root, mul}, std::move(detail));
       if (!s || d[axis] != Dim(s->routing.experts)) continue;
       if (axis == 0) return dense(*s, {g_.operand(mul, 1 - i)}, {}, {root, mul});
       return stacked(*s, root, mul, g_.operand(mul, 1 - i));
@@ -151,9 +151,9 @@ class Mixtures {
     return dense(s, std::move(experts), rows, {root, mul, concat});
   }
 
-  Mixture ties(std::vector<NodeId> sums, std::string why) const {
+  Mixture ties(std::vector<NodeId> sums, std::string detail) const {
     Mixture m;
-    m.sums = std::move(sums), m.reason = "ties", m.why = std::move(why);
+    m.sums = std::move(sums), m.reason = "ties", m.detail = std::move(detail);
     return m;
   }
 
@@ -174,7 +174,7 @@ class Mixtures {
       context_.decisions.push_back(declined(g_, kMixtureOfExperts, root, reason, std::move(detail)));
       return false;
     };
-    if (!m.reason.empty()) return decline(m.reason, m.why);
+    if (!m.reason.empty()) return decline(m.reason, m.detail);
     const size_t before = g_.node_capacity();
     ExpertRows rows(g_, root, m.routing, m.rows_of);
     rows.leaf = [&](const Family& f) { return m.leaf(rows, f); };
@@ -193,14 +193,14 @@ class Mixtures {
     // What experts do with rows that they are sent takes the time of as many rows with one matrix, in as many launches.
     const bool sent = !m.shares;
     if (sent) {  // how many rows there are, the host waits for
-      for (NodeId n : rows.made) time.apart_ns += time_of(n);
-      time.apart_ns += static_cast<double>(m.routing.experts) * context_.target.machine.wait_ns;
+      for (NodeId n : rows.made) time.separate_ns += time_of(n);
+      time.separate_ns += static_cast<double>(m.routing.experts) * context_.target.machine.wait_ns;
     }
     const double launch = context_.target.machine.launch_ns;
-    for (NodeId n : rows.dense) time.apart_ns += sent ? view_of(g_, n) ? 0 : launch : time_of(n);
-    for (NodeId n : m.sums) time.apart_ns += sent ? launch : time_of(n);
+    for (NodeId n : rows.dense) time.separate_ns += sent ? view_of(g_, n) ? 0 : launch : time_of(n);
+    for (NodeId n : m.sums) time.separate_ns += sent ? launch : time_of(n);
     for (size_t i = before; i < g_.node_capacity(); ++i)
-      if (g_.alive(NodeId(i))) time.together_ns += time_of(NodeId(i), kRowsSlower);
+      if (g_.alive(NodeId(i))) time.fused_ns += time_of(NodeId(i), kRowsSlower);
     if (!time.pays()) return give_up("cost", time.detail());
     std::vector<NodeId> members = m.sums;
     members.insert(members.end(), rows.dense.begin(), rows.dense.end());

@@ -1,5 +1,5 @@
 // Norms of one value that differ in scale and shift (a block that attends and transforms beside each other, as in GPT-NeoX)
-// become one norm without them where matrix products with weights are all that reads them: the scale goes into the rows of the
+// become one norm without them where matmuls with weights are all that reads them: the scale goes into the rows of the
 // weights, and the product of the shift with the weights into the bias. The products then read one value
 // (fuse_shared_input_matmul).
 #include <algorithm>
@@ -22,9 +22,9 @@ constexpr size_t kMostNorms = 64;    // of one value
 // A normalised value that is scaled and shifted, by the norm itself or by what follows one that does neither.
 struct ScaledNorm {
   ValueId y, gamma, beta;
-  std::vector<NodeId> nodes;     // that make y
-  std::vector<NodeId> products;  // all that read it, through reshapes and casts
-  std::string_view fault;        // why its scale and shift must stay
+  std::vector<NodeId> nodes;    // that make y
+  std::vector<NodeId> matmuls;  // all that read it, through reshapes and casts
+  std::string_view fault;       // why its scale and shift must stay
   std::string detail;
 };
 
@@ -104,7 +104,7 @@ class SharedNorms {
     return g_.rank(w) == 2 && is_weight(g_, w) && g_.op(g_.def(w)) != OpKind::Dequantize;
   }
 
-  // Finds the products, or why there is more than them.
+  // Finds the matmuls, or why there is more than them.
   ScaledNorm look_at(ScaledNorm s) const {
     const auto fault = [&](std::string_view reason, std::string detail) {
       s.fault = reason, s.detail = std::move(detail);
@@ -122,7 +122,7 @@ class SharedNorms {
       for (const auto use : g_.uses(values[i])) {
         if (use.user == g_.terminator()) return fault("readers", "it is a result of the graph");
         if (keeps_rows(use.user)) values.push_back(g_.result(use.user));
-        else if (takes_scale(use.user, use.index)) s.products.push_back(use.user);
+        else if (takes_scale(use.user, use.index)) s.matmuls.push_back(use.user);
         else return fault("readers", g_.label(use.user).line() + " reads it and has no weights that could take its scale");
       }
     }
@@ -132,7 +132,7 @@ class SharedNorms {
   bool fits(std::span<const ScaledNorm> values) {
     int64_t needed = 0;
     for (const ScaledNorm& s : values)
-      for (NodeId p : s.products) needed = checked_add(needed, bytes(g_, g_.operand(p, 1))).value_or(INT64_MAX);
+      for (NodeId p : s.matmuls) needed = checked_add(needed, bytes(g_, g_.operand(p, 1))).value_or(INT64_MAX);
     if (needed > room_) return false;
     room_ -= needed;
     return true;
@@ -157,14 +157,14 @@ class SharedNorms {
         fused(g_, kSharedNorm, members[0], members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, one)));
     merge_origins(g_, g_.def(one), members);
     for (const ScaledNorm& s : values)
-      for (NodeId p : s.products) take(s, p);
+      for (NodeId p : s.matmuls) take(s, p);
     for (const ScaledNorm& s : values) replace(g_, s.y, one);
     for (NodeId n : norms)
       if (g_.alive(n) && is_bare(n)) replace(g_, g_.result(n), one);
     return true;
   }
 
-  // Scale and shift go into the weights and the bias of a product p.
+  // Scale and shift go into the weights and the bias of a matmul p.
   void take(const ScaledNorm& s, NodeId p) {
     const ValueId y = s.y, gamma = s.gamma, beta = s.beta;
     const ValueId r = g_.result(p), w = g_.operand(p, 1);

@@ -486,7 +486,7 @@ bool swaps_last_two(const std::vector<int64_t>& perm) {
   return std::is_sorted(perm.begin(), perm.end() - 2);
 }
 
-// A transposed operand of a product is a flag of the product.
+// A transposed operand of a matmul is a flag of the matmul.
 template <class A>
 bool matmul_flags(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
@@ -501,7 +501,7 @@ bool matmul_flags(Simplifier& s, NodeId n) {
   return false;
 }
 
-// A product with a matrix of rows that were flattened for it: the product comes first, so that this reshape meets the inverse
+// A matmul with a matrix of rows that were flattened for it: the matmul comes first, so that this reshape meets the inverse
 // one.
 bool matmul_flattened(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
@@ -513,7 +513,7 @@ bool matmul_flattened(Simplifier& s, NodeId n) {
   return s.replace(n, s.at(n).reshape(s.at(n).matmul(x, arg(s, n, 1), false, a.trans_b), sizes(s, g.result(n))));
 }
 
-// A product with matrices that are repeated for parts of the first axis: the parts are an axis that broadcasts.
+// A matmul with matrices that are repeated for parts of the first axis: the parts are an axis that broadcasts.
 bool matmul_tiled(Simplifier& s, NodeId n) {
   Graph& g = s.graph();
   for (size_t i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-#include "kernel/join.h"
+#include "kernel/fuse_kernels.h"
 
 #include <algorithm>
 #include <array>
@@ -246,23 +246,24 @@ std::vector<Part> parts_of(std::span<const Kernel* const> kernels, const Mapping
 
 }  // namespace
 
-bool fits_one_group(std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* why) {
+bool fits_one_workgroup(std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* reason) {
   int64_t threads = 1;
   Pool pool;
   const MatrixUnit* unit = nullptr;
   for (const Kernel* k : kernels) {
     threads = std::max(threads, workgroup_size(*k));
     pool.reserve({k, {}, 1, 1, false});
-    if (unit && k->matrix && unit != k->matrix) *why = "matrix units of two kinds";
+    if (unit && k->matrix && unit != k->matrix) *reason = "matrix units of two kinds";
     if (k->matrix) unit = k->matrix;
   }
-  if (pool.bytes() > mapping.shared_bytes) *why = "more shared memory than a group can have";
-  if (threads > mapping.max_workgroup_size) *why = "more threads than a workgroup can have";
-  return why->empty();
+  if (pool.bytes() > mapping.shared_bytes) *reason = "more shared memory than a group can have";
+  if (threads > mapping.max_workgroup_size) *reason = "more threads than a workgroup can have";
+  return reason->empty();
 }
 
-std::optional<Kernel> join(std::string name, std::span<const Kernel* const> kernels, const Mapping& mapping, std::string* why) {
-  if (!fits_one_group(kernels, mapping, why)) return std::nullopt;
+std::optional<Kernel> fuse_kernels(std::string name, std::span<const Kernel* const> kernels, const Mapping& mapping,
+                                   std::string* reason) {
+  if (!fits_one_workgroup(kernels, mapping, reason)) return std::nullopt;
   int64_t threads = 1;
   std::vector<Part> parts = parts_of(kernels, mapping, &threads);
   Pool pool;
@@ -278,7 +279,7 @@ std::optional<Kernel> join(std::string name, std::span<const Kernel* const> kern
   std::vector<PartWriter> writers;
   for (const Part& p : parts) writers.emplace_back(b, p);
   b.grid("all", 0, 1);
-  const Expr thread = b.lanes("lane", 0, threads);
+  const Expr thread = b.threads("thread", 0, threads);
   pool.allocate(b);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) b.barrier(true);

@@ -1,4 +1,4 @@
-#include "passes/fuse/weight_product.h"
+#include "passes/fuse/weight_matmul.h"
 
 namespace rlxc::fuse {
 
@@ -13,7 +13,7 @@ ValueId spread(Builder& b, ValueId v, Dim blocks, Dim columns, bool trans_b) {
 
 }  // namespace
 
-bool is_weight_product(const Graph& g, NodeId n) {
+bool is_weight_matmul(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::MatMul) return !g.attrs<MatMulAttrs>(n).trans_a && g.rank(g.operand(n, 1)) == 2;
   if (!by_codes(g, n)) return false;
   const auto& a = g.attrs<DequantMatMulAttrs>(n);
@@ -24,7 +24,7 @@ bool trans_b(const Graph& g, NodeId n) {
   return by_codes(g, n) ? g.attrs<DequantMatMulAttrs>(n).trans_b : g.attrs<MatMulAttrs>(n).trans_b;
 }
 
-const char* apart_because(const Graph& g, NodeId a, NodeId b) {
+const char* packing_conflict(const Graph& g, NodeId a, NodeId b) {
   if (g.op(a) != g.op(b)) return "quantization_differs";
   if (trans_b(g, a) != trans_b(g, b)) return "layout_differs";
   if (!by_codes(g, a)) return nullptr;
@@ -57,7 +57,7 @@ ValueId side_by_side(Builder& b, ValueId x, std::span<const NodeId> nodes) {
                   g.attrs<DequantMatMulAttrs>(nodes[0]));
 }
 
-OpKind kind_with_end(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulBiasAct : product; }
+OpKind kind_with_end(OpKind matmul) { return matmul == OpKind::MatMul ? OpKind::FusedMatMulBiasAct : matmul; }
 
 ValueId with_end(Builder& b, NodeId n, ValueId bias, ValueId residual, const Epilogue& act) {
   const Graph& g = b.graph();
@@ -88,7 +88,7 @@ ValueId with_residual(Builder& b, NodeId n, ValueId residual, const Epilogue& ac
   return b.create(g.op(n), {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual}, a);
 }
 
-OpKind kind_with_gate(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulSwiGLU : product; }
+OpKind kind_with_gate(OpKind matmul) { return matmul == OpKind::MatMul ? OpKind::FusedMatMulSwiGLU : matmul; }
 
 ValueId with_gate(Builder& b, NodeId n, ValueId bias, const SwiGLUAttrs& gate) {
   const Graph& g = b.graph();

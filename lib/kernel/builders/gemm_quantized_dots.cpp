@@ -1,4 +1,4 @@
-// A product of rows of i8 codes and a quantized weight on threads by a dot unit:
+// A matmul of rows of 8-bit integers and a quantized weight on threads by a dot unit:
 //   y = sum over blocks of scale of row and block * scale of block and column * (sum x * code - zero * sum x)
 // Codes are unsigned: signed ones are flipped by their sign bit, which moves their zero point. A byte of a word holds as many codes
 // of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words give what the unit takes. One to three
@@ -16,9 +16,9 @@ constexpr int64_t kMostBlock = 1 << 16;  // terms whose sum stays within 32 bits
 
 int64_t codes_of_word(int bits) { return 32 / bits; }
 
-class CodeDots {
+class QuantizedDots {
  public:
-  CodeDots(GemmOperands& o, const Mapping& m)
+  QuantizedDots(GemmOperands& o, const Mapping& m)
       : o_(o),
         b_(o.b),
         m_(m),
@@ -219,20 +219,20 @@ class CodeDots {
 
 }  // namespace
 
-bool gemm_fits_code_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping& m) {
+bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping& m) {
   const int64_t terms = block ? block : k;
   return gemm_fits_dots(DType::U8, DType::I8, m) && (bits == 2 || bits == 4 || bits == 8) && n >= 16 && terms > 0 &&
          terms <= kMostBlock && k % terms == 0 && terms % codes_of_word(bits) == 0;
 }
 
-int64_t code_dot_words(const GemmSpec& s, const Mapping& m) {
+int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {
   const int64_t w = gemm_panel(m, DType::I32), own = s.pair ? w / 2 : w;
   int64_t n = 0, k = 0;
   constant(s.n, &n), constant(s.k, &k);
   return (n + own - 1) / own * (k / codes_of_word(s.quantized->bits)) * w;
 }
 
-void gemm_on_code_dots(GemmOperands& o, const Mapping& m) { CodeDots(o, m).run(); }
-void pack_code_dots(GemmOperands& o, const std::string& out, const Mapping& m) { CodeDots(o, m).pack(out); }
+void gemm_on_quantized_dots(GemmOperands& o, const Mapping& m) { QuantizedDots(o, m).run(); }
+void pack_quantized_dots(GemmOperands& o, const std::string& out, const Mapping& m) { QuantizedDots(o, m).pack(out); }
 
 }  // namespace rlxc::kernel
