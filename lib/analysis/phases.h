@@ -7,8 +7,8 @@
 
 namespace rlxc {
 
-// Returns whether the node is computed at load time. `known(v)`: whether an operand is. Weights are; inputs, impure ops and
-// sequence ops are not.
+// Returns whether the node is computed at load time if `known(v)` answers for its operands. Weights are; inputs, impure ops
+// and sequences are not.
 template <class Known>
 bool is_load_time(const Graph& g, NodeId n, const Known& known) {
   const OpKind op = g.op(n);
@@ -17,7 +17,8 @@ bool is_load_time(const Graph& g, NodeId n, const Known& known) {
          std::ranges::all_of(g.operands(n), [&](ValueId v) { return !v.valid() || known(v); });
 }
 
-std::vector<Phase> derive_phases(const Graph&);  // indexed by node id
+// Returns the phase of every node, indexed by node id.
+std::vector<Phase> derive_phases(const Graph&);
 
 // Returns whether the value exists before the first run: a parameter, a constant, or computed from these alone.
 bool is_known_on_load(const Graph&, const std::vector<Phase>& phase, ValueId);

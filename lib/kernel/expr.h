@@ -1,7 +1,7 @@
-// Expressions as values: an Expr is a handle into the pool of one kernel, with the operators and math functions of C++, so
-// that formulas read as formulas and generic lambdas such as `[](auto x) { return max(x, lit(x, 0)); }` work on double
-// (kernel/scalar.h) and on Expr alike. A scalar meets a vector by broadcast. Numbers take the type of the other operand.
-// Operands of different element types are a bug of the caller: the verifier reports it.
+// Expressions as values. An Expr is a handle into the pool of one kernel, with the operators and math functions of C++: a generic
+// lambda like `[](auto x) { return max(x, lit(x, 0)); }` works on double (kernel/scalar.h) and on Expr. Scalars broadcast to
+// vectors. Numbers take the type of the other operand. Operands of different element types are a caller's bug that the verifier
+// reports.
 #pragma once
 #include <type_traits>
 
@@ -22,7 +22,7 @@ struct Expr {
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
 
-// Constants. `lit` has the element type of x and one lane; integers stay exact.
+// Constants. `lit` has the element type of x and one lane. Integers stay exact.
 Expr constant(Kernel*, DType, double);
 Expr constant_int(Kernel*, DType, int64_t);
 template <Number T>
@@ -31,7 +31,7 @@ Expr lit(Expr x, T value) {
   else return constant(x.kernel, x.dtype(), value);
 }
 
-// Makes a node after folding what is free (integer and bool constants, x+0, x*1 on integers) and broadcasting operands.
+// Makes a node. Folds integer and bool constants, x+0 and x*1 on integers, and broadcasts scalar operands.
 Expr make(ExprOp, Expr a);
 Expr make(ExprOp, Expr a, Expr b);
 Expr make(ExprOp, Expr a, Expr b, Expr c);
@@ -145,9 +145,9 @@ Expr select(Expr c, T a, Expr b) {
 
 Expr cast_to(Expr, DType);
 Expr bitcast_to(Expr, DType);
-Expr bitcast_to(Expr, Type);  // as many bits in all: i32 as four u8
+Expr bitcast_to(Expr, Type);  // total bits must match: i32 as four u8
 Expr dot(Expr a, Expr b, Expr c);
-Expr broadcast(Expr scalar, int lanes);           // itself where lanes is its own number of lanes
+Expr broadcast(Expr scalar, int lanes);           // `scalar` itself if it has `lanes` lanes already
 Expr ramp(Expr base, int64_t stride, int lanes);  // base, base + stride, ...
 Expr lane(Expr vector, int n);
 Expr reduce_add(Expr vector);
@@ -155,7 +155,7 @@ Expr reduce_max(Expr vector);
 Expr reduce_min(Expr vector);
 Expr reduce_mul(Expr vector);
 
-// a / b rounded up, for non-negative a and positive b.
+// a / b rounded up, for a >= 0 and b > 0.
 inline Expr ceil_div(Expr a, Expr b) { return (a + b - 1) / b; }
 template <Number T>
 Expr ceil_div(Expr a, T b) {

@@ -55,7 +55,7 @@ Operand broadcast_operand(Kernel* k, std::string name, DType t, const Dims& own,
 
 namespace {
 
-// Elements from the first position of a dimension to this one.
+// Returns the offset of a position along dim d.
 Expr distance(Kernel* k, const Operand& o, size_t d, Expr position) {
   if (!o.split(d)) return position * o.strides[d].in(k);
   Expr rest = o.starts.empty() ? position : position + o.starts[d].in(k), sum = constant_int(k, DType::I64, 0);
