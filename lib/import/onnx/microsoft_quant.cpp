@@ -1,4 +1,4 @@
-// Quantised operators of com.microsoft: decoded, computed, encoded; or exact integer matmuls with the scales around them.
+// Quantised operators of com.microsoft: dequantize, compute, quantize; or exact integer matmuls with scales.
 #include <array>
 
 #include "import/compose/packed.h"
@@ -40,7 +40,7 @@ ValueId channels_last(Op& op, ValueId x) {
 
 ValueId plus(Op& op, ValueId y, size_t bias) { return op.has(bias) ? op.b.add(y, op.in(bias)) : y; }
 
-// Rows of whole bytes as numbers [n, k] of `width` bits; invalid where their contents come later.
+// Reinterprets byte rows as [n, k] of `width` bits. Returns an invalid value if the contents are not constant.
 ValueId quantized_values(Op& op, int64_t n, int64_t k, int64_t width) {
   if (width == 8) return op.b.reshape(op.in(1), {Dim(n), Dim(k)});
   const TensorData* given = op.tensor(1);
@@ -54,11 +54,11 @@ bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b
 
 }  // namespace
 
-// x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed likewise, or numbers; half of the range when
-// absent), the block of each of the K inputs, bias
+// x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed the same way, or numbers; default: the middle
+// of the range), the block of each of the K inputs, bias
 void matmul_n_bits(Op& op) {
   const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
-  // The least precision that x may be rounded to; f32 satisfies all.
+  // The lowest precision allowed for x. f32 satisfies all.
   if (const int64_t level = op.i("accuracy_level", 0); level < 0 || level > 4)
     return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
   if (width != 2 && width != 4 && width != 8) return (void)op.unsupported("bits must be 2, 4 or 8");
@@ -122,7 +122,7 @@ void gather_block_quantized(Op& op) {
   const ValueId q = numbers(0), scale = op.in(2);
   if (!q.valid()) return;
   ValueId zero = op.has(3) ? numbers(3) : ValueId();
-  if (op.has(3)) {  // an odd number of blocks leaves half a byte over
+  if (op.has(3)) {  // an odd number of blocks leaves half a byte unused
     const Dim count = op.sizes(2)[static_cast<size_t>(*blocked)];
     if (zero.valid() && !op.dims().equal(op.graph().dims(zero)[static_cast<size_t>(*blocked)], count))
       zero = b.narrow(zero, *blocked, Dim(0), count);
@@ -151,8 +151,8 @@ void dynamic_quantize_matmul(Op& op) {
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 2)), 4));
 }
 
-// a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result (absent: it
-// is real)
+// a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result (absent: a float
+// result)
 void q_gemm(Op& op) {
   if (!matrices(op, 0, 3)) return;
   const ValueId a = op.i("transA", 0) != 0 ? op.b.transpose(op.in(0), {1, 0}) : op.in(0),
@@ -188,7 +188,7 @@ void qlinear_where(Op& op) {
   op.set(0, quantised(op, op.b.create(OpKind::Where, {op.in(0), a, b}), 7, 8));
 }
 
-// Scale and zero point of the result, then each operand with its own.
+// Scale and zero point of the result, then each operand with its scale and zero point.
 void qlinear_concat(Op& op) {
   if ((op.inputs() - 2) % 3 != 0) return (void)op.fail(Code::BadArity, "operands come with a scale and a zero point each");
   for (size_t i = 0; i < op.inputs(); ++i)
