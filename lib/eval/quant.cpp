@@ -175,6 +175,19 @@ std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   return w;
 }
 
+// Rows of x rounded to 8 bits, with a scale for each block, in the arithmetic of f32.
+std::vector<double> rounded_rows(std::vector<double> x, int64_t k, int64_t block) {
+  if (block == 0) block = std::max<int64_t>(k, 1);
+  for (size_t first = 0; first < x.size(); first += static_cast<size_t>(block)) {
+    const std::span<double> part = std::span(x).subspan(first, static_cast<size_t>(block));
+    float most = 0;
+    for (double v : part) most = std::max(most, std::abs(static_cast<float>(v)));
+    const float scale = most / 127, inverse = scale != 0 ? 1 / scale : 0;
+    for (double& v : part) v = std::clamp(std::nearbyint(static_cast<float>(v) * inverse), -128.F, 127.F) * scale;
+  }
+  return x;
+}
+
 bool eval_dequant_matmul(Context& c) {
   const auto& a = c.a<DequantMatMulAttrs>();
   auto dims = c.result_dims();
@@ -183,7 +196,9 @@ bool eval_dequant_matmul(Context& c) {
   const double terms = static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2);
   if (!c.charge(terms + 3.0 * static_cast<double>(c.t(1).elements()))) return false;
   const auto w = decoded_weight(c, a);
-  auto y = matmul<double>(c.t(0), false, tensor_view(w, c.dims(1)), a.trans_b, dims);
+  const auto rounded = a.int8_x ? rounded_rows(c.doubles(0), c.dims(0).back(), a.block) : std::vector<double>();
+  const auto x = a.int8_x ? tensor_view(rounded, c.dims(0)) : c.t(0);
+  auto y = matmul<double>(x, false, tensor_view(w, c.dims(1)), a.trans_b, dims);
   if (c.has(4)) add_broadcast(y, dims, c.t(4));
   if (a.gated) return c.put_result(0, gated(y, n, a.gate_first, a.act));
   if (!add_residual(c, 5, y)) return false;

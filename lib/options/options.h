@@ -25,6 +25,7 @@ struct PassOptions {
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
   std::optional<CastConfig> weight_cast, operand_cast;  // for matmuls: constant weights, other operands
+  std::optional<bool> int8_activations;                 // for matmuls with quantized weights; absent: as the model says
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
 };
 
@@ -56,6 +57,7 @@ struct CompileOptions : PassOptions, PlanOptions {
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
   std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
+  std::string activations;             // of matmuls with quantized weights: int8 or float; empty: as the model says
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string supported_ops;  // file that lists the allowed ops; empty: those of the target
@@ -240,6 +242,9 @@ inline constexpr Option kOptions[] = {
     {.key = "weights", .flag = "--weights", .field = &CompileOptions::weights, .group = Group::Precision,
      .commands = kPassCommands, .value = "TYPE[:GROUP SIZE]", .in_manifest = true,
      .help = "store constant weights of matmuls in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2"},
+    {.key = "activations", .flag = "--activations", .field = &CompileOptions::activations, .group = Group::Precision,
+     .commands = kPassCommands, .choices = "int8|float", .in_manifest = true,
+     .help = "what matmuls with quantized weights multiply: rows rounded to 8 bits, or as they are (default: as the model says)"},
     {.key = "calibration", .flag = "--calibration", .field = &CompileOptions::calibration_file, .group = Group::Precision,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "record that says where to quantise, and with which scales"},
