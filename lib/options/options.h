@@ -25,7 +25,7 @@ struct PassOptions {
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
   std::optional<CastConfig> weight_cast, operand_cast;  // for matmuls: constant weights, other operands
-  std::optional<bool> int8_activations;                 // for matmuls with quantized weights; absent: as the model says
+  std::optional<bool> int8_activations;                 // for matmuls with quantized weights; nullopt: as in the model
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
 };
 
