@@ -57,7 +57,7 @@ struct CompileOptions : PassOptions, PlanOptions {
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
   std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
-  std::string activations;             // of matmuls with quantized weights: int8 or float; empty: as the model says
+  std::string activations;             // for matmuls with quantized weights: int8 or float; empty: as in the model
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string supported_ops;  // file that lists the allowed ops; empty: those of the target
