@@ -25,7 +25,7 @@ struct PassOptions {
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
   std::optional<CastConfig> weight_cast, operand_cast;  // for matmuls: constant weights, other operands
-  std::optional<bool> int8_activations;                 // for matmuls with quantized weights; absent: as the model says
+  std::optional<bool> int8_activations;                 // for matmuls with quantized weights; nullopt: as in the model
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
 };
 
@@ -57,7 +57,7 @@ struct CompileOptions : PassOptions, PlanOptions {
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
   std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
-  std::string activations;             // of matmuls with quantized weights: int8 or float; empty: as the model says
+  std::string activations;             // for matmuls with quantized weights: int8 or float; empty: as in the model
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string supported_ops;  // file that lists the allowed ops; empty: those of the target
