@@ -1,5 +1,5 @@
-// Integer products and convolutions through the whole cpu pipeline: what kernels with dot units compute equals the reference
-// evaluator's, bit for bit, also where sums of two products leave 16 bits.
+// Integer matmuls and convolutions through the whole cpu pipeline: kernels with dot units must equal the reference evaluator bit
+// for bit, including sums of two products that exceed 16 bits.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using enum OpKind;
 
 namespace {
 
-// Quantized values of which half are the least or the greatest of their type.
+// Quantized values, half of which are the minimum or maximum of their type.
 TensorData codes(DType t, const std::vector<int64_t>& dims, uint32_t seed) {
   const double low = t == DType::I8 ? -128 : 0, high = low + 255;
   size_t count = 1;
@@ -53,7 +53,7 @@ struct Net {
     return value(eval::tensor_of(DType::F32, dims, v).tensor, true);
   }
 
-  // The kernels for this target that the module has, in order.
+  // Returns the module's kernels for this target, in order.
   void check(ValueId y, OpKind expected_op, std::string_view what) {
     INFO(what);
     REQUIRE(y.valid());
