@@ -3,6 +3,7 @@
 #include "ir/region.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/map.h"
+#include "kernel/builders/round_rows.h"
 
 namespace rlxc::codegen {
 namespace {
@@ -35,6 +36,8 @@ struct Contraction {
   std::span<const RegionStep> steps;           // epilogue; its operands follow the zero points
   std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
+  bool rounded = false;                        // a is rounded to 8 bits, in blocks of `quantized`
+  std::optional<uint32_t> left;                // scratch buffer of rows that replaces operand 0
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
   DType accumulate = DType::F32;
@@ -126,7 +129,20 @@ Operand side_operand(Node& node, Scope& s, size_t operand, const Side& side, con
   return o;
 }
 
-Operand left_operand(Node& node, Scope& s, const Contraction& p) { return side_operand(node, s, 0, p.a, p.batch, true, p.run); }
+// A scratch buffer of the rows of the left operand, `width` elements each.
+Operand rows_in_scratch(Scope& s, const Contraction& p, uint32_t buffer, Index width) {
+  Operand o = s.scratch(buffer);
+  o.strides.clear();
+  const Expr w = width.in(s.kernel()), m = s.size(p.m).in(s.kernel());
+  for (const Index& stride : matrix_strides(s, p.a, p.batch)) o.strides.push_back(stride.in(s.kernel()) * m * w);
+  o.strides.insert(o.strides.end(), {w, 1});
+  return o;
+}
+
+Operand left_operand(Node& node, Scope& s, const Contraction& p) {
+  if (p.left) return rows_in_scratch(s, p, *p.left, s.size(p.k));
+  return side_operand(node, s, 0, p.a, p.batch, true, p.run);
+}
 
 GemmSpec spec_of(Scope& s, const Contraction& p) {
   GemmSpec g;
@@ -266,9 +282,12 @@ struct PackedWeight {
 // Returns the spec for packing a quantized weight.
 GemmSpec spec_of_codes(Scope& s, const Contraction& p) {
   GemmSpec g = spec_of(s, of_weight(p, p.k));
-  g.quantized = p.quantized;
+  g.quantized = p.quantized, g.dots = p.dots;
   return g;
 }
+
+// Dot units take zero points off their sums.
+DType zero_in_panels(const Contraction& p) { return p.dots ? DType::I32 : p.accumulate; }
 
 std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
   if (!p.batch.empty() || !on_load[1] || !on_load[2] || (node.has(3) && !on_load[3])) return {};
@@ -277,7 +296,7 @@ std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p,
   {
     Scope probe(node);
     const GemmSpec g = spec_of_codes(probe, p);
-    if (!kernel::gemm_packs_codes(g, node.mapping())) return {};
+    if (!p.dots && !kernel::gemm_packs_codes(g, node.mapping())) return {};
     const Dim words(kernel::gemm_code_words(g, node.mapping()));
     packed.push_back({DType::I32, words, {1}, saved_by(node, words, kCopyNs * 32.0 / p.quantized->bits)});
   }
@@ -285,8 +304,9 @@ std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p,
   const auto add_blocks = [&](uint32_t operand, bool quantized) {
     const auto d = node.dims(operand);
     if (d[!trans_b] == Dim(1) && !quantized) return;
+    const DType of_entries = operand == 3 ? zero_in_panels(p) : p.accumulate;
     const Dim w(kernel::gemm_panel(node.mapping(), p.accumulate)), columns = p.pair ? t.floor_div(w, Dim(2)) : w;
-    packed.push_back({p.accumulate, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {operand}, 0});
+    packed.push_back({of_entries, t.mul(t.ceil_div(p.n, columns), t.mul(w, d[trans_b])), {operand}, 0});
   };
   add_blocks(2, false);
   if (node.has(3)) add_blocks(3, zero_is_quantized(node));
@@ -299,6 +319,7 @@ std::optional<uint32_t> pack_blocks(Node& node, const Contraction& p, uint32_t o
   Scope s(node, operand == 2 ? "pack_scales" : "pack_zeros");
   GemmSpec g = spec_of(s, of_weight(p, node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b]));
   g.b = of_blocks(node, s, operand);
+  if (operand == 3) g.accumulate = zero_in_panels(p);
   if (quantized) g.quantized = p.quantized, g.quantized->block = 0;
   s.bind({Binding::Kind::Scratch, *packed});
   kernel::build_pack(s.builder(), g, "panels", node.mapping());
@@ -339,9 +360,32 @@ void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
   };
 }
 
+// The left operand rounded to 8 bits: its numbers, or codes with a scale and a sum of each row and block, as scratch buffers.
+struct RoundedLeft {
+  uint32_t values = 0, scale = 0, sums = 0;
+};
+
+RoundedLeft round_left(Node& node, const Contraction& p) {
+  DimTable& t = node.table();
+  const auto x = node.dims(0);
+  const Dim rows = t.product(x.first(x.size() - 1)), k = x.back();
+  const int64_t block = p.quantized->block;
+  const Dim entries = block ? t.mul(rows, t.floor_div(k, Dim(block))) : rows;
+  RoundedLeft r{node.scratch(p.dots ? DType::I8 : p.accumulate, t.mul(rows, k))};
+  if (p.dots) r.scale = node.scratch(DType::F32, entries), r.sums = node.scratch(DType::I32, entries);
+  Scope s(node, "round_rows");
+  kernel::RoundRowsSpec spec{.rows = s.shape(x.first(x.size() - 1)), .k = s.size(k), .block = block};
+  spec.x = s.in(0), spec.values = s.scratch(r.values);
+  if (p.dots) spec.scale = s.scratch(r.scale), spec.sums = s.scratch(r.sums);
+  kernel::build_round_rows(s.builder(), spec, node.mapping());
+  return s.finish(), r;
+}
+
 bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
-  p.dots = p.dots && panels;
+  p.dots = p.dots && (panels || (p.quantized && !node.prepacked.empty()));
+  std::optional<RoundedLeft> rounded;
+  if (p.rounded) rounded = round_left(node, p), p.left = rounded->values;
   const std::optional<uint32_t> rows = pack_rows(node, p);
   const std::optional<PackedWeight> quantized = pack_quantized(node, p);
   Scope s(node);
@@ -362,6 +406,12 @@ bool emit(Node& node, Contraction p) {
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
+  if (rounded && p.dots) {
+    const int64_t block = p.quantized->block;
+    const Index entries = block ? s.size(node.table().floor_div(p.k, Dim(block))) : Index(1);
+    Operand scale = rows_in_scratch(s, p, rounded->scale, entries), sums = rows_in_scratch(s, p, rounded->sums, entries);
+    g.rounded = kernel::RoundedRows{std::move(scale), std::move(sums)};
+  }
   if (p.bias && node.has(*p.bias)) g.bias = of_columns(node, s, *p.bias, p.batch.size());
   if (p.residual && node.has(*p.residual)) g.extras.push_back(by_rows(s.in(*p.residual), p, node.dims(*p.residual)));
   if (!g.extras.empty() || p.act.has)
@@ -393,6 +443,11 @@ Contraction dequantized_contraction(const Node& node) {
   p.quantized->value = [t](Expr code) {
     return is_narrow(t) ? narrow_value(t, cast_to(code, DType::I32)) : cast_to(code, DType::I32);
   };
+  p.rounded = a.int8_x;
+  const DimTable& table = node.table();
+  const auto n = table.constant_value(p.b.free), k = table.constant_value(p.k);
+  p.dots = a.int8_x && is_integer(t) && (!node.has(3) || is_integer(node.dtype(3))) && n && k &&
+           kernel::gemm_fits_quantized_dots(p.quantized->bits, a.block, *n, *k, node.mapping());
   return p;
 }
 

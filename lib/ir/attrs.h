@@ -297,8 +297,9 @@ struct DequantMatMulAttrs {
   int64_t block = 0;  // group size along the contracted axis; 0: the whole axis
   Epilogue act;
   bool gated = false, gate_first = false;  // as in FusedMatMulSwiGLU
+  bool int8_x = false;                     // x is rounded to 8 bits, with a scale for each row and block
   RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act); f("gated", self.gated);
-               f("gate_first", self.gate_first);)
+               f("gate_first", self.gate_first); f("int8_x", self.int8_x);)
 };
 struct IfAttrs {  // pairs of dims that are equal if the branch runs
   std::vector<Dim> then_equal, else_equal;

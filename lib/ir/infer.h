@@ -36,8 +36,7 @@ std::optional<std::vector<Type>> infer(Module&, OpKind, const Attrs&, std::span<
                                        std::span<const GraphId> bodies, std::string* message);
 
 // Helpers shared by the rules.
-bool broadcast(InferContext&, std::span<const Dim> a, std::span<const Dim> b,
-               std::vector<Dim>* out);  // numpy rules, right-aligned
+bool broadcast(InferContext&, std::span<const Dim> a, std::span<const Dim> b, std::vector<Dim>* out);  // numpy rules
 bool same_dtype(InferContext&, size_t i, size_t j);
 bool check_axis(InferContext&, int64_t axis, int rank);
 bool require_equal(InferContext&, Dim a, Dim b, std::string_view what);  // records the equality if it is undecided

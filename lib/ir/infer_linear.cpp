@@ -98,6 +98,8 @@ bool infer_dequant_matmul(InferContext& c) {
   for (size_t i : {2, 3})
     if (c.has(i) && !fits_blocks(c, i, a.trans_b, blocks, n)) return false;
   if (a.gated && c.has(5)) return c.fail("what is gated takes no residual");
+  if (a.int8_x && a.block != 0 && (!k.is_static() || k.size() % a.block != 0))
+    return c.fail("rows of 8 bits need a number of terms that is a multiple of the block");
   if (a.gated ? !fits_bias(c, 4, out) || !halved(c, &out) : !bias_and_residual(c, 4, out)) return false;
   return c.result(c.t(0).dtype, std::move(out));
 }

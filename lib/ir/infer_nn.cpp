@@ -4,8 +4,7 @@
 namespace rlxc {
 namespace {
 
-constexpr int64_t kMaxKernel =
-    int64_t{1} << 20;  // limit on kernel sizes, strides, dilations and padding, so that products stay exact
+constexpr int64_t kMaxKernel = int64_t{1} << 20;  // limit on kernel, stride, dilation and padding; keeps products exact
 
 // Checks the length and the range of a per-axis list.
 bool spatial_list(InferContext& c, const std::vector<int64_t>& list, size_t n, int64_t low, std::string_view what) {

@@ -40,8 +40,7 @@ enum Trait : uint32_t {
   kTerminator = 1 << 17,
 };
 
-// Claims and reports group the elementwise kinds under "Activation", "Binary" and "Compare", the class names of the claims
-// vocabulary.
+// Claims and reports group the elementwise kinds under the class names "Activation", "Binary" and "Compare".
 std::string_view name(OpKind);        // "matmul"
 std::string_view kind_name(OpKind);   // "MatMul": enumerator, used in JSON reports and claims
 std::string_view claim_name(OpKind);  // "Activation" for relu, else kind_name

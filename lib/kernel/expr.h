@@ -85,35 +85,13 @@ inline Expr operator!(Expr a) { return make(ExprOp::Not, a); }
 inline Expr operator~(Expr a) { return make(ExprOp::BitNot, a); }
 inline Expr operator-(Expr a) { return make(ExprOp::Neg, a); }
 
-#define RLXC_UNARY(function, op) \
-  inline Expr function(Expr a) { return make(ExprOp::op, a); }
-RLXC_UNARY(abs, Abs)
-RLXC_UNARY(exp, Exp)
-RLXC_UNARY(expm1, Expm1)
-RLXC_UNARY(log, Log)
-RLXC_UNARY(log1p, Log1p)
-RLXC_UNARY(sqrt, Sqrt)
-RLXC_UNARY(rsqrt, Rsqrt)
-RLXC_UNARY(sin, Sin)
-RLXC_UNARY(cos, Cos)
-RLXC_UNARY(tan, Tan)
-RLXC_UNARY(asin, Asin)
-RLXC_UNARY(acos, Acos)
-RLXC_UNARY(atan, Atan)
-RLXC_UNARY(sinh, Sinh)
-RLXC_UNARY(cosh, Cosh)
-RLXC_UNARY(tanh, Tanh)
-RLXC_UNARY(asinh, Asinh)
-RLXC_UNARY(acosh, Acosh)
-RLXC_UNARY(atanh, Atanh)
-RLXC_UNARY(erf, Erf)
-RLXC_UNARY(floor, Floor)
-RLXC_UNARY(ceil, Ceil)
-RLXC_UNARY(round_even, RoundEven)
-RLXC_UNARY(trunc, Trunc)
-RLXC_UNARY(isnan, IsNan)
-RLXC_UNARY(isinf, IsInf)
-#undef RLXC_UNARY
+#define FUNCTION(id, name, value) \
+  inline Expr name(Expr a) { return make(ExprOp::id, a); }
+#include "kernel/functions.def"
+#undef FUNCTION
+inline Expr abs(Expr a) { return make(ExprOp::Abs, a); }
+inline Expr isnan(Expr a) { return make(ExprOp::IsNan, a); }
+inline Expr isinf(Expr a) { return make(ExprOp::IsInf, a); }
 
 #define RLXC_BINARY(function, op)                                         \
   inline Expr function(Expr a, Expr b) { return make(ExprOp::op, a, b); } \

@@ -189,8 +189,7 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, 
         trial.offset[v.raw] = at;
         trial.sharing[v.raw] = Sharing::ConcatAlias;
         trial.last_use[v.raw] = std::max(trial.last_use[v.raw], trial.last_use[result.raw]);
-        trial.last_use[owner.raw] =
-            std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // keeps the alias from being overwritten
+        trial.last_use[owner.raw] = std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // prevents overwriting
         any = true;
       }
       at = dims.add(at, plan.slot[v.raw].size);

@@ -165,8 +165,8 @@ class PackedRegions {
             f(live_ranges_[k.graph][at]);
   }
 
-  // Chooses candidates by gain within the budget. Loads cover the main graph, where load-time values come and go; packed buffers
-  // of bodies live throughout. A candidate that lowers a load above the budget is chosen as well.
+  // Chooses candidates by gain while the peak load stays within the budget or, if it is above it, does not rise. Loads cover the
+  // main graph, where load-time values come and go; packed buffers of bodies are live throughout.
   void choose(uint64_t budget) {
     live_ranges_ = made_;
     for (PrepackCandidate& k : candidates_) k.chosen = true;

@@ -13,9 +13,9 @@ class ResultCheck;
 
 struct RunnerOptions {
   bool verify = false;  // verify after each pass that changed the module; errors are Code::VerifyFailed
-  bool verify_each =
-      false;          // as `verify`, and compare results on random inputs; Code::PassChangedResult, or a warning if impossible
-  uint64_t seed = 1;  // of the random inputs
+  // As `verify`, and compares results on random inputs: Code::PassChangedResult, or a warning if that is impossible.
+  bool verify_each = false;
+  uint64_t seed = 1;                  // of the random inputs
   std::string stop_after;             // last pass to run; empty: all
   std::vector<std::string> disabled;  // names of skipped passes
   // Limit on rewrites, not counting passes of the required groups interface, lower and legalise; negative: none.

@@ -9,8 +9,7 @@
 namespace rlxc::plan {
 namespace {
 
-constexpr double kTightness[] = {0.99, 0.97, 0.94, 0.9,
-                                 0.85, 0.8,  0.7};  // shares of the bound: items whose load is at least this are core
+constexpr double kTightness[] = {0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7};  // shares of the bound: least load of core items
 constexpr size_t kCoreItems = 1500;
 constexpr int64_t kEasyItems = 256;  // cores up to this size are rarely hard
 constexpr uint64_t kSearchWorkPerItem = 50'000;

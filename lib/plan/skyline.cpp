@@ -18,7 +18,7 @@ double area(const Item& i) { return static_cast<double>(i.steps) * static_cast<d
 
 struct Priority {
   const char* name;
-  double levels;  // number of load levels that are told apart
+  double levels;  // number of distinct load levels
   double (*minor)(const Item&);
 };
 constexpr double kEach = 1e18;

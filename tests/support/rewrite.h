@@ -66,6 +66,7 @@ struct CodesOf {
   int64_t n = 4, block = 4;
   bool trans_b = false, zero = false;
   DType codes = DType::I4;
+  bool int8_x = false;
 
   ValueId operator()(Builder& b, ValueId x) const {
     const int64_t k = b.graph().dims(x).back().size(), blocks = block ? k / block : 1;
@@ -78,7 +79,7 @@ struct CodesOf {
     return b.create(OpKind::DequantMatMul,
                     {x, b.constant(make_data(codes, dims(k), bytes)), b.constant(make_data(DType::F32, dims(blocks), scales)),
                      zero ? b.constant(make_data(codes, dims(blocks), zeros)) : ValueId()},
-                    DequantMatMulAttrs{trans_b, block, {}});
+                    DequantMatMulAttrs{.trans_b = trans_b, .block = block, .act = {}, .int8_x = int8_x});
   }
 };
 inline ValueId num(Builder& b, double v) { return b.scalar(DType::F32, v); }

@@ -58,9 +58,9 @@ bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b
 // of the range), the block of each of the K inputs, bias
 void matmul_n_bits(Op& op) {
   const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
-  // The lowest precision allowed for x. f32 satisfies all.
-  if (const int64_t level = op.i("accuracy_level", 0); level < 0 || level > 4)
-    return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
+  // The lowest precision allowed for x; 4 allows 8 bits. x is not rounded where the weight is dequantized.
+  const int64_t level = op.i("accuracy_level", 0);
+  if (level < 0 || level > 4) return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
   if (width != 2 && width != 4 && width != 8) return (void)op.unsupported("bits must be 2, 4 or 8");
   if (k < 1 || n < 1 || block < 16 || k > 1 << 28 || n > 1 << 28 || block > 1 << 20 || op.dtype(1) != DType::U8)
     return (void)op.fail(Code::BadAttribute, "K, N or block_size are out of range");
@@ -80,7 +80,7 @@ void matmul_n_bits(Op& op) {
     if (op.has(3))
       point = op.dtype(3) == DType::U8 ? bytes(3, blocks) : b.reshape(b.cast(op.in(3), op.dtype(2)), {rows, columns});
     const ValueId y = b.create(OpKind::DequantMatMul, {op.in(0), w, b.reshape(op.in(2), {rows, columns}), point},
-                               DequantMatMulAttrs{true, block, {}});
+                               DequantMatMulAttrs{.trans_b = true, .block = block, .act = {}, .int8_x = level == 4});
     return op.set(0, plus(op, y, 5));
   }
   ValueId q = b.reshape(unpacked(1, blocks * block), {rows, columns, Dim(block)});

@@ -32,6 +32,12 @@ struct Quantized {
   bool zero_quantized = false;  // zero points are stored as b is; else they are numbers
 };
 
+// Rows of a that hold quantized i8 values (build_round_rows): for each row and block of `Quantized::block` steps of k, a scale
+// (f32) and the sum of the values (i32). Strides are over the batch axes, m and blocks.
+struct RoundedRows {
+  Operand scale, sums;
+};
+
 // Strides are over the batch axes and then: a [m,k], b [k,n], c and extras [m,n], a_zero [m], b_zero and bias [n].
 struct GemmSpec {
   Dims batch;
@@ -47,7 +53,8 @@ struct GemmSpec {
   bool rows_packed = false;  // a is the result of build_pack_rows, with its strides
   // On a dot unit. b is the result of build_pack_dots, with the strides of `packed`. With rows_packed, a holds words of signed
   // values [m][ceil(k / 4) + 1], the last one the sum of the row; b holds words of unsigned values [ceil(k / 4), n] (or `fill`
-  // makes them), k is a constant multiple of 4, and b may be read to the end of a vector.
+  // makes them), k is a constant multiple of 4, and b may be read to the end of a vector. With a quantized b, b is the result of
+  // build_pack_codes and a holds quantized values (`rounded`).
   bool dots = false;
   // Offsets added to the values of a and b when their words were made. Zero points refer to the original values.
   int a_shift = 0, b_shift = 0;
@@ -55,6 +62,7 @@ struct GemmSpec {
   // b is quantized. If packed, scale and zero have one entry for all columns, or are results of build_pack with strides over
   // panels, blocks, columns.
   std::optional<Quantized> quantized;
+  std::optional<RoundedRows> rounded;
   std::optional<Operand> b_row;  // index of b's matrix for each matrix of c, i64 or i32 (one batch axis); not with `packed`
   Index b_rows = 1;              // number of matrices of b
   std::optional<Operand> bias;   // added to the sums first: one number per column of b, or (stride 0) one for all
@@ -64,7 +72,8 @@ struct GemmSpec {
   std::function<Expr(Expr first, Expr second)> pair;  // may be null; not with b_at
 };
 
-// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [bias], extras, c and the body.
+// Adds arguments a, b, [b_row], [scale], [zero], [a_zero], [b_zero], [scale and sums of rounded rows], [bias], extras, c and the
+// body.
 void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 
 // Packs b into panels [batch][ceil(n / w)][k][w] of the accumulator type, w = gemm_panel(), zero-filled. With `pair`, a panel has
@@ -72,11 +81,14 @@ void build_gemm(Builder&, const GemmSpec&, const Mapping&);
 void build_pack(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_panel(const Mapping&, DType accumulate);
 
-// Packs one matrix b of quantized values into i32 words in panels of columns (gemm_quantized.h). n and k are constants. Adds b,
-// out.
+// Packs one matrix b of quantized values into i32 words in panels of columns (gemm_quantized.h; gemm_quantized_dots.cpp for dot
+// units). n and k are constants. Adds b, out.
 void build_pack_codes(Builder&, const GemmSpec&, const std::string& out_name, const Mapping&);
 int64_t gemm_code_words(const GemmSpec&, const Mapping&);  // of all panels
 bool gemm_packs_codes(const GemmSpec&, const Mapping&);    // whether n, k and the group size allow it
+
+// Returns whether a dot unit of the target multiplies rounded rows by quantized values of `bits` bits.
+bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping&);
 
 // For CPU threads with a dot unit and 8-bit operands: packs b into panels [batch][ceil(n / w)][ceil(k / 4) + 1][w] of i32, w =
 // gemm_panel(). A word has four values of a column; the last row has the column sums. The matmul applies b_zero. Adds b, out.

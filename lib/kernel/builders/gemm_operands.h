@@ -17,8 +17,9 @@ class GemmOperands {
   Expr where_b(Expr k, Expr column) const;
   Expr base_b() const;  // offset of this batch's matrix
   Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
-  Expr load_a(Expr row, Expr k, int lanes = 1) const;  // lanes along k
-  std::optional<Expr> zero_of_a(Expr row) const;       // in the accumulator type
+  Expr load_a(Expr row, Expr k, int lanes = 1) const;                   // lanes along k
+  std::optional<Expr> zero_of_a(Expr row) const;                        // in the accumulator type
+  Expr of_row(const Buf&, const Operand&, Expr row, Expr block) const;  // an entry of RoundedRows
   std::optional<Expr> zero_of_b(Expr column, int lanes) const;
   Expr load_packed_a(Expr block, int row, Expr k,
                      int lanes = 1) const;  // lanes along rows; `row` counts from the first row of the block
@@ -27,6 +28,9 @@ class GemmOperands {
   // Applies bias, pair (`second`: the sums of columns n + column) and epilogue to a vector of sums and stores it. The vector is
   // along a row, or along a column if `down`.
   void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
+  // The same for the columns of the result from column0 on, at most `width`, whose sums lie in `from`; those of `second` lie
+  // `width` behind.
+  void write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr at, int lanes) const;
 
   bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of c, bias and all extras
   bool c_vectors() const;
@@ -40,7 +44,8 @@ class GemmOperands {
   Expr m, n, k;
   std::vector<Expr> batch;  // index along the batch axes
   Buf from_a, from_b, to_c;
-  Buf scale, zero_point;  // of quantized values
+  Buf scale, zero_point;     // of quantized values
+  Buf row_scales, row_sums;  // of rounded rows
 
  private:
   Expr base(const Operand&) const;
@@ -66,9 +71,12 @@ struct RegisterTile {
 RegisterTile register_tile(const Mapping&, DType accumulate);
 
 // Each emits the kernel body. Arguments were added before.
-void gemm_on_tiles(GemmOperands&, const Mapping&);         // CPU threads, register tiles over panels of b
-void gemm_on_grid(GemmOperands&, const Mapping&);          // grid, tiles in shared memory and registers
-void gemm_on_dots(GemmOperands&, const Mapping&);          // CPU threads, GemmSpec::dots
+void gemm_on_tiles(GemmOperands&, const Mapping&);           // CPU threads, register tiles over panels of b
+void gemm_on_grid(GemmOperands&, const Mapping&);            // grid, tiles in shared memory and registers
+void gemm_on_dots(GemmOperands&, const Mapping&);            // CPU threads, GemmSpec::dots
+void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // CPU threads, GemmSpec::dots with a quantized b
+void pack_quantized_dots(GemmOperands&, const std::string& out, const Mapping&);
+int64_t quantized_dot_words(const GemmSpec&, const Mapping&);
 bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // grid; returns false and emits nothing if no unit fits
 
 }  // namespace rlxc::kernel

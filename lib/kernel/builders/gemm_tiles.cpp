@@ -360,7 +360,7 @@ class GemmTiles {
   // Writes rows of buffered sums.
   void write_rows(Expr row, Expr count, const Buf& from, Expr at) {
     if (down()) return write_columns(row, count, from, at);
-    b_.loop("r", count, [&](Expr r) { write_row(row + r, from, at + r * w_); });
+    b_.loop("r", count, [&](Expr r) { o_.write_line(row + r, column0_, own_, from, at + r * w_, t_.lanes); });
   }
 
   // Writes buffered sums by columns, a few rows at a time, which keeps them in the nearest cache.
@@ -381,21 +381,6 @@ class GemmTiles {
       if (!is_constant(bit, 0)) b_.when(bit != 0, [&] { write(next, rows); });
       next = next + bit * rows;
     }
-  }
-
-  void write_row(Expr row, const Buf& from, Expr at) {
-    const bool wide = o_.c_vectors() && t_.lanes > 1;
-    auto write = [&](Expr i, int width) {
-      const Expr sum = from.load(at + i, width);
-      o_.write(row, column0_ + i, sum, o_.spec.pair ? std::optional(from.load(at + own_ + i, width)) : std::nullopt);
-    };
-    if (wide && is_constant(o_.n % own_, 0)) {
-      for (int64_t v = 0; v < own_; v += t_.lanes) write(b_.i64(v), t_.lanes);
-      return;
-    }
-    const Expr count = b_.let("columns", min(o_.n - column0_, own_)), done = wide ? count / t_.lanes : b_.i64(0);
-    if (wide) b_.loop("v", done, [&](Expr v) { write(v * t_.lanes, t_.lanes); });
-    b_.loop("j", count - done * t_.lanes, [&](Expr j) { write(done * t_.lanes + j, 1); });
   }
 
   GemmOperands& o_;
@@ -441,7 +426,7 @@ void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Map
 void build_pack_codes(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
   o.add_b();
-  GemmTiles(o, m).pack_quantized(out);
+  s.dots ? pack_quantized_dots(o, out, m) : GemmTiles(o, m).pack_quantized(out);
 }
 
 void build_pack_rows(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {

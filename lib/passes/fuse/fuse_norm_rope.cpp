@@ -47,8 +47,7 @@ int64_t fuse_norm(Graph& g, NodeId n, PassContext& ctx) {
   a.eps = g.attrs<NormAttrs>(norm).eps;
   Builder b(g, nullptr, n);
   const DType t = g.dtype(heads);
-  if (!gamma.valid())
-    gamma = b.constant(make_splat(t, {width.size()}, element_bytes(t, 1)));  // a scale of ones may have been dropped
+  if (!gamma.valid()) gamma = b.constant(make_splat(t, {width.size()}, element_bytes(t, 1)));  // a dropped scale of ones
   const ValueId x = as_dims(b, g.operand(norm, 0), g.dims(g.operand(n, 0)));
   replace_group(g, members, g.result(n), b.create(OpKind::Rope, {x, g.operand(n, 1), g.operand(n, 2), gamma}, a));
   return 1;

@@ -56,7 +56,7 @@ class SharedInput {
     return m;
   }
 
-  // Collects the matmuls that read x, in execution order, and splits them where neighbours are far apart.
+  // Collects the matmuls that read x, in execution order, and splits them where neighbours are distant.
   void readers_of(ValueId x) {
     seen_.resize(g_.value_capacity());
     if (seen_[x.raw]) return;
@@ -113,7 +113,6 @@ class SharedInput {
   }
 
   // Returns whether a user of the slice needs a contiguous copy.
-  // of each row.
   bool is_copied(ValueId v) const {
     const auto d = g_.dims(v);
     if (std::ranges::all_of(d.first(d.size() - 1), [](Dim s) { return s == Dim(1); })) return false;
@@ -124,7 +123,6 @@ class SharedInput {
 
   // The epilogue (activation or residual) that the matmul would lose as a slice of a larger one, because it becomes a launch of
   // its own. Invalid if the sole user of the epilogue, an elementwise op or norm, would fuse with it anyway.
-  // norm or another elementwise operation alone reads is computed there.
   NodeId lost_end(const Member& m) const {
     if (!ctx_.target.native.test(static_cast<size_t>(fuse::kind_with_end(g_.op(m.matmul))))) return {};
     const ValueId v = fuse::behind_moves(g_, m.value);

@@ -5,7 +5,6 @@
 // launches (analysis/cost.h); otherwise declined ("cost", "no_kernel", "dynamic_shape", "kernel_limit").
 // PassOptions::fuse_attn_threshold limits the number of rows instead of the cost ("threshold"). O(nodes), plus the kernels of
 // profitable blocks.
-// ("threshold"). O(nodes), and the kernels of what pays.
 #pragma once
 #include "passes/pass.h"
 

@@ -117,6 +117,21 @@ std::vector<ValueId> q_conv(Expansion& e) {
   return {e.b.create(OpKind::Conv, {centred(e, 0, 2, false), w}, e.attrs<ConvAttrs>())};
 }
 
+// Rows of x rounded to 8 bits, with a scale for each block.
+ValueId rounded_rows(Expansion& e, ValueId x, int64_t block) {
+  const std::vector<Dim> whole = e.dims(x);
+  std::vector<Dim> sizes = whole;
+  sizes.push_back(block ? Dim(block) : sizes.back());
+  sizes[sizes.size() - 2] = block ? e.b.dims().floor_div(whole.back(), Dim(block)) : Dim(1);
+  const DType t = e.g.dtype(x);
+  const ValueId parts = e.b.reshape(e.b.cast(x, DType::F32), sizes), zero = e.b.scalar(DType::F32, 0), one = e.b.scalar(DType::F32, 1);
+  const ValueId most = e.b.reduce(ReduceOp::Max, e.b.unary(OpKind::Abs, parts), {static_cast<int64_t>(sizes.size()) - 1}, true);
+  const ValueId scale = e.b.div(most, e.b.scalar(DType::F32, 127)), empty = e.b.create(OpKind::Eq, {scale, zero});
+  const ValueId inverse = e.b.create(OpKind::Where, {empty, zero, e.b.div(one, e.b.create(OpKind::Where, {empty, one, scale}))});
+  const ValueId codes = e.b.cast(e.b.unary(OpKind::Round, e.b.mul(parts, inverse)), DType::I8);
+  return e.b.cast(e.b.reshape(e.b.mul(e.b.cast(codes, DType::F32), scale), whole), t);
+}
+
 std::vector<ValueId> dequant_matmul(Expansion& e) {
   const auto& a = e.attrs<DequantMatMulAttrs>();
   const int along_k = a.trans_b;
@@ -127,7 +142,7 @@ std::vector<ValueId> dequant_matmul(Expansion& e) {
   ValueId w = e.b.cast(e.in(1), DType::F32);
   if (e.has(3)) w = e.b.sub(w, spread(3));
   w = e.b.cast(e.b.mul(w, spread(2)), e.result_dtype());
-  ValueId y = e.b.matmul(e.in(0), w, false, a.trans_b);
+  ValueId y = e.b.matmul(a.int8_x ? rounded_rows(e, e.in(0), a.block) : e.in(0), w, false, a.trans_b);
   for (size_t i : {4, 5})
     if (e.has(i)) y = e.b.add(y, e.in(i));
   if (a.gated) return {e.b.create(OpKind::FusedSwiGLU, {y}, SwiGLUAttrs{a.gate_first, a.act})};

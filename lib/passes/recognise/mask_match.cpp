@@ -329,7 +329,7 @@ class Matcher {
 Visible match_visible(const Graph& g, ValueId mask, const MaskShape& s, bool negated) {
   Visible out;
   Matcher(g, s).part(mask, negated, 0, out);
-  if (out.window && !out.causal) {  // there is no such kind: keeps the mask as it is
+  if (out.window && !out.causal) {  // no kind has a window alone: keeps the mask
     out.window.reset();
     out.rest.assign(1, {mask, negated});
   }
@@ -346,8 +346,7 @@ std::optional<Visible> match_additive(const Graph& g, ValueId mask, const MaskSh
   *hidden = 0;
   Matcher matcher(g, s);
   if (!matcher.additive(mask, 0, out, hidden)) return std::nullopt;
-  if (out.window && !out.causal)
-    out.window.reset(), out.rest = matcher.conditions();  // no kind has a window without causal order
+  if (out.window && !out.causal) out.window.reset(), out.rest = matcher.conditions();  // no kind has a window alone
   return out;
 }
 

@@ -46,7 +46,7 @@ class NamedSizes {
  public:
   explicit NamedSizes(const Module& m) : m_(m) {}
 
-  // Returns whether the node defines such a dim: one of its results (NonZero, SequenceAt, ...) that none of its operands has.
+  // Returns whether a result of the node has a used dim that none of its operands has (NonZero, SequenceAt, ...).
   bool defined_by(const Graph& g, NodeId n) {
     for (size_t r = 0; r < g.result_count(n); ++r)
       for (Dim d : g.dims(g.result(n, r)))
