@@ -187,12 +187,12 @@ TEST_CASE("steps after an integer product run in its kernel") {
 
 namespace {
 
-// x times a quantized weight, x rounded to 8 bits.
+// x times a quantized weight, with x rounded to 8 bits.
 struct RoundedProduct {
   std::vector<int64_t> x;
   int64_t n, block;
   DType codes = DType::U4;
-  std::vector<int64_t> zero = {0};  // sizes; {0}: none
+  std::vector<int64_t> zero = {0};  // dims; {0}: none
   DType zeros = DType::U8;
   bool trans_b = true, gated = false, ends = false;
 };
@@ -230,7 +230,7 @@ TEST_CASE("rounded rows times quantized weights agree with the evaluator") {
       {{1, 64}, 48, 32, DType::U4, {1, 1}, DType::U8, true, true, true},
       {{10, 64}, 32, 32, DType::I4, {0}, DType::U8, true, true},
       {{4, 640}, 16, 640, DType::I4},
-      {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word holds no whole number of blocks
+      {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word has no integral number of blocks
   };
   for (const RoundedProduct& p : products) {
     Net net;
