@@ -352,7 +352,7 @@ graph @shrink {
 }
 }
 )",
-          {{"d", 1}});  // bounds are promised of what selects, not of branches
+          {{"d", 1}});  // a bound applies to the ops that select, not to branches
   CHECK(m.bound("d") == "2*n");
   CHECK(m.bound("left") == "n");
   Random r(6);

@@ -46,7 +46,7 @@ TEST_CASE("memory that a device cannot bind at a time is bound in pieces") {
   const auto package = package_of(*lir, "wgpu", d);
   REQUIRE_MESSAGE(package.has_value(), d.text());
   CHECK_MESSAGE(d.text().empty(), d.text());
-  // outputs and `at`, then x from a cut on, then the arena
+  // Outputs and `at`, then x from a cut on, then the arena.
   CHECK(package->cuts == std::vector<uint64_t>{1088, 1088 + kLimit, 1088 + 5120, 1088 + 5120 + kLimit});
   size_t weights = 0, memories = 0;
   for (const kernel::Kernel& k : package->kernels)

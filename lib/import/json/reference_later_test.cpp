@@ -249,7 +249,7 @@ TEST_CASE("functions of symmetric matrices") {
   close(part(call(R"({"ReEig":{"eps":1e-6}})", {a}, 21), 0, 9), a.values);
   const Reals tangent = call("\"SpdLogMap\"", {a, b});
   close(call("\"SpdExpMap\"", {a, {{3, 3}, tangent}}), b.values, 1e-3);
-  // The mean of two is where they meet half way.
+  // The mean of two matrices is the midpoint of the geodesic between them.
   Reals half = tangent, both = a.values;
   for (double& v : half) v /= 2;
   both.insert(both.end(), b.values.begin(), b.values.end());

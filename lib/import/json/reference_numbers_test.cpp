@@ -346,7 +346,7 @@ TEST_CASE("recurrences, grids, systems, complex numbers, transforms") {
   close(one(R"({"TriangularSolve":{"lower":true,"transpose":false}})", {{{2, 2}, {2, 9, 1, 4}}, {{2, 1}, {2, 9}}}, {2, 1}),
         {1, 2});
 
-  // Complex: made of real parts by casting, read through their squares.
+  // Complex numbers: created from real parts by a cast, read through their squared norms.
   ReferenceLines c;
   c.input("x", {3})
       .input("g", {3})

@@ -23,7 +23,7 @@ std::string branch(std::string_view condition, std::string_view result, std::str
               {graph_attribute("then_branch", then), graph_attribute("else_branch", otherwise)});
 }
 
-// x: f32[2, unnamed], "go": bool[]
+// Inputs x: f32[2, unnamed] and "go": bool[].
 OnnxModel open_input() {
   OnnxModel m(17);
   m.raw_graph(field(11, value_info("x", DType::F32, {2, -1})));
