@@ -194,7 +194,8 @@ Operand by_rows(Operand o, const Contraction& p, std::span<const Dim> dims) {
   return o;
 }
 
-// Returns the matmul with unknown rows: for its weight alone, which has k rows.
+// Returns the matmul for packing a right operand with k rows: the weight, or its scales or zero points by block. The rows of the
+// left operand may be unknown.
 Contraction of_weight(Contraction p, Dim k) {
   p.batch = p.b.batch, p.m = Dim(1), p.k = k;
   return p;
