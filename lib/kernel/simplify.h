@@ -18,7 +18,7 @@ int simplify_indices(Kernel&);
 // An expression that reads memory moves only to where it was evaluated anyway.
 int name_shared(Kernel&);
 
-// Lets of a variable or a constant are replaced by it; Lets that nothing uses are removed.
+// Lets of a variable or a constant are replaced by it; Lets that nothing uses, and registers that nothing reads, are removed.
 int remove_dead_lets(Kernel&);
 
 // A read of mutable memory with one use, in the next statement but Lets, goes to that use: `acc = acc + x`.

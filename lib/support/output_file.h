@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,10 +10,12 @@
 
 #include "support/diagnostics.h"
 #include "support/hash.h"
+#include "support/temporary_folder.h"
 
 namespace rlxc {
 
-// Writes to `PATH.tmp-<pid>` in the folder of PATH; commit() renames, destruction without commit() removes. "-" is standard
+// Writes to `PATH.tmp-<pid>` in the folder of PATH; commit() renames, destruction without commit() removes, and so do the signals
+// of support/temporary_folder.h. What a process left that was killed goes with the next file of that name. "-" is standard
 // output, and an existing PATH that is a device or a pipe is written in place. A symbolic link is followed: its target is
 // replaced. The first failure is reported to the Diagnostics (which must outlive the file) and later writes do nothing.
 // Unbuffered: write large pieces, or put a JsonWriter in front. Errors name `shown`, or PATH.
@@ -35,13 +38,13 @@ class OutputFile {
   std::string sha256_hex() const { return sha_.hex(); }  // of them
 
  private:
-  OutputFile(std::string path, std::string temporary, std::string shown, int fd, Diagnostics& d)
+  OutputFile(std::string path, std::unique_ptr<TemporaryFile> temporary, std::string shown, int fd, Diagnostics& d)
       : path_(std::move(path)), temporary_(std::move(temporary)), shown_(std::move(shown)), fd_(fd), diagnostics_(&d) {}
   void fail(const char* what, int error);
   void discard();
 
   std::string path_;
-  std::string temporary_;  // empty if written in place
+  std::unique_ptr<TemporaryFile> temporary_;  // null if written in place
   std::string shown_;
   int fd_ = -1;
   Diagnostics* diagnostics_;

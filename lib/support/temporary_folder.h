@@ -1,5 +1,5 @@
-// Folders and child processes that end with this process: when they go out of scope, and on SIGINT, SIGTERM and SIGHUP. After
-// SIGKILL, the next process that makes a folder with the same prefix removes what is left.
+// Folders, files and child processes that end with this process: when they go out of scope, and on SIGINT, SIGTERM and SIGHUP.
+// After SIGKILL, the next process that makes a folder with the same prefix removes what is left.
 #pragma once
 #include <sys/types.h>
 
@@ -24,6 +24,20 @@ class TemporaryFolder {
  private:
   std::string path_;
   int lock_ = -1;  // held while the owner lives
+};
+
+// A file that is about to be made, and goes with this process unless it is renamed before. In scope until then.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& path);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 // A child in a process group of its own that is ended with this process. In scope until the child has been waited for.
