@@ -7,7 +7,7 @@ std::vector<Phase> derive_phases(const Graph& g) {
   const bool body = g.id().raw != 0;  // bodies run inside their node
   for (NodeId n : g.nodes()) {
     bool prologue =
-        g.op(n) != OpKind::DimValue && !has_trait(g.op(n), kImpure | kSequenceOp) && !(body && !has_trait(g.op(n), kLeaf));
+        g.op(n) != OpKind::DimValue && !has_trait(g.op(n), kImpure | kSequenceOp | kBody) && !(body && !has_trait(g.op(n), kLeaf));
     for (ValueId v : g.operands(n))
       if (v.valid() && (phase[g.def(v).raw] != Phase::Prologue || g.op(g.def(v)) == OpKind::Input)) prologue = false;
     for (size_t r = 0; r < g.result_count(n); ++r) prologue &= g.type(g.result(n, r)).is_static();
