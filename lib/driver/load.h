@@ -1,4 +1,4 @@
-// Reads a model of any form: ONNX, the JSON graph form, or the text form of the IR. The content decides, not the name.
+// Reads a model in any format: ONNX, JSON graph, or IR text. The content determines the format.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@ struct LoadedModel {
   std::string format;  // "onnx", "json", "text"
   uint64_t file_size = 0;
   std::string content_hash;   // sha256
-  bool hash_sampled = false;  // of the size and both ends only: the file is large
+  bool hash_sampled = false;  // hash of the size and both ends, because the file is large
 };
 
 std::optional<LoadedModel> load_model(const CompileOptions&, Diagnostics&);

@@ -6,7 +6,7 @@ namespace {
 
 bool by_codes(const Graph& g, NodeId n) { return g.op(n) == OpKind::DequantMatMul; }
 
-// The entries of a scale or zero point: one for each block and column, where others of the packed weight may have more.
+// Expands a scale or zero point to one entry per block and column.
 ValueId spread(Builder& b, ValueId v, Dim blocks, Dim columns, bool trans_b) {
   return b.expand(v, trans_b ? std::vector{columns, blocks} : std::vector{blocks, columns});
 }
@@ -28,7 +28,8 @@ const char* packing_conflict(const Graph& g, NodeId a, NodeId b) {
   if (g.op(a) != g.op(b)) return "quantization_differs";
   if (trans_b(g, a) != trans_b(g, b)) return "layout_differs";
   if (!by_codes(g, a)) return nullptr;
-  if (g.attrs<DequantMatMulAttrs>(a).block != g.attrs<DequantMatMulAttrs>(b).block) return "quantization_differs";
+  const auto &x = g.attrs<DequantMatMulAttrs>(a), &y = g.attrs<DequantMatMulAttrs>(b);
+  if (x.block != y.block || x.int8_x != y.int8_x) return "quantization_differs";
   for (size_t i = 1; i < 4; ++i) {
     const ValueId v = g.operand(a, i), w = g.operand(b, i);
     if (v.valid() != w.valid() || (v.valid() && g.dtype(v) != g.dtype(w))) return "quantization_differs";

@@ -1,5 +1,5 @@
-// ONNX LSTM, GRU and RNN as a Scan over the steps. The matmuls with the input are one MatMul for all steps; the body has the
-// matmul with the state and the gates. Steps beyond the length of a row leave its state as it is and give zeros.
+// Decomposes ONNX LSTM, GRU and RNN into a Scan over the steps. One MatMul covers the input of all steps; the body has the matmul
+// with the state and the gates. Steps beyond the length of a row keep its state and give zeros.
 #include "ir/term.h"
 #include "ops/recurrent.h"
 #include "passes/legalise/decompositions.h"
@@ -9,13 +9,13 @@ namespace {
 
 using transform::make, transform::Term;
 
-// The body of the Scan, one step of all rows of the batch: the Cell of ops/recurrent.h. [batch, hidden] states,
-// [batch, gates * hidden] sums.
+// The body of the Scan: one step for all rows of the batch, using the Cell of ops/recurrent.h. States are [batch, hidden], sums
+// are [batch, gates * hidden].
 class Step {
  public:
   Step(Graph& g, const RnnAttrs& a, std::span<const ops::CellActivation> activations) : b_(g), a_(a), f_(activations) {}
 
-  // Operands, of which the last two may be absent.
+  // Operands; the last two may be absent.
   Term x, before, weights, bias, peepholes;
 
   Term next_lstm(Term* memory) {
@@ -85,7 +85,7 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   const RnnAttrs a = e.attrs<RnnAttrs>();
   const OpKind op = e.g.op(e.n);
   const Dim width(r.gates * a.hidden);
-  const auto own = [&](size_t i, int64_t axis) {  // of this direction, in the type to compute in
+  const auto own = [&](size_t i, int64_t axis) {  // the operand of this direction, in the compute type
     const ValueId all = e.wide(e.in(i)), part = e.b.narrow(all, axis, Dim(d), Dim(1));
     std::vector<Dim> dims = e.dims(part);
     dims.erase(dims.begin() + axis);
@@ -116,7 +116,7 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   const bool lstm = op == OpKind::Lstm;
   const ValueId first = state(5), old = pass("state", first, first), start = lstm ? state(6) : ValueId();
   const ValueId old_memory = lstm ? pass("memory", start, start) : ValueId();
-  const ValueId slice = e.b.reshape(e.b.narrow(projected, 0, Dim(0), Dim(1)), {batch, width});  // for its type
+  const ValueId slice = e.b.reshape(e.b.narrow(projected, 0, Dim(0), Dim(1)), {batch, width});  // provides its type
   const ValueId now = pass("x", projected, slice);
   ValueId step, lengths;
   if (optional(4)) step = pass("step", e.positions(steps), e.b.scalar(DType::I64, 0));
@@ -159,7 +159,7 @@ std::vector<ValueId> recurrent(Expansion& e) {
   std::string reason;
   const auto activations = ops::cell_activations(e.g.op(e.n), a, &reason);
   if (!activations || a.hidden < 1) return {};
-  // [parts..] with an axis for the directions.
+  // Results with an axis for the directions.
   std::vector<std::vector<ValueId>> parts(e.g.result_count(e.n));
   const auto with_direction = [&](ValueId v, int64_t axis) {
     std::vector<Dim> dims = e.dims(v);
