@@ -1,4 +1,4 @@
-// The command line: the table of options to flags, diagnostics to the terminal, exit codes. Everything else is in lib/driver.
+// The command line: maps options to flags, prints diagnostics, sets the exit code. Everything else is in lib/driver.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -32,7 +32,7 @@ constexpr char kExamples[] = R"(Examples:
 Exit codes: 0 ok, 1 a finding, 2 usage, 3 input unreadable, 4 input invalid, 5 unsupported, 6 output not writable,
 7 resource limit, 70 internal error.)";
 
-// An option as the command line gives it.
+// An option and its values on the command line.
 struct Given {
   const Option* option;
   CLI::Option* flag = nullptr;
@@ -86,7 +86,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e, const std::vector
   return static_cast<int>(ExitCode::Usage);
 }
 
-// Sets the option as the command line says. What is wrong with it, or an empty string.
+// Sets the option from the command line. Returns an error message, or an empty string.
 std::string apply(const Given& given, CommandLine* line) {
   if (given.flag->count() == 0) return {};
   const Option& o = *given.option;
@@ -117,7 +117,7 @@ void apply_steps(const CLI::App& app, const std::deque<Given>& given, CommandLin
   if (!all.empty()) line->transforms = std::move(all);
 }
 
-// Environment, then the configuration file, then flags. What is wrong with a flag, or an empty string.
+// Applies environment, configuration file, then flags. Returns an error message about a flag, or an empty string.
 std::string resolve(const CLI::App& app, const std::deque<Given>& given, CommandLine* line, Diagnostics& d) {
   apply_environment(
       *line, [](const char* name) -> const char* { return std::getenv(name); }, d);

@@ -44,17 +44,23 @@ struct Net {
     inputs.push_back({TypeKind::Tensor, std::move(d), {}});
     return x;
   }
+  // Weights of any width.
+  ValueId bits_of(DType t, const std::vector<int64_t>& dims) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(*byte_size(t, dims[0] * dims[1])));
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 89 + seed);
+    return value(make_data(t, dims, bytes), true);
+  }
   ValueId of(DType t, const std::vector<int64_t>& dims, bool weight = false) { return value(codes(t, dims, seed++), weight); }
-  ValueId floats(const std::vector<int64_t>& dims, double low, double high) {
+  ValueId floats(const std::vector<int64_t>& dims, double low, double high, bool weight = true) {
     size_t count = 1;
     for (int64_t d : dims) count *= static_cast<size_t>(d);
     std::vector<double> v(count);
     for (size_t i = 0; i < count; ++i) v[i] = static_cast<float>(low + (high - low) * static_cast<double>(i * 7 % 13) / 13);
-    return value(eval::tensor_of(DType::F32, dims, v).tensor, true);
+    return value(eval::tensor_of(DType::F32, dims, v).tensor, weight);
   }
 
-  // The kernels for this target that the module has, in order.
-  void check(ValueId y, OpKind expected_op, std::string_view what) {
+  // Results of kernels, as C and interpreted, against those of the evaluator.
+  void check(ValueId y, OpKind expected_op, std::string_view what, double rtol = 0, double atol = 0) {
     INFO(what);
     REQUIRE(y.valid());
     m->main().add_output(y, {});
@@ -70,17 +76,18 @@ struct Net {
     bool found = false;
     for (NodeId n : g.nodes()) found = found || g.op(n) == expected_op;
     CHECK_MESSAGE(found, name(expected_op));
-    compare(make_kernel_runner(compiled->lir, d), *expected, d);
-    compare(make_interpreting_runner(compiled->lir, "cpu", d), *expected, d);
+    compare(make_kernel_runner(compiled->lir, d), *expected, d, rtol, atol);
+    compare(make_interpreting_runner(compiled->lir, "cpu", d), *expected, d, rtol, atol);
   }
 
  private:
-  void compare(std::unique_ptr<KernelRunner> runner, const std::vector<eval::HostValue>& expected, Diagnostics& d) const {
+  void compare(std::unique_ptr<KernelRunner> runner, const std::vector<eval::HostValue>& expected, Diagnostics& d, double rtol,
+               double atol) const {
     REQUIRE_MESSAGE(runner, d.text());
     const auto actual = runner->run(inputs, d);
     REQUIRE_MESSAGE(actual.has_value(), d.text());
     for (size_t i = 0; i < expected.size(); ++i) {
-      const auto r = eval::compare((*actual)[i], expected[i], 0, 0);
+      const auto r = eval::compare((*actual)[i], expected[i], rtol, atol);
       CHECK_MESSAGE(r.pass, r.message);
     }
   }
@@ -176,4 +183,58 @@ TEST_CASE("steps after an integer product run in its kernel") {
                        QuantAttrs{0, 0, to});
       n.check(y, convolved ? FusedQConv : FusedQMatMul, convolved ? "convolution" : "product");
     }
+}
+
+namespace {
+
+// x times a quantized weight, x rounded to 8 bits.
+struct RoundedProduct {
+  std::vector<int64_t> x;
+  int64_t n, block;
+  DType codes = DType::U4;
+  std::vector<int64_t> zero = {0};  // sizes; {0}: none
+  DType zeros = DType::U8;
+  bool trans_b = true, gated = false, ends = false;
+};
+
+ValueId rounded_product(Net& net, const RoundedProduct& p) {
+  const int64_t k = p.x.back(), blocks = p.block ? k / p.block : 1, columns = p.gated ? 2 * p.n : p.n;
+  const auto dims = [&](int64_t rows) { return p.trans_b ? std::vector{columns, rows} : std::vector{rows, columns}; };
+  std::vector<ValueId> operands = {net.floats(p.x, -1, 1, false), net.bits_of(p.codes, dims(k)),
+                                   net.floats(dims(blocks), 0.01, 0.05),
+                                   p.zero == std::vector<int64_t>{0} ? ValueId() : net.bits_of(p.zeros, p.zero)};
+  if (p.ends) operands.push_back(net.floats({p.n}, -1, 1));
+  if (p.ends && !p.gated) {
+    std::vector<int64_t> y = p.x;
+    y.back() = p.n;
+    operands.push_back(net.floats(y, -1, 1, false));
+  }
+  return net.b.create(OpKind::DequantMatMul, operands,
+                      DequantMatMulAttrs{.trans_b = p.trans_b, .block = p.block, .act = {}, .gated = p.gated, .int8_x = true});
+}
+
+}  // namespace
+
+TEST_CASE("rounded rows times quantized weights agree with the evaluator") {
+  const RoundedProduct products[] = {
+      {{1, 128}, 64, 32},
+      {{1, 64}, 100, 32, DType::U4, {1, 1}},
+      {{2, 64}, 96, 16, DType::U4, {96, 4}},
+      {{3, 256}, 40, 0, DType::I8},
+      {{1, 96}, 64, 16, DType::U2, {64, 6}, DType::U2},
+      {{5, 320}, 77, 32, DType::U4, {77, 10}, DType::U4},
+      {{7, 1024}, 64, 32, DType::I4},
+      {{200, 64}, 70, 32, DType::U8, {70, 2}},
+      {{2, 9, 128}, 48, 64, DType::I8, {48, 2}, DType::I8, true, false, true},
+      {{9, 128}, 48, 64, DType::I4, {2, 48}, DType::I4, false, false, true},
+      {{1, 64}, 48, 32, DType::U4, {1, 1}, DType::U8, true, true, true},
+      {{10, 64}, 32, 32, DType::I4, {0}, DType::U8, true, true},
+      {{4, 640}, 16, 640, DType::I4},
+      {{4, 60}, 24, 20, DType::U4, {24, 3}},  // a word holds no whole number of blocks
+  };
+  for (const RoundedProduct& p : products) {
+    Net net;
+    const ValueId y = rounded_product(net, p);
+    net.check(y, OpKind::DequantMatMul, std::to_string(p.x.back()) + " terms, " + std::to_string(p.n) + " columns", 1e-4, 1e-4);
+  }
 }

@@ -12,7 +12,7 @@ namespace {
 using LowerFn = bool (*)(Node&);
 using PrepackFn = std::vector<PrepackedBuffer> (*)(Node&, const std::vector<bool>& on_load);
 
-// Which operands a result may overwrite: a set of bits, and a condition on each of them.
+// The operands that a result may overwrite (bit set), and a condition.
 struct InPlace {
   uint32_t operands = 0;
   bool (*holds)(const Graph&, NodeId, size_t operand) = nullptr;  // null: always
@@ -21,7 +21,7 @@ struct InPlace {
 struct LoweringRow {
   OpKind op = OpKind::Input;
   LowerFn lower = nullptr;
-  std::array<InPlace, 2> in_place = {};  // by result; elementwise ops have a trait
+  std::array<InPlace, 2> in_place = {};  // by result; elementwise ops use a trait instead
   PrepackFn prepack = nullptr;
 };
 constexpr LoweringRow kTable[] = {
@@ -110,13 +110,13 @@ const LoweringRow& row_of(OpKind op) {
   return rows[static_cast<size_t>(op)];
 }
 
-bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* why) {
+bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, std::string* reason) {
   const Type& t = g.type(v);
   const bool by_codes =
-      op == OpKind::Cast || op == OpKind::BitCast || op == OpKind::DequantMatMul;  // of types that kernels do not hold
+      op == OpKind::Cast || op == OpKind::BitCast || op == OpKind::DequantMatMul;  // ops that read the bits of other types
   const DType held = by_codes ? storage_dtype(t.dtype) : t.dtype;
   if (t.kind == TypeKind::Tensor && row.dtypes.test(static_cast<size_t>(held))) return true;
-  *why = "no kernels for values of type " + text(t, g.module().dims);
+  *reason = "no kernels for values of type " + text(t, g.module().dims);
   return false;
 }
 
@@ -124,19 +124,19 @@ bool has_dtype(const Graph& g, OpKind op, ValueId v, const CapabilityRow& row, s
 
 bool has_lowering(OpKind op) { return row_of(op).lower != nullptr; }
 
-bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* why) {
+bool supports(const Graph& g, NodeId n, const CapabilityRow& row, std::string* reason) {
   if (!has_lowering(g.op(n))) {
-    *why = "no kernel for " + std::string(kind_name(g.op(n)));
+    *reason = "no kernel for " + std::string(kind_name(g.op(n)));
     return false;
   }
   if (g.op(n) == OpKind::Random && !row.dtypes.test(static_cast<size_t>(DType::F64))) {
-    *why = "no numbers of 64 bits to draw random ones in";
+    *reason = "no numbers of 64 bits to draw random ones in";
     return false;
   }
   for (ValueId v : g.operands(n))
-    if (v.valid() && !has_dtype(g, g.op(n), v, row, why)) return false;
+    if (v.valid() && !has_dtype(g, g.op(n), v, row, reason)) return false;
   for (size_t i = 0; i < g.result_count(n); ++i)
-    if (!has_dtype(g, g.op(n), g.result(n, i), row, why)) return false;
+    if (!has_dtype(g, g.op(n), g.result(n, i), row, reason)) return false;
   return true;
 }
 
@@ -145,8 +145,8 @@ bool may_prepack(OpKind op) { return row_of(op).prepack != nullptr; }
 LoweringInfo lower_info(const Graph& g, const GraphLayouts& layouts, NodeId n, const CapabilityRow& row,
                         const std::vector<bool>& on_load) {
   const PrepackFn prepack = row_of(g.op(n)).prepack;
-  std::string why;
-  if (!prepack || !supports(g, n, row, &why)) return {};
+  std::string reason;
+  if (!prepack || !supports(g, n, row, &reason)) return {};
   Node node{g, layouts, n, row};
   return {prepack(node, on_load)};
 }
@@ -160,11 +160,11 @@ bool may_overwrite(const Graph& g, NodeId n, size_t result, size_t operand) {
 }
 
 std::optional<NodeKernels> lower_node(const Graph& g, const GraphLayouts& layouts, NodeId n, const CapabilityRow& row,
-                                      std::span<const PrepackedBuffer> prepacked, std::string* why) {
-  if (!supports(g, n, row, why)) return std::nullopt;
+                                      std::span<const PrepackedBuffer> prepacked, std::string* reason) {
+  if (!supports(g, n, row, reason)) return std::nullopt;
   Node node{g, layouts, n, row, prepacked};
   if (row_of(g.op(n)).lower(node)) return std::move(node.out);
-  *why = std::move(node.why);
+  *reason = std::move(node.reason);
   return std::nullopt;
 }
 

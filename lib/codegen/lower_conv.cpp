@@ -12,8 +12,8 @@ namespace {
 
 using kernel::WindowSpec;
 
-constexpr int64_t kMostTaps = 2048;  // of a window that is part of a panel on the stack
-constexpr double kWeightNs = 0.1;    // what a run loses by an element of a weight that is not packed
+constexpr int64_t kMostTaps = 2048;  // largest window whose panel is on the stack
+constexpr double kWeightNs = 0.1;    // time per run lost for each element of an unpacked weight
 
 WindowSpec window_of(Node& node, Scope& s, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
                      const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
@@ -37,8 +37,8 @@ WindowSpec window_of(Node& node, Scope& s, const ConvAttrs& a) {
 struct Conv {
   const ConvAttrs& attrs;
   Epilogue act = {};
-  bool zero_points = false;                // operands 2 and 3 are those of x and w; else bias and residual
-  std::span<const RegionStep> steps = {};  // on the sums; their operands follow the zero points
+  bool zero_points = false;                // operands 2 and 3 are zero points of x and w; else bias and residual
+  std::span<const RegionStep> steps = {};  // epilogue; its operands follow the zero points
 };
 
 bool is_same_at_all_positions(const Node& node, size_t operand) {
@@ -53,7 +53,7 @@ WindowSpec spec_of(Node& node, Scope& s, const Conv& c) {
   return w;
 }
 
-// Operands of steps on the sums, and the steps. Along the positions they are as large as the result, or the same for all.
+// Binds the operands of the epilogue steps. Along the positions they have the dims of the result or are constant.
 void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep> steps) {
   for (size_t i = kQuantOperands; i < node.graph.operands(node.id).size(); ++i) {
     Operand o = s.in(i, node.result_dims());
@@ -65,7 +65,7 @@ void bind_steps(Node& node, Scope& s, WindowSpec* w, std::span<const RegionStep>
   };
 }
 
-// Binds bias and residual, or operands of steps, and sets the epilogue.
+// Binds bias and residual, or epilogue operands, and sets the epilogue.
 void bind_extras(Node& node, Scope& s, WindowSpec* w, const Conv& c) {
   if (!c.steps.empty()) return bind_steps(node, s, w, c.steps);
   if (c.zero_points) return;
@@ -93,9 +93,9 @@ void bind_zero(Node& node, Scope& s, size_t i, std::optional<Operand>* zero) {
   (*zero)->strides = {num_elements(node.graph.type(node.in(i))) == 1 ? Index(0) : Index(1)};
 }
 
-bool lies_apart(const Node& node, ValueId v) { return node.layouts.of(v); }
+bool is_strided(const Node& node, ValueId v) { return node.layouts.of(v); }
 
-// An image with the distance of its pixels as the last stride.
+// Returns an image with the stride of its pixels last.
 Operand as_planes(Operand x, const Dims& size) {
   int64_t n = 0;
   for (size_t d = size.size(); d-- > 1 && kernel::constant(size[d], &n) && n == 1;) x.strides.back() = x.strides[d + 1];
@@ -104,21 +104,21 @@ Operand as_planes(Operand x, const Dims& size) {
 
 void bind_image(Node& node, Scope& s, WindowSpec* w) {
   Operand x = s.in(0);
-  if (lies_apart(node, node.in(0))) w->image = as_planes(std::move(x), w->in_size);
+  if (is_strided(node, node.in(0))) w->image = as_planes(std::move(x), w->in_size);
 }
 
 void bind_result(Node& node, Scope& s, WindowSpec* w) {
   Operand y = s.out();
-  if (lies_apart(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
+  if (is_strided(node, node.result())) w->result = as_planes(std::move(y), w->out_size);
 }
 
-// Room for a row-major image beside one that lies in a larger value or has its axes in another order.
+// Returns a scratch buffer for a row-major copy of a strided or permuted image; nullopt if it is row-major.
 std::optional<uint32_t> row_major(Node& node, ValueId v) {
-  if (!lies_apart(node, v)) return std::nullopt;
+  if (!is_strided(node, v)) return std::nullopt;
   return node.scratch(node.graph.dtype(v), node.table().product(node.graph.dims(v)));
 }
 
-// Copies the operand there, or the result from there.
+// Copies the operand to the scratch image, or the scratch image to the result.
 void copy_image(Node& node, uint32_t image, bool result) {
   Scope s(node, "image");
   const Dims shape = s.shape(result ? node.result_dims() : node.dims(0));
@@ -130,22 +130,21 @@ void copy_image(Node& node, uint32_t image, bool result) {
   s.finish();
 }
 
-// Whether to compute from a phase-split image, and its elements (none where the image is as good). `taps` are the elements of a
-// window.
-struct Spread {
+// Whether to use a phase-split image, whether it is a copy, and its elements.
+struct PhaseSplit {
   bool used = false, copied = false;
   Dim elements;
 };
 
-Spread spread_of(const Node& node, const WindowSpec& w, Dim channels) {
+PhaseSplit phase_split_of(const Node& node, const WindowSpec& w, Dim channels) {
   DimTable& t = node.table();
-  Spread s;
+  PhaseSplit s;
   int64_t taps = 1;
   for (int64_t k : w.kernel) taps = std::min(taps * k, kMostTaps + 1);
   s.used = taps > 0 && taps <= kMostTaps;
   for (Dim d : node.result_dims()) s.used = s.used && t.constant_value(d) != 0;
   // Single channels are read by rows.
-  s.copied = s.used && (!kernel::is_phase_split(w) || (w.groups > 1 && lies_apart(node, node.in(0))));
+  s.copied = s.used && (!kernel::is_phase_split(w) || (w.groups > 1 && is_strided(node, node.in(0))));
   if (!s.copied) return s;
   s.elements = t.mul(node.dims(0)[0], channels);
   const auto axes = kernel::phase_split_axes(w);
@@ -156,25 +155,25 @@ Spread spread_of(const Node& node, const WindowSpec& w, Dim channels) {
   return s;
 }
 
-// Whether the target computes it by a dot unit, of words of channels.
+// Returns whether the target uses a dot unit, on words of channels.
 bool by_dots(Node& node, const WindowSpec& w, const Conv& c) {
   return c.zero_points && node.dims(1)[0].is_static() &&
          kernel::conv_fits_dots(w, node.table().constant_value(node.dims(1)[1]).value_or(0), node.mapping());
 }
 
-Spread spread_of(Node& node, const Conv& c) {
+PhaseSplit phase_split_of(Node& node, const Conv& c) {
   const auto channels = node.table().constant_value(node.dims(1)[1]);
-  // Lanes compute depthwise ones an element each.
+  // A grid computes depthwise convolutions element by element.
   if (!channels || *channels == 0 || (node.mapping().workgroups && *channels == 1 && c.attrs.groups > 1)) return {};
   Scope probe(node);
   WindowSpec w = spec_of(node, probe, c);
   if (c.zero_points && node.has(2)) w.x_zero.emplace();
-  if (!by_dots(node, w, c)) return spread_of(node, w, node.dims(0)[1]);
+  if (!by_dots(node, w, c)) return phase_split_of(node, w, node.dims(0)[1]);
   const WindowSpec words = kernel::window_of_words(w, *channels);
-  return spread_of(node, words, Dim(words.in_channels.value));
+  return phase_split_of(node, words, Dim(words.in_channels.value));
 }
 
-// The weights as the kernel that packs them sees them; nothing where packing is of no use.
+// Returns the spec for packing the weights; nullopt if packing does not pay.
 std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t channels) {
   const auto out = node.table().constant_value(node.dims(1)[0]);
   if (node.mapping().workgroups || !out || (channels == 1 && c.attrs.groups > 1)) return std::nullopt;
@@ -195,8 +194,8 @@ Dim packed_elements(const Node& node, const WindowSpec& w, int64_t channels) {
   return elements;
 }
 
-// Writes the weights in the order in which threads read them to the prepacked buffer, if there is one. Those of dot units are
-// packed in any case.
+// Packs the weights in the order in which threads read them, into the prepacked buffer if there is one. Dot units always need
+// packed weights.
 std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels) {
   const bool on_load = !node.prepacked.empty();
   auto w = packed_weights(node, c, channels);
@@ -211,19 +210,19 @@ std::optional<uint32_t> pack_weights(Node& node, const Conv& c, int64_t channels
   return packed;
 }
 
-// A product of weights and windows, or shifted rows.
-bool emit_spread(Node& node, const Conv& c) {
-  const Spread spread = spread_of(node, c);
-  if (!spread.used) return false;
+// Emits a matmul of weights and windows, or shifted rows.
+bool emit_phase_split(Node& node, const Conv& c) {
+  const PhaseSplit split = phase_split_of(node, c);
+  if (!split.used) return false;
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
   uint32_t image = 0;
-  if (spread.copied) {
+  if (split.copied) {
     Scope s(node, "spread");
     WindowSpec w = spec_of(node, s, c);
     bind_image(node, s, &w);
     if (c.zero_points) bind_zero(node, s, 2, &w.x_zero);
     const bool dots = by_dots(node, w, c);
-    image = node.scratch(w.x_zero || dots ? w.accumulate : w.input, spread.elements);
+    image = node.scratch(w.x_zero || dots ? w.accumulate : w.input, split.elements);
     s.bind({Binding::Kind::Scratch, image});
     if (dots) kernel::build_phase_split_words(s.builder(), w, kernel::window_of_words(w, channels), node.mapping());
     else kernel::build_phase_split(s.builder(), w, nullptr, node.mapping());
@@ -234,7 +233,7 @@ bool emit_spread(Node& node, const Conv& c) {
   WindowSpec w = spec_of(node, s, c);
   if (packed) s.bind({Binding::Kind::Scratch, *packed}), w.weights_packed = true;
   else s.in(1);
-  if (spread.copied) s.bind({Binding::Kind::Scratch, image});
+  if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
   w.dots = by_dots(node, w, c);
   if (w.dots) bind_zero(node, s, 3, &w.w_zero), bind_zero(node, s, 2, &w.x_zero);
@@ -264,7 +263,7 @@ Conv conv_of(const Node& node) {
 bool lower_conv(Node& node) {
   const Conv c = conv_of(node);
   const bool transposed = node.op() == OpKind::ConvTranspose || node.op() == OpKind::FusedConvTransposeBiasAct;
-  if (!transposed && emit_spread(node, c)) return true;
+  if (!transposed && emit_phase_split(node, c)) return true;
   const auto image = row_major(node, node.in(0)), result = row_major(node, node.result());
   if (image) copy_image(node, *image, false);
   Scope s(node);
@@ -285,7 +284,7 @@ bool lower_conv(Node& node) {
 std::vector<PrepackedBuffer> prepack_conv(Node& node, const std::vector<bool>& on_load) {
   const Conv c = conv_of(node);
   const int64_t channels = node.table().constant_value(node.dims(1)[1]).value_or(0);
-  const auto w = on_load[1] && spread_of(node, c).used ? packed_weights(node, c, channels) : std::nullopt;
+  const auto w = on_load[1] && phase_split_of(node, c).used ? packed_weights(node, c, channels) : std::nullopt;
   const bool zero = c.zero_points && node.has(3) && !(w && w->dots);
   if (!w || (zero && !on_load[3])) return {};
   const Dim elements = packed_elements(node, *w, channels);
@@ -346,25 +345,25 @@ bool lower_pool(Node& node) {
     case ReduceOp::Sum: break;
     default: return node.fail("no pooling by this reduction");
   }
-  Spread spread;
+  PhaseSplit split;
   if (!node.mapping().workgroups) {
     Scope probe(node);
-    spread = spread_of(node, window(probe), node.dims(0)[1]);
+    split = phase_split_of(node, window(probe), node.dims(0)[1]);
   }
   uint32_t image = 0;
-  if (spread.copied) {
+  if (split.copied) {
     Scope s(node, "spread");
-    image = node.scratch(node.dtype(0), spread.elements);
+    image = node.scratch(node.dtype(0), split.elements);
     s.in(0), s.bind({Binding::Kind::Scratch, image});
     kernel::build_phase_split(s.builder(), window(s), p.start, node.mapping());
     s.finish();
   }
   Scope s(node);
   p.window = window(s);
-  if (spread.copied) s.bind({Binding::Kind::Scratch, image});
+  if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else s.in(0);
   s.out();
-  (spread.used ? kernel::build_pool_rows : kernel::build_pool)(s.builder(), p, node.mapping());
+  (split.used ? kernel::build_pool_rows : kernel::build_pool)(s.builder(), p, node.mapping());
   return s.finish(), true;
 }
 

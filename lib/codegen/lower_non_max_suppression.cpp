@@ -1,5 +1,5 @@
-// ONNX NonMaxSuppression: each class of each batch on its own takes the best box and removes those that overlap it, until none is
-// left or there are enough.
+// ONNX NonMaxSuppression. Each class of each batch repeatedly selects the best box and removes the boxes that overlap it, until
+// no box is left or the limit is reached.
 #include <limits>
 
 #include "codegen/selection.h"
@@ -19,7 +19,7 @@ Expr overlap(kernel::Builder& b, const Box& x, const Box& y) {
   return select(side[0] > 0 && side[1] > 0, common / (x.area + y.area - common), 0);
 }
 
-// The kernel that chooses: for each row (class of a batch) the numbers of the chosen boxes, best first, and how many they are.
+// The selection kernel: for each row (class of a batch), the selected boxes, best first, and their number.
 class Chooser {
  public:
   Chooser(Node& node, uint32_t counts, uint32_t kept, uint32_t left) : node_(node), s_(node, "select") {
@@ -34,9 +34,9 @@ class Chooser {
 
   void build() {
     if (node_.mapping().workgroups) {
-      const int64_t lanes = node_.mapping().workgroup_size;
-      kernel::for_each_workgroup(b_, node_.mapping(), "row", rows_, lanes,
-                                 [&](Expr row, Expr lane) { by_group(row, lane, lanes); });
+      const int64_t threads = node_.mapping().workgroup_size;
+      kernel::for_each_workgroup(b_, node_.mapping(), "row", rows_, threads,
+                                 [&](Expr row, Expr thread) { by_group(row, thread, threads); });
     } else {
       kernel::for_each(b_, node_.mapping(), "row", rows_, 1 << 16, [&](Expr row) { alone(row); });
     }
@@ -48,8 +48,8 @@ class Chooser {
     return node_.has(i) ? cast_to(limits_[i][0], to) : kernel::constant(b_.kernel(), to, 0);
   }
   Expr most() const { return max(min(limit(2, DType::I64), n_), 0); }
-  // How often lanes meet: by sizes and constants alone, so that all of them certainly do. Each node has a kernel of its own, as
-  // the type of its result names its extent.
+  // Number of rounds with barriers. Depends on sizes and constants only, which guarantees uniform control. No other node shares
+  // this kernel, because the type of the result names its extent.
   Expr rounds() const {
     const NodeId def = node_.has(2) ? node_.graph.def(node_.in(2)) : NodeId();
     if (!def.valid()) return b_.i64(0);
@@ -74,7 +74,7 @@ class Chooser {
     return box;
   }
 
-  // `left` is a list of the boxes that are left, in their order.
+  // Single-threaded selection. `left` lists the remaining boxes in order.
   void alone(Expr row) {
     const Expr from = b_.let("from", row * n_), box_from = b_.let("box_from", row / classes_ * n_);
     Buf length = b_.variable("length", b_.i64(0)), best = b_.variable("best", b_.i64(0)),
@@ -107,16 +107,16 @@ class Chooser {
     count_.store(row, taken.get());
   }
 
-  // `left` tells whether a box is left. A lane looks after every so many boxes: it removes those that overlap what was taken last
-  // (-1: nothing yet, n: nothing is left, or there are enough), and finds its best one.
-  void by_group(Expr row, Expr lane, int64_t lanes) {
+  // Selection by a workgroup. left[i] is 1 if box i remains. Each thread handles every `threads`-th box: it removes those that
+  // overlap the last selected box (-1: none yet, n: finished) and finds its best one.
+  void by_group(Expr row, Expr thread, int64_t threads) {
     const Expr from = b_.let("from", row * n_), box_from = b_.let("box_from", row / classes_ * n_);
-    const Expr own_count = b_.let("own_count", max(n_ - lane + (lanes - 1), 0) / lanes);
+    const Expr own_count = b_.let("own_count", max(n_ - thread + (threads - 1), 0) / threads);
     const Expr lowest = b_.value(wide_, -std::numeric_limits<double>::infinity());
     Buf last = b_.variable("last", b_.i64(-1)), taken = b_.variable("taken", b_.i64(0)), best = b_.variable("best", n_),
         best_score = b_.variable("best_score", lowest);
     const auto each = [&](const std::function<void(Expr)>& body) {
-      b_.loop("k", own_count, [&](Expr k) { body(b_.let("i", k * lanes + lane)); });
+      b_.loop("k", own_count, [&](Expr k) { body(b_.let("i", k * threads + thread)); });
     };
     each([&](Expr i) { left_.store(from + i, cast_to(is_good(score(from + i)), DType::I64)); });
     b_.when(most() == 0, [&] { last.set(n_); });
@@ -138,17 +138,17 @@ class Chooser {
           });
         });
       });
-      const Expr top = kernel::combine_group(b_, node_.mapping(), kernel::ExprOp::Max, best_score.get(), lane, lanes);
+      const Expr top = kernel::combine_group(b_, node_.mapping(), kernel::ExprOp::Max, best_score.get(), thread, threads);
       const Expr candidate = b_.let("candidate", select(best_score.get() == top, best.get(), n_));
-      const Expr pick = kernel::combine_group(b_, node_.mapping(), kernel::ExprOp::Min, candidate, lane, lanes);
+      const Expr pick = kernel::combine_group(b_, node_.mapping(), kernel::ExprOp::Min, candidate, thread, threads);
       last.set(pick);
       b_.when(last.get() < n_, [&] {
-        b_.when(lane == 0, [&] { chosen_.store(from + taken.get(), last.get()); });
+        b_.when(thread == 0, [&] { chosen_.store(from + taken.get(), last.get()); });
         taken.set(taken.get() + 1);
         b_.when(taken.get() == most(), [&] { last.set(n_); });
       });
     });
-    b_.when(lane == 0, [&] { count_.store(row, taken.get()); });
+    b_.when(thread == 0, [&] { count_.store(row, taken.get()); });
   }
 
   Node& node_;

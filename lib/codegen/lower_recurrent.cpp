@@ -1,5 +1,5 @@
-// ONNX LSTM, GRU and RNN. The products with the input are one matrix product for all steps; what is left is a chain of steps,
-// each row of the batch on its own, with its state in registers.
+// ONNX LSTM, GRU and RNN. One matmul computes the input contribution of all steps. The recurrence then runs step by step, for
+// each row of the batch independently, with its state in registers.
 #include "codegen/lowerings.h"
 #include "kernel/builders/gemm.h"
 #include "kernel/builders/generate.h"
@@ -20,10 +20,10 @@ struct Function {
 struct Sizes {
   int64_t gates, hidden, directions;
   Dim length, batch, inputs;
-  DType type;  // to compute in
+  DType type;  // the compute type
 };
 
-// x * w^T + bias of the input for all steps: [length * batch (in the order of x), gates * hidden].
+// Computes x * w^T + input bias for all steps: [length * batch (in the order of x), gates * hidden].
 void project(Node& node, const Sizes& cell, int64_t direction, uint32_t to) {
   Scope s(node, "input");
   const int64_t width = cell.gates * cell.hidden;
@@ -112,8 +112,8 @@ class Steps {
                         : kernel::constant(s_.kernel(), cell_.type, 0);
   }
 
-  // Row k of the recurrent weights of a gate times a state, and its bias.
-  Expr product(int64_t gate, Expr k, const Buf& state) {
+  // Row k of a gate's recurrent weights times a state, plus the recurrent bias.
+  Expr dot(int64_t gate, Expr k, const Buf& state) {
     const int64_t hidden = cell_.hidden;
     const Expr row = b_.let("row_r", ((direction_ * cell_.gates + gate) * hidden + k) * hidden);
     int lanes = node_.mapping().workgroups ? 1 : node_.mapping().vector_lanes(rlxc::bits(cell_.type) / 8);
@@ -129,19 +129,19 @@ class Steps {
     return b_.let("dot", total.get() + optional(3, (direction_ * 2 + 1) * cell_.gates * hidden + (gate * hidden + k)));
   }
 
-  // Element k of the state: the Cell of ops/recurrent.h.
+  // Element k of the state; implements the Cell of ops/recurrent.h.
   struct Cell {
     Steps& s;
     Expr k;
 
     Expr input(int64_t i) { return s.input(i, k); }
-    Expr gate(int64_t i) { return s.input(i, k) + s.product(i, k, s.state_); }
-    Expr gate(int64_t i, int64_t p, Expr memory) { return s.input(i, k) + s.product(i, k, s.state_) + s.peephole(p, k, memory); }
+    Expr gate(int64_t i) { return s.input(i, k) + s.dot(i, k, s.state_); }
+    Expr gate(int64_t i, int64_t p, Expr memory) { return s.input(i, k) + s.dot(i, k, s.state_) + s.peephole(p, k, memory); }
     Expr activated(size_t i, Expr v) { return s.f_[i](s.clipped(v)); }
     Expr output(Expr memory) { return s.f_[2](memory); }
     Expr let(const char* name, Expr v) { return s.b_.let(name, v); }
-    Expr recurrent(bool linear) {  // memory_ holds r, or r times the state
-      return linear ? s.memory_.load(k) * s.product(2, k, s.state_) : s.product(2, k, s.memory_);
+    Expr recurrent(bool linear) {  // memory_ has r, or r times the state
+      return linear ? s.memory_.load(k) * s.dot(2, k, s.state_) : s.dot(2, k, s.memory_);
     }
     Expr update() { return let("z", s.update_.load(k)); }
     Expr state() { return s.state_.load(k); }
@@ -198,9 +198,9 @@ bool lower_recurrent(Node& node) {
              kernel::compute_dtype(node.dtype(0))};
   if (cell.hidden < 1 || cell.hidden > kMaxHidden)
     return node.fail("the size of the state must be 1 to " + std::to_string(kMaxHidden));
-  std::string why;
-  const auto activations = ops::cell_activations(node.op(), a, &why);
-  if (!activations) return node.fail(why);
+  std::string reason;
+  const auto activations = ops::cell_activations(node.op(), a, &reason);
+  if (!activations) return node.fail(reason);
   std::vector<Function> functions;
   for (const ops::CellActivation& f : *activations) functions.push_back({f});
   DimTable& t = node.table();

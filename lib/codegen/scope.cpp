@@ -8,7 +8,7 @@ namespace rlxc::codegen {
 
 namespace {
 
-constexpr size_t kMostInHead = 16;  // operands, or results, whose types are listed
+constexpr size_t kMostInHead = 16;  // most operands, or results, whose types are listed
 
 std::string kernel_name(Node& node, std::string_view part) {
   std::string s(name(node.op()));
@@ -79,19 +79,19 @@ Operand Scope::in(size_t i, std::span<const Dim> to) {
   return o;
 }
 
-// How an operand or a result lies in a larger value; axes that are repeated keep 0.
+// Sets the strides of an operand or result from its layout. Repeated axes have stride 0.
 void Scope::step_over(ValueId v, Operand* o) {
   const Layout* layout = node_.layouts.of(v);
   if (!layout) return;
   const size_t leading = o->strides.size() - layout->axes.size();
   Expr last = kernel::constant_int(kernel(), DType::I64, 0);
   for (size_t axis = 0; axis < layout->axes.size(); ++axis) {
-    const auto& pieces = layout->axes[axis];
-    for (const DimFactor& p : pieces) last = last + (size(p.size).in(kernel()) - 1) * size(p.stride).in(kernel());
-    if (pieces.size() == 1) o->strides[leading + axis] = size(pieces[0].stride);
-    if (pieces.size() < 2) continue;
-    o->pieces.resize(o->strides.size());
-    for (const DimFactor& p : pieces) o->pieces[leading + axis].push_back({size(p.size), size(p.stride)});
+    const auto& factors = layout->axes[axis];
+    for (const DimFactor& p : factors) last = last + (size(p.size).in(kernel()) - 1) * size(p.stride).in(kernel());
+    if (factors.size() == 1) o->strides[leading + axis] = size(factors[0].stride);
+    if (factors.size() < 2) continue;
+    o->factors.resize(o->strides.size());
+    for (const DimFactor& p : factors) o->factors[leading + axis].push_back({size(p.size), size(p.stride)});
     if (layout->starts.empty()) continue;
     o->starts.resize(o->strides.size(), 0);
     o->starts[leading + axis] = size(layout->starts[axis]);
@@ -149,7 +149,7 @@ void Scope::may_alias() {
 void Scope::finish(bool on_load, bool copies) {
   kernel::Kernel k = builder_->finish();
   kernel::simplify(k);
-  // What is bound twice and written shares memory with itself.
+  // A buffer that is bound twice and written aliases itself.
   for (size_t i = 0; i < launch_.buffers.size(); ++i)
     for (size_t j = 0; j < launch_.buffers.size(); ++j)
       if (i != j && launch_.buffers[i] == launch_.buffers[j] && k.buffers[j].access != kernel::Access::Read)

@@ -87,7 +87,9 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
     const std::string& name = item.key();
     const auto& t = item.value();
     CalibrationEntry e;
-    const auto bad = [&](const std::string& why) { d.error(Code::BadCalibration, path + ": tensor \"" + name + "\" " + why); };
+    const auto bad = [&](const std::string& reason) {
+      d.error(Code::BadCalibration, path + ": tensor \"" + name + "\" " + reason);
+    };
     if (!t.is_object() || !t.contains("scales") || !t["scales"].is_array() || t["scales"].empty()) {
       bad("needs a list \"scales\"");
       continue;

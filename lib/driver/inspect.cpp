@@ -1,4 +1,4 @@
-// The commands that show: inspect, list, plan, schema, explain, completion.
+// The query commands: inspect, list, plan, schema, explain, completion.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -32,7 +32,7 @@
 namespace rlxc {
 namespace {
 
-// Rows of strings in aligned columns; the last column is not padded.
+// Prints rows of strings in aligned columns. The last column is not padded.
 void print_table(std::ostream& out, const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> width;
   for (const auto& row : rows)

@@ -1,5 +1,5 @@
-// Reads a model of any form: ONNX, the JSON graph form, or the text form of the IR (the content decides, not the name), and
-// applies the transforms of the options.
+// Reads a model in any format: ONNX, JSON graph, or IR text (the content determines the format), and applies the transforms of
+// the options.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@ struct LoadedModel {
   std::string format;  // "onnx", "json", "text"
   uint64_t file_size = 0;
   std::string content_hash;      // sha256
-  bool hash_sampled = false;     // of the size and both ends only: the file is large
+  bool hash_sampled = false;     // hash of the size and both ends, because the file is large
   transform::Ledger transforms;  // that were applied
 };
 

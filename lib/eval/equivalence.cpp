@@ -5,14 +5,14 @@
 namespace rlxc::eval {
 namespace {
 
-std::optional<std::vector<HostValue>> results(const Module& m, const EquivalenceOptions& o, std::string* why) {
+std::optional<std::vector<HostValue>> results(const Module& m, const EquivalenceOptions& o, std::string* reason) {
   const NamedValues params = random_weights(m, o.evaluation.bindings, o.seed, o.range);
   Options evaluation = o.evaluation;
   evaluation.params = &params;
   Diagnostics diagnostics;
   std::optional<std::vector<HostValue>> out;
   if (random_inputs_fit(m, evaluation, diagnostics)) out = evaluate(m, random_inputs(m, o), diagnostics, evaluation);
-  if (!out) *why = diagnostics.text();
+  if (!out) *reason = diagnostics.text();
   return out;
 }
 
@@ -28,27 +28,27 @@ std::vector<HostValue> random_inputs(const Module& m, const EquivalenceOptions& 
   return out;
 }
 
-bool same_results(const Module& before, const Module& after, const EquivalenceOptions& o, std::string* why) {
+bool same_results(const Module& before, const Module& after, const EquivalenceOptions& o, std::string* reason) {
   std::string error;
   const auto a = results(before, o, &error);
-  if (!a) return *why = "before: " + error, false;
+  if (!a) return *reason = "before: " + error, false;
   const auto b = results(after, o, &error);
-  if (!b) return *why = "after: " + error, false;
-  if (a->size() != b->size()) return *why = std::to_string(b->size()) + " outputs, before " + std::to_string(a->size()), false;
+  if (!b) return *reason = "after: " + error, false;
+  if (a->size() != b->size()) return *reason = std::to_string(b->size()) + " outputs, before " + std::to_string(a->size()), false;
   for (size_t i = 0; i < a->size(); ++i) {
     const Comparison c = compare((*b)[i], (*a)[i], o.rtol, o.atol);
     if (c.pass) continue;
-    *why = "output " + std::to_string(i) + " \"" + std::string(before.text(before.main().output_name(i))) + "\": " + c.message +
-           "; max abs " + std::to_string(c.max_abs);
+    *reason = "output " + std::to_string(i) + " \"" + std::string(before.text(before.main().output_name(i))) +
+              "\": " + c.message + "; max abs " + std::to_string(c.max_abs);
     return false;
   }
   return true;
 }
 
-bool same_results(const Module& before, const Module& after, uint64_t seed, double rtol, double atol, std::string* why) {
+bool same_results(const Module& before, const Module& after, uint64_t seed, double rtol, double atol, std::string* reason) {
   EquivalenceOptions o;
   o.seed = seed, o.rtol = rtol, o.atol = atol;
-  return same_results(before, after, o, why);
+  return same_results(before, after, o, reason);
 }
 
 }  // namespace rlxc::eval

@@ -1,4 +1,4 @@
-// Quantisation and integer contractions with zero points.
+// Quantisation, and integer contractions with zero points.
 #include <algorithm>
 
 #include "eval/conv.h"
@@ -8,7 +8,7 @@
 namespace rlxc::eval {
 namespace {
 
-// Which scale belongs to an element: one for all, one per coordinate of an axis, or one per block along an axis.
+// Maps elements to scales: one per tensor, per coordinate of an axis, or per block along an axis.
 class ScaleIndex {
  public:
   static std::optional<ScaleIndex> of(Context& c, const QuantAttrs& a) {
@@ -57,7 +57,7 @@ bool eval_quantize(Context& c) {
   const bool to_int = is_integer(a.to), wide = c.t(0).dtype == DType::F64;
   for (size_t i = 0; i < x.size(); ++i) {
     const size_t s = (*index)(static_cast<int64_t>(i));
-    // The quotient has the precision of the operands: ties are those that a float division gives.
+    // Rounds the quotient to the operand precision, so that ties are those of a float division.
     double q = wide ? x[i] / scale[s] : static_cast<double>(static_cast<float>(x[i] / scale[s]));
     if (to_int) q = ops::round_even(q);
     x[i] = q + (zero.empty() ? 0 : zero[s]);
@@ -81,7 +81,7 @@ bool eval_dequantize(Context& c) {
   return c.put_result(0, x);
 }
 
-// Operand i minus its zero point: one, one per row (`axis` from the end), or a shape that broadcasts.
+// Operand i minus its zero point: one per tensor, one per row (`axis_from_end`), or a broadcast shape.
 bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vector<Int>* out) {
   *out = load_all<Int>(c.t(i));
   if (!c.has(zero)) return true;
@@ -112,8 +112,8 @@ bool centred(Context& c, size_t i, size_t zero, size_t axis_from_end, std::vecto
   return true;
 }
 
-// The product of operands 0 and 1 with zero points 2 and 3.
-bool integer_product(Context& c, TensorData* d) {
+// The matmul of operands 0 and 1 with zero points 2 and 3.
+bool integer_matmul(Context& c, TensorData* d) {
   const auto dims = c.result_dims();
   if (!c.charge(static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back()))) return false;
   std::vector<Int> a, b;
@@ -138,7 +138,7 @@ bool integer_convolution(Context& c, const ConvAttrs& attrs, TensorData* d) {
 
 bool eval_q_matmul(Context& c) {
   TensorData d;
-  return integer_product(c, &d) && c.put(std::move(d));
+  return integer_matmul(c, &d) && c.put(std::move(d));
 }
 
 bool eval_q_conv(Context& c) {
@@ -148,7 +148,7 @@ bool eval_q_conv(Context& c) {
 
 bool eval_fused_q_matmul(Context& c) {
   TensorData d;
-  return integer_product(c, &d) && put_steps_after(c, c.a<RegionAttrs>().steps, std::move(d));
+  return integer_matmul(c, &d) && put_steps_after(c, c.a<RegionAttrs>().steps, std::move(d));
 }
 
 bool eval_fused_q_conv(Context& c) {
@@ -157,7 +157,7 @@ bool eval_fused_q_conv(Context& c) {
   return integer_convolution(c, a.conv, &d) && put_steps_after(c, a.steps, std::move(d));
 }
 
-// The quantized weight of a matmul, in its own order of axes.
+// The dequantised weight of a matmul, in its stored axis order.
 std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   auto w = c.doubles(1);
   const auto &dims = c.dims(1), &of_scale = c.dims(2);
@@ -175,6 +175,19 @@ std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   return w;
 }
 
+// Rows of x rounded to 8 bits, with a scale for each block, in the arithmetic of f32.
+std::vector<double> rounded_rows(std::vector<double> x, int64_t k, int64_t block) {
+  if (block == 0) block = std::max<int64_t>(k, 1);
+  for (size_t first = 0; first < x.size(); first += static_cast<size_t>(block)) {
+    const std::span<double> part = std::span(x).subspan(first, static_cast<size_t>(block));
+    float most = 0;
+    for (double v : part) most = std::max(most, std::abs(static_cast<float>(v)));
+    const float scale = most / 127, inverse = scale != 0 ? 1 / scale : 0;
+    for (double& v : part) v = std::clamp(std::nearbyint(static_cast<float>(v) * inverse), -128.F, 127.F) * scale;
+  }
+  return x;
+}
+
 bool eval_dequant_matmul(Context& c) {
   const auto& a = c.a<DequantMatMulAttrs>();
   auto dims = c.result_dims();
@@ -183,7 +196,9 @@ bool eval_dequant_matmul(Context& c) {
   const double terms = static_cast<double>(product(dims)) * static_cast<double>(c.dims(0).back() + 2);
   if (!c.charge(terms + 3.0 * static_cast<double>(c.t(1).elements()))) return false;
   const auto w = decoded_weight(c, a);
-  auto y = matmul<double>(c.t(0), false, tensor_view(w, c.dims(1)), a.trans_b, dims);
+  const auto rounded = a.int8_x ? rounded_rows(c.doubles(0), c.dims(0).back(), a.block) : std::vector<double>();
+  const auto x = a.int8_x ? tensor_view(rounded, c.dims(0)) : c.t(0);
+  auto y = matmul<double>(x, false, tensor_view(w, c.dims(1)), a.trans_b, dims);
   if (c.has(4)) add_broadcast(y, dims, c.t(4));
   if (a.gated) return c.put_result(0, gated(y, n, a.gate_first, a.act));
   if (!add_residual(c, 5, y)) return false;

@@ -1,4 +1,4 @@
-// Recurrences: ONNX LSTM, GRU and RNN with all their options, and the state-space scan.
+// Recurrent ops: ONNX LSTM, GRU and RNN with all options, and the state-space scan.
 #include "ops/recurrent.h"
 
 #include <algorithm>
@@ -23,20 +23,20 @@ struct Activation {
   }
 };
 
-// One direction of a recurrence on one row of the batch.
+// One direction of a recurrent op for one row of the batch.
 struct Direction {
   int64_t inputs, hidden, gates;
-  const double *w, *r, *bias, *peephole;  // of this direction; bias: input part, then recurrent part; null when absent
+  const double *w, *r, *bias, *peephole;  // of this direction; bias: input part, then recurrent part; null if absent
   Activation activations[3];
   double clip;
   bool input_forget, linear_before_reset;
 };
 
-// Element k of the state at a step: the Cell of ops/recurrent.h.
+// Element k of the state in one step: the Cell of ops/recurrent.h.
 struct Cell {
   const Direction& d;
   const double* x;
-  const std::vector<double>&s, &update_gate, &reset, &gated;  // the state before; those of a GRU
+  const std::vector<double>&s, &update_gate, &reset, &gated;  // previous state; gates of a GRU
   int64_t k;
 
   static double dot(const double* row, const double* v, int64_t n) {
@@ -48,24 +48,24 @@ struct Cell {
     const int64_t row = i * d.hidden + k;
     return dot(d.w + row * d.inputs, x, d.inputs) + (d.bias ? d.bias[row] : 0);
   }
-  double product(int64_t i, const std::vector<double>& v) const {
+  double dot(int64_t i, const std::vector<double>& v) const {
     const int64_t row = i * d.hidden + k;
     return dot(d.r + row * d.hidden, v.data(), d.hidden) + (d.bias ? d.bias[d.gates * d.hidden + row] : 0);
   }
-  double gate(int64_t i) const { return input(i) + product(i, s); }
+  double gate(int64_t i) const { return input(i) + dot(i, s); }
   double gate(int64_t i, int64_t p, double memory) const {
     return gate(i) + (d.peephole ? d.peephole[p * d.hidden + k] * memory : 0);
   }
   double activated(size_t i, double v) const { return d.activations[i](d.clip > 0 ? std::clamp(v, -d.clip, d.clip) : v); }
   double output(double memory) const { return d.activations[2](memory); }
   static double let(std::string_view, double v) { return v; }
-  double recurrent(bool linear) const { return linear ? reset[at()] * product(2, s) : product(2, gated); }
+  double recurrent(bool linear) const { return linear ? reset[at()] * dot(2, s) : dot(2, gated); }
   double update() const { return update_gate[at()]; }
   double state() const { return s[at()]; }
   size_t at() const { return static_cast<size_t>(k); }
 };
 
-// One step of all elements.
+// Computes one step for all elements.
 void advance(OpKind op, const Direction& d, const double* x, std::vector<double>& s, std::vector<double>& memory) {
   std::vector<double> next(s.size()), update(s.size()), reset(s.size()), gated(s.size());
   Cell cell{d, x, s, update, reset, gated, 0};
@@ -109,9 +109,9 @@ bool eval_recurrence(Context& c) {
   for (int64_t n : lengths)
     if (n < 0 || n > length) return c.fail("sequence length " + std::to_string(n) + " exceeds " + std::to_string(length));
 
-  std::string why;
-  const auto activations = ops::cell_activations(c.op, a, &why);
-  if (!activations) return c.fail(why);
+  std::string reason;
+  const auto activations = ops::cell_activations(c.op, a, &reason);
+  if (!activations) return c.fail(reason);
 
   auto state_at = [&](int64_t dir, int64_t b) {
     return static_cast<size_t>((a.batch_first ? b * directions + dir : dir * batch + b) * hidden);

@@ -1,4 +1,4 @@
-// Type rules of the elementwise operations.
+// Type rules of elementwise ops and regions.
 #include <algorithm>
 #include <cmath>
 
@@ -70,7 +70,7 @@ bool steps_fit(InferContext& c, std::span<const RegionStep> steps) {
   return !steps.empty() || c.fail("a region needs steps");
 }
 
-// The sizes that the operands which `wanted` names broadcast to.
+// The broadcast shape of the operands for which `wanted` returns true.
 template <class F>
 bool broadcast_operands(InferContext& c, F wanted, std::vector<Dim>* dims) {
   for (size_t i = 0; i < c.in.size(); ++i) {
@@ -98,7 +98,7 @@ DType argument_type(const InferContext& c, std::span<const RegionStep> steps, ui
   return arg & RegionStep::kStep ? steps[arg & ~RegionStep::kStep].dtype : c.t(arg).dtype;
 }
 
-// Which operands the core depends on, through the cores before it.
+// The operands that the core depends on, through earlier cores too.
 std::vector<bool> operands_before(std::span<const RegionStep> steps, size_t core, size_t count) {
   std::vector<bool> read(count), needed(core + 1);
   needed[core] = true;
@@ -119,13 +119,13 @@ bool infer_steps_after(InferContext& c, OpKind core, std::span<const RegionStep>
   for (size_t i = 1; i < steps.size(); ++i) {
     if (is_core(steps[i])) return c.fail("step " + std::to_string(i) + " is not elementwise");
     for (uint16_t a : steps[i].args)
-      if (a < kQuantOperands) return c.fail("step " + std::to_string(i) + " reads an operand of the product");
+      if (a < kQuantOperands) return c.fail("step " + std::to_string(i) + " reads an operand of the matmul");
   }
   std::vector<Dim> whole = dims;
   if (!broadcast_operands(
           c, [](size_t i) { return i >= kQuantOperands; }, &whole))
     return false;
-  if (whole != dims) return c.fail("the operands of the steps must broadcast to the product");
+  if (whole != dims) return c.fail("the operands of the steps must broadcast to the matmul");
   return c.result(steps.back().dtype, dims);
 }
 

@@ -1,12 +1,12 @@
-// Type rules of normalisation, attention, convolution, pooling, recurrence and quantisation.
+// Type rules of normalisation, attention, convolution, pooling, recurrent and quantisation ops.
 #include "ir/infer.h"
 
 namespace rlxc {
 namespace {
 
-constexpr int64_t kMaxKernel = int64_t{1} << 20;  // of a kernel size, stride, dilation, padding: keeps their products exact
+constexpr int64_t kMaxKernel = int64_t{1} << 20;  // limit on kernel, stride, dilation and padding; keeps products exact
 
-// Fills absent per-axis lists with their default and checks ranges.
+// Checks the length and the range of a per-axis list.
 bool spatial_list(InferContext& c, const std::vector<int64_t>& list, size_t n, int64_t low, std::string_view what) {
   if (list.size() != n)
     return c.fail(std::string(what) + " needs " + std::to_string(n) + " entries, has " + std::to_string(list.size()));
@@ -77,7 +77,7 @@ bool conv_transpose_dims(InferContext& c, const ConvAttrs& a, std::vector<Dim>* 
   return optional_vector(c, 2, (*out)[1], "bias");
 }
 
-// The result of a fused convolution, whose residual has its shape.
+// The result of a fused convolution. A residual must have its shape.
 bool with_residual(InferContext& c, std::vector<Dim> out) {
   if (c.has(3) && (!same_dtype(c, 0, 3) || c.t(3).dims != out))
     return c.fail("the residual " + c.show(3) + " must have the result's shape");

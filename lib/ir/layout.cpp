@@ -8,8 +8,7 @@
 namespace rlxc {
 namespace {
 
-// The elements that a layout of constant sizes spans, from the first position of `dims` to the last; nullopt where it overflows
-// or a size is symbolic.
+// Number of elements that the layout spans in memory, or nullopt if it overflows or a dim is symbolic.
 std::optional<int64_t> span_of(const Layout& l) {
   std::optional<int64_t> last = 0;
   for (const auto& axis : l.axes)
@@ -21,16 +20,17 @@ std::optional<int64_t> span_of(const Layout& l) {
   return last ? checked_add(*last, 1) : std::nullopt;
 }
 
-// Are there two positions with the same place? Of constant sizes: pieces by stride must each begin where those below end.
+// Returns whether two positions share an element. With static dims, each factor by ascending stride must begin beyond the span of
+// those before it.
 bool overlaps(const Layout& l) {
-  std::vector<DimFactor> pieces;
+  std::vector<DimFactor> factors;
   for (const auto& axis : l.axes)
     for (const DimFactor& p : axis)
-      if (p.size != Dim(1)) pieces.push_back(p);
-  if (std::ranges::any_of(pieces, [](const DimFactor& p) { return !p.size.is_static() || !p.stride.is_static(); })) return false;
-  std::ranges::sort(pieces, {}, [](const DimFactor& p) { return p.stride.size(); });
+      if (p.size != Dim(1)) factors.push_back(p);
+  if (std::ranges::any_of(factors, [](const DimFactor& p) { return !p.size.is_static() || !p.stride.is_static(); })) return false;
+  std::ranges::sort(factors, {}, [](const DimFactor& p) { return p.stride.size(); });
   int64_t end = 1;
-  for (const DimFactor& p : pieces) {
+  for (const DimFactor& p : factors) {
     if (p.stride.size() < end) return true;
     const auto next = checked_mul(p.stride.size(), p.size.size());
     if (!next) return true;
@@ -147,8 +147,8 @@ ContiguousDims innermost_contiguous_dims(DimTable& dims, const Layout& l, size_t
   for (; run.begin > 0; --run.begin) {
     const auto& axis = l.axes[run.begin - 1];
     if (axis.empty()) continue;
-    if (axis.size() > 1 || (run.piece && axis[0].stride != dims.mul(run.piece->size, run.piece->stride))) break;
-    run.piece = run.piece ? DimFactor{dims.mul(axis[0].size, run.piece->size), run.piece->stride} : axis[0];
+    if (axis.size() > 1 || (run.factor && axis[0].stride != dims.mul(run.factor->size, run.factor->stride))) break;
+    run.factor = run.factor ? DimFactor{dims.mul(axis[0].size, run.factor->size), run.factor->stride} : axis[0];
   }
   return run;
 }

@@ -8,21 +8,22 @@
 namespace rlxc::kernel {
 namespace {
 
-// Who touched an element: an iteration or group (`agent`) of a parallel phase, a lane of it, between two barriers (`epoch`).
+// The last access of an element: iteration or workgroup (`agent`) of a parallel phase, thread, and barrier interval (`epoch`).
 struct Touch {
   int64_t phase = -1, agent = 0, epoch = 0;
-  int lane = 0;
-  bool many = false;  // several lanes or agents did
+  int thread = 0;
+  bool many = false;  // several threads or agents accessed it
 };
 
 struct Memory {
   void* data = nullptr;      // Global
-  std::vector<Value> cells;  // Shared: elements; Register: [lane][element][vector lane]
-  // After how many global barriers an element was stored to last, plus one; 0: never. Empty where everything is known.
+  std::vector<Value> cells;  // Shared: elements; Register: [thread][element][vector lane]
+  // Number of global barriers before an element's last store, plus one. 0: never stored. Empty where all elements are
+  // initialised.
   std::vector<uint32_t> known;
   std::vector<Touch> reads, writes;
   int64_t elements = 0;
-  const Memory* overwritten_by = nullptr;  // an argument at the same place whose stores show here
+  const Memory* overwritten_by = nullptr;  // an aliased argument whose stores are visible here
 };
 
 class Interpreter {
@@ -36,7 +37,7 @@ class Interpreter {
       return result_;
     }
     Launch launch = launch_of(k_);
-    lanes_ = static_cast<int>(workgroup_size(k_));
+    threads_ = static_cast<int>(workgroup_size(k_));
     values_.resize(k_.exprs.size()), memory_.resize(k_.buffers.size());
     var_node_.assign(k_.vars.size(), 0);
     for (uint32_t i = 0; i < k_.exprs.size(); ++i) prepare(i);
@@ -46,15 +47,15 @@ class Interpreter {
       for (size_t b = 0; b < arguments_.size(); ++b)
         if (a != b && arguments_[a] == arguments_[b] && k_.buffers[b].access == Access::Write)
           memory_[a].overwritten_by = &memory_[b];
-    active_.assign(lanes_, 1);
-    std::array<int64_t, 3> grid = {1, 1, 1}, lanes = {1, 1, 1};
+    active_.assign(threads_, 1);
+    std::array<int64_t, 3> grid = {1, 1, 1}, threads = {1, 1, 1};
     for (int a = 0; a < 3; ++a) {
       if (launch.grid[a].valid()) grid[a] = evaluate(k_, launch.grid[a], symbols_);
-      if (launch.threads[a].valid()) lanes[a] = evaluate(k_, launch.threads[a], symbols_);
+      if (launch.threads[a].valid()) threads[a] = evaluate(k_, launch.threads[a], symbols_);
     }
     for (int64_t g = 0; g < grid[0] * grid[1] * grid[2] && !stopped_; ++g) {
       agent_ = g, ++epoch_;
-      bind_launch(k_.body, {g % grid[0], g / grid[0] % grid[1], g / (grid[0] * grid[1])}, lanes);
+      bind_launch(k_.body, {g % grid[0], g / grid[0] % grid[1], g / (grid[0] * grid[1])}, threads);
       block(*launch.body);
     }
     return result_;
@@ -63,7 +64,7 @@ class Interpreter {
  private:
   void prepare(uint32_t i) {
     const ExprNode& e = k_.exprs[i];
-    values_[i].resize(static_cast<size_t>(lanes_) * e.type.lanes);
+    values_[i].resize(static_cast<size_t>(threads_) * e.type.lanes);
     if (e.op == ExprOp::Var) var_node_[e.payload] = i;
     if (e.op == ExprOp::Const)
       std::fill(values_[i].begin(), values_[i].end(), is_float(e.type.dtype) ? from_float(const_double(e)) : from_int(e.payload));
@@ -82,26 +83,26 @@ class Interpreter {
     } else if (b.space == Space::Shared) {
       m.cells.resize(n), m.known.resize(n), m.reads.resize(n), m.writes.resize(n);
     } else {
-      m.cells.resize(n * lanes_ * b.type.lanes), m.known.resize(m.cells.size());
+      m.cells.resize(n * threads_ * b.type.lanes), m.known.resize(m.cells.size());
     }
   }
 
-  // Variables of the launch nest.
-  void bind_launch(const std::vector<Stmt>& body, std::array<int64_t, 3> group, std::array<int64_t, 3> lanes) {
+  // Sets the variables of the launch nest.
+  void bind_launch(const std::vector<Stmt>& body, std::array<int64_t, 3> group, std::array<int64_t, 3> threads) {
     for (const std::vector<Stmt>* at = &body; at->size() == 1 && at->front().kind == StmtKind::For; at = &at->front().body) {
       const Stmt& s = at->front();
       if (s.loop == LoopKind::Grid) set_var(s.var, group[s.axis]);
       else if (s.loop == LoopKind::Thread) {
         int64_t below = 1;
-        for (int a = 0; a < s.axis; ++a) below *= lanes[a];
-        for (int w = 0; w < lanes_; ++w) values_[var_node_[s.var.raw]][w] = from_int(w / below % lanes[s.axis]);
+        for (int a = 0; a < s.axis; ++a) below *= threads[a];
+        for (int w = 0; w < threads_; ++w) values_[var_node_[s.var.raw]][w] = from_int(w / below % threads[s.axis]);
       } else break;
     }
   }
 
   void set_var(VarId v, int64_t value) {
     if (k_.exprs.empty() || k_.exprs[var_node_[v.raw]].op != ExprOp::Var) return;
-    if (k_.exprs[var_node_[v.raw]].payload != static_cast<int64_t>(v.raw)) return;  // nothing uses it
+    if (k_.exprs[var_node_[v.raw]].payload != static_cast<int64_t>(v.raw)) return;  // unused
     std::fill(values_[var_node_[v.raw]].begin(), values_[var_node_[v.raw]].end(), from_int(value));
   }
 
@@ -126,33 +127,33 @@ class Interpreter {
         uint32_t node = var_node_[s.var.raw];
         if (k_.exprs[node].op == ExprOp::Var && k_.exprs[node].payload == static_cast<int64_t>(s.var.raw)) {
           size_t n = k_.exprs[node].type.lanes;
-          for (int w = 0; w < lanes_; ++w)
+          for (int w = 0; w < threads_; ++w)
             if (active_[w]) std::copy_n(v.begin() + w * n, n, values_[node].begin() + w * n);
         }
         return;
       }
       case StmtKind::Alloc: {
         Memory& m = memory_[s.buffer.raw];
-        size_t per_lane = m.known.size() / lanes_;
+        size_t per_lane = m.known.size() / threads_;
         if (k_.buffer(s.buffer).space == Space::Shared) std::fill(m.known.begin(), m.known.end(), 0);
         else
-          for (int w = 0; w < lanes_; ++w)
+          for (int w = 0; w < threads_; ++w)
             if (active_[w]) std::fill_n(m.known.begin() + w * per_lane, per_lane, 0);
         return;
       }
       case StmtKind::Store:
       case StmtKind::AtomicAdd: return store(s);
       case StmtKind::Barrier:
-        if (std::find(active_.begin(), active_.end(), 0) != active_.end()) find("a barrier that not all lanes reach");
+        if (std::find(active_.begin(), active_.end(), 0) != active_.end()) find("a barrier that not all threads reach");
         ++epoch_;
         if (s.global) ++span_;
         return;
       case StmtKind::If: {
         std::vector<Value> condition = eval(s.value);
         std::vector<uint8_t> before = active_;
-        for (int w = 0; w < lanes_; ++w) active_[w] = before[w] && condition[w].i;
+        for (int w = 0; w < threads_; ++w) active_[w] = before[w] && condition[w].i;
         if (any_active()) block(s.body);
-        for (int w = 0; w < lanes_; ++w) active_[w] = before[w] && !condition[w].i;
+        for (int w = 0; w < threads_; ++w) active_[w] = before[w] && !condition[w].i;
         if (!s.other.empty() && any_active()) block(s.other);
         active_ = before;
         return;
@@ -167,7 +168,7 @@ class Interpreter {
     bool parallel = s.loop == LoopKind::Parallel;
     if (parallel) ++phase_;
     for (int64_t i = 0; !stopped_; ++i) {
-      for (int w = 0; w < lanes_; ++w) active_[w] = before[w] && i < extent[w].i;
+      for (int w = 0; w < threads_; ++w) active_[w] = before[w] && i < extent[w].i;
       if (!any_active()) break;
       if (parallel) agent_ = i;
       set_var(s.var, i);
@@ -177,8 +178,8 @@ class Interpreter {
     if (parallel) ++phase_, agent_ = 0;
   }
 
-  // Bounds, initialisation and races of one access. False: it must not happen.
-  bool touch(uint32_t buffer, int64_t index, int lane, bool write, bool atomic) {
+  // Checks bounds, initialisation and races of one access. Returns false if the access must not happen.
+  bool touch(uint32_t buffer, int64_t index, int thread, bool write, bool atomic) {
     const Buffer& b = k_.buffers[buffer];
     Memory& m = memory_[buffer];
     if (index < 0 || index >= m.elements) {
@@ -197,31 +198,31 @@ class Interpreter {
     if (m.writes.empty() || atomic) return true;
     bool shared = b.space == Space::Shared;
     auto current = [&](const Touch& t) { return t.phase == phase_ && (t.agent != agent_ ? !shared : t.epoch == epoch_); };
-    auto other = [&](const Touch& t) { return current(t) && (t.agent != agent_ || t.lane != lane || t.many); };
+    auto other = [&](const Touch& t) { return current(t) && (t.agent != agent_ || t.thread != thread || t.many); };
     Touch& w = m.writes[index];
     Touch& r = m.reads[index];
     if (other(w) || (write && other(r))) find("race on " + b.name + "[" + std::to_string(index) + "]");
     Touch& mine = write ? w : r;
-    bool many = current(mine) && (mine.many || mine.agent != agent_ || mine.lane != lane);
-    mine = {phase_, agent_, epoch_, lane, many};
+    bool many = current(mine) && (mine.many || mine.agent != agent_ || mine.thread != thread);
+    mine = {phase_, agent_, epoch_, thread, many};
     return true;
   }
 
-  Value load_cell(uint32_t buffer, int64_t index, int lane) {
+  Value load_cell(uint32_t buffer, int64_t index, int thread) {
     const Buffer& b = k_.buffers[buffer];
     Memory& m = memory_[buffer];
-    if (!touch(buffer, index, lane, false, false)) return {};
+    if (!touch(buffer, index, thread, false, false)) return {};
     return b.space == Space::Global ? read_element(b.type.dtype, m.data, index) : m.cells[index];
   }
 
-  // Register buffers of vectors count in vectors; a vector of other buffers covers consecutive elements.
+  // Register buffers of vectors are indexed in vectors. A vector of another buffer covers consecutive elements.
   void load(const ExprNode& e, std::vector<Value>& out) {
     uint32_t id = static_cast<uint32_t>(e.payload);
     const Buffer& b = k_.buffers[id];
     Memory& m = memory_[id];
     const std::vector<Value>& index = values_[e.args[0].raw];
     int n = e.type.lanes, index_lanes = k_.expr(e.args[0]).type.lanes;
-    for (int w = 0; w < lanes_; ++w) {
+    for (int w = 0; w < threads_; ++w) {
       if (!active_[w]) continue;
       if (e.op == ExprOp::LoadIf && !values_[e.args[1].raw][w].i) {
         std::copy_n(values_[e.args[2].raw].begin() + w * n, n, out.begin() + w * n);
@@ -234,10 +235,10 @@ class Interpreter {
     }
   }
 
-  Value load_register(uint32_t id, Memory& m, int64_t at, int lane) {
+  Value load_register(uint32_t id, Memory& m, int64_t at, int thread) {
     int64_t n = m.elements * k_.buffers[id].type.lanes;
-    if (at < 0 || at >= n) return touch(id, m.elements, lane, false, false), Value{};
-    size_t cell = static_cast<size_t>(lane) * n + at;
+    if (at < 0 || at >= n) return touch(id, m.elements, thread, false, false), Value{};
+    size_t cell = static_cast<size_t>(thread) * n + at;
     if (!m.known[cell])
       find("load of register " + k_.buffers[id].name + "[" + std::to_string(at) + "], which nothing was stored to");
     return m.cells[cell];
@@ -250,7 +251,7 @@ class Interpreter {
     Memory& m = memory_[s.buffer.raw];
     int n = k_.expr(s.value).type.lanes;
     bool atomic = s.kind == StmtKind::AtomicAdd;
-    for (int w = 0; w < lanes_; ++w) {
+    for (int w = 0; w < threads_; ++w) {
       if (!active_[w]) continue;
       for (int l = 0; l < n; ++l) {
         int64_t at = index[w].i * b.type.lanes + l;
@@ -277,7 +278,7 @@ class Interpreter {
     std::vector<uint32_t>& plan = plans_[root.raw];
     if (plan.empty())
       for (ExprId id : nodes_below(k_, {root})) plan.insert(plan.begin(), id.raw);
-    steps_ += static_cast<int64_t>(plan.size()) * lanes_;
+    steps_ += static_cast<int64_t>(plan.size()) * threads_;
     if (steps_ > limits_.steps && !stopped_) {
       find("stopped after " + std::to_string(limits_.steps) + " steps");
       stopped_ = true;
@@ -314,7 +315,7 @@ class Interpreter {
       case ExprOp::ShuffleXor:
         for (size_t c = 0; c < cells; ++c) {
           size_t w = (c / n) ^ static_cast<size_t>(e.payload);
-          if (active_[c / n] && (w >= active_.size() || !active_[w])) find("shuffle with a lane that does not take part");
+          if (active_[c / n] && (w >= active_.size() || !active_[w])) find("shuffle with a thread that does not take part");
           else if (w < active_.size()) out[c] = in(0)[w * n + c % n];
         }
         return;
@@ -346,18 +347,18 @@ class Interpreter {
   void matrix_multiply(const ExprNode& e, std::vector<Value>& out) {
     const MatrixUnit& u = *k_.matrix;
     std::vector<double> a(static_cast<size_t>(u.m * u.k)), b(static_cast<size_t>(u.k * u.n));
-    // Calls f(index in the row-major matrix, index in the vectors of all lanes) for the elements that the lanes of a warp hold.
-    auto each = [&](const Spread& spread, int columns, int first, const auto& f) {
+    // Calls f(index in the row-major matrix, index in the vectors of all threads) for the elements that a warp holds.
+    auto each = [&](const FragmentLayout& layout, int columns, int first, const auto& f) {
       for (int l = 0; l < u.warp; ++l)
-        for (int i = 0; i < spread.elements(); ++i) {
-          const Step at = spread.at(l, i);
-          f(static_cast<size_t>(at.row * columns + at.column), static_cast<size_t>((first + l) * spread.elements() + i));
+        for (int i = 0; i < layout.elements(); ++i) {
+          const Step at = layout.at(l, i);
+          f(static_cast<size_t>(at.row * columns + at.column), static_cast<size_t>((first + l) * layout.elements() + i));
         }
     };
-    for (int first = 0; first < lanes_; first += u.warp) {
+    for (int first = 0; first < threads_; first += u.warp) {
       const auto active = std::count(active_.begin() + first, active_.begin() + first + u.warp, 1);
       if (active == 0) continue;
-      if (active < u.warp) find("a matrix product that not all lanes of a warp take part in");
+      if (active < u.warp) find("a matmul that not all threads of a warp take part in");
       each(u.a, u.k, first, [&](size_t at, size_t cell) { a[at] = values_[e.args[0].raw][cell].f; });
       each(u.b, u.n, first, [&](size_t at, size_t cell) { b[at] = values_[e.args[1].raw][cell].f; });
       each(u.c, u.n, first, [&](size_t at, size_t cell) {
@@ -382,7 +383,7 @@ class Interpreter {
     for (size_t c = 0; c < out.size(); ++c) out[c] = read_element(e.type.dtype, bytes.data(), static_cast<int64_t>(c));
   }
 
-  // By halves, as the renderers do.
+  // Reduces by halves, as the renderers do.
   void reduce(const ExprNode& e, std::vector<Value>& out) {
     ExprOp op = e.op == ExprOp::ReduceAdd   ? ExprOp::Add
                 : e.op == ExprOp::ReduceMul ? ExprOp::Mul
@@ -403,11 +404,11 @@ class Interpreter {
   std::span<void* const> arguments_;
   std::vector<int64_t> symbols_;
   InterpretResult result_;
-  int lanes_ = 1;
+  int threads_ = 1;
   bool stopped_ = false;
   int64_t steps_ = 0, phase_ = 0, agent_ = 0, epoch_ = 0;
   uint32_t span_ = 1;                       // global barriers, plus one
-  std::vector<std::vector<Value>> values_;  // by expression: [lane][vector lane]
+  std::vector<std::vector<Value>> values_;  // by expression: [thread][vector lane]
   std::vector<uint32_t> var_node_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> plans_;
   std::vector<Memory> memory_;

@@ -5,7 +5,7 @@
 namespace rlxc::kernel {
 namespace {
 
-// Walks backwards over the statements, so that the uses of a variable are counted before its Let.
+// Visits statements backwards, which counts the uses of a variable before its Let.
 class DeadLets {
  public:
   explicit DeadLets(Kernel* k) : k_(k), uses_(k->vars.size(), 0) {}
@@ -44,7 +44,7 @@ class DeadLets {
   int removed_ = 0;
 };
 
-// Let a = b: a becomes b.
+// Replaces a by b after Let a = b.
 int propagate_copies(Kernel* k) {
   std::unordered_map<int64_t, ExprId> copies;
   Rebuilder rebuild(k, [&](ExprId id) {
@@ -88,7 +88,7 @@ class Sink {
 
  private:
   void block(std::vector<Stmt>* stmts) {
-    std::unordered_map<int64_t, ExprId> pending;  // reads by the variable they would be named
+    std::unordered_map<int64_t, ExprId> pending;  // reads, by the variable of their Let
     std::vector<Stmt> result;
     std::vector<Stmt> held;  // their Lets
     Rebuilder rebuild(k_, [&](ExprId id) {

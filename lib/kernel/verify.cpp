@@ -18,7 +18,7 @@ class Verifier {
 
   std::vector<std::string> run() {
     for (uint32_t i = 0; i < k_.exprs.size(); ++i) expression(i);
-    if (!problems_.empty()) return std::move(problems_);  // the rest trusts the expressions
+    if (!problems_.empty()) return std::move(problems_);  // later checks rely on valid expressions
     buffers();
     in_scope_.assign(k_.vars.size(), false), varying_.assign(k_.vars.size(), false);
     for (VarId v : k_.symbols) in_scope_[v.raw] = true;
@@ -27,15 +27,16 @@ class Verifier {
     if (static_cast<int64_t>(shared_bytes(k_)) > limits_.shared_bytes)
       wrong(std::to_string(shared_bytes(k_)) + " bytes of shared memory, the limit is " + std::to_string(limits_.shared_bytes));
     if (workgroup_size(k_) > limits_.workgroup_size)
-      wrong("groups of " + std::to_string(workgroup_size(k_)) + " lanes, the limit is " + std::to_string(limits_.workgroup_size));
+      wrong("groups of " + std::to_string(workgroup_size(k_)) + " threads, the limit is " +
+            std::to_string(limits_.workgroup_size));
     return std::move(problems_);
   }
 
  private:
   struct Control {
-    bool nest;     // only the launch nest so far: Grid and Lane loops may follow
+    bool nest;     // only the launch nest around: Grid and Thread loops may follow
     bool top;      // no loop around: Parallel loops may follow
-    bool uniform;  // all lanes of a group get here together
+    bool uniform;  // all threads of a workgroup arrive together
   };
 
   void wrong(std::string what) { problems_.push_back(k_.name + ": " + std::move(what)); }
@@ -165,7 +166,7 @@ class Verifier {
     return found;
   }
 
-  // Only certain violations: the interval of the index lies outside.
+  // Reports certain violations only: the whole interval of the index is out of bounds.
   void bounds(const Buffer& b, ExprId index, int lanes, const char* what) {
     Interval at = ranges_.of(index), extent = ranges_.of(b.extent);
     if (at.empty()) return;
@@ -192,12 +193,12 @@ class Verifier {
     switch (s.kind) {
       case StmtKind::Comment: return;
       case StmtKind::Barrier:
-        if (!launch_) wrong("a barrier outside a group of lanes");
-        if (!c.uniform) wrong("a barrier that not all lanes of a group reach");
+        if (!launch_) wrong("a barrier outside a workgroup");
+        if (!c.uniform) wrong("a barrier that not all threads of a workgroup reach");
         return;
       case StmtKind::Alloc:
         if (k_.buffer(s.buffer).space == Space::Shared && !launch_)
-          wrong("shared buffer " + k_.buffer(s.buffer).name + " outside a group of lanes");
+          wrong("shared buffer " + k_.buffer(s.buffer).name + " outside a workgroup");
         return;
       case StmtKind::Let: {
         if (k_.var(s.var).type != k_.expr(s.value).type)
@@ -205,7 +206,8 @@ class Verifier {
         if (in_scope_[s.var.raw]) wrong("variable " + k_.var(s.var).name + " is defined twice");
         if (!c.uniform)
           for (ExprId e : nodes_below(k_, {s.value}))
-            if (is_collective(k_.expr(e).op)) wrong(std::string(name(k_.expr(e).op)) + " that not all lanes of a group reach");
+            if (is_collective(k_.expr(e).op))
+              wrong(std::string(name(k_.expr(e).op)) + " that not all threads of a workgroup reach");
         if (is_index(s.value)) ranges_.bind(s.var, ranges_.of(s.value));
         in_scope_[s.var.raw] = true, varying_[s.var.raw] = value_varies;
         defined->push_back(s.var);
@@ -238,9 +240,9 @@ class Verifier {
         if (!is_index(s.index) || k_.expr(s.index).type != k_.var(s.var).type)
           return wrong("extent of loop " + i + " is of another type");
         int64_t n = 0;
-        if (launch && !c.nest) wrong("grid or lane loop " + i + " is not part of the launch nest");
+        if (launch && !c.nest) wrong("grid or thread loop " + i + " is not part of the launch nest");
         if (s.loop == LoopKind::Thread && (!k_.constant_int(s.index, &n) || n < 1))
-          wrong("lane loop " + i + " has no constant extent");
+          wrong("thread loop " + i + " has no constant extent");
         if (s.loop == LoopKind::Parallel && (!c.top || launch_)) wrong("parallel loop " + i + " is not at the top level");
         ranges_.open();
         ranges_.bind_loop(s);

@@ -37,7 +37,7 @@ Expr odd(Expr lane) { return (lane & lit(lane, 1)) == 1; }
 TEST_CASE("a good kernel has no problems") {
   CHECK(problems([](kernel::Builder& b, Buf x, Buf y) { b.loop("i", 8, [&](Expr i) { y.store(i, x[i] * 2); }); }) == "");
   CHECK(problems([](kernel::Builder& b, Buf x, Buf y) {
-          const Expr l = b.lanes("l", 0, 8);
+          const Expr l = b.threads("l", 0, 8);
           const Buf s = b.shared("s", DType::F32, 8);
           s.store(l, x[l]);
           b.barrier();
@@ -103,27 +103,27 @@ TEST_CASE("the launch nest") {
 TEST_CASE("barriers and shuffles that only some lanes reach") {
   CHECK(finds("a barrier outside a group of lanes", [](kernel::Builder& b, Buf, Buf) { b.barrier(); }));
   CHECK(finds("a barrier that not all lanes of a group reach", [](kernel::Builder& b, Buf, Buf) {
-    const Expr l = b.lanes("l", 0, 8);
+    const Expr l = b.threads("l", 0, 8);
     b.when(odd(l), [&] { b.barrier(); });
   }));
   CHECK(finds("a barrier that not all lanes of a group reach", [](kernel::Builder& b, Buf, Buf) {
-    const Expr l = b.lanes("l", 0, 8);
+    const Expr l = b.threads("l", 0, 8);
     b.loop("i", l, [&](Expr) { b.barrier(); });
   }));
   CHECK(finds("that not all lanes of a group reach", [](kernel::Builder& b, Buf x, Buf y) {
-    const Expr l = b.lanes("l", 0, 8);
+    const Expr l = b.threads("l", 0, 8);
     b.when(odd(l), [&] { y.store(l, b.shuffle_xor(x[l], 1)); });
   }));
   CHECK(problems([](kernel::Builder& b, Buf, Buf) {  // the condition is the same for all lanes
           const Expr n = b.symbol("n");
-          b.lanes("l", 0, 8);
+          b.threads("l", 0, 8);
           b.when(n < lit(n, 4), [&] { b.barrier(); });
         }) == "");
 }
 
 TEST_CASE("limits of a device") {
   const auto kernel = [](kernel::Builder& b, Buf, Buf) {
-    b.lanes("l", 0, 64);
+    b.threads("l", 0, 64);
     b.shared("s", DType::F32, 64);
   };
   CHECK(problems(kernel, {256, 64}) == "");

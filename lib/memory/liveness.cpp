@@ -10,7 +10,7 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kJoinWork = 50'000'000;  // nodes visited while parts are tried
+constexpr uint64_t kConcatWork = 50'000'000;  // bound on nodes visited while concat aliases are tried
 
 bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
   if (plan.slot[v.raw].region == Region::State) return true;
@@ -18,13 +18,13 @@ bool is_free(const Graph& g, const GraphPlan& plan, ValueId v) {
   return plan.slot[v.raw].region == Region::None && !has_trait(g.op(maker), kLeaf) && plan.phase[maker.raw] != Phase::Prologue;
 }
 
-// Does operand i die in the node, so that result r can take over its bytes?
-bool can_reuse_operand(const Graph& g, const GraphPlan& plan, const Liveness& lives, NodeId n, size_t r, size_t i) {
+// Returns whether operand i dies in the node and result r can reuse its bytes.
+bool can_reuse_operand(const Graph& g, const GraphPlan& plan, const Liveness& liveness, NodeId n, size_t r, size_t i) {
   const ValueId v = g.operand(n, i), result = g.result(n, r);
   if (!v.valid() || !codegen::may_overwrite(g, n, r, i)) return false;
   const ValueId root = plan.layouts.root[v.raw];
-  if (!is_free(g, plan, root) || lives.sharing[root.raw] == Sharing::Part) return false;
-  if (lives.last_use[root.raw] != plan.step[n.raw] || plan.layouts.offset[v.raw] != Dim(0) || !plan.layouts.alike(v, result))
+  if (!is_free(g, plan, root) || liveness.sharing[root.raw] == Sharing::ConcatAlias) return false;
+  if (liveness.last_use[root.raw] != plan.step[n.raw] || plan.layouts.offset[v.raw] != Dim(0) || !plan.layouts.alike(v, result))
     return false;
   if (bits(g.dtype(v)) != bits(g.dtype(result)) || !std::ranges::equal(g.dims(v), g.dims(result)) ||
       plan.slot[root.raw].size != plan.slot[v.raw].size)
@@ -37,19 +37,20 @@ bool can_reuse_operand(const Graph& g, const GraphPlan& plan, const Liveness& li
   return true;
 }
 
-// May the result be made in this buffer? That of a state is not to hold another output when a run ends.
-bool can_reuse_buffer(const Graph& g, const GraphPlan& plan, const Liveness& lives, ValueId owner, ValueId result) {
+// Returns whether the result may be written to this buffer. The buffer of a state must not hold another output at the end of a
+// run.
+bool can_reuse_buffer(const Graph& g, const GraphPlan& plan, const Liveness& liveness, ValueId owner, ValueId result) {
   const Slot& s = plan.slot[owner.raw];
-  return s.region != Region::State || lives.last_use[result.raw] < plan.schedule.size() || g.outputs()[s.index] == result;
+  return s.region != Region::State || liveness.last_use[result.raw] < plan.schedule.size() || g.outputs()[s.index] == result;
 }
 
-// Can the operand be made at its place in the result?
-bool can_be_part(const Graph& g, const GraphPlan& plan, const Liveness& lives, ValueId v) {
+// Returns whether the operand can be computed directly into the result of its concatenation.
+bool can_alias_concat(const Graph& g, const GraphPlan& plan, const Liveness& liveness, ValueId v) {
   return plan.layouts.root[v.raw] == v && plan.slot[v.raw].region == Region::None && is_free(g, plan, v) &&
-         lives.sharing[v.raw] == Sharing::None && !has_trait(g.op(g.def(v)), kBody);
+         liveness.sharing[v.raw] == Sharing::None && !has_trait(g.op(g.def(v)), kBody);
 }
 
-bool joins_whole_blocks(const Graph& g, const GraphPlan& plan, NodeId n) {
+bool concatenates_whole_blocks(const Graph& g, const GraphPlan& plan, NodeId n) {
   if (g.op(n) != OpKind::Concat || g.operands(n).size() < 2) return false;
   const ValueId v = g.result(n);
   if (plan.layouts.of(v)) return false;
@@ -58,9 +59,9 @@ bool joins_whole_blocks(const Graph& g, const GraphPlan& plan, NodeId n) {
   return bits(g.dtype(v)) % 8 == 0 && std::all_of(leading.begin(), leading.end(), [](Dim d) { return d == Dim(1); });
 }
 
-uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Liveness& lives, const std::vector<GraphPlan>& plans,
+uint64_t peak_bytes(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans,
                     uint64_t alignment) {
-  const Buffers buffers = buffers_of(g, plan, lives, plans, alignment);
+  const Buffers buffers = buffers_of(g, plan, liveness, plans, alignment);
   plan::Problem problem;
   for (size_t i = 0; i < buffers.sizes.size(); ++i)
     problem.buffers.push_back(
@@ -78,14 +79,14 @@ uint64_t sample_size(const DimTable& dims, Dim d) {
 }
 
 Liveness derive_liveness(const Graph& g, const GraphPlan& plan) {
-  Liveness lives;
-  lives.last_use.assign(g.value_capacity(), 0);
-  lives.owner.resize(g.value_capacity());
-  for (size_t v = 0; v < lives.owner.size(); ++v) lives.owner[v] = ValueId(v);
-  lives.offset.resize(g.value_capacity());
-  lives.sharing.resize(g.value_capacity());
+  Liveness liveness;
+  liveness.last_use.assign(g.value_capacity(), 0);
+  liveness.owner.resize(g.value_capacity());
+  for (size_t v = 0; v < liveness.owner.size(); ++v) liveness.owner[v] = ValueId(v);
+  liveness.offset.resize(g.value_capacity());
+  liveness.sharing.resize(g.value_capacity());
   const auto touch = [&](ValueId v, uint32_t step) {
-    uint32_t& last = lives.last_use[plan.layouts.root[v.raw].raw];
+    uint32_t& last = liveness.last_use[plan.layouts.root[v.raw].raw];
     last = std::max(last, step);
   };
   const auto is_prologue = [&](ValueId v) { return is_known_on_load(g, plan.phase, v); };
@@ -93,46 +94,47 @@ Liveness derive_liveness(const Graph& g, const GraphPlan& plan) {
     const uint32_t step = plan.step[n.raw];
     const bool later = plan.phase[n.raw] != Phase::Prologue;
     for (size_t r = 0; r < g.result_count(n); ++r) touch(g.result(n, r), step);
-    // What the prologue makes for later calls must survive all of them.
+    // Load-time results that a run reads must survive all runs.
     for (ValueId v : g.operands(n))
       if (v.valid()) touch(v, later && is_prologue(v) ? kForever : step);
   }
   for (ValueId v : g.outputs()) touch(v, is_prologue(v) ? kForever : static_cast<uint32_t>(plan.schedule.size()));
-  return lives;
+  return liveness;
 }
 
-void overwrite_in_place(const Graph& g, const GraphPlan& plan, Liveness& lives) {
+void overwrite_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness) {
   for (NodeId n : plan.schedule) {
     if (plan.phase[n.raw] == Phase::Prologue) continue;
     std::vector<ValueId> taken;
-    // Further results can take the place of fewer operands than the first.
+    // Backwards: later results can reuse fewer operands than the first.
     for (size_t r = g.result_count(n); r-- > 0;) {
       const ValueId result = g.result(n, r);
-      if (plan.slot[result.raw].region != Region::None || lives.owner[result.raw] != result) continue;
+      if (plan.slot[result.raw].region != Region::None || liveness.owner[result.raw] != result) continue;
       for (size_t i = 0; i < g.operands(n).size(); ++i) {
-        if (!can_reuse_operand(g, plan, lives, n, r, i)) continue;
+        if (!can_reuse_operand(g, plan, liveness, n, r, i)) continue;
         const ValueId root = plan.layouts.root[g.operand(n, i).raw];
-        if (std::ranges::find(taken, root) != taken.end() || !can_reuse_buffer(g, plan, lives, lives.owner[root.raw], result))
+        if (std::ranges::find(taken, root) != taken.end() ||
+            !can_reuse_buffer(g, plan, liveness, liveness.owner[root.raw], result))
           continue;
         taken.push_back(root);
-        lives.owner[result.raw] = lives.owner[root.raw];
-        lives.sharing[result.raw] = Sharing::InPlace;
+        liveness.owner[result.raw] = liveness.owner[root.raw];
+        liveness.sharing[result.raw] = Sharing::InPlace;
         break;
       }
     }
   }
 }
 
-Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, const std::vector<GraphPlan>& plans,
+Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans,
                    uint64_t alignment) {
   DimTable& dims = g.module().dims;
   std::vector<uint32_t> first(g.value_capacity(), kForever), last(g.value_capacity(), 0);
   for (NodeId n : plan.schedule)
     for (size_t r = 0; r < g.result_count(n); ++r) {
-      const ValueId v = g.result(n, r), owner = lives.owner[v.raw];
+      const ValueId v = g.result(n, r), owner = liveness.owner[v.raw];
       if (plan.layouts.root[v.raw] != v) continue;
       first[owner.raw] = std::min(first[owner.raw], plan.step[n.raw]);
-      last[owner.raw] = std::max(last[owner.raw], lives.last_use[v.raw]);
+      last[owner.raw] = std::max(last[owner.raw], liveness.last_use[v.raw]);
     }
   const auto end = static_cast<uint32_t>(plan.schedule.size());
   Buffers out;
@@ -140,7 +142,7 @@ Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Liveness& lives,
     for (size_t r = 0; r < g.result_count(n); ++r) {
       const ValueId v = g.result(n, r);
       const Slot& s = plan.slot[v.raw];
-      if (s.view || s.region != Region::None || lives.owner[v.raw] != v || s.size == Dim(0)) continue;
+      if (s.view || s.region != Region::None || liveness.owner[v.raw] != v || s.size == Dim(0)) continue;
       if (plan.phase[n.raw] == Phase::Prologue) continue;
       out.owners.push_back(v);
       out.body_nodes.emplace_back();
@@ -161,33 +163,33 @@ Buffers buffers_of(const Graph& g, const GraphPlan& plan, const Liveness& lives,
   return out;
 }
 
-void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& lives, bool in_place, const std::vector<GraphPlan>& plans,
-                     uint64_t alignment) {
+void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& liveness, bool in_place,
+                     const std::vector<GraphPlan>& plans, uint64_t alignment) {
   DimTable& dims = g.module().dims;
   std::vector<NodeId> joins;
   for (NodeId n : plan.schedule)
-    if (joins_whole_blocks(g, plan, n) && plan.phase[n.raw] != Phase::Prologue) joins.push_back(n);
+    if (concatenates_whole_blocks(g, plan, n) && plan.phase[n.raw] != Phase::Prologue) joins.push_back(n);
   if (joins.empty()) return;
   const auto peak_with = [&](Liveness trial) {
     if (in_place) overwrite_in_place(g, plan, trial);
     return peak_bytes(g, plan, trial, plans, alignment);
   };
-  uint64_t peak = peak_with(lives), work = kJoinWork;
-  // A result is settled before its operands, which may be concatenations themselves.
+  uint64_t peak = peak_with(liveness), work = kConcatWork;
+  // Results before their operands, which may be concatenations themselves.
   for (auto n = joins.rbegin(); n != joins.rend() && work > plan.schedule.size(); ++n, work -= plan.schedule.size()) {
-    const ValueId result = g.result(*n), owner = lives.owner[result.raw];
+    const ValueId result = g.result(*n), owner = liveness.owner[result.raw];
     if (plan.layouts.root[result.raw] != result) continue;
-    Liveness trial = lives;
-    Dim at = lives.offset[result.raw];
+    Liveness trial = liveness;
+    Dim at = liveness.offset[result.raw];
     bool any = false;
     for (ValueId v : g.operands(*n)) {
-      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // the next one begins at a data-dependent offset
-      if (can_be_part(g, plan, trial, v)) {
+      if (dense_bytes(dims, g.type(v)) != plan.slot[v.raw].size) break;  // the next operand begins at a data-dependent offset
+      if (can_alias_concat(g, plan, trial, v)) {
         trial.owner[v.raw] = owner;
         trial.offset[v.raw] = at;
-        trial.sharing[v.raw] = Sharing::Part;
+        trial.sharing[v.raw] = Sharing::ConcatAlias;
         trial.last_use[v.raw] = std::max(trial.last_use[v.raw], trial.last_use[result.raw]);
-        trial.last_use[owner.raw] = std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // nothing overwrites the part
+        trial.last_use[owner.raw] = std::max(trial.last_use[owner.raw], trial.last_use[v.raw]);  // prevents overwriting
         any = true;
       }
       at = dims.add(at, plan.slot[v.raw].size);
@@ -196,7 +198,7 @@ void concat_in_place(const Graph& g, const GraphPlan& plan, Liveness& lives, boo
     const uint64_t joined = peak_with(trial);
     if (joined > peak) continue;
     peak = joined;
-    lives = std::move(trial);
+    liveness = std::move(trial);
   }
 }
 

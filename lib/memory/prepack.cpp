@@ -14,9 +14,9 @@
 namespace rlxc {
 namespace {
 
-constexpr int kMostPlacements = 16;  // until what was chosen fits as it was placed
+constexpr int kMostPlacements = 16;  // attempts to choose candidates that fit after placement
 
-// Sums over steps: adds to a stretch of them and tells the largest, each in O(log n).
+// A segment tree over steps: adds bytes to a range of steps and returns the maximum, each in O(log n).
 class Loads {
  public:
   explicit Loads(size_t steps) : size_(std::bit_ceil(std::max<size_t>(steps, 1))), most_(2 * size_), all_(2 * size_) {}
@@ -37,24 +37,24 @@ class Loads {
   }
 
   size_t size_;
-  std::vector<double> most_, all_;  // of a stretch, and what all its steps have got at once
+  std::vector<double> most_, all_;  // per tree node: maximum of its range, and bytes added to the whole range
 };
 
-// Nodes that keep the same of the same weights. The first one makes it.
+// Nodes that prepack the same weights in the same way. The first node makes the buffers.
 struct PrepackCandidate {
   size_t graph = 0;
   std::vector<NodeId> nodes;
-  uint32_t step = 0;  // of the first
+  uint32_t step = 0;  // of the first node
   std::vector<PrepackedWeight> prepacked;
-  double bytes = 0, saved_ns = 0;  // of all packs; saved for all nodes
+  double bytes = 0, saved_ns = 0;  // bytes of all buffers; time saved over all nodes
   bool chosen = true;
 };
 
-// A value that the prologue makes.
+// A value computed in the load-time phase.
 struct Made {
   ValueId value;
-  uint32_t first = 0, last = 0;  // last: while weights are loaded, so far as chosen nodes are concerned
-  uint32_t later = 0;            // reads of runs that are left
+  uint32_t first = 0, last = 0;  // last: last step that reads it while weights are loaded, given the chosen candidates
+  uint32_t later = 0;            // remaining reads in the steady state
   double bytes = 0;
 };
 
@@ -94,12 +94,12 @@ class PackedRegions {
     return bytes.is_static() ? static_cast<double>(align_up(static_cast<uint64_t>(bytes.size()), unit_).value_or(0)) : 0;
   }
 
-  // Nodes that would prepack the same of the same weights share it.
+  // Groups nodes that prepack the same weights in the same way.
   void find_candidates(size_t index) {
     if (!lowerings_) return;
     const Graph& g = m_.graph(GraphId(index));
     const GraphPlan& plan = plans_[index];
-    std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // what is prepacked, of which values: the keeper
+    std::map<std::pair<const void*, std::vector<uint32_t>>, size_t> same;  // buffers and operand values -> candidate
     for (NodeId n : plan.schedule) {
       if (plan.phase[n.raw] == Phase::Prologue) continue;
       const std::vector<codegen::PrepackedBuffer>& prepacked = lowerings_->info(g, plan.layouts, n, plan.phase).prepacked;
@@ -154,26 +154,27 @@ class PackedRegions {
       if (at[v.raw] != kNone) ++made[at[v.raw]].later;
   }
 
-  // Calls f(made value) for each operand that a run need not read where the node keeps what it makes of it.
+  // Calls f(value) for each load-time value that node operands need no longer read in a run, because the node reads its packed
+  // copy.
   template <class F>
   void each_replaced(const PrepackCandidate& k, F f) {
     for (NodeId n : k.nodes)
       for (const PrepackedWeight& p : k.prepacked)
         for (uint32_t i : p.operands)
           if (const uint32_t at = made_at_[k.graph][m_.graph(GraphId(k.graph)).operand(n, i).raw]; at != kNone)
-            f(lives_[k.graph][at]);
+            f(live_ranges_[k.graph][at]);
   }
 
-  // Loads are those of the main graph, whose prologue makes values that come and go; packs of bodies are there at all its steps.
-  // A node that lowers what is too much is taken as well.
+  // Chooses candidates by gain while the peak load stays within the budget or, if it is above it, does not rise. Loads cover the
+  // main graph, where load-time values come and go; packed buffers of bodies are live throughout.
   void choose(uint64_t budget) {
-    lives_ = made_;
+    live_ranges_ = made_;
     for (PrepackCandidate& k : candidates_) k.chosen = true;
     const size_t end = plans_[0].schedule.size() + 1;
     std::optional<Loads> loads;
     if (budget < UINT64_MAX) {
       loads.emplace(end);
-      for (const Made& m : lives_[0]) loads->add(m.first, m.later > 0 ? end : m.last + 1, m.bytes);
+      for (const Made& m : live_ranges_[0]) loads->add(m.first, m.later > 0 ? end : m.last + 1, m.bytes);
     }
     std::vector<std::pair<Made*, Made>> before;
     for (uint32_t i : in_order_of_gain()) {
@@ -205,11 +206,11 @@ class PackedRegions {
     return order;
   }
 
-  // Bytes of all graphs.
+  // Returns the bytes of all graphs.
   std::optional<uint64_t> place() {
     placed_.clear();
     uint64_t total = 0;
-    size_t next = 0;  // keepers are in order of graphs
+    size_t next = 0;  // candidates are in graph order
     for (size_t g = 0; g < plans_.size(); ++g) {
       const auto end = static_cast<uint32_t>(plans_[g].schedule.size());
       const Graph& graph = m_.graph(GraphId(g));
@@ -219,7 +220,8 @@ class PackedRegions {
         buffers.first.push_back(first), buffers.last.push_back(last);
         buffers.sizes.push_back(bytes);
       };
-      for (const Made& m : lives_[g]) add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
+      for (const Made& m : live_ranges_[g])
+        add(m.value, {}, m.first, m.later > 0 ? end : m.last, plans_[g].slot[m.value.raw].size);
       for (; next < candidates_.size() && candidates_[next].graph == g; ++next)
         for (const PrepackedWeight& p : candidates_[next].prepacked)
           if (candidates_[next].chosen) add({}, p.node, candidates_[next].step, end, p.bytes);
@@ -265,14 +267,14 @@ class PackedRegions {
   Module& m_;
   std::vector<GraphPlan>& plans_;
   const SymbolRanges& extents_;
-  codegen::LoweringCache* lowerings_;  // null: the kernels are not ours
+  codegen::LoweringCache* lowerings_;  // null: kernels not generated by rlxc
   const PlanOptions& options_;
   Diagnostics& diagnostics_;
-  const uint64_t unit_;  // of offsets
+  const uint64_t unit_;  // alignment of offsets
   std::vector<PrepackCandidate> candidates_;
-  std::vector<std::vector<Made>> made_, lives_;  // by graph: if no node keeps anything; with the chosen ones
-  std::vector<std::vector<uint32_t>> made_at_;   // by graph, by value: of its root, in `made_`
-  std::vector<Placed> placed_;                   // by graph: what was made, then packs
+  std::vector<std::vector<Made>> made_, live_ranges_;  // by graph: without prepacking; with the chosen candidates
+  std::vector<std::vector<uint32_t>> made_at_;         // by graph and value: index of the root in `made_`
+  std::vector<Placed> placed_;                         // by graph: load-time values, then packed buffers
 };
 
 }  // namespace

@@ -10,11 +10,11 @@ namespace rlxc {
 namespace {
 
 constexpr uint32_t kNone = ~uint32_t{0};
-constexpr size_t kMostTasks = 100'000;  // in larger graphs the search is not worth its time
+constexpr size_t kMostTasks = 100'000;  // larger graphs are not searched
 
 struct Tasks {
   plan::TaskGraph graph;
-  std::vector<std::vector<NodeId>> nodes;  // by task: those of a launch
+  std::vector<std::vector<NodeId>> nodes;  // by task: the nodes of its launch
 };
 
 bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
@@ -22,7 +22,7 @@ bool is_task(const Graph& g, const GraphPlan& plan, NodeId n) {
   return g.result_count(n) == 0 || !plan.slot[g.result(n).raw].view;
 }
 
-Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, const std::vector<GraphPlan>& plans) {
+Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, const std::vector<GraphPlan>& plans) {
   const DimTable& dims = g.module().dims;
   Tasks out;
   std::vector<uint32_t> buffer(g.value_capacity(), kNone);  // by root value
@@ -41,7 +41,7 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, con
       buffer[v.raw] = static_cast<uint32_t>(out.graph.bytes.size());
       task.makes.push_back(buffer[v.raw]);
       out.graph.bytes.push_back(s.region == Region::None ? sample_size(dims, s.size) : 0);
-      out.graph.kept.push_back(lives.last_use[v.raw] >= plan.schedule.size());
+      out.graph.kept.push_back(liveness.last_use[v.raw] >= plan.schedule.size());
     }
     for (size_t i = 0; i < g.operands(n).size(); ++i) {
       const ValueId v = g.operand(n, i);
@@ -60,8 +60,8 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& lives, con
   return out;
 }
 
-// The nodes with the tasks in this order. What the prologue makes of weights comes right before it is read, which may be the last
-// time: where it is packed. All others come as early as possible.
+// Inserts all other nodes into this order of tasks. A load-time result comes right before its first reader, which may prepack it;
+// views and leaves come as early as possible.
 std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std::vector<NodeId>& tasks) {
   const auto waits_for_readers = [&](NodeId n) {
     return is_task(g, plan, n) || (plan.phase[n.raw] == Phase::Prologue && !has_trait(g.op(n), kLeaf));
@@ -71,7 +71,7 @@ std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std
     for (ValueId v : g.operands(n)) waits[n.raw] += v.valid();
   std::vector<bool> seen(g.node_capacity());
   std::vector<NodeId> order;
-  std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been looked at
+  std::vector<std::pair<NodeId, size_t>> stack;  // a node, and how many of its operands have been visited
   const auto look_at = [&](NodeId n) {
     if (!seen[n.raw]) stack.emplace_back(n, 0);
     seen[n.raw] = true;
@@ -94,15 +94,15 @@ std::vector<NodeId> with_others(const Graph& g, const GraphPlan& plan, const std
   for (NodeId n : plan.schedule)
     if (g.operands(n).empty() && !waits_for_readers(n)) emit(n);
   for (NodeId n : tasks) emit(n);
-  for (NodeId n : plan.schedule) emit(n);  // what only outputs show
+  for (NodeId n : plan.schedule) emit(n);  // nodes that only outputs depend on
   return order;
 }
 
 }  // namespace
 
-std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Liveness& lives,
+std::optional<std::vector<NodeId>> order_for_memory(const Graph& g, const GraphPlan& given, const Liveness& liveness,
                                                     const std::vector<GraphPlan>& plans) {
-  const Tasks tasks = tasks_of(g, given, lives, plans);
+  const Tasks tasks = tasks_of(g, given, liveness, plans);
   if (tasks.nodes.size() < 3 || tasks.nodes.size() > kMostTasks) return std::nullopt;
   const plan::Order order = plan::schedule(tasks.graph);
   if (std::is_sorted(order.tasks.begin(), order.tasks.end())) return std::nullopt;

@@ -9,7 +9,7 @@ namespace {
 struct Row {
   std::string_view name;
   int parameters;
-  double alpha, beta;  // defaults
+  double alpha, beta;  // default values
   CellActivation (*make)(double alpha, double beta);
 };
 
@@ -41,14 +41,14 @@ Recurrence recurrence(OpKind op, const RnnAttrs& a) {
   return {1, directions, 1};
 }
 
-std::optional<std::vector<CellActivation>> cell_activations(OpKind op, const RnnAttrs& a, std::string* why) {
+std::optional<std::vector<CellActivation>> cell_activations(OpKind op, const RnnAttrs& a, std::string* reason) {
   const Recurrence r = recurrence(op, a);
   const size_t count = r.activations * static_cast<size_t>(r.directions);
   std::vector<std::string> names = a.activations;
   for (size_t i = 0; a.activations.empty() && i < count; ++i)
     names.push_back(r.activations > 1 && i % r.activations == 0 ? "sigmoid" : "tanh");
   if (names.size() != count) {
-    *why = "needs " + std::to_string(r.activations) + " activations per direction";
+    *reason = "needs " + std::to_string(r.activations) + " activations per direction";
     return std::nullopt;
   }
   std::vector<CellActivation> out;
@@ -58,7 +58,7 @@ std::optional<std::vector<CellActivation>> cell_activations(OpKind op, const Rnn
                    [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
     const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& k) { return k.name == name; });
     if (row == std::end(kRows)) {
-      *why = "unknown activation \"" + name + "\"";
+      *reason = "unknown activation \"" + name + "\"";
       return std::nullopt;
     }
     double alpha = row->alpha, beta = row->beta;

@@ -1,7 +1,6 @@
-// Every option of the tool, in one place: the fields first, then the table that says for each its flag, environment variable,
-// configuration key, validity and help. The command line, the environment, configuration files, the manifest, the JSON Schema of
-// the configuration and docs/options.md are made from the table (option_text.h). The initialiser of a field is its default.
-// To add an option, add a field and a row here, and use the field.
+// All options of the tool: the fields, then a table of flags, environment variables, configuration keys, valid values and help.
+// The command line, environment, configuration files, manifest, JSON Schema and docs/options.md are generated from the table
+// (option_text.h). A field's initialiser is its default. To add an option, add a field and a row here, and use the field.
 #pragma once
 #include <string_view>
 
@@ -9,115 +8,117 @@
 
 namespace rlxc {
 
-// What passes read.
+// Options read by passes.
 struct PassOptions {
   FusionPolicy fusion = FusionPolicy::Fusable;
-  uint64_t fold_max_bytes = 1 << 16;  // of a folded constant
-  // Element operations of all constant folding, and of one evaluation; of kernels, what iterations of loops count for.
+  uint64_t fold_max_bytes = 1 << 16;  // limit on the size of a folded constant
+  // Limit on element operations of all constant folding, and of one evaluation; for kernels, on loop iterations.
   uint64_t max_operations = uint64_t{1} << 33;
-  std::optional<uint64_t> fuse_attn_threshold;  // rows up to which an attention block is one launch; absent: a cost decision
+  std::optional<uint64_t> fuse_attn_threshold;  // rows up to which an attention block is one launch; nullopt: decided by cost
   bool fast_math = false;                       // rewrites that are not exact in IEEE arithmetic
-  uint64_t unroll_max_nodes = 0;                // loops of known trip count are unrolled up to so many nodes; 0: never
-  std::vector<std::string> promoted_params;     // Params that become Inputs
-  std::vector<std::string> specialised_params;  // Params whose bytes become Constants
+  uint64_t unroll_max_nodes = 0;                // node limit for unrolled loops of known trip count; 0: never unroll
+  std::vector<std::string> promoted_params;     // Params to turn into Inputs
+  std::vector<std::string> specialised_params;  // Params with data to turn into Constants
 
-  // Resolved from CompileOptions (pass_options of driver/compile.h): names that are parsed, files that are read.
+  // Resolved from CompileOptions (pass_options of driver/compile.h): parsed names and loaded files.
   PrecisionPolicy precision = PrecisionPolicy::F32;
   PrecisionClassMap custom_precision;
   std::optional<CalibrationRecord> calibration;
-  std::optional<CastConfig> weight_cast, operand_cast;  // of matmuls: constant weights, other operands
+  std::optional<CastConfig> weight_cast, operand_cast;  // for matmuls: constant weights, other operands
+  std::optional<bool> int8_activations;                 // for matmuls with quantized weights; absent: as the model says
   std::optional<uint64_t> max_packed;                   // PlanOptions::max_packed
 };
 
-// What the memory planner reads.
+// Options read by the memory planner.
 struct PlanOptions {
-  uint64_t alignment = 0;     // of every slot, a power of two; 0: that of the target, or 64
+  uint64_t alignment = 0;     // of every slot, a power of two; 0: default of the target, or 64
   bool in_place = true;       // results overwrite operands that die
-  bool reorder = true;        // another order of the nodes, where its arena is smaller
-  uint64_t max_binding = 0;   // bytes that a device binds at a time: no slot crosses a multiple of that. 0: that of the target
-  int64_t element_bytes = 1;  // least bytes of an element, but of weights: 4 where a runtime keeps all else in 32-bit words
+  bool reorder = true;        // reorder nodes if the arena gets smaller
+  uint64_t max_binding = 0;   // bytes that a device can bind at once: no slot crosses a multiple. 0: default of the target
+  int64_t element_bytes = 1;  // minimum bytes per element, except weights: 4 for runtimes with 32-bit words
   uint64_t max_arena = 0;     // bytes; above it, cheap values are rematerialised. 0: no limit
-  SymbolRanges ranges = {};   // of symbols, constants: sizes are planned at the most they can be
-  std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read where they lie
+  SymbolRanges ranges = {};   // constant ranges of symbols: memory is planned for the upper bounds
+  std::optional<uint64_t> max_packed = {};  // bytes of the packed region; above it, weights are read unpacked
   bool verify = false;                      // run the independent validator
-  DimBindings bounds = {};                  // of data-dependent dims, where they cannot be derived
+  DimBindings bounds = {};                  // upper bounds of data-dependent dims that cannot be derived
 };
 
-// What a compile is asked to do. Flags, environment and configuration are resolved into this once; nothing below the driver reads
-// the environment.
+// Options of a compile. Flags, environment and configuration are resolved into this once; nothing below the driver reads the
+// environment.
 struct CompileOptions : PassOptions, PlanOptions {
   std::string input;
   std::vector<std::string> targets{"cpu"};
-  std::string output = "out";  // a folder, or "-" for standard output with a single artefact
+  std::string output = "out";  // a folder, or "-" to write a single artefact to standard output
   std::set<Emit> emit;         // empty: all
   DimBindings bind;
-  std::vector<std::pair<std::string, std::string>> assume;  // symbols that are equal to another one, or to a number
-  std::vector<std::pair<std::string, std::string>> states;  // an input and an output that are one buffer
-  std::vector<std::string> transforms;                      // words of transform/steps.h, before the passes
-  bool allow_missing_weights = false;  // they never are; without either flag, only when none of the model's files is there
+  std::vector<std::pair<std::string, std::string>> assume;  // symbols equal to another symbol or to a number
+  std::vector<std::pair<std::string, std::string>> states;  // pairs of an input and an output that share a buffer
+  std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
+  bool allow_missing_weights = false;  // without either flag, allowed only if none of the model's weight files exists
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
-  std::string weights;                 // TYPE or TYPE:GROUP SIZE of the constant weights of matmuls; empty: as they are
+  std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
+  std::string activations;             // of matmuls with quantized weights: int8 or float; empty: as the model says
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
-  std::string supported_ops;  // file of the operations that may be left; empty: those of the target
+  std::string supported_ops;  // file that lists the allowed ops; empty: those of the target
 
-  std::vector<std::string> passes;  // replaces the pipeline of the target; empty: that pipeline
+  std::vector<std::string> passes;  // replaces the pipeline; empty: the pipeline of the target
   std::set<std::string, std::less<>> disabled_passes;
   std::string stop_after;     // a pass, or the stages hir, mir
-  int64_t bisect_limit = -1;  // make only so many rewrites of those that can be left out; -1: all
+  int64_t bisect_limit = -1;  // limit on optional rewrites; -1: none
 
-  std::string dump;          // folder (or a file, if it does not end in '/') of the text of every stage; empty: none
-  bool verify_each = false;  // evaluate before and after every pass on random inputs
+  std::string dump;          // folder (or a file, unless it ends in '/') for the text of every stage; empty: none
+  bool verify_each = false;  // compare results on random inputs before and after every pass
   bool time_passes = false;
   bool print_fusion = false, print_dispatch = false;
   bool quiet = false, verbose = false;
   bool lint = false;
-  std::string package_name;    // of the module, and of files and symbols of the package; empty: that of the graph
-  bool hardened = false;       // indices that inputs give are checked
-  bool embed_weights = false;  // the package needs no weights file of the model
+  std::string package_name;    // name of the module, and of files and symbols of the package; empty: that of the graph
+  bool hardened = false;       // check indices read from inputs
+  bool embed_weights = false;  // include all weights in the package
   uint64_t max_nodes = 10'000'000;
-  std::optional<uint64_t> max_memory;  // bytes of the process; absent: no limit, and 8 GiB for the tensors of an evaluation
-  std::optional<uint64_t> max_time;    // seconds of the process; absent: no limit
+  std::optional<uint64_t> max_memory;  // limit on process memory in bytes; nullopt: none, but 8 GiB for tensors of an evaluation
+  std::optional<uint64_t> max_time;    // limit in seconds; nullopt: none
 
   // Set by commands, not by options.
-  std::string input_data;     // folder of test data: contents of inputs that decide shapes (then the program is for these)
-  bool need_weights = false;  // a weights file that is missing is an error, always (running a model)
+  std::string input_data;     // folder of test data with inputs that determine shapes; the program is specialised to them
+  bool need_weights = false;  // a missing weights file is always an error (running a model)
   bool plan_only = false;     // the contents of weights are not needed
-  std::string stop_before;    // a part of the pipeline ("quantise"): it and the later ones do not run
-  int64_t most_runs = -1;     // stop after so many passes of any kind; -1: all
+  std::string stop_before;    // stage of the pipeline ("quantise") before which to stop
+  int64_t most_runs = -1;     // limit on runs of passes; -1: none
 };
 
 struct RunRequest {
-  std::string data;                // folder; empty: random inputs, and the reference evaluator says what to expect,
-  bool random = false;             // asked for in so many words
-  std::vector<DimBindings> sizes;  // with random inputs: sizes of symbols, one run each
+  std::string data;                // folder; empty: random inputs, compared with the reference evaluator
+  bool random = false;             // random inputs were requested explicitly
+  std::vector<DimBindings> sizes;  // for random inputs: bindings of symbols, one run each
   Engine engine = Engine::Kernels;
-  std::string target = "cpu";  // whose pipeline and kernels; other than cpu, packages run without their device
-  bool sanitize = false;       // cpu: build with AddressSanitizer and guards between the buffers of the arena
+  std::string target = "cpu";  // target of pipeline and kernels; targets other than cpu are emulated
+  bool sanitize = false;       // cpu: build with AddressSanitizer and guards between buffers of the arena
   double rtol = 1e-3, atol = 1e-5;
-  std::optional<double> min_cosine;  // judge by cosine similarity instead of the tolerances
+  std::optional<double> min_cosine;  // compare by cosine similarity instead of tolerances
 };
 
 struct ProfileRequest {
-  std::string data;  // folder of inputs; empty: random ones
+  std::string data;  // folder of inputs; empty: random inputs
   int64_t threads = 1, repeat = 10;
-  uint64_t top = 20;  // nodes to print
+  uint64_t top = 20;  // number of printed nodes
   bool json = false;
 };
 
 struct CalibrateRequest {
-  std::vector<std::string> data;  // folders as of `rlxc run`; only inputs are read
-  uint64_t random = 0;            // further samples, whose inputs are random: floats uniform in -3 .. 3, integers in 0 .. 3
-  std::string method = "minmax";  // of activations: minmax, percentile, entropy, mse
+  std::vector<std::string> data;  // folders as for `rlxc run`; only inputs are read
+  uint64_t random = 0;            // number of additional random samples: floats uniform in -3 .. 3, integers in 0 .. 3
+  std::string method = "minmax";  // for activations: minmax, percentile, entropy, mse
   double percentile = 99.99;
 };
 
 struct CommandLine : CompileOptions, RunRequest, ProfileRequest, CalibrateRequest {
-  std::string config, save_config;  // files
+  std::string config, save_config;  // paths
   bool print_config = false;
   bool dump_to_output = false;
-  std::string own_target;  // of specialize; empty: that of the file
+  std::string own_target;  // for specialize; empty: the target of the file
   std::string stage = "lir";
   bool after_each = false, as_json = false, matrix = false, markdown = false;
   std::string csv, check, before, after, topic, name, ledger;
@@ -187,30 +188,30 @@ inline constexpr std::string_view kGroupNames[] = {"Model",  "Transforms", "Prec
                                                    "Memory", "Checks",     "Output",    "Command"};
 
 struct Option {
-  std::string_view key{};   // of configuration files and the manifest; empty: in neither
-  std::string_view flag{};  // "--target,-t", "!--no-reorder" (false when given), "model" (a position); empty: none
+  std::string_view key{};   // in configuration files and the manifest; empty: in neither
+  std::string_view flag{};  // "--target,-t", "!--no-reorder" (sets false), "model" (positional); empty: none
   OptionField field;
   Group group = Group::Run;
-  uint32_t commands = 0;   // that have the flag
+  uint32_t commands = 0;   // commands that accept the flag
   std::string_view env{};  // environment variable
-  // Names, separated by '|', of which the value (or each item of a list) is one; of an enumeration in the order of its members.
-  // Behind '=' are other spellings. "custom:FILE" stands for all that begin with "custom:".
+  // Allowed names of the value (or of each list item), separated by '|'; for an enumeration in the order of its enumerators.
+  // Alternative spellings follow '='. "custom:FILE" allows all values that begin with "custom:".
   std::string_view choices{};
-  double low = 0, high = 1e19;   // of a number
-  bool power_of_two = false;     // or 0
-  std::string_view value{};      // what help calls the value
-  bool comma_separated = false;  // a list: one word may hold several items
+  double low = 0, high = 1e19;   // range of a number
+  bool power_of_two = false;     // 0 is allowed too
+  std::string_view value{};      // name of the value in help
+  bool comma_separated = false;  // for lists: a word may contain several items
   // Each word becomes a word of --transform behind this one, in the order of the command line ("grad" of --grad LOSS).
   std::string_view step{};
-  bool required = false;     // for the commands
-  bool in_manifest = false;  // the option changes what a compile writes
-  bool is_path = false;      // the manifest has the last component only
+  bool required = false;     // by the commands
+  bool in_manifest = false;  // affects the output of a compile
+  bool is_path = false;      // the manifest contains the last component only
   std::string_view help;
 };
 
 inline constexpr std::string_view kEmitChoices = "lir|plan|fusion|dispatch|precision|quant|graph|arena|kernels|transform";
 
-// Help of one command is in this order.
+// Help lists options in this order.
 // clang-format off
 inline constexpr Option kOptions[] = {
     {.flag = "model", .field = &CompileOptions::input, .group = Group::Model, .commands = kModelCommands, .value = "MODEL",
@@ -276,6 +277,9 @@ inline constexpr Option kOptions[] = {
     {.key = "weights", .flag = "--weights", .field = &CompileOptions::weights, .group = Group::Precision,
      .commands = kPassCommands, .value = "TYPE[:GROUP SIZE]", .in_manifest = true,
      .help = "store constant weights of matmuls in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2"},
+    {.key = "activations", .flag = "--activations", .field = &CompileOptions::activations, .group = Group::Precision,
+     .commands = kPassCommands, .choices = "int8|float", .in_manifest = true,
+     .help = "what matmuls with quantized weights multiply: rows rounded to 8 bits, or as they are (default: as the model says)"},
     {.key = "calibration", .flag = "--calibration", .field = &CompileOptions::calibration_file, .group = Group::Precision,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "record that says where to quantise, and with which scales"},
@@ -466,7 +470,7 @@ inline constexpr Option kOptions[] = {
 };
 // clang-format on
 
-// Environment variables beside those of kOptions: flags of the environment that stand for an option with a value.
+// Further environment variables: flags that set an option to a fixed value.
 struct EnvAlias {
   std::string_view name, key, value, help;
 };

@@ -11,7 +11,7 @@
 namespace rlxc {
 namespace {
 
-constexpr uint64_t kMostSteps = uint64_t{1} << 44;  // an evaluation that takes minutes is what was asked for
+constexpr uint64_t kMostSteps = uint64_t{1} << 44;  // allows evaluations that take minutes
 constexpr double kTolerance = 1e-4, kNarrowCosine = 0.999, kRoundedCosine = 0.98;
 
 double largest(const eval::HostValue& v) {
@@ -22,7 +22,7 @@ double largest(const eval::HostValue& v) {
   return most;
 }
 
-// Of outputs that are floats throughout, none of them a number: any other such results would be equal.
+// Returns whether all outputs are floats and all values NaN: any two such results compare equal.
 bool tells_nothing(const std::vector<eval::HostValue>& outputs) {
   bool any = false;
   for (const eval::HostValue& v : outputs) {
@@ -48,18 +48,18 @@ bool computes_narrow(const Module& m) {
 }  // namespace
 
 ResultCheck::ResultCheck(const Module& m, uint64_t seed) : seed_(seed) {
-  auto results = evaluate(m, &why_not_);
+  auto results = evaluate(m, &not_comparable_);
   if (!results) {
     largest_int_ = 0;
     weights_.clear();
-    results = evaluate(m, &why_not_);
+    results = evaluate(m, &not_comparable_);
   }
   if (!results) return;
   last_ = std::move(*results);
-  why_not_ = tells_nothing(last_) ? "all of its outputs are NaN" : "";
+  not_comparable_ = tells_nothing(last_) ? "all of its outputs are NaN" : "";
 }
 
-std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& m, std::string* why) {
+std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& m, std::string* reason) {
   eval::EquivalenceOptions options;
   options.seed = seed_;
   options.range.int_high = largest_int_;
@@ -70,29 +70,29 @@ std::optional<std::vector<eval::HostValue>> ResultCheck::evaluate(const Module& 
   std::optional<std::vector<eval::HostValue>> results;
   if (eval::random_inputs_fit(m, options.evaluation, d))
     results = eval::evaluate(m, eval::random_inputs(m, options), d, options.evaluation);
-  if (!results) *why = d.items().empty() ? "unknown" : d.items()[0].where + ": " + d.items()[0].message;
+  if (!results) *reason = d.items().empty() ? "unknown" : d.items()[0].where + ": " + d.items()[0].message;
   return results;
 }
 
 std::string ResultCheck::difference(const Module& m, const PassInfo& pass) {
-  if (!why_not_.empty()) return {};
-  std::string why;
-  auto results = evaluate(m, &why);
-  if (!results) return "the module cannot be evaluated any more: " + why;
+  if (!not_comparable_.empty()) return {};
+  std::string reason;
+  auto results = evaluate(m, &reason);
+  if (!results) return "the module cannot be evaluated any more: " + reason;
   if (pass.group == "interface") {
     last_ = std::move(*results);
     return {};
   }
   if (results->size() != last_.size()) return "the number of outputs is another";
   const bool rounds = pass.group == "precision" || pass.group == "quantise", narrow = rounds || computes_narrow(m);
-  for (size_t i = 0; i < last_.size() && why.empty(); ++i) {
+  for (size_t i = 0; i < last_.size() && reason.empty(); ++i) {
     const eval::Comparison c = eval::compare((*results)[i], last_[i], kTolerance, kTolerance * largest(last_[i]));
     if (c.pass || (narrow && c.first_mismatch >= 0 && c.cosine >= (rounds ? kRoundedCosine : kNarrowCosine))) continue;
-    why = "output " + std::to_string(i) + " \"" + std::string(m.text(m.main().output_name(i))) + "\": " + c.message;
-    if (c.first_mismatch >= 0) why += ", by up to " + std::to_string(c.max_abs) + ", cosine " + std::to_string(c.cosine);
+    reason = "output " + std::to_string(i) + " \"" + std::string(m.text(m.main().output_name(i))) + "\": " + c.message;
+    if (c.first_mismatch >= 0) reason += ", by up to " + std::to_string(c.max_abs) + ", cosine " + std::to_string(c.cosine);
   }
   last_ = std::move(*results);
-  return why;
+  return reason;
 }
 
 }  // namespace rlxc

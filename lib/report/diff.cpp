@@ -38,7 +38,7 @@ double percent(double before, double after) {
                      : 100 * (after - before) / std::abs(before);
 }
 
-// The part of a name before the first dot or space behind a possible "target/".
+// The part of a name before the first dot or space, after an optional "target/".
 std::string section(const std::string& name) {
   const size_t from = name.find('/') == name.npos ? 0 : name.find('/') + 1;
   return name.substr(0, name.find_first_of(". ", from));
@@ -52,8 +52,8 @@ std::optional<Condition> parse_condition(std::string_view text, std::string* mes
   Condition c;
   c.text = text;
   const size_t at = text.find_first_of("<>=!");
-  const auto bad = [&](std::string_view why) {
-    *message = "\"" + c.text + "\" " + std::string(why) + "; a condition is NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%";
+  const auto bad = [&](std::string_view reason) {
+    *message = "\"" + c.text + "\" " + std::string(reason) + "; a condition is NAME>NUMBER, NAME>+NUMBER or NAME>+NUMBER%";
     return std::nullopt;
   };
   if (at == text.npos || at == 0) return bad("has no comparison");

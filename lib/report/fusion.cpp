@@ -140,9 +140,9 @@ class FusionWriter {
       for (NodeId n : h.to) out_.unsigned_integer(n.raw);
       out_.end_array();
       out_.key("bytes").integer(h.bytes);
-      if (!h.why.empty()) {
+      if (!h.decisions.empty()) {
         out_.key("declined").begin_array(JsonLayout::Line);
-        for (const Decision* d : h.why) out_.string(d->pattern + ": " + d->reason);
+        for (const Decision* d : h.decisions) out_.string(d->pattern + ": " + d->reason);
         out_.end_array();
       }
       out_.end_object();

@@ -89,7 +89,7 @@ void write_groups(const FusionReport& report, std::string* out) {
 
 std::string kind_and_name(const Graph& g, NodeId n) { return std::string(kind_name(g.op(n))) + " " + g.label(n).line(); }
 
-// The most bytes first: where another fusion would pay.
+// Largest values first.
 void write_intermediates(const FusionReport& report, std::string* out) {
   const LaunchFacts facts(report.result, report.decisions);
   std::vector<const IntermediateValue*> order;
@@ -104,8 +104,9 @@ void write_intermediates(const FusionReport& report, std::string* out) {
     const Graph& g = report.result.graph(h.graph);
     *out += "  " + bytes_text(h.bytes) + "  " + kind_and_name(g, h.from) + " -> " + kind_and_name(g, h.to.front());
     if (h.to.size() > 1) *out += " and " + std::to_string(h.to.size() - 1) + " more";
-    for (size_t k = 0; k < h.why.size(); ++k) *out += (k ? ", " : " (") + h.why[k]->pattern + ": " + h.why[k]->reason;
-    *out += h.why.empty() ? " (no pass fuses these)\n" : ")\n";
+    for (size_t k = 0; k < h.decisions.size(); ++k)
+      *out += (k ? ", " : " (") + h.decisions[k]->pattern + ": " + h.decisions[k]->reason;
+    *out += h.decisions.empty() ? " (no pass fuses these)\n" : ")\n";
   }
 }
 

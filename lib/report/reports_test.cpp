@@ -94,7 +94,7 @@ TEST_CASE("a neighbour that was declined is told with the reason that the pass r
       miss(*f.module, "/model/layers.1/mlp/up/MatMul", {"elsewhere"}, "rank")};
   size_t told = 0;
   for (const report::IntermediateValue& h : report::LaunchFacts(*f.module, decisions).intermediates)
-    for (const Decision* d : h.why) {
+    for (const Decision* d : h.decisions) {
       told += d == &decisions[0];
       CHECK(d != &decisions[1]);
     }

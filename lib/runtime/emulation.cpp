@@ -27,7 +27,7 @@ struct Any {
   operator T*() const { return static_cast<T*>(pointer); }
 };
 
-struct Lane {
+struct Thread {
   ucontext_t context;
   std::vector<char> stack;
   uint3 index;
@@ -35,7 +35,7 @@ struct Lane {
   unsigned char exchange[64];
 };
 
-std::vector<Lane> lanes;
+std::vector<Thread> threads;
 ucontext_t scheduler;
 size_t current;
 uint3 group;
@@ -43,32 +43,32 @@ void (*body)();
 void* const* buffers;
 const int64_t* symbols;
 
-inline void lane_main() {
+inline void thread_main() {
   body();
-  lanes[current].done = true;
-  swapcontext(&lanes[current].context, &scheduler);
+  threads[current].done = true;
+  swapcontext(&threads[current].context, &scheduler);
 }
 
-inline void barrier() { swapcontext(&lanes[current].context, &scheduler); }
+inline void barrier() { swapcontext(&threads[current].context, &scheduler); }
 
 template <class T>
 T shuffle_xor(T value, unsigned mask) {
-  memcpy(lanes[current].exchange, &value, sizeof value);
+  memcpy(threads[current].exchange, &value, sizeof value);
   barrier();
-  memcpy(&value, lanes[current ^ mask].exchange, sizeof value);
+  memcpy(&value, threads[current ^ mask].exchange, sizeof value);
   barrier();
   return value;
 }
 
-// Between two barriers each lane runs alone. Lanes that end while others wait at a barrier are an error of the kernel.
+// Between two barriers each thread runs alone. Threads that end while others wait at a barrier are an error of the kernel.
 inline void run(const int64_t* grid, const int64_t* extents, void (*f)()) {
   size_t n = static_cast<size_t>(extents[0] * extents[1] * extents[2]);
   body = f;
-  lanes.resize(n);
+  threads.resize(n);
   for (int64_t g = 0; g < grid[0] * grid[1] * grid[2]; ++g) {
     group = {unsigned(g % grid[0]), unsigned(g / grid[0] % grid[1]), unsigned(g / (grid[0] * grid[1]))};
     for (size_t i = 0; i < n; ++i) {
-      Lane& l = lanes[i];
+      Thread& l = threads[i];
       l.stack.resize(1 << 16);
       l.done = false;
       l.index = {unsigned(i % extents[0]), unsigned(i / extents[0] % extents[1]), unsigned(i / (extents[0] * extents[1]))};
@@ -76,16 +76,16 @@ inline void run(const int64_t* grid, const int64_t* extents, void (*f)()) {
       l.context.uc_stack.ss_sp = l.stack.data();
       l.context.uc_stack.ss_size = l.stack.size();
       l.context.uc_link = nullptr;
-      makecontext(&l.context, lane_main, 0);
+      makecontext(&l.context, thread_main, 0);
     }
     for (size_t done = 0; done < n;) {
       done = 0;
       for (current = 0; current < n; ++current) {
-        swapcontext(&scheduler, &lanes[current].context);
-        done += lanes[current].done;
+        swapcontext(&scheduler, &threads[current].context);
+        done += threads[current].done;
       }
       if (done != 0 && done != n) {
-        fprintf(stderr, "a barrier that not all lanes reach\n");
+        fprintf(stderr, "a barrier that not all threads reach\n");
         abort();
       }
     }
@@ -141,16 +141,16 @@ struct At {
   int lane, element;
 };
 
-// c += a * b by the lanes of a warp, each with its elements of the matrices; Unit says which those are.
+// c += a * b by the threads of a warp, each with its elements of the matrices; Unit says which those are.
 template <class T, class Unit>
 void multiply(float* c, const void* a, const void* b) {
-  memcpy(lanes[current].exchange, a, Unit::a_elements * sizeof(T));
-  memcpy(lanes[current].exchange + 32, b, Unit::b_elements * sizeof(T));
+  memcpy(threads[current].exchange, a, Unit::a_elements * sizeof(T));
+  memcpy(threads[current].exchange + 32, b, Unit::b_elements * sizeof(T));
   barrier();
   const size_t lane = current % Unit::warp;
   auto value = [&](At at, size_t offset) {
     T t;
-    memcpy(&t, lanes[current - lane + at.lane].exchange + offset + at.element * sizeof t, sizeof t);
+    memcpy(&t, threads[current - lane + at.lane].exchange + offset + at.element * sizeof t, sizeof t);
     return float(t);
   };
   for (int i = 0; i < Unit::c_elements; ++i)
@@ -199,7 +199,7 @@ constexpr std::string_view kCuda = R"(#pragma once
 #define __shfl_xor_sync(all, value, mask) emu::shuffle_xor(value, mask)
 #define __shfl_xor(value, mask) emu::shuffle_xor(value, mask)
 #define blockIdx emu::group
-#define threadIdx emu::lanes[emu::current].index
+#define threadIdx emu::threads[emu::current].index
 using __half = emu::half;
 using __nv_bfloat16 = emu::bfloat;
 using hip_bfloat16 = emu::bfloat;
@@ -361,10 +361,10 @@ std::string emulation_entry(const kernel::Kernel& k, size_t i, bool metal) {
   for (size_t a = 0; a < k.symbols.size(); ++a) add("emu::symbols[" + std::to_string(a) + "]");
   kernel::Launch launch = kernel::launch_of(k);
   if (metal && (launch.grid[0].valid() || launch.grid[1].valid())) add("emu::group");
-  if (metal && (launch.threads[0].valid() || launch.threads[1].valid())) add("emu::lanes[emu::current].index");
+  if (metal && (launch.threads[0].valid() || launch.threads[1].valid())) add("emu::threads[emu::current].index");
   return s + ");\n}\nextern \"C\" void rlxc_entry_" + n +
-         "(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* lanes) {\n" +
-         "  emu::buffers = buffers, emu::symbols = symbols;\n  emu::run(grid, lanes, rlxc_call_" + n + ");\n}\n";
+         "(void* const* buffers, const int64_t* symbols, const int64_t* grid, const int64_t* threads) {\n" +
+         "  emu::buffers = buffers, emu::symbols = symbols;\n  emu::run(grid, threads, rlxc_call_" + n + ");\n}\n";
 }
 
 }  // namespace rlxc::target

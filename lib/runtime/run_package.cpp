@@ -58,7 +58,7 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
     return nullptr;
   }
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(p));
-  // Threads that wait for work outlive the package.
+  // Idle pool threads outlive the package.
   loaded->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | (options.threads ? RTLD_NODELETE : 0));
   auto api = std::make_unique<Api>();
   if (!loaded->library_ || !find(loaded->library_, p.name + "_strerror", &api->strerror) ||
@@ -66,8 +66,8 @@ std::unique_ptr<LoadedPackage> LoadedPackage::build(const codegen::Package& p, c
       !find(loaded->library_, p.name + "_set_sizes", &api->set_sizes) || !find(loaded->library_, p.name + "_run", &api->run) ||
       !find(loaded->library_, p.name + "_output_dim", &api->output_dim) ||
       !find(loaded->library_, p.name + "_destroy", &api->destroy)) {
-    const char* why = dlerror();
-    diagnostics.error(Code::ToolFailed, why ? why : "the library lacks a function of its API", "package " + p.name);
+    const char* reason = dlerror();
+    diagnostics.error(Code::ToolFailed, reason ? reason : "the library lacks a function of its API", "package " + p.name);
     return nullptr;
   }
   loaded->api_ = std::move(api);

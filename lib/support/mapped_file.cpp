@@ -17,7 +17,7 @@
 namespace rlxc {
 namespace {
 
-// What mapped_file_at searches. `begin` is set last and cleared first.
+// Entry searched by mapped_file_at. `begin` is set last and cleared first.
 struct Mapping {
   std::atomic<const std::byte*> begin = nullptr;
   uint64_t size = 0;
@@ -60,10 +60,10 @@ class Descriptor {
   int fd_;
 };
 
-// O_NONBLOCK: opening a pipe must not wait for a writer. It changes nothing for regular files.
+// O_NONBLOCK: opening a pipe must not wait for a writer. No effect on regular files.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-// What is wrong with a relative path by its text alone, or null.
+// Reason why the text of a relative path is unsafe, or null.
 const char* unsafe_text(std::string_view path, const std::vector<std::string_view>& names) {
   if (path.empty()) return "it is empty";
   if (path.find('\0') != path.npos) return "it contains a NUL byte";
@@ -140,12 +140,12 @@ std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics& 
 
 std::optional<MappedFile> resolve_external(const std::string& model_dir, std::string_view relative_path, Diagnostics& d) {
   const std::string where = "external data " + quote(relative_path);
-  const auto unsafe = [&](const std::string& why, const std::string& help) {
-    d.error(Code::UnsafePath, "the path is refused: " + why, where, help);
+  const auto unsafe = [&](const std::string& reason, const std::string& help) {
+    d.error(Code::UnsafePath, "the path is refused: " + reason, where, help);
     return std::nullopt;
   };
   std::vector<std::string_view> names = split(relative_path, '/');
-  if (const char* why = unsafe_text(relative_path, names)) return unsafe(why, "use a path below the model's folder");
+  if (const char* reason = unsafe_text(relative_path, names)) return unsafe(reason, "use a path below the model's folder");
   std::erase_if(names, [](std::string_view s) { return s.empty() || s == "."; });
   if (names.empty() || relative_path.back() == '/') return unsafe("it names a folder", "name a file");
 

@@ -14,12 +14,12 @@
 namespace rlxc {
 namespace {
 
-std::optional<OutputFile> refuse(Diagnostics& d, const std::string& path, const std::string& why) {
-  d.error(Code::NotWritable, "cannot write: " + why, "\"" + path + "\"");
+std::optional<OutputFile> refuse(Diagnostics& d, const std::string& path, const std::string& reason) {
+  d.error(Code::NotWritable, "cannot write: " + reason, "\"" + path + "\"");
   return std::nullopt;
 }
 
-// Where a chain of symbolic links ends, or `path` itself.
+// The end of a chain of symbolic links, or `path` itself.
 std::string link_target(const std::string& path) {
   char* resolved = ::realpath(path.c_str(), nullptr);
   if (!resolved) return path;
@@ -44,7 +44,7 @@ std::optional<OutputFile> OutputFile::create(const std::string& path, Diagnostic
   std::string final_path = path;
   if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) final_path = link_target(path);
   std::string temporary = final_path + ".tmp-" + std::to_string(::getpid());
-  ::unlink(temporary.c_str());  // left by an earlier process of the same id
+  ::unlink(temporary.c_str());  // left by an earlier process with this id
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return refuse(d, name, system_error_text(errno));
   return OutputFile(std::move(final_path), std::move(temporary), name, fd, d);
@@ -93,7 +93,7 @@ bool OutputFile::write(std::span<const std::byte> data) {
   if (failed_ || fd_ < 0) return false;
   sha_.update(data);
   while (!data.empty()) {
-    constexpr size_t kMost = size_t{1} << 30;  // Linux writes no more than 2 GiB - 4 KiB at once
+    constexpr size_t kMost = size_t{1} << 30;  // Linux writes at most 2 GiB - 4 KiB per call
     const ssize_t n = ::write(fd_, data.data(), std::min(data.size(), kMost));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail("cannot write", errno), false;

@@ -24,13 +24,13 @@ struct Registry {
   std::set<pid_t> groups;
 };
 Registry& registry() {
-  static Registry& all = *new Registry;  // the signal thread may outlive static objects
+  static Registry& all = *new Registry;  // never destroyed: the signal thread may outlive static objects
   return all;
 }
 
 int signal_pipe[2] = {-1, -1};
 
-// What the cleaning thread is told: the number of a signal to end by, or kExit and an exit code.
+// Message to the cleaning thread: a signal number to end by, or kExit plus an exit code.
 constexpr int kExit = 128;
 
 void on_signal(int number) {
@@ -38,7 +38,7 @@ void on_signal(int number) {
   [[maybe_unused]] const ssize_t written = ::write(signal_pipe[1], &byte, 1);
 }
 
-// Again where another thread made files in the meantime.
+// Retries if another thread creates files meanwhile.
 void remove_folder(const std::string& path) {
   for (int i = 0; i < 10; ++i) {
     std::error_code error;
@@ -47,7 +47,7 @@ void remove_folder(const std::string& path) {
   }
 }
 
-// Compilers remove their own temporary files on SIGTERM, so they get a moment.
+// Gives compilers time to remove their temporary files on SIGTERM before SIGKILL.
 void end_children(const std::set<pid_t>& groups) {
   for (pid_t g : groups) kill(-g, SIGTERM);
   for (int i = 0; i < 50; ++i) {
@@ -57,7 +57,7 @@ void end_children(const std::set<pid_t>& groups) {
   for (pid_t g : groups) kill(-g, SIGKILL);
 }
 
-// Requires the lock of the registry, kept for good: nothing is registered any more.
+// The caller holds the registry lock and never releases it, so nothing can register any more.
 void clean_up() {
   end_children(registry().groups);
   for (const std::string& folder : registry().folders) remove_folder(folder);
@@ -82,7 +82,7 @@ struct flock whole_folder(int type) {
   return lock;
 }
 
-// Folders of dead processes: nobody holds their lock. Young ones may belong to a process that has not locked them yet.
+// Removes folders whose owner, which holds a lock, is gone. Skips young folders, whose owner may not hold the lock yet.
 void remove_stale(const std::string& parent, std::string_view prefix) {
   constexpr time_t kYoung = 60;
   std::error_code error;
@@ -152,7 +152,7 @@ void clean_up_on_signals() {
 
 void end_from_signal(int exit_code) {
   on_signal(kExit + exit_code);
-  // The cleaning thread ends the process, unless the signal came while this thread held the list of folders.
+  // The cleaning thread ends the process, unless the signal interrupted a thread that holds the registry lock.
   struct timespec moment = {2, 0};
   nanosleep(&moment, nullptr);
   _exit(exit_code);

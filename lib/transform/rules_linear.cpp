@@ -1,4 +1,4 @@
-// Gradients of products, convolutions, pooling and rotations.
+// Gradients of matmuls, convolutions, pooling and rotations.
 #include <algorithm>
 
 #include "transform/nn_gradients.h"

@@ -48,12 +48,12 @@ std::optional<Package> GpuBackend::adapt(Package p, Diagnostics& d) const {
   for (kernel::Kernel& k : p.kernels) {
     if (packaging.prepare) packaging.prepare(k);
     else kernel::narrow_indices(k);
-    const std::string why = packaging.refuses ? packaging.refuses(k) : "";
-    if (why.empty()) continue;
+    const std::string reason = packaging.refuses ? packaging.refuses(k) : "";
+    if (reason.empty()) continue;
     std::string nodes;
     for (const kernel::Comment& c : k.comments)
       if (!c.name.empty() || c.text.starts_with("and ")) nodes += (nodes.empty() ? "" : ", ") + c.text + c.name.line();
-    d.error(Code::UnsupportedOnTarget, "the " + std::string(info.name) + " target: " + why,
+    d.error(Code::UnsupportedOnTarget, "the " + std::string(info.name) + " target: " + reason,
             nodes.empty() ? "kernel " + k.name : nodes);
   }
   if (!d.ok()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Metal Shading Language 3.1 (bfloat, atomic_float). Compile with -fno-fast-math: NaN and infinities have their meaning.
+// Metal Shading Language 3.1 (bfloat, atomic_float). Compile with -fno-fast-math, to preserve NaN and infinities.
 #include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/gpu_cxx.h"
 
@@ -32,7 +32,7 @@ class Metal : public GpuCxx {
   std::string_view unroll() const override { return "#pragma unroll"; }
 
   std::string launch_index(LoopKind kind, int axis) const override {
-    return std::string(kind == LoopKind::Grid ? "rlxc_group." : "rlxc_lane.") + "xyz"[axis];
+    return std::string(kind == LoopKind::Grid ? "rlxc_group." : "rlxc_thread.") + "xyz"[axis];
   }
 
   std::string bitcast(Type to, Type, const std::string& value, Helpers& h) const override {
@@ -74,7 +74,7 @@ class Metal : public GpuCxx {
       s += (slot ? ", " : "") + ("constant " + type(k.var(v).type, h)) + "& " + k.var(v).name + attribute(slot), ++slot;
     bool grid = launch.grid[0].valid() || launch.grid[1].valid(), lanes = launch.threads[0].valid() || launch.threads[1].valid();
     if (grid) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_group [[threadgroup_position_in_grid]]");
-    if (lanes) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_lane [[thread_position_in_threadgroup]]");
+    if (lanes) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_thread [[thread_position_in_threadgroup]]");
     return s + ") {\n";
   }
 
@@ -157,14 +157,14 @@ namespace rlxc {
 namespace {
 
 using kernel::columns;
+using kernel::FragmentLayout;
 using kernel::MatrixUnit;
 using kernel::rows;
-using kernel::Spread;
 
-// simdgroup_matrix: the same two elements of a row in each operand, as MLX (steel/gemm/mma.h) relies on too.
+// simdgroup_matrix: each thread has two elements of a row per operand. MLX (steel/gemm/mma.h) relies on this layout, too.
 constexpr MatrixUnit simdgroup(DType t) {
-  constexpr Spread spread = {{columns(2), rows(1), rows(2), columns(4), rows(4)}, {columns(1)}, 1};
-  return {8, 8, 8, 32, t, DType::F32, spread, spread, spread};
+  constexpr FragmentLayout layout = {{columns(2), rows(1), rows(2), columns(4), rows(4)}, {columns(1)}, 1};
+  return {8, 8, 8, 32, t, DType::F32, layout, layout, layout};
 }
 constexpr MatrixUnit kSimdgroups[] = {simdgroup(DType::F16), simdgroup(DType::BF16)};
 

@@ -24,8 +24,6 @@ TranslateFn find(OpKind op) {
   return functions[static_cast<size_t>(op)];
 }
 
-constexpr bool is_weight(OpKind op) { return op == OpKind::Param || op == OpKind::Constant; }
-
 }  // namespace
 
 bool has_translation(OpKind op) { return find(op) != nullptr; }
@@ -45,17 +43,17 @@ ModuleTranslator::ModuleTranslator(const Module& m, std::span<const DType> dtype
   }
 }
 
-bool ModuleTranslator::fits(const Graph& g, NodeId n, std::string* why) {
+bool ModuleTranslator::fits(const Graph& g, NodeId n, std::string* reason) {
   const auto check = [&](ValueId v) {
     if (!v.valid()) return;
     const Type& t = g.type(v);
     if (t.kind != TypeKind::Tensor || std::find(dtypes_.begin(), dtypes_.end(), t.dtype) == dtypes_.end())
-      *why = "StableHLO has no values of type " + text(t, m_.dims);
-    else if (!t.is_static()) *why = "sizes must be known: bind them (" + text(t, m_.dims) + ")";
+      *reason = "StableHLO has no values of type " + text(t, m_.dims);
+    else if (!t.is_static()) *reason = "sizes must be known: bind them (" + text(t, m_.dims) + ")";
   };
   for (ValueId v : g.operands(n)) check(v);
   for (size_t r = 0; r < g.result_count(n); ++r) check(g.result(n, r));
-  return why->empty();
+  return reason->empty();
 }
 
 std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& inputs) {
@@ -64,16 +62,17 @@ std::vector<Hlo> ModuleTranslator::run(const Graph& g, const std::vector<Hlo>& i
   for (NodeId n : g.nodes()) {
     if (is_weight(g.op(n))) value_[g.result(n).raw] = weights_[weight_of_[g.id().raw][n.raw]];
     if (has_trait(g.op(n), kLeaf | kTerminator)) continue;
-    std::string why;
-    bool known = true;  // else it follows from another error, which is reported
+    std::string reason;
+    bool known = true;  // false: an earlier error is already reported
     for (ValueId v : g.operands(n)) known &= !v.valid() || !value_[v.raw].name.empty();
     const std::string kind(kind_name(g.op(n)));
     b_.comment(g.label(n), kind);
     const TranslateFn translate = find(g.op(n));
-    if (!translate) why = "no translation of " + kind;
-    else if (known && fits(g, n, &why) && !translate(*this, g, n, &why) && why.empty()) known = false;  // an error within a body
-    if (!why.empty())
-      d_.error(Code::UnsupportedOnTarget, "the tpu target: " + why, "node " + g.label(n).quoted() + " (" + kind + ")");
+    if (!translate) reason = "no translation of " + kind;
+    else if (known && fits(g, n, &reason) && !translate(*this, g, n, &reason) && reason.empty())
+      known = false;  // the error is in a body
+    if (!reason.empty())
+      d_.error(Code::UnsupportedOnTarget, "the tpu target: " + reason, "node " + g.label(n).quoted() + " (" + kind + ")");
   }
   std::vector<Hlo> outputs;
   for (ValueId v : g.outputs()) outputs.push_back(value_[v.raw]);

@@ -1,4 +1,4 @@
-// Fused operators of com.microsoft, as what they are made of: https://github.com/microsoft/onnxruntime docs/ContribOperators.md
+// Fused operators of com.microsoft, decomposed: https://github.com/microsoft/onnxruntime docs/ContribOperators.md
 #include <array>
 
 #include "import/onnx/attention.h"
@@ -9,7 +9,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// The function that `activation` names. Its parameters are `activation_params` in their order, or attributes with the prefix
+// Applies the function named by `activation`. Its parameters are `activation_params` in order, or attributes with the prefix
 // `activation_` (FusedGemm).
 ValueId activate(Op& op, ValueId x) {
   const std::string_view name = op.s("activation", "");
@@ -65,7 +65,7 @@ void simplified_layer_norm(Op& op) {
 
 // ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids
 void embed_layer_norm(Op& op) {
-  op.i("mask_index_type", 0);  // the type of output 1, which follows from the mask
+  op.i("mask_index_type", 0);  // type of output 1, determined by the mask
   if (op.rank(0) != 2) return (void)op.fail(Code::BadShape, "needs ids [batch, length]: " + op.show(0));
   const auto look = [&](size_t table, ValueId at) { return op.b.create(OpKind::Gather, {op.in(table), at}, AxisAttrs{0}); };
   ValueId x = op.b.add(look(2, op.in(0)), look(3, op.has(8) ? op.in(8) : positions(op, op.sizes(0)[1])));
@@ -79,7 +79,7 @@ void embed_layer_norm(Op& op) {
   op.set(2, x);
 }
 
-// transBatchX: the first axis of X becomes its last but one.
+// transBatchX: moves the first axis of X before the last one.
 void fused_matmul(Op& op) {
   if (op.rank(0) < 2 || op.rank(1) < 2) return (void)op.unsupported("operands of rank 1");
   const auto operand = [&](size_t i, std::string_view attribute_name) {
@@ -114,7 +114,7 @@ void fused_conv(Op& op) {
   op.set(0, activate(op, y));
 }
 
-// x [N,H,W,C]; w [Co,kh,kw,Ci/groups], or [Co,Ci/groups,kh,kw] with an activation; bias, a value to be added.
+// x [N,H,W,C]; w [Co,kh,kw,Ci/groups], or [Co,Ci/groups,kh,kw] with an activation; bias; a value to add.
 void nhwc_conv(Op& op) {
   const bool fused = op.row.alpha != 0;
   if (op.rank(0) != 4 || op.rank(1) != 4) return (void)op.unsupported("needs x [N,H,W,C]: " + op.show(0));

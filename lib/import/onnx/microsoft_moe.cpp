@@ -1,6 +1,6 @@
-// Mixtures of experts of com.microsoft: each token goes through the k experts that its router prefers, as products of rows with
-// a matrix each. Weights are those of version 1.22 [experts, out, in]; those of older versions [experts, in, out] are told apart
-// by the size of a token.
+// Mixture of experts of com.microsoft: each token is processed by the k best experts of its router, as matmuls that choose a
+// matrix per row. Weights are [experts, out, in] since version 1.22 and [experts, in, out] before; the token size distinguishes
+// them.
 #include <array>
 #include <limits>
 
@@ -11,7 +11,7 @@
 namespace rlxc::onnx_import {
 namespace {
 
-// Where the parts of an expert's layer stand: weights, [scales,] bias.
+// Input numbers of an expert layer: weights, [scales,] bias.
 struct Layer {
   size_t weight, scale, bias;  // scale 0: none
 };
@@ -33,7 +33,7 @@ class Mixture {
                                        TopKAttrs{Dim(k), 1, true, true});
     if (!best.valid()) return;
     ValueId share = op_.graph().result(best, 0);
-    // QMoE of onnxruntime weighs the chosen experts among themselves, whatever the attribute says.
+    // onnxruntime's QMoE always normalizes the weights of the chosen experts.
     if (op_.i("normalize_routing_weights", 0) != 0 || coded_) share = b_.div(share, b_.reduce(ReduceOp::Sum, share, {1}, true));
     expert_ = b_.reshape(op_.graph().result(best, 1), {rows});
     const ValueId token = b_.reshape(op_.in(0), {tokens, Dim(1), hidden_});
@@ -43,13 +43,13 @@ class Mixture {
     const auto layer = [&](size_t i) { return Layer{2 + i * step, coded_ ? 3 + i * step : 0, 1 + step + i * step}; };
     const ValueId h = inside(x, layer(0), layer(2));
     if (!h.valid()) return;
-    const ValueId y = b_.reshape(product(h, layer(1)), {tokens, Dim(k), hidden_});
+    const ValueId y = b_.reshape(matmul(h, layer(1)), {tokens, Dim(k), hidden_});
     const ValueId weighted = b_.mul(y, b_.cast(b_.reshape(share, {tokens, Dim(k), Dim(1)}), t_));
     op_.set(0, b_.reshape(b_.reduce(ReduceOp::Sum, weighted, {1}, false), op_.sizes(0)));
   }
 
  private:
-  // q [experts, n, k] as quantized values around the middle of their range, one scale for each row or each block of it.
+  // Dequantizes q [experts, n, k], centred in its range, with one scale per row or per block of it.
   ValueId decoded(const Layer& l) {
     const int64_t width = op_.i("expert_weight_bits", 4);
     if ((width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8)
@@ -66,7 +66,7 @@ class Mixture {
     return b_.reshape(b_.mul(b_.reshape(v, sizes), scale), whole);
   }
 
-  ValueId product(ValueId x, const Layer& l) {
+  ValueId matmul(ValueId x, const Layer& l) {
     const ValueId w = coded_ ? decoded(l) : op_.in(l.weight);
     if (!w.valid() || !x.valid()) return {};
     const Dim in = op_.graph().dims(x)[1];
@@ -76,16 +76,16 @@ class Mixture {
     return op_.has(l.bias) ? b_.add(y, b_.create(OpKind::Gather, {op_.in(l.bias), expert_}, AxisAttrs{0})) : y;
   }
 
-  // What the second layer reads: an activation of the first, times the third where there is one; or a gate and its value that
-  // come as pairs or halves of one layer.
+  // Returns the second layer's input: the activated first layer, times the third one if present; or a gate and its value,
+  // interleaved or as halves of one layer.
   ValueId inside(ValueId x, const Layer& first, const Layer& third) {
     const std::string_view name = op_.s("activation_type", "relu");
-    const ValueId h = product(x, first);
+    const ValueId h = matmul(x, first);
     if (!h.valid()) return {};
     if (name == "swiglu") return gated(h, third);
     constexpr std::pair<std::string_view, OpKind> kActivations[] = {
         {"relu", OpKind::Relu}, {"gelu", OpKind::Gelu}, {"silu", OpKind::Silu}};
-    const auto times_third = [&](ValueId v) { return op_.has(third.weight) ? b_.mul(v, product(x, third)) : v; };
+    const auto times_third = [&](ValueId v) { return op_.has(third.weight) ? b_.mul(v, matmul(x, third)) : v; };
     if (name == "identity") return times_third(h);
     for (const auto& [text, kind] : kActivations)
       if (text == name) return times_third(b_.unary(kind, h));
@@ -96,7 +96,7 @@ class Mixture {
     const int64_t how = op_.i("swiglu_fusion", 0);
     if ((how != 1 && how != 2) || op_.has(third.weight)) return op_.unsupported("swiglu of separate layers"), ValueId();
     const Dim rows = op_.graph().dims(h)[0], half = op_.dims().floor_div(op_.graph().dims(h)[1], Dim(2));
-    const int64_t axis = how == 1 ? 2 : 1;  // pairs, halves
+    const int64_t axis = how == 1 ? 2 : 1;  // interleaved, halves
     const ValueId both = how == 1 ? b_.reshape(h, {rows, half, Dim(2)}) : b_.reshape(h, {rows, Dim(2), half});
     const auto part = [&](int64_t i) { return b_.reshape(b_.narrow(both, axis, Dim(i), Dim(1)), {rows, half}); };
     ValueId gate = part(0), value = part(1);
@@ -114,7 +114,7 @@ class Mixture {
   bool coded_;
   DType t_;
   Dim hidden_;
-  ValueId expert_;  // of each row
+  ValueId expert_;  // by row
 };
 
 }  // namespace

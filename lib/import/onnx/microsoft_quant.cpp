@@ -1,4 +1,4 @@
-// Quantised operators of com.microsoft: decoded, computed, encoded; or exact integer products with the scales around them.
+// Quantised operators of com.microsoft: dequantize, compute, quantize; or exact integer matmuls with scales.
 #include <array>
 
 #include "import/compose/packed.h"
@@ -40,7 +40,7 @@ ValueId channels_last(Op& op, ValueId x) {
 
 ValueId plus(Op& op, ValueId y, size_t bias) { return op.has(bias) ? op.b.add(y, op.in(bias)) : y; }
 
-// Rows of whole bytes as numbers [n, k] of `width` bits; invalid where their contents come later.
+// Reinterprets byte rows as [n, k] of `width` bits. Returns an invalid value if the contents are not constant.
 ValueId quantized_values(Op& op, int64_t n, int64_t k, int64_t width) {
   if (width == 8) return op.b.reshape(op.in(1), {Dim(n), Dim(k)});
   const TensorData* given = op.tensor(1);
@@ -54,13 +54,13 @@ bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b
 
 }  // namespace
 
-// x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed likewise, or numbers; half of the range when
-// absent), the block of each of the K inputs, bias
+// x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed the same way, or numbers; default: the middle
+// of the range), the block of each of the K inputs, bias
 void matmul_n_bits(Op& op) {
   const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
-  // The least precision that x may be rounded to; f32 satisfies all.
-  if (const int64_t level = op.i("accuracy_level", 0); level < 0 || level > 4)
-    return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
+  // The lowest precision allowed for x; 4 allows 8 bits. x is not rounded where the weight is dequantized.
+  const int64_t level = op.i("accuracy_level", 0);
+  if (level < 0 || level > 4) return (void)op.fail(Code::BadAttribute, "accuracy_level must be between 0 and 4");
   if (width != 2 && width != 4 && width != 8) return (void)op.unsupported("bits must be 2, 4 or 8");
   if (k < 1 || n < 1 || block < 16 || k > 1 << 28 || n > 1 << 28 || block > 1 << 20 || op.dtype(1) != DType::U8)
     return (void)op.fail(Code::BadAttribute, "K, N or block_size are out of range");
@@ -80,7 +80,7 @@ void matmul_n_bits(Op& op) {
     if (op.has(3))
       point = op.dtype(3) == DType::U8 ? bytes(3, blocks) : b.reshape(b.cast(op.in(3), op.dtype(2)), {rows, columns});
     const ValueId y = b.create(OpKind::DequantMatMul, {op.in(0), w, b.reshape(op.in(2), {rows, columns}), point},
-                               DequantMatMulAttrs{true, block, {}});
+                               DequantMatMulAttrs{.trans_b = true, .block = block, .act = {}, .int8_x = level == 4});
     return op.set(0, plus(op, y, 5));
   }
   ValueId q = b.reshape(unpacked(1, blocks * block), {rows, columns, Dim(block)});
@@ -122,7 +122,7 @@ void gather_block_quantized(Op& op) {
   const ValueId q = numbers(0), scale = op.in(2);
   if (!q.valid()) return;
   ValueId zero = op.has(3) ? numbers(3) : ValueId();
-  if (op.has(3)) {  // an odd number of blocks leaves half a byte over
+  if (op.has(3)) {  // an odd number of blocks leaves half a byte unused
     const Dim count = op.sizes(2)[static_cast<size_t>(*blocked)];
     if (zero.valid() && !op.dims().equal(op.graph().dims(zero)[static_cast<size_t>(*blocked)], count))
       zero = b.narrow(zero, *blocked, Dim(0), count);
@@ -137,8 +137,8 @@ void gather_block_quantized(Op& op) {
 // a, b integers, their scales, zero points, bias
 void matmul_integer_to_float(Op& op) {
   if (!matrices(op, 0, 1)) return;
-  const ValueId product = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 4), scalar_or_vector(op, 5)});
-  const ValueId scaled = op.b.mul(op.b.cast(product, op.dtype(2)), scalar_or_vector(op, 2));
+  const ValueId sums = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 4), scalar_or_vector(op, 5)});
+  const ValueId scaled = op.b.mul(op.b.cast(sums, op.dtype(2)), scalar_or_vector(op, 2));
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 3)), 6));
 }
 
@@ -146,21 +146,21 @@ void matmul_integer_to_float(Op& op) {
 void dynamic_quantize_matmul(Op& op) {
   if (!matrices(op, 0, 1)) return;
   const auto [q, scale, point] = dynamically_quantised(op, op.in(0));
-  const ValueId product = op.b.create(OpKind::QMatMul, {q, op.in(1), point, scalar_or_vector(op, 3)});
-  const ValueId scaled = op.b.mul(op.b.cast(product, op.dtype(2)), scale);
+  const ValueId sums = op.b.create(OpKind::QMatMul, {q, op.in(1), point, scalar_or_vector(op, 3)});
+  const ValueId scaled = op.b.mul(op.b.cast(sums, op.dtype(2)), scale);
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 2)), 4));
 }
 
-// a, scale, zero point, b, scale, zero point, c (i32, in units of the product), scale and zero point of the result (absent: it
-// is real)
+// a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result (absent: a float
+// result)
 void q_gemm(Op& op) {
   if (!matrices(op, 0, 3)) return;
   const ValueId a = op.i("transA", 0) != 0 ? op.b.transpose(op.in(0), {1, 0}) : op.in(0),
                 b = op.i("transB", 0) != 0 ? op.b.transpose(op.in(3), {1, 0}) : op.in(3);
-  const ValueId product = plus(op, op.b.create(OpKind::QMatMul, {a, b, scalar_or_vector(op, 2), scalar_or_vector(op, 5)}), 6);
+  const ValueId sums = plus(op, op.b.create(OpKind::QMatMul, {a, b, scalar_or_vector(op, 2), scalar_or_vector(op, 5)}), 6);
   const ValueId scale = op.b.mul(scalar_or_vector(op, 1), scalar_or_vector(op, 4));
   const ValueId unit = op.b.mul(scale, op.b.scalar(op.dtype(1), op.f("alpha", 1)));
-  const ValueId y = op.b.mul(op.b.cast(product, op.dtype(1)), unit);
+  const ValueId y = op.b.mul(op.b.cast(sums, op.dtype(1)), unit);
   op.set(0, op.has(7) ? quantised(op, y, 7, 8) : y);
 }
 
@@ -188,7 +188,7 @@ void qlinear_where(Op& op) {
   op.set(0, quantised(op, op.b.create(OpKind::Where, {op.in(0), a, b}), 7, 8));
 }
 
-// Scale and zero point of the result, then each operand with its own.
+// Scale and zero point of the result, then each operand with its scale and zero point.
 void qlinear_concat(Op& op) {
   if ((op.inputs() - 2) % 3 != 0) return (void)op.fail(Code::BadArity, "operands come with a scale and a zero point each");
   for (size_t i = 0; i < op.inputs(); ++i)

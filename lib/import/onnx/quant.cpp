@@ -1,4 +1,4 @@
-// Quantisation. Integer products are exact i32 products with zero points; the QLinear forms add the scales around them.
+// Quantisation. Integer matmuls are exact i32 matmuls with zero points; the QLinear forms add scales.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,7 @@ ValueId scalar_or_vector(Op& op, size_t i) {
 
 namespace {
 
-// The axis of per-axis scales; none for a scalar.
+// Sets the axis of per-axis scales; a scalar has none.
 std::optional<QuantAttrs> quant_attrs(Op& op) {
   QuantAttrs a;
   a.saturate = op.i("saturate", 1) != 0;
@@ -30,7 +30,7 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
   return a;
 }
 
-// Scales are floats, or i32 of what is i32; zero points have the type that is quantised to.
+// Scales are floats, or i32 if the values are i32. Zero points have the quantized type.
 bool check_parameters(Op& op, DType quantised) {
   const bool ints = quantised != DType::I32 && op.dtype(0) == DType::I32 && op.dtype(1) == DType::I32;
   if (!is_float(op.dtype(1)) && !ints)
@@ -56,14 +56,14 @@ ValueId requantise(Op& op, ValueId accumulator, ValueId scale, size_t out_scale,
   return op.b.create(OpKind::Quantize, operands, a);
 }
 
-// A zero point or scale per row of a matrix: [M] becomes [M,1].
+// Returns a zero point or scale per matrix row: [M] becomes [M,1].
 ValueId per_row(Op& op, size_t i) {
   if (!op.has(i)) return {};
   if (op.rank(i) == 1 && op.sizes(i)[0] != Dim(1)) return op.b.reshape(op.in(i), {op.sizes(i)[0], Dim(1)});
   return op.rank(i) == 1 ? op.b.reshape(op.in(i), {}) : op.in(i);
 }
 
-ValueId integer_product(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {
+ValueId integer_matmul(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {
   ValueId x = op.in(a), y = op.in(b);
   const int ra = op.rank(a), rb = op.rank(b);
   if (ra < 1 || rb < 1) return op.fail(Code::BadShape, "operands need an axis"), ValueId();
@@ -105,7 +105,7 @@ void dequantize(Op& op) {
   op.set(0, op.b.create(OpKind::Dequantize, quant_operands(op), *a));
 }
 
-// Scale and zero point from the range of the data, which includes 0.
+// Computes scale and zero point from the range of the data, extended to include 0.
 std::array<ValueId, 3> dynamically_quantised(Op& op, ValueId x) {
   if (!x.valid()) return {};
   const ValueId zero = op.b.scalar(DType::F32, 0);
@@ -126,7 +126,7 @@ void dynamic_quantize(Op& op) {
   for (size_t i = 0; i < 3; ++i) op.set(i, results[i]);
 }
 
-void matmul_integer(Op& op) { op.set(0, integer_product(op, 0, 1, 2, 3)); }
+void matmul_integer(Op& op) { op.set(0, integer_matmul(op, 0, 1, 2, 3)); }
 
 void conv_integer(Op& op) {
   if (const auto a = conv_attrs(op, 1))
@@ -135,9 +135,9 @@ void conv_integer(Op& op) {
 
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
 void qlinear_matmul(Op& op) {
-  const ValueId product = integer_product(op, 0, 3, 2, 5);
+  const ValueId sums = integer_matmul(op, 0, 3, 2, 5);
   const ValueId scale = op.b.mul(per_row(op, 1), scalar_or_vector(op, 4));
-  op.set(0, requantise(op, product, scale, 6, 7));
+  op.set(0, requantise(op, sums, scale, 6, 7));
 }
 
 // x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale)

@@ -15,7 +15,7 @@ bool needs(Op& op, size_t i, TypeKind kind) {
 
 ValueId position(Op& op, size_t i) { return op.has(i) ? op.b.reshape(op.in(i), {}) : ValueId(); }
 
-// Elements of one sequence may have other sizes than the next: the symbols of its type say nothing about this one.
+// Returns the type of an element. Sequences may differ in sizes: symbolic dims become fresh symbols.
 Type element_type(Op& op, Type t) {
   t.kind = TypeKind::Tensor;
   for (Dim& d : t.dims)

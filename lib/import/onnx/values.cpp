@@ -1,4 +1,4 @@
-// Values that have no node yet: constants, known contents, captures. Nodes are made where something needs them.
+// Values without a node: constants, known contents, captures. Nodes are created on first use.
 #include <algorithm>
 
 #include "import/onnx/importer.h"
@@ -7,8 +7,8 @@
 namespace rlxc::onnx_import {
 namespace {
 
-constexpr int64_t kSmall = 64;            // constants of up to so many elements are literals,
-constexpr int64_t kSmallIntegers = 1024;  // or so many integers; others are parameters
+constexpr int64_t kSmall = 64;            // constants with at most this many elements are literals,
+constexpr int64_t kSmallIntegers = 1024;  // or this many integers; others are parameters
 
 bool is_literal(const TensorData& d, bool missing) {
   if (missing) return false;
@@ -108,7 +108,7 @@ const TensorData* Importer::given(ValId v) {
 const Known* Importer::known(ValId v) {
   if (!vals_[v.raw].known_checked) {
     vals_[v.raw].known_checked = true;
-    // Shape arithmetic has vectors. Larger floats that weights alone decide stay operations, which fusion recognises.
+    // Shape arithmetic uses vectors. Larger float expressions of weights stay ops, for fusion to match.
     const bool is_weight_math = vals_[v.raw].tensor == Val::kNone && is_float(type(v).dtype) && type(v).rank() > 1;
     const TensorData* t = is_weight_math ? nullptr : tensor(v);
     if (!t && options_.constant_contents && can_be_known(type(v).dtype) && type(v).rank() <= 1) t = given(v);
@@ -136,7 +136,7 @@ ValId Importer::capture(ValId v, uint16_t from, uint16_t to) {
     inner.id = {};
     inner.frame = static_cast<uint16_t>(f);
     inner.outer = v;
-    if (literal || (inner.known != Val::kNone && inner.tensor == Val::kNone)) inner.outer = {};  // made again inside
+    if (literal || (inner.known != Val::kNone && inner.tensor == Val::kNone)) inner.outer = {};  // created again inside
     vals_.push_back(inner);
     v = ValId(vals_.size() - 1);
   }

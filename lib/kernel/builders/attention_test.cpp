@@ -77,7 +77,7 @@ KernelCase attention_case(const Form& f, DType dtype) {
   return c;
 }
 
-TEST_CASE("attention of awkward shapes on lanes, threads and matrix units") {
+TEST_CASE("attention of awkward shapes on threads, threads and matrix units") {
   std::vector<KernelCase> cases;
   for (DType t : {DType::F32, DType::F16, DType::BF16})
     for (const Form& f : {Form{5, 7, 8, 8}, Form{70, 70, 16, 20, true}, Form{33, 90, 20, 8, true, 17}, Form{1, 70, 40, 40},

@@ -55,12 +55,12 @@ Operand broadcast_operand(Kernel* k, std::string name, DType t, const Dims& own,
 
 namespace {
 
-// Elements from the first position of a dimension to this one.
+// Returns the offset of a position along dim d.
 Expr distance(Kernel* k, const Operand& o, size_t d, Expr position) {
   if (!o.split(d)) return position * o.strides[d].in(k);
   Expr rest = o.starts.empty() ? position : position + o.starts[d].in(k), sum = constant_int(k, DType::I64, 0);
-  for (size_t i = o.pieces[d].size(); i-- > 0;) {
-    const Expr size = o.pieces[d][i].size.in(k), stride = o.pieces[d][i].stride.in(k);
+  for (size_t i = o.factors[d].size(); i-- > 0;) {
+    const Expr size = o.factors[d][i].size.in(k), stride = o.factors[d][i].stride.in(k);
     sum = sum + (i == 0 ? rest : rest % size) * stride;
     if (i > 0) rest = rest / size;
   }
@@ -90,7 +90,7 @@ size_t merge_dims(Kernel* k, Dims* shape, const std::vector<Operand*>& operands,
     for (Operand* o : operands) {
       if (o->split(d)) o->offset = o->offset.in(k) + distance(k, *o, d, constant_int(k, DType::I64, 0));
       o->strides.erase(o->strides.begin() + at);
-      if (!o->pieces.empty()) o->pieces.erase(o->pieces.begin() + at);
+      if (!o->factors.empty()) o->factors.erase(o->factors.begin() + at);
       if (!o->starts.empty()) o->starts.erase(o->starts.begin() + at);
     }
     --end;
@@ -110,19 +110,19 @@ std::vector<Expr> split_index(Expr linear, const Dims& dims) {
 
 DType compute_dtype(DType t) { return t == DType::F16 || t == DType::BF16 ? DType::F32 : t; }
 
-void for_each_workgroup(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t lanes,
+void for_each_workgroup(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t threads,
                         const std::function<void(Expr, Expr)>& body) {
   Expr n = count.in(b.kernel());
   int64_t constant_n = 0, width = m.max_grid[0];
   if (constant(n, &constant_n) && constant_n <= width) {
     Expr i = b.grid(name, 0, n);
-    body(i, b.lanes("lane", 0, lanes));
+    body(i, b.threads("thread_id", 0, threads));
     return;
   }
   Expr x = b.grid(name + "_x", 0, min(n, width)), y = b.grid(name + "_y", 1, ceil_div(n, width));
-  Expr lane = b.lanes("lane", 0, lanes);
+  Expr thread = b.threads("thread_id", 0, threads);
   Expr i = b.let(name, y * width + x);
-  b.when(i < n, [&] { body(i, lane); });
+  b.when(i < n, [&] { body(i, thread); });
 }
 
 void for_each(Builder& b, const Mapping& m, const std::string& name, Index count, int64_t bytes,
@@ -132,8 +132,8 @@ void for_each(Builder& b, const Mapping& m, const std::string& name, Index count
     b.parallel(name, n, std::max<int64_t>(1, m.parallel_bytes / std::max<int64_t>(1, bytes)), body);
     return;
   }
-  for_each_workgroup(b, m, "group", ceil_div(n, m.workgroup_size), m.workgroup_size, [&](Expr group, Expr lane) {
-    Expr i = b.let(name, group * m.workgroup_size + lane);
+  for_each_workgroup(b, m, "group", ceil_div(n, m.workgroup_size), m.workgroup_size, [&](Expr group, Expr thread) {
+    Expr i = b.let(name, group * m.workgroup_size + thread);
     int64_t constant_n = 0;
     if (constant(n, &constant_n) && constant_n % m.workgroup_size == 0) return body(i);
     b.when(i < n, [&] { body(i); });

@@ -20,6 +20,10 @@ void GemmOperands::add_b() {
 void GemmOperands::add_zeros() {
   if (spec.a_zero) a_zero_ = b.input(spec.a_zero->name, spec.a_zero->dtype, spec.a_zero->extent);
   if (spec.b_zero) b_zero_ = b.input(spec.b_zero->name, spec.b_zero->dtype, spec.b_zero->extent);
+  if (!spec.rounded) return;
+  const auto& [scale_of_rows, sums] = *spec.rounded;
+  row_scales = b.input(scale_of_rows.name, scale_of_rows.dtype, scale_of_rows.extent);
+  row_sums = b.input(sums.name, sums.dtype, sums.extent);
 }
 
 void GemmOperands::add_extras_and_c() {
@@ -49,8 +53,7 @@ Expr GemmOperands::where_b(Expr k_index, Expr column) const {
   return base_b() + k_index * spec.b.strides.end()[-2].in(b.kernel()) + column * spec.b.strides.back().in(b.kernel());
 }
 
-// Elements `first` and its neighbours, or one for all lanes where `step` is 0. Quantized values of few bits are taken out of
-// their bytes.
+// Loads element `first` and its neighbours, or one element for all lanes if `step` is 0. Unpacks sub-byte values.
 Expr GemmOperands::element(const Buf& from, bool is_quantized, Expr first, int64_t step, int lanes) const {
   if (step == 0) lanes = 1;
   if (!is_quantized || spec.quantized->bits == 8) return from.load(first, lanes);
@@ -59,7 +62,7 @@ Expr GemmOperands::element(const Buf& from, bool is_quantized, Expr first, int64
   return cast_to(byte, DType::I32) >> (cast_to(at, DType::I32) & (a_byte - 1)) * bits & ((1 << bits) - 1);
 }
 
-// The scale or zero point of elements of b, neighbours along k or along a row.
+// Loads the scale or zero point of elements of b that are neighbours along k or along a row.
 Expr GemmOperands::of_block(const Buf& from, const Operand& o, bool is_quantized, Expr k_index, Expr column, int lanes,
                             bool along_k) const {
   const int64_t block = spec.quantized->block;
@@ -83,6 +86,8 @@ Expr GemmOperands::load_a(Expr row, Expr k_index, int lanes) const {
   const auto zero = zero_of_a(row);
   return zero ? v - *zero : v;
 }
+
+Expr GemmOperands::of_row(const Buf& from, const Operand& o, Expr row, Expr block) const { return from.load(at(o, row, block)); }
 
 std::optional<Expr> GemmOperands::zero_of_a(Expr row) const {
   if (!spec.a_zero) return std::nullopt;
@@ -147,6 +152,21 @@ void GemmOperands::write(Expr row, Expr column, Expr sum, std::optional<Expr> se
   for (size_t i = 0; i < extras_.size(); ++i) of_extras.push_back(extra(i, row, column, sum.lanes(), down));
   const Expr v = cast_to(spec.epilogue ? spec.epilogue(sum, of_extras) : sum, spec.c.dtype);
   to_c.store(at(spec.c, row, column), broadcast(v, sum.lanes()));
+}
+
+void GemmOperands::write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr place, int lanes) const {
+  const bool wide = c_vectors() && lanes > 1;
+  const auto put = [&](Expr i, int count) {
+    const Expr sum = from.load(place + i, count);
+    write(row, column0 + i, sum, spec.pair ? std::optional(from.load(place + width + i, count)) : std::nullopt);
+  };
+  if (wide && is_constant(n % width, 0)) {
+    for (int64_t v = 0; v < width; v += lanes) put(b.i64(v), lanes);
+    return;
+  }
+  const Expr count = b.let("columns", min(n - column0, width)), done = wide ? count / lanes : b.i64(0);
+  if (wide) b.loop("v", done, [&](Expr v) { put(v * lanes, lanes); });
+  b.loop("j", count - done * lanes, [&](Expr j) { put(done * lanes + j, 1); });
 }
 
 bool GemmOperands::b_vectors() const {

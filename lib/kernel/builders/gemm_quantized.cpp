@@ -9,6 +9,12 @@ int64_t rows_of_word(const Quantized& c, const RegisterTile& t) { return 32 / (i
 
 }  // namespace
 
+Expr panel_entry(const GemmOperands& o, const Buf& from, const Operand& at, Expr panel, Expr block, int64_t column, int lanes) {
+  const Expr row = block * at.strides.end()[-2].in(o.b.kernel());
+  if (is_constant(at.strides.back(), 0)) return from.load(row);
+  return from.load(panel * at.strides[0].in(o.b.kernel()) + row + column, lanes);
+}
+
 QuantizedPanels::QuantizedPanels(GemmOperands& o, const RegisterTile& t)
     : o_(o), b_(o.b), quantized_(*o.spec.quantized), tile_(t), bits_(quantized_.bits), rows_(rows_of_word(quantized_, t)) {}
 
@@ -36,11 +42,9 @@ void QuantizedPanels::each_step(Expr panel, Expr k0, Expr count, const std::vect
 
 void QuantizedPanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr block, const std::vector<int>& lanes,
                             const std::function<void(Expr p, const Column&)>& body) const {
-  // Of each vector, or one for all: (code - zero) * scale = code * scale + offset.
+  // Per vector, or one for all: (value - zero) * scale = value * scale + offset.
   auto of_block = [&](const Buf& from, const Operand& at, size_t v) {
-    const Expr row = block * at.strides.end()[-2].in(b_.kernel());
-    if (is_constant(at.strides.back(), 0)) return from.load(row);
-    return from.load(panel * at.strides[0].in(b_.kernel()) + row + static_cast<int64_t>(v) * tile_.lanes, lanes[v]);
+    return panel_entry(o_, from, at, panel, block, static_cast<int64_t>(v) * tile_.lanes, lanes[v]);
   };
   std::vector<Expr> scale, offset;
   for (size_t v = 0; v < lanes.size(); ++v) {
@@ -72,6 +76,7 @@ void QuantizedPanels::steps(Expr panel, Expr k0, Expr first, Expr count, Expr bl
 }
 
 int64_t gemm_code_words(const GemmSpec& s, const Mapping& m) {
+  if (s.dots) return quantized_dot_words(s, m);
   const RegisterTile t = register_tile(m, s.accumulate);
   const int64_t columns = s.pair ? t.panel() / 2 : t.panel(), rows = rows_of_word(*s.quantized, t);
   int64_t n = 0, k = 0;

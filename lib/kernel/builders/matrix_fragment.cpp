@@ -9,8 +9,8 @@ const MatrixUnit* find_unit(const Mapping& m, DType operand, DType accumulator) 
   return nullptr;
 }
 
-// The sum of the steps of the bits of the lane's number, neighbouring bits at once.
-Expr lane_start(Builder& b, const MatrixUnit& u, const Spread& s, int8_t Step::*axis, Expr in_warp) {
+// Sums the steps of the set bits of the lane number, merging runs of bits with doubling steps.
+Expr lane_start(Builder& b, const MatrixUnit& u, const FragmentLayout& s, int8_t Step::*axis, Expr in_warp) {
   Expr sum = b.i64(0);
   for (int bit = 0; 1 << bit < u.warp;) {
     const int first = bit, step = s.lane[static_cast<size_t>(bit)].*axis;
@@ -21,7 +21,7 @@ Expr lane_start(Builder& b, const MatrixUnit& u, const Spread& s, int8_t Step::*
   return sum;
 }
 
-Expr fragment(Builder& b, const MatrixUnit& u, const Spread& s, int8_t Step::*inner, const char* name,
+Expr fragment(Builder& b, const MatrixUnit& u, const FragmentLayout& s, int8_t Step::*inner, const char* name,
               const std::function<Expr(Step, int)>& load) {
   const int elements = s.elements();
   int run = 1;

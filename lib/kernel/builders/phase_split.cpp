@@ -4,7 +4,7 @@
 
 namespace rlxc::kernel {
 
-constexpr int64_t kBeside = 16;  // channels that lie in one line of a cache, about
+constexpr int64_t kBeside = 16;  // channels per cache line, approximately
 
 int64_t taps_of(const WindowSpec& s) {
   int64_t n = 1;
@@ -62,15 +62,14 @@ Operand PhaseSplitImage::operand(std::string name) const {
 
 namespace {
 
-// A row of the last axis of the phase-split image: which of its elements are read, and what they are. `place` is the first of
-// them in the image before, with the last axis at 0.
+// Copies a row of the last axis of the phase-split image. `place` is the source row: the index with the last axis at 0.
 struct RowCopy {
   const PhaseSplitImage& image;
   const WindowSpec& s;
   Buf to;
-  Dims rows;                                                 // of the phase-split image: batch, channels, all axes but the last
-  Expr outside;                                              // of the padding
-  std::function<Expr(const std::vector<Expr>& place)> from;  // called once a row
+  Dims rows;                                                 // batch, channels, all axes of the phase-split image but the last
+  Expr outside;                                              // the padding value
+  std::function<Expr(const std::vector<Expr>& place)> from;  // called once per row
   std::function<Expr(Expr from, Expr position)> element;
 };
 
@@ -120,25 +119,25 @@ Operand source_of(Kernel* k, const WindowSpec& s) {
 void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr(Kernel*)>& padding, const Mapping& m) {
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, s);
-  const Operand spread = image.operand("image"), source = source_of(k, s);
+  const Operand split = image.operand("image"), source = source_of(k, s);
   Buf x = b.input("x", s.input, source.extent), x_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
-  Buf y = b.output(spread.name, spread.dtype, spread.extent);
+  Buf y = b.output(split.name, split.dtype, split.extent);
   const Expr step = source.strides.back().in(k);
   const Dims rows = rows_of(image, s);
   const RowCopy copy{image,
                      s,
                      y,
                      rows,
-                     padding ? cast_to(padding(k), spread.dtype) : constant_int(k, spread.dtype, 0),
+                     padding ? cast_to(padding(k), split.dtype) : constant_int(k, split.dtype, 0),
                      [&](const std::vector<Expr>& place) { return b.let("from", element_at(k, source, place)); },
                      [&](Expr from, Expr position) {
-                       const Expr v = cast_to(x[from + position * step], spread.dtype);
-                       return s.x_zero ? v - cast_to(x_zero[0], spread.dtype) : v;
+                       const Expr v = cast_to(x[from + position * step], split.dtype);
+                       return s.x_zero ? v - cast_to(x_zero[0], split.dtype) : v;
                      }};
   if (m.workgroups || !is_constant(source.strides[1], 1) || is_constant(source.strides.back(), 1))
     return for_each(b, m, "row", product(k, rows), 512, [&](Expr row) { copy_row(b, copy, row); });
-  // Pixels of neighbouring channels are read while they are in the nearest cache.
+  // Processes neighbouring channels together, because their elements share cache lines.
   const Expr channels = s.in_channels.in(k), of_channel = product(k, rows, 2), groups = ceil_div(channels, kBeside);
   for_each(b, m, "group", s.batch.in(k)*groups * of_channel, 512 * kBeside, [&](Expr group) {
     const Expr first = b.let("channel0", group / of_channel % groups * kBeside);
@@ -152,10 +151,10 @@ void build_phase_split(Builder& b, const WindowSpec& s, const std::function<Expr
 void build_phase_split_words(Builder& b, const WindowSpec& s, const WindowSpec& to, const Mapping& m) {
   Kernel* k = b.kernel();
   const PhaseSplitImage image(k, to);
-  const Operand spread = image.operand("image"), source = source_of(k, s);
+  const Operand split = image.operand("image"), source = source_of(k, s);
   Buf x = b.input("x", s.input, source.extent), x_zero;
   if (s.x_zero) x_zero = b.input(s.x_zero->name, s.x_zero->dtype, s.x_zero->extent);
-  Buf y = b.output(spread.name, DType::I32, spread.extent);
+  Buf y = b.output(split.name, DType::I32, split.extent);
   const int shift = s.input == DType::I8 ? kSignFlip : 0;
   const Expr zero = s.x_zero ? cast_to(x_zero[0], DType::I32) + shift : b.value(DType::I32, shift);
   const Expr step = source.strides.back().in(k), words = to.in_channels.in(k) / s.groups,

@@ -32,17 +32,17 @@ Expr combine_lanes(ExprOp combine, Expr v) {
   }
 }
 
-Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Expr lane, int64_t lanes) {
-  int64_t warp = std::min<int64_t>(m.warp, lanes);
+Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Expr thread, int64_t threads) {
+  int64_t warp = std::min<int64_t>(m.warp, threads);
   Expr v = value;
   for (int64_t step = warp / 2; step > 0; step /= 2) v = b.let("sum", make(combine, v, b.shuffle_xor(v, static_cast<int>(step))));
-  int64_t parts = lanes / std::max<int64_t>(warp, 1);
+  int64_t parts = threads / std::max<int64_t>(warp, 1);
   if (parts == 1) return v;
   Buf partial = b.shared("partial", value.dtype(), parts);
-  b.when(lane % warp == 0, [&] { partial.store(lane / warp, v); });
+  b.when(thread % warp == 0, [&] { partial.store(thread / warp, v); });
   b.barrier();
   for (int64_t step = parts / 2; step > 0; step /= 2) {
-    b.when(lane < step, [&] { partial.store(lane, make(combine, partial[lane], partial[lane + step])); });
+    b.when(thread < step, [&] { partial.store(thread, make(combine, partial[thread], partial[thread + step])); });
     b.barrier();
   }
   Expr all = partial[0];
@@ -52,7 +52,7 @@ Expr combine_group(Builder& b, const Mapping& m, ExprOp combine, Expr value, Exp
 
 namespace {
 
-// Some axes of the index space: their sizes, and the steps of each input along them.
+// Axes of the index space: their dims, and each input's strides along them.
 struct Axes {
   Dims dims;
   std::vector<Dims> strides;  // by axis, then input
@@ -63,7 +63,7 @@ class ReduceBuilder {
   ReduceBuilder(Builder& b, const ReduceSpec& spec, const Mapping& m) : b_(b), s_(spec), m_(m) {
     Kernel* k = b.kernel();
     for (const Operand& o : s_.inputs) inputs_.push_back(b.input(o.name, o.dtype, o.extent));
-    // Merge runs of kept or reduced axes, from the last to the first.
+    // Merges runs of kept or reduced axes, from the last to the first.
     bool last_reduced = false, any = false;
     for (size_t d = s_.shape.size(); d-- > 0;) {
       const Expr n = s_.shape[d].in(k);
@@ -91,15 +91,15 @@ class ReduceBuilder {
   void run() {
     int64_t n = 0;
     if (m_.workgroups && row_ && !(constant(count_, &n) && n < m_.warp)) return group_per_result();
-    if (m_.workgroups) return for_each(b_, m_, "i", results_, 0, [&](Expr i) { lane_per_result(i, 1); });
+    if (m_.workgroups) return for_each(b_, m_, "i", results_, 0, [&](Expr i) { thread_per_result(i, 1); });
     if (row_) return rows();
     columns();
   }
 
  private:
-  using Place = std::vector<Expr>;  // of an element in each input
+  using Place = std::vector<Expr>;  // offset in each input
 
-  // Whether axis d goes on where the first of `axes` ends, in every input.
+  // Returns whether axis d is collapsible with the first of `axes` in every input.
   bool continues(size_t d, const Axes& axes) const {
     for (size_t i = 0; i < s_.inputs.size(); ++i)
       if (!same(s_.inputs[i].strides[d], axes.strides.front()[i].in(b_.kernel()) * axes.dims.front().in(b_.kernel())))
@@ -107,7 +107,7 @@ class ReduceBuilder {
     return true;
   }
 
-  // Lanes along the last of `axes`: one where an input has a stride there.
+  // Returns the vector lanes along the last of `axes`: 1 if an input is strided there.
   int vector_lanes(const Axes& axes, int element_bytes) const {
     for (const Index& step : axes.strides.back())
       if (int64_t n = 0; !constant(step, &n) || n > 1) return 1;
@@ -131,7 +131,7 @@ class ReduceBuilder {
     return at;
   }
 
-  // Inputs at an element; `along`: the axes of which the last one has the lanes.
+  // Loads inputs at an element. `along`: the axes whose last one is vectorized.
   LoadInput loader(const Place& at, const Axes& along, int lanes) const {
     return [this, &at, &along, lanes](size_t i) {
       int64_t step = 1;
@@ -158,7 +158,7 @@ class ReduceBuilder {
     b_.loop("r", reduced_.dims[d], [&](Expr r) { reduced_loops(moved(at, reduced_, d, r), skip, body, d + 1); });
   }
 
-  // Row by row; four vectors of accumulators hide the latency of the combination.
+  // One row at a time. Four vectors of accumulators hide the latency of the combination.
   void rows() {
     Expr n = reduced_.dims.back().in(b_.kernel());
     int64_t row = 0;
@@ -192,7 +192,7 @@ class ReduceBuilder {
     });
   }
 
-  // The last axis is kept: vectors of neighbouring results.
+  // The last axis is not reduced: vectors of neighbouring results.
   void columns() {
     Expr inner = kept_.dims.back().in(b_.kernel());
     int64_t left = 0;
@@ -201,14 +201,14 @@ class ReduceBuilder {
     Expr rows = product(b_.kernel(), outer), chunks = inner / lanes;
     for_each(b_, m_, "i", rows * chunks, 4096, [&](Expr i) {
       Expr row = b_.let("row", i / chunks), chunk = b_.let("chunk", i % chunks);
-      lane_per_result(row * inner + chunk * lanes, lanes);
+      thread_per_result(row * inner + chunk * lanes, lanes);
     });
     Expr tail = inner % lanes;
     if (lanes > 1 && !(constant(tail, &left) && left == 0))
-      b_.loop("i", rows * tail, [&](Expr i) { lane_per_result(i / tail * inner + chunks * lanes + i % tail, 1); });
+      b_.loop("i", rows * tail, [&](Expr i) { thread_per_result(i / tail * inner + chunks * lanes + i % tail, 1); });
   }
 
-  void lane_per_result(Expr result, int lanes) {
+  void thread_per_result(Expr result, int lanes) {
     Expr at = b_.let("at", result);
     const Place start = base(at);
     Buf acc = b_.variable("acc", broadcast(identity(), lanes));
@@ -217,22 +217,22 @@ class ReduceBuilder {
   }
 
   void group_per_result() {
-    int64_t n = 0, lanes = m_.workgroup_size;
+    int64_t n = 0, threads = m_.workgroup_size;
     if (constant(reduced_.dims.back(), &n))
-      while (lanes > m_.warp && lanes / 2 >= n) lanes /= 2;
-    for_each_workgroup(b_, m_, "i", results_, lanes, [&](Expr i, Expr lane) {
+      while (threads > m_.warp && threads / 2 >= n) threads /= 2;
+    for_each_workgroup(b_, m_, "i", results_, threads, [&](Expr i, Expr thread) {
       const Place start = base(i);
       Buf acc = b_.variable("acc", identity());
       Expr last = reduced_.dims.back().in(b_.kernel());
       reduced_loops(start, 1, [&](const Place& at) {
-        b_.loop("j", ceil_div(last, lanes), [&](Expr j) {
-          Expr r = b_.let("r", j * lanes + lane);
+        b_.loop("j", ceil_div(last, threads), [&](Expr j) {
+          Expr r = b_.let("r", j * threads + thread);
           const Place to = moved(at, reduced_, reduced_.dims.size() - 1, r);
           b_.when(r < last, [&] { acc.set(make(s_.combine, acc.get(), value(to, reduced_, 1))); });
         });
       });
-      Expr all = combine_group(b_, m_, s_.combine, acc.get(), lane, lanes);
-      b_.when(lane == 0, [&] { finish(i, all, start); });
+      Expr all = combine_group(b_, m_, s_.combine, acc.get(), thread, threads);
+      b_.when(thread == 0, [&] { finish(i, all, start); });
     });
   }
 
@@ -244,8 +244,8 @@ class ReduceBuilder {
   Expr results_, count_;
   std::vector<Buf> inputs_;
   Buf y_;
-  int widest_ = 1;     // bytes of an element of an input to compute with
-  int64_t bytes_ = 0;  // of an element of each input
+  int widest_ = 1;     // widest compute type of an input, in bytes
+  int64_t bytes_ = 0;  // bytes per element of all inputs together
 };
 
 }  // namespace

@@ -8,27 +8,27 @@ class ReduceRowsBuilder : RowBuilder {
   ReduceRowsBuilder(Builder& b, const ReduceRowsSpec& spec, const Mapping& m) : RowBuilder(b, spec, m), rows_(spec) {}
 
   void run() {
-    each_row([&](Lane lane) {
+    each_row([&](Thread thread) {
       const Place row{std::vector<Expr>(s_.shape.size() - s_.axis, b_.i64(0)), 1};
       const LoadInput once = loader(row);
-      for (const RowReduction& r : rows_.walks) r.done(accumulated(r, lane), size(), once);
+      for (const RowReduction& r : rows_.walks) r.done(accumulated(r, thread), size(), once);
       const auto write = [&] { store(0, row, rows_.result(once)); };
-      if (!rows_.one) walk(lane, 1, [&](const Place& p, int) { store(0, p, rows_.result(loader(p))); });
-      else if (lane) b_.when(*lane == 0, write);
+      if (!rows_.one) walk(thread, 1, [&](const Place& p, int) { store(0, p, rows_.result(loader(p))); });
+      else if (thread) b_.when(*thread == 0, write);
       else write();
     });
   }
 
  private:
-  std::vector<Expr> accumulated(const RowReduction& r, Lane lane) {
+  std::vector<Expr> accumulated(const RowReduction& r, Thread thread) {
     std::vector<Accumulator> sums;
     for (const RowTerm& t : r.terms) sums.emplace_back(b_, t.combine, t.type, lanes_);
-    walk(lane, sums[0].slots(), [&](const Place& p, int slot) {
+    walk(thread, sums[0].slots(), [&](const Place& p, int slot) {
       const std::vector<Expr> values = r.values(loader(p));
       for (size_t i = 0; i < sums.size(); ++i) sums[i].add(broadcast(cast_to(values[i], r.terms[i].type), p.lanes), slot);
     });
     std::vector<Expr> all;
-    for (const Accumulator& sum : sums) all.push_back(sum.result(m_, lane, m_.workgroup_size));
+    for (const Accumulator& sum : sums) all.push_back(sum.result(m_, thread, m_.workgroup_size));
     return all;
   }
 

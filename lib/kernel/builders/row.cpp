@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kRowsBeside = 8;
 
-// The largest value of a row of -inf only would make NaN of its exponentials; they are 0.
+// Avoids NaN for rows of -inf: their exponentials are 0.
 Expr finite_or_zero(Expr top) { return select(isinf(top), lit(top, 0.0), top); }
 
 }  // namespace
@@ -25,28 +25,28 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
   if (same(inner, 1)) {
     const int lanes = vector_for(m, n, t);
     const Expr rows = product(k, s.shape, 0, s.axis);
-    const bool keep = !s.log && s.dtype == t;  // exponentials wait in y
+    const bool keep = !s.log && s.dtype == t;  // y buffers the exponentials
     auto value = [&](Expr at, int w) { return cast_to(x.load(at, w), t); };
-    auto walk = [&](std::optional<Expr> lane, int slots, const std::function<void(Expr, int, int)>& body) {
-      across(b, n, lanes, lane, m.workgroup_size, slots, body);
+    auto walk = [&](std::optional<Expr> thread, int slots, const std::function<void(Expr, int, int)>& body) {
+      across(b, n, lanes, thread, m.workgroup_size, slots, body);
     };
-    auto top_of = [&](Expr base, std::optional<Expr> lane) {
+    auto top_of = [&](Expr base, std::optional<Expr> thread) {
       Accumulator top(b, ExprOp::Max, t, lanes);
-      walk(lane, top.slots(), [&](Expr i, int w, int slot) { top.add(value(base + i, w), slot); });
-      return b.let("most", finite_or_zero(top.result(m, lane, m.workgroup_size)));
+      walk(thread, top.slots(), [&](Expr i, int w, int slot) { top.add(value(base + i, w), slot); });
+      return b.let("most", finite_or_zero(top.result(m, thread, m.workgroup_size)));
     };
-    auto scale_of = [&](Expr base, Expr most, std::optional<Expr> lane) {
+    auto scale_of = [&](Expr base, Expr most, std::optional<Expr> thread) {
       Accumulator sum(b, ExprOp::Add, t, lanes);
-      walk(lane, sum.slots(), [&](Expr i, int w, int slot) {
+      walk(thread, sum.slots(), [&](Expr i, int w, int slot) {
         const Expr e = b.let("e", exp(value(base + i, w) - broadcast(most, w)));
         if (keep) y.store(base + i, e);
         sum.add(e, slot);
       });
-      const Expr total = sum.result(m, lane, m.workgroup_size);
+      const Expr total = sum.result(m, thread, m.workgroup_size);
       return s.log ? b.let("shift", most + log(total)) : b.let("scale", select(total == 0.0, total, 1.0 / total));
     };
-    auto write = [&](Expr base, Expr most, Expr scale, std::optional<Expr> lane) {
-      walk(lane, 1, [&](Expr i, int w, int) {
+    auto write = [&](Expr base, Expr most, Expr scale, std::optional<Expr> thread) {
+      walk(thread, 1, [&](Expr i, int w, int) {
         const Expr factor = broadcast(scale, w);
         const Expr v = s.log  ? value(base + i, w) - factor
                        : keep ? y.load(base + i, w) * factor
@@ -58,13 +58,13 @@ void build_softmax(Builder& b, const SoftmaxSpec& s, const Mapping& m) {
     constant(n, &length);
     const int64_t beside = std::clamp<int64_t>(4096 / std::max<int64_t>(length, 1), 1, kRowsBeside);
     if (m.workgroups || beside == 1) {
-      per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
-        const Expr base = b.let("base", row * n), most = top_of(base, lane);
-        write(base, most, scale_of(base, most, lane), lane);
+      per_row(b, m, rows, n, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> thread) {
+        const Expr base = b.let("base", row * n), most = top_of(base, thread);
+        write(base, most, scale_of(base, most, thread), thread);
       });
       return;
     }
-    // Each step for several short rows, for within a row each waits for the one before.
+    // Interleaves several short rows, because each step within a row depends on the previous one.
     for_each(b, m, "block", ceil_div(rows, beside), beside * length * rlxc::bits(t) / 4, [&](Expr block) {
       const Expr first = b.let("first", block * beside), count = b.let("count", min(rows - first, beside));
       Buf tops = b.registers("tops", t, beside), scales = b.registers("scales", t, beside);
@@ -99,25 +99,25 @@ class NormBuilder : RowBuilder {
       : RowBuilder(b, spec, m), norm_(spec), last_(spec.norms.size() - 1) {}
 
   void run() {
-    each_row([&](Lane lane) {
-      if (gathers_) gather(lane);
+    each_row([&](Thread thread) {
+      if (gathers_) gather(thread);
       statistics_.clear();
       for (const NormSpec::Norm& n : norm_.norms)
-        n.kind == RowNorm::Softmax || n.kind == RowNorm::LogSoftmax ? softmax(lane) : gather_statistics(n, lane);
+        n.kind == RowNorm::Softmax || n.kind == RowNorm::LogSoftmax ? softmax(thread) : gather_statistics(n, thread);
       if (!statistics_.empty())
-        write(lane, [&](const Place& p, const LoadInput& load) { return normalised(last_, p, value_again(last_, p, load)); });
+        write(thread, [&](const Place& p, const LoadInput& load) { return normalised(last_, p, value_again(last_, p, load)); });
     });
   }
 
  private:
   struct Statistics {
-    Expr mean, scale;  // the mean of what is centred
+    Expr mean, scale;  // mean: of centred norms
   };
 
-  // Each element by the lane that reads it back.
-  void gather(Lane lane) {
+  // The thread that reads an element back copies it.
+  void gather(Thread thread) {
     const int lanes = std::exchange(lanes_, 1);
-    walk(lane, 1, [&](const Place& p, int) { store(0, p, loader(p)(0)); });
+    walk(thread, 1, [&](const Place& p, int) { store(0, p, loader(p)(0)); });
     lanes_ = lanes;
   }
   LoadInput loads(const Place& p) {
@@ -152,14 +152,14 @@ class NormBuilder : RowBuilder {
     return v;
   }
 
-  // The statistic that `term` of each element adds up to.
-  Expr gathered(ExprOp combine, Lane lane, const std::function<Expr(const Place&)>& term) {
+  // Combines `term` over the elements of the row.
+  Expr gathered(ExprOp combine, Thread thread, const std::function<Expr(const Place&)>& term) {
     Accumulator all(b_, combine, s_.compute, lanes_);
-    walk(lane, all.slots(), [&](const Place& p, int slot) { all.add(term(p), slot); });
-    return all.result(m_, lane, m_.workgroup_size);
+    walk(thread, all.slots(), [&](const Place& p, int slot) { all.add(term(p), slot); });
+    return all.result(m_, thread, m_.workgroup_size);
   }
-  void write(Lane lane, const std::function<Expr(const Place&, const LoadInput&)>& of_last) {
-    walk(lane, 1, [&](const Place& p, int) {
+  void write(Thread thread, const std::function<Expr(const Place&, const LoadInput&)>& of_last) {
+    walk(thread, 1, [&](const Place& p, int) {
       const LoadInput load = loads(p);
       const Expr n = b_.let("n", of_last(p, load));
       if (!norm_.after) return store(0, p, n);
@@ -169,12 +169,12 @@ class NormBuilder : RowBuilder {
     });
   }
 
-  void gather_statistics(const NormSpec::Norm& norm, Lane lane) {
+  void gather_statistics(const NormSpec::Norm& norm, Thread thread) {
     const size_t at = statistics_.size();
     const bool centred = norm.kind == RowNorm::Centred;
     const Expr count = cast_to(size(), s_.compute);
     Statistics s;
-    Expr square = gathered(ExprOp::Add, lane,
+    Expr square = gathered(ExprOp::Add, thread,
                            [&](const Place& p) {
                              const Expr v = first_value(at, p);
                              return centred ? v : v * v;
@@ -182,7 +182,7 @@ class NormBuilder : RowBuilder {
                   count;
     if (centred) {
       s.mean = b_.let("mean", square);
-      square = gathered(ExprOp::Add, lane,
+      square = gathered(ExprOp::Add, thread,
                         [&](const Place& p) {
                           const Expr d = b_.let("d", value_again(at, p, loads(p)) - broadcast(s.mean, p.lanes));
                           return d * d;
@@ -193,22 +193,22 @@ class NormBuilder : RowBuilder {
     statistics_.push_back(s);
   }
 
-  void softmax(Lane lane) {
+  void softmax(Thread thread) {
     const bool log_of = norm_.norms[0].kind == RowNorm::LogSoftmax;
-    const bool waits = !log_of && !norm_.after && s_.outputs[0].dtype == s_.compute;  // exponentials, in the result
+    const bool waits = !log_of && !norm_.after && s_.outputs[0].dtype == s_.compute;  // the result buffers the exponentials
     const Expr most =
-        b_.let("most", finite_or_zero(gathered(ExprOp::Max, lane, [&](const Place& p) { return first_value(0, p); })));
+        b_.let("most", finite_or_zero(gathered(ExprOp::Max, thread, [&](const Place& p) { return first_value(0, p); })));
     const auto exponential = [&](const Place& p, const LoadInput& load) {
       return exp(value_again(0, p, load) - broadcast(most, p.lanes));
     };
-    const Expr sum = gathered(ExprOp::Add, lane, [&](const Place& p) {
+    const Expr sum = gathered(ExprOp::Add, thread, [&](const Place& p) {
       const Expr e = b_.let("e", exponential(p, loads(p)));
       if (waits) store(0, p, e);
       return e;
     });
     const Expr last = log_of ? b_.let("shift", most + log(sum)) : b_.let("scale", select(sum == 0.0, sum, 1.0 / sum));
     const size_t result = s_.inputs.size();
-    write(lane, [&](const Place& p, const LoadInput& load) {
+    write(thread, [&](const Place& p, const LoadInput& load) {
       const Expr wide = broadcast(last, p.lanes);
       if (log_of) return value_again(0, p, load) - wide;
       return (waits ? bufs_[result].load(address(result, p), p.lanes) : exponential(p, load)) * wide;
@@ -217,7 +217,7 @@ class NormBuilder : RowBuilder {
 
   const NormSpec& norm_;
   const size_t last_;
-  std::vector<Statistics> statistics_;  // of the row at hand, by norm: none of a softmax
+  std::vector<Statistics> statistics_;  // of the current row, by norm; none for a softmax
 };
 
 }  // namespace
@@ -242,7 +242,7 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
   for (int i : {0, 1}) half[i].y = b.output(s.y[i].name, s.y[i].dtype, s.y[i].extent);
   vectors = vectors && same(s.y[0].strides.back(), 1);
   const int lanes = vectors ? vector_for(m, pairs, t) : 1;
-  per_row(b, m, product(k, s.rows), pairs * 2, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> lane) {
+  per_row(b, m, product(k, s.rows), pairs * 2, rlxc::bits(t) / 8, [&](Expr row, std::optional<Expr> thread) {
     const std::vector<Expr> at = split_index(row, s.rows);
     auto place = [&](const Operand& o, Expr i) {
       Expr where = o.offset.in(k) + i * o.strides.back().in(k);
@@ -253,12 +253,12 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
       return cast_to(buf.load(place(o, i), same(o.strides.back(), 0) ? 1 : w), t);
     };
     Accumulator squares(b, ExprOp::Add, t, lanes);
-    across(b, pairs, lanes, lane, m.workgroup_size, squares.slots(), [&](Expr i, int w, int slot) {
+    across(b, pairs, lanes, thread, m.workgroup_size, squares.slots(), [&](Expr i, int w, int slot) {
       const Expr first = b.let("v", load(half[0].x, s.x[0], i, w)), second = b.let("v", load(half[1].x, s.x[1], i, w));
       squares.add(first * first + second * second, slot);
     });
-    const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, lane, m.workgroup_size) / cast_to(pairs * 2, t) + s.eps));
-    across(b, pairs, lanes, lane, m.workgroup_size, 1, [&](Expr i, int w, int) {
+    const Expr scale = b.let("scale", 1.0 / sqrt(squares.result(m, thread, m.workgroup_size) / cast_to(pairs * 2, t) + s.eps));
+    across(b, pairs, lanes, thread, m.workgroup_size, 1, [&](Expr i, int w, int) {
       Expr v[2], c[2], sine[2];
       for (int h : {0, 1}) {
         v[h] = load(half[h].x, s.x[h], i, w) * broadcast(scale, w) * load(half[h].gamma, s.gamma[h], i, w);

@@ -5,15 +5,15 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kSums = 4;  // vectors accumulated beside each other, to hide the latency of an addition
+constexpr int kSums = 4;  // independent accumulators, which hide the latency of an addition
 
 }  // namespace
 
-void across(Builder& b, Expr n, int lanes, std::optional<Expr> lane, int64_t group, int slots,
+void across(Builder& b, Expr n, int lanes, std::optional<Expr> thread, int64_t group, int slots,
             const std::function<void(Expr, int, int)>& body) {
-  if (lane) {
+  if (thread) {
     b.loop("j", ceil_div(n, group), [&](Expr j) {
-      const Expr i = b.let("i", j * group + *lane);
+      const Expr i = b.let("i", j * group + *thread);
       b.when(i < n, [&] { body(i, 1, 0); });
     });
     return;
@@ -38,11 +38,11 @@ void Accumulator::add(Expr v, int slot) {
   to.set(make(combine_, to.get(), v));
 }
 
-Expr Accumulator::result(const Mapping& m, std::optional<Expr> lane, int64_t group) const {
+Expr Accumulator::result(const Mapping& m, std::optional<Expr> thread, int64_t group) const {
   Expr all = wide_[0].get();
   for (size_t i = 1; i < wide_.size(); ++i) all = make(combine_, all, wide_[i].get());
   if (lanes_ > 1) all = make(combine_, combine_lanes(combine_, all), tail_.get());
-  return b_.let("result", lane ? combine_group(b_, m, combine_, all, *lane, group) : all);
+  return b_.let("result", thread ? combine_group(b_, m, combine_, all, *thread, group) : all);
 }
 
 void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
@@ -50,7 +50,7 @@ void per_row(Builder& b, const Mapping& m, Expr rows, Expr n, int element_bytes,
   int64_t length = 1024;
   const bool is_short = constant(n, &length) && length < m.warp;
   if (m.workgroups && !is_short)
-    return for_each_workgroup(b, m, "row", rows, m.workgroup_size, [&](Expr row, Expr lane) { body(row, lane); });
+    return for_each_workgroup(b, m, "row", rows, m.workgroup_size, [&](Expr row, Expr thread) { body(row, thread); });
   for_each(b, m, "row", rows, length * element_bytes * 2, [&](Expr row) { body(row, std::nullopt); });
 }
 
@@ -70,36 +70,36 @@ RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b
     for (Operand* o : operands_) o->strides.push_back(1);
   }
   s_.axis = merge_dims(k_, &s_.shape, operands_, 0, s_.axis);
-  const auto lies_together = [](const Operand& o) { return same(o.strides.back(), 1) || same(o.strides.back(), 0); };
+  const auto is_contiguous = [](const Operand& o) { return same(o.strides.back(), 1) || same(o.strides.back(), 0); };
   bool vectors = true;
   DType widest = s_.compute;
-  gathers_ = s_.gathers && !lies_together(s_.inputs[0]);
+  gathers_ = s_.gathers && !is_contiguous(s_.inputs[0]);
   for (const Operand* o : operands_) {
-    vectors = vectors && (lies_together(*o) || (gathers_ && o == &s_.inputs[0]));
+    vectors = vectors && (is_contiguous(*o) || (gathers_ && o == &s_.inputs[0]));
     if (const DType t = compute_dtype(o->dtype); rlxc::bits(t) > rlxc::bits(widest)) widest = t;
   }
   lanes_ = vectors ? vector_for(m_, s_.shape.back().in(k_), widest) : 1;
 }
 
-void RowBuilder::each_row(const std::function<void(Lane)>& body) {
+void RowBuilder::each_row(const std::function<void(Thread)>& body) {
   const Dims outer(s_.shape.begin(), s_.shape.begin() + static_cast<std::ptrdiff_t>(s_.axis));
-  per_row(b_, m_, product(k_, outer), size(), rlxc::bits(s_.compute) / 8, [&](Expr row, Lane lane) {
+  per_row(b_, m_, product(k_, outer), size(), rlxc::bits(s_.compute) / 8, [&](Expr row, Thread thread) {
     std::vector<Expr> at = split_index(row, outer);
     for (Expr& e : at) e = b_.let("i", e);
     bases_.clear();
     for (const Operand* o : operands_) bases_.push_back(b_.let("base", element_at(k_, *o, at)));
-    body(lane);
+    body(thread);
   });
 }
 
-void RowBuilder::walk(Lane lane, int slots, const std::function<void(const Place&, int)>& body) {
+void RowBuilder::walk(Thread thread, int slots, const std::function<void(const Place&, int)>& body) {
   std::vector<Expr> at;
   const std::function<void(size_t)> nest = [&](size_t d) {
     if (d + 1 < s_.shape.size()) {
       b_.loop("c", s_.shape[d], [&](Expr i) { at.push_back(i), nest(d + 1), at.pop_back(); });
       return;
     }
-    across(b_, s_.shape[d].in(k_), lanes_, lane, m_.workgroup_size, slots, [&](Expr i, int lanes, int slot) {
+    across(b_, s_.shape[d].in(k_), lanes_, thread, m_.workgroup_size, slots, [&](Expr i, int lanes, int slot) {
       Place p{at, lanes};
       p.at.push_back(i);
       body(p, slot);

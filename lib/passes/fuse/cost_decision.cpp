@@ -6,7 +6,7 @@ namespace rlxc::fuse {
 
 std::string CostDecision::detail() const {
   char text[80];
-  std::snprintf(text, sizeof text, "%.0f ns fused, %.0f ns separate", together_ns, apart_ns);
+  std::snprintf(text, sizeof text, "%.0f ns fused, %.0f ns separate", fused_ns, separate_ns);
   return text;
 }
 

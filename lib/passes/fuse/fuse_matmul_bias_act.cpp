@@ -1,10 +1,9 @@
-// MatMul with what follows it in registers: a bias row, a residual of the same shape, an activation that the target has as
-// epilogue.
+// Fuses MatMul with its epilogue: a bias row, a residual of the same shape, and an activation that the target supports.
 #include <algorithm>
 
 #include "analysis/views.h"
 #include "passes/fuse/epilogue.h"
-#include "passes/fuse/weight_product.h"
+#include "passes/fuse/weight_matmul.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
 
@@ -16,10 +15,10 @@ using namespace fuse;
 
 struct Tail {
   ValueId bias, residual;
-  ValueId biased;  // the value that the bias is added to
+  ValueId biased;  // the value to which the bias is added
   Epilogue act;
-  ValueId value;  // the last one taken
-  NodeId moved;   // the activation, if it reads the value in another shape or order
+  ValueId value;  // the last fused value
+  NodeId moved;   // an activation behind layout ops
   std::vector<NodeId> nodes;
 };
 
@@ -30,7 +29,7 @@ class MatMulEpilogue {
   int64_t run() {
     int64_t found = 0;
     for (NodeId n : g_.nodes())
-      if (is_bare_product(n) && is_float(g_, g_.result(n))) found += ctx_.rewrite([&] { return visit(n); });
+      if (is_bare_matmul(n) && is_float(g_, g_.result(n))) found += ctx_.rewrite([&] { return visit(n); });
     for (NodeId n : g_.nodes())
       if (takes_residual(g_, n) && has_kind(n) && is_float(g_, g_.result(n)))
         found += ctx_.rewrite([&] { return visit_moved(n); });
@@ -38,15 +37,15 @@ class MatMulEpilogue {
   }
 
  private:
-  // Products of two values at run time end so too.
-  bool is_bare_product(NodeId n) const { return (g_.op(n) == OpKind::MatMul || is_weight_product(g_, n)) && has_kind(n); }
+  // Also accepts matmuls of two run-time values.
+  bool is_bare_matmul(NodeId n) const { return (g_.op(n) == OpKind::MatMul || is_weight_matmul(g_, n)) && has_kind(n); }
   bool has_kind(NodeId n) const { return ctx_.target.native.test(static_cast<size_t>(kind_with_end(g_.op(n)))); }
 
   void decline(NodeId n, std::string_view reason, std::string detail, std::string hint = {}) {
     decline_end(ctx_, g_, "matmul_bias_act", n, reason, std::move(detail), std::move(hint));
   }
 
-  // Add of a row; declines are recorded only where a bias really stays outside.
+  // Takes an Add of a row. Records a decline only if a bias stays unfused.
   bool take_bias(NodeId matmul, Tail& t) {
     const ValueId v = t.value;
     const NodeId add = g_.only_user(v);
@@ -55,8 +54,8 @@ class MatMulEpilogue {
         if (g_.op(use.user) != OpKind::Add) continue;
         const ValueId row = other(g_, use.user, v);
         if (row.valid() && is_row(g_, row, v) && is_weight(g_, row))
-          decline(matmul, "multi_consumer", std::to_string(g_.use_count(v)) + " readers of the product",
-                  "read the product only through the bias");
+          decline(matmul, "multi_consumer", std::to_string(g_.use_count(v)) + " readers of the matmul",
+                  "read the matmul only through the bias");
       }
       return false;
     }
@@ -64,7 +63,7 @@ class MatMulEpilogue {
     const ValueId row = other(g_, add, v);
     if (!row.valid() || !is_row(g_, row, v)) return false;
     if (!same_type(g_, g_.result(add), v)) {
-      decline(matmul, "bias_shape", "the sum is larger than the product");
+      decline(matmul, "bias_shape", "the sum is larger than the matmul");
       return false;
     }
     t.bias = row;
@@ -78,7 +77,7 @@ class MatMulEpilogue {
     t.value = g_.result(n);
   }
 
-  // A Reshape that keeps rows whole may lie between the product and what follows it.
+  // Takes a Reshape that keeps the last axis.
   bool take_reshape(Tail& t) {
     const NodeId n = g_.only_user(t.value);
     if (!n.valid() || g_.op(n) != OpKind::Reshape) return false;
@@ -118,9 +117,9 @@ class MatMulEpilogue {
 
   bool emit(NodeId n, const Tail& t, size_t first_decision) {
     const NodeId root = g_.def(t.value);
-    const ValueId product = g_.result(n);
+    const ValueId matmul = g_.result(n);
     Builder b(g_, nullptr, root);
-    const std::vector<Dim> inner(g_.dims(product).begin(), g_.dims(product).end()),
+    const std::vector<Dim> inner(g_.dims(matmul).begin(), g_.dims(matmul).end()),
         outer(g_.dims(t.value).begin(), g_.dims(t.value).end());
     const ValueId bias = t.bias.valid() ? as_row(b, t.bias, t.biased) : ValueId();
     const ValueId residual = t.residual.valid() ? b.reshape(t.residual, inner) : ValueId();
@@ -129,7 +128,7 @@ class MatMulEpilogue {
     std::vector<NodeId> members = t.nodes;
     if (t.moved.valid()) members.push_back(t.moved);
     std::erase_if(members, [&](NodeId k) { return g_.op(k) == OpKind::Reshape; });
-    Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, product));
+    Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, matmul));
     if (t.act.has) d.detail = name(t.act.op);
     record_before(ctx_, first_decision, std::move(d));
     merge_origins(g_, g_.def(y), members);
@@ -138,18 +137,18 @@ class MatMulEpilogue {
     return true;
   }
 
-  // A sum with what the product is moved to: its kernel reads the residual where it lies, and writes the sum there as well.
+  // Fuses a residual added behind layout ops: the kernel reads the residual and writes the sum in the layout of the Add.
   bool visit_moved(NodeId n) {
-    const ValueId product = g_.result(n), v = behind_moves(g_, product);
-    if (v == product) return false;
+    const ValueId matmul = g_.result(n), v = behind_moves(g_, matmul);
+    if (v == matmul) return false;
     const auto r = match_residual(g_, v);
     if (!r) return false;
-    const auto layout = layout_before(g_, product, v);
-    const bool steps = ctx_.target.strides && layout && product_ends_in(g_, n, *layout) && !layout_in_larger(g_, r->residual);
+    const auto layout = layout_before(g_, matmul, v);
+    const bool steps = ctx_.target.strides && layout && can_write_layout(g_, n, *layout) && !layout_in_larger(g_, r->residual);
     if (!steps) {
       return decline_end(ctx_, g_, "matmul_bias_act", r->node, "layout",
-                         "the product " + g_.label(n).line() + " cannot be made in the order of the sum",
-                         "add to rows of the product before they are moved");
+                         "the matmul " + g_.label(n).line() + " cannot be made in the order of the sum",
+                         "add to rows of the matmul before they are moved");
     }
     const size_t first = ctx_.decisions.size();
     const ValueId sum = g_.result(r->node);
@@ -157,14 +156,14 @@ class MatMulEpilogue {
     const bool at_once = e && g_.operand(e->node, 0) == sum;
     const NodeId root = at_once ? e->node : r->node;
     std::vector<NodeId> path, members{n, r->node};
-    for (ValueId u = v; u != product; u = g_.operand(path.back(), 0)) path.push_back(g_.def(u));
+    for (ValueId u = v; u != matmul; u = g_.operand(path.back(), 0)) path.push_back(g_.def(u));
     if (e) members.push_back(e->node);
     Builder b(g_, nullptr, root);
     ValueId residual = r->residual;
     for (NodeId move : path) residual = moved_back(b, move, residual);
     ValueId y = with_residual(b, n, residual, e ? e->act : Epilogue{});
     if (!y.valid()) return false;
-    Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, product));
+    Decision d = fused(g_, "matmul_bias_act", n, members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, matmul));
     if (e) d.detail = name(e->act.op);
     record_before(ctx_, first, std::move(d));
     merge_origins(g_, g_.def(y), members);
@@ -174,7 +173,7 @@ class MatMulEpilogue {
     return true;
   }
 
-  // As the node moves its operand, and the other way.
+  // Applies the layout op n to v; moved_back applies its inverse.
   ValueId moved(Builder& b, NodeId n, ValueId v) const {
     if (g_.op(n) == OpKind::Transpose) return b.transpose(v, g_.attrs<PermAttrs>(n).perm);
     return b.reshape(v, dims_of(g_.result(n)));

@@ -1,7 +1,7 @@
-// fuse_matmul_swiglu: FusedSwiGLU(x*w + bias) becomes FusedMatMulSwiGLU(x, w, bias), or a gated DequantMatMul where w is kept as
-// quantized values: the packed product, twice the size of the result, is never written. Reshapes between them that keep rows
-// whole follow the gate. Declined when the product is read elsewhere, or what is added to it is no bias. O(nodes).
-#include "passes/fuse/weight_product.h"
+// Fuses FusedSwiGLU(x*w + bias) into FusedMatMulSwiGLU(x, w, bias), or into a gated DequantMatMul if w is quantized. The packed
+// matmul, twice the size of the result, is never written. Reshapes between them that keep the last axis move behind the gate.
+// Declined if the matmul has other users or the added value is no bias. O(nodes).
+#include "passes/fuse/weight_matmul.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
 
@@ -10,12 +10,12 @@ namespace {
 
 using namespace match;
 
-constexpr int kMostSteps = 4;  // from the gate to the product
+constexpr int kMostSteps = 4;  // limit on nodes from the gate to the matmul
 
-// What lies between a product and its gate, up to the product.
+// The chain from a matmul to its gate.
 struct Packed {
-  NodeId product, shared;  // shared: the first node on the way with other readers, if any
-  ValueId bias, biased;    // the row that is added, if any, and what it is added to
+  NodeId matmul, shared;  // shared: first node on the way with other users, if any
+  ValueId bias, biased;   // the added row, if any, and the value to which it is added
   std::vector<NodeId> members;
 };
 
@@ -25,14 +25,14 @@ bool keeps_rows(const Graph& g, NodeId n) {
   return !from.empty() && !to.empty() && from.back() == to.back();
 }
 
-Packed packed_product(const Graph& g, NodeId gate) {
+Packed packed_matmul(const Graph& g, NodeId gate) {
   Packed p;
   p.members.push_back(gate);
   ValueId v = g.operand(gate, 0);
   for (int steps = 0; steps < kMostSteps; ++steps) {
     const NodeId n = g.def(v);
     if (!g.has_one_use(v) && !p.shared.valid()) p.shared = n;
-    p.product = n;
+    p.matmul = n;
     if (keeps_rows(g, n)) {
       v = g.operand(n, 0);
       continue;
@@ -49,28 +49,27 @@ Packed packed_product(const Graph& g, NodeId gate) {
 }
 
 int64_t fuse_matmuls(Graph& g, NodeId n, PassContext& ctx) {
-  const Packed p = packed_product(g, n);
+  const Packed p = packed_matmul(g, n);
   const auto decline = [&](std::string_view reason, std::string detail) {
     ctx.decisions.push_back(declined(g, "matmul_swiglu", n, reason, std::move(detail)));
     return 0;
   };
-  if (g.op(p.product) == OpKind::Add) {
-    for (ValueId v : g.operands(p.product))
-      if (fuse::is_weight_product(g, g.def(v)))
-        return decline("addend", "what is added to the product before the gate is no bias");
+  if (g.op(p.matmul) == OpKind::Add) {
+    for (ValueId v : g.operands(p.matmul))
+      if (fuse::is_weight_matmul(g, g.def(v))) return decline("addend", "what is added to the matmul before the gate is no bias");
     return 0;
   }
-  if (!fuse::is_weight_product(g, p.product)) {
-    if (g.op(p.product) == OpKind::MatMul) decline("layout", "the product is not one of rows with a matrix");
+  if (!fuse::is_weight_matmul(g, p.matmul)) {
+    if (g.op(p.matmul) == OpKind::MatMul) decline("layout", "the matmul is not one of rows with a matrix");
     return 0;
   }
-  if (!ctx.target.native.test(static_cast<size_t>(fuse::kind_with_gate(g.op(p.product))))) return 0;
+  if (!ctx.target.native.test(static_cast<size_t>(fuse::kind_with_gate(g.op(p.matmul))))) return 0;
   if (p.shared.valid())
     return decline("multi_consumer", std::to_string(g.use_count(g.result(p.shared))) + " readers of what the gate reads");
   ctx.decisions.push_back(fused(g, "matmul_swiglu", n, p.members, 2 * bytes(g, g.operand(n, 0))));
   Builder b(g, nullptr, n);
   const ValueId bias = p.bias.valid() ? as_row(b, p.bias, p.biased) : ValueId();
-  const ValueId y = fuse::with_gate(b, p.product, bias, g.attrs<SwiGLUAttrs>(n));
+  const ValueId y = fuse::with_gate(b, p.matmul, bias, g.attrs<SwiGLUAttrs>(n));
   merge_origins(g, g.def(y), p.members);
   replace(g, g.result(n), b.reshape(y, {g.dims(g.result(n)).begin(), g.dims(g.result(n)).end()}));
   return 1;

@@ -1,4 +1,4 @@
-// Expansions of fused operations.
+// Decompositions of fused ops.
 #include "passes/legalise/decompositions.h"
 #include "passes/legalise/unfuse_elementwise_regions.h"
 
@@ -9,15 +9,15 @@ ValueId plus_operand(Expansion& e, ValueId x, size_t operand) { return e.has(ope
 
 std::vector<ValueId> fused_matmul(Expansion& e) {
   const auto& a = e.attrs<FusedMatMulAttrs>();
-  const ValueId product = e.b.matmul(e.in(0), e.in(1), a.trans_a, a.trans_b);
-  return {e.activation(plus_operand(e, plus_operand(e, product, 2), 3), a.act)};
+  const ValueId y = e.b.matmul(e.in(0), e.in(1), a.trans_a, a.trans_b);
+  return {e.activation(plus_operand(e, plus_operand(e, y, 2), 3), a.act)};
 }
 
 std::vector<ValueId> fused_conv(Expansion& e) {
   const auto& a = e.attrs<FusedConvAttrs>();
   const OpKind conv = e.g.op(e.n) == OpKind::FusedConvBiasAct ? OpKind::Conv : OpKind::ConvTranspose;
-  const ValueId product = e.b.create(conv, {e.in(0), e.in(1), e.in(2)}, a.conv);
-  return {e.activation(plus_operand(e, product, 3), a.act)};
+  const ValueId y = e.b.create(conv, {e.in(0), e.in(1), e.in(2)}, a.conv);
+  return {e.activation(plus_operand(e, y, 3), a.act)};
 }
 
 std::vector<ValueId> fused_residual_norm(Expansion& e) {

@@ -1,4 +1,4 @@
-// Expansions of general contractions and of quantised operations.
+// Decompositions of general contractions and of quantised ops.
 #include <algorithm>
 
 #include "passes/legalise/decompositions.h"
@@ -13,7 +13,7 @@ std::vector<int64_t> free_axes(int rank, const std::vector<int64_t>& batch, cons
   return out;
 }
 
-// One side as [batch.., rows, columns] or with the last two swapped, whichever needs no transpose, and whether they are swapped.
+// One side as [batch.., rows, columns], or with the last two axes swapped if that avoids a transpose.
 struct Side {
   ValueId value;
   bool swapped = false;
@@ -39,7 +39,7 @@ Side arrange(Expansion& e, ValueId x, const std::vector<int64_t>& batch, const s
   return {e.b.reshape(ordered, sizes), swapped};
 }
 
-// lhs as [batch, free, contracted], rhs as [batch, contracted, free], their product as batch, lhs free, rhs free axes.
+// Reshapes lhs to [batch, free, contracted] and rhs to [batch, contracted, free]; the result has batch, lhs free, rhs free axes.
 std::vector<ValueId> dot_general(Expansion& e) {
   const auto& a = e.attrs<DotGeneralAttrs>();
   const ValueId l = e.in(0), r = e.in(1);
@@ -49,7 +49,7 @@ std::vector<ValueId> dot_general(Expansion& e) {
   return {e.b.reshape(e.b.matmul(lhs.value, rhs.value, lhs.swapped, rhs.swapped), e.result_dims())};
 }
 
-// Each element of v as often as it has a block along the axis, up to this size.
+// Repeats each element of v `block` times along the axis, cut to this dim.
 ValueId repeated(Expansion& e, ValueId v, int64_t axis, int64_t block, Dim size) {
   std::vector<Dim> sizes = e.dims(v), all = sizes;
   all[static_cast<size_t>(axis)] = e.b.dims().mul(sizes[static_cast<size_t>(axis)], Dim(block));
@@ -59,7 +59,7 @@ ValueId repeated(Expansion& e, ValueId v, int64_t axis, int64_t block, Dim size)
   return e.b.narrow(e.b.reshape(e.b.expand(column, sizes), all), axis, Dim(0), size);
 }
 
-// A scale or zero point of type t beside x; invalid when its shape is not one of those.
+// A scale or zero point cast to t and shaped to broadcast to x. Invalid if its shape does not fit.
 ValueId scale_like(Expansion& e, size_t operand, DType t) {
   const auto& a = e.attrs<QuantAttrs>();
   const ValueId v = e.b.cast(e.in(operand), t);
@@ -96,7 +96,7 @@ std::vector<ValueId> dequantize(Expansion& e) {
   return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), scale), a.to)};
 }
 
-// An integer operand minus its zero point, in i32. One zero point per row stands in a column.
+// An integer operand minus its zero point, in i32. Zero points per row become a column.
 ValueId centred(Expansion& e, size_t operand, size_t zero, bool per_row) {
   const ValueId x = e.b.cast(e.in(operand), DType::I32);
   if (!e.has(zero)) return x;
@@ -117,6 +117,21 @@ std::vector<ValueId> q_conv(Expansion& e) {
   return {e.b.create(OpKind::Conv, {centred(e, 0, 2, false), w}, e.attrs<ConvAttrs>())};
 }
 
+// Rows of x rounded to 8 bits, with a scale for each block.
+ValueId rounded_rows(Expansion& e, ValueId x, int64_t block) {
+  const std::vector<Dim> whole = e.dims(x);
+  std::vector<Dim> sizes = whole;
+  sizes.push_back(block ? Dim(block) : sizes.back());
+  sizes[sizes.size() - 2] = block ? e.b.dims().floor_div(whole.back(), Dim(block)) : Dim(1);
+  const DType t = e.g.dtype(x);
+  const ValueId parts = e.b.reshape(e.b.cast(x, DType::F32), sizes), zero = e.b.scalar(DType::F32, 0), one = e.b.scalar(DType::F32, 1);
+  const ValueId most = e.b.reduce(ReduceOp::Max, e.b.unary(OpKind::Abs, parts), {static_cast<int64_t>(sizes.size()) - 1}, true);
+  const ValueId scale = e.b.div(most, e.b.scalar(DType::F32, 127)), empty = e.b.create(OpKind::Eq, {scale, zero});
+  const ValueId inverse = e.b.create(OpKind::Where, {empty, zero, e.b.div(one, e.b.create(OpKind::Where, {empty, one, scale}))});
+  const ValueId codes = e.b.cast(e.b.unary(OpKind::Round, e.b.mul(parts, inverse)), DType::I8);
+  return e.b.cast(e.b.reshape(e.b.mul(e.b.cast(codes, DType::F32), scale), whole), t);
+}
+
 std::vector<ValueId> dequant_matmul(Expansion& e) {
   const auto& a = e.attrs<DequantMatMulAttrs>();
   const int along_k = a.trans_b;
@@ -127,7 +142,7 @@ std::vector<ValueId> dequant_matmul(Expansion& e) {
   ValueId w = e.b.cast(e.in(1), DType::F32);
   if (e.has(3)) w = e.b.sub(w, spread(3));
   w = e.b.cast(e.b.mul(w, spread(2)), e.result_dtype());
-  ValueId y = e.b.matmul(e.in(0), w, false, a.trans_b);
+  ValueId y = e.b.matmul(a.int8_x ? rounded_rows(e, e.in(0), a.block) : e.in(0), w, false, a.trans_b);
   for (size_t i : {4, 5})
     if (e.has(i)) y = e.b.add(y, e.in(i));
   if (a.gated) return {e.b.create(OpKind::FusedSwiGLU, {y}, SwiGLUAttrs{a.gate_first, a.act})};

@@ -1,4 +1,4 @@
-// Expansions of operations that move elements.
+// Decompositions of ops that move elements.
 #include <algorithm>
 
 #include "passes/legalise/decompositions.h"
@@ -62,7 +62,7 @@ std::vector<ValueId> one_hot(Expansion& e) {
   return {e.b.create(Where, {hit, on, off})};
 }
 
-// The positions of the operand that a padded axis of static size reads.
+// The operand positions that a padded axis of static dim reads.
 std::vector<int64_t> padded_positions(int64_t before, int64_t size, int64_t after, PadMode mode) {
   std::vector<int64_t> out;
   for (int64_t i = -before; i < size + after; ++i) {
@@ -89,7 +89,7 @@ std::vector<ValueId> pad(Expansion& e) {
     if (!before || !after) return {};
     if (*before == 0 && *after == 0) continue;
     if (a.mode != PadMode::Constant) {
-      constexpr int64_t kLongest = 1 << 20;  // of an index vector that is stored in the program
+      constexpr int64_t kLongest = 1 << 20;  // limit on an index vector stored as a constant
       if (!size.is_static() || size.size() == 0 || size.size() + *before + *after > kLongest) return {};
       x = e.b.create(Gather, {x, e.b.ints(padded_positions(*before, size.size(), *after, a.mode))}, AxisAttrs{axis});
       continue;

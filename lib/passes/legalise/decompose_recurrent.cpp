@@ -1,5 +1,5 @@
-// ONNX LSTM, GRU and RNN as a Scan over the steps. The products with the input are one MatMul for all steps; the body has the
-// product with the state and the gates. Steps beyond the length of a row leave its state as it is and give zeros.
+// Decomposes ONNX LSTM, GRU and RNN into a Scan over the steps. One MatMul covers the input of all steps; the body has the matmul
+// with the state and the gates. Steps beyond the length of a row keep its state and give zeros.
 #include <array>
 
 #include "ir/scan.h"
@@ -11,31 +11,31 @@ namespace {
 
 using transform::make, transform::Term;
 
-// The body of the Scan, one step of all rows of the batch: the Cell of ops/recurrent.h. [batch, hidden] states,
-// [batch, gates * hidden] sums.
+// The body of the Scan: one step for all rows of the batch, using the Cell of ops/recurrent.h. States are [batch, hidden], sums
+// are [batch, gates * hidden].
 class Step {
  public:
   Step(Graph& g, const RnnAttrs& a, std::span<const ops::CellActivation> activations) : b_(g), a_(a), f_(activations) {}
 
-  // Operands, of which the last two may be absent.
+  // Operands; the last two may be absent.
   Term x, before, weights, bias, peepholes;
 
   Term next_lstm(Term* memory) {
-    sums_ = x + product(before, weights, bias);
+    sums_ = x + affine(before, weights, bias);
     return ops::lstm_step(*this, a_.input_forget, memory);
   }
   Term next_gru() {
-    products_ = part(0, 2, before);
+    matmuls_ = part(0, 2, before);
     update_ = ops::gru_gate(*this, 0), reset_ = ops::gru_gate(*this, 1);
     return ops::gru_step(*this, a_.linear_before_reset);
   }
   Term next_rnn() {
-    sums_ = x + product(before, weights, bias);
+    sums_ = x + affine(before, weights, bias);
     return ops::rnn_step(*this);
   }
 
   Term input(int64_t i) { return columns(x, i); }
-  Term gate(int64_t i) { return sums_.valid() ? columns(sums_, i) : columns(x, i) + columns(products_, i); }
+  Term gate(int64_t i) { return sums_.valid() ? columns(sums_, i) : columns(x, i) + columns(matmuls_, i); }
   Term gate(int64_t i, int64_t p, Term memory) {
     const Term v = gate(i);
     return peepholes.valid() ? v + columns(peepholes, p) * memory : v;
@@ -57,12 +57,12 @@ class Step {
     return all.dims().back() == Dim(a_.hidden) ? all : narrow(all, axis, Dim(i * a_.hidden), Dim(a_.hidden));
   }
   Term rows(Term all, int64_t from, int64_t count) { return narrow(all, 0, Dim(from * a_.hidden), Dim(count * a_.hidden)); }
-  static Term product(Term state, Term weights, Term bias) {
+  static Term affine(Term state, Term weights, Term bias) {
     const Term y = matmul(state, weights, false, true);
     return bias.valid() ? y + bias : y;
   }
-  Term part(int64_t from, int64_t count, Term state) {  // products of some gates
-    return product(state, rows(weights, from, count), rows(bias, from, count));
+  Term part(int64_t from, int64_t count, Term state) {  // matmuls of some gates
+    return affine(state, rows(weights, from, count), rows(bias, from, count));
   }
   Term output(size_t i, Term v) {
     return f_[i](v, [](OpKind op, double alpha, double beta, Term u) {
@@ -75,7 +75,7 @@ class Step {
   Builder b_;
   const RnnAttrs& a_;
   std::span<const ops::CellActivation> f_;
-  Term sums_, products_, update_, reset_;
+  Term sums_, matmuls_, update_, reset_;
 };
 
 struct DirectionResults {
@@ -87,7 +87,7 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   const RnnAttrs a = e.attrs<RnnAttrs>();
   const OpKind op = e.g.op(e.n);
   const Dim width(r.gates * a.hidden);
-  const auto own = [&](size_t i, int64_t axis) {  // of this direction, in the type to compute in
+  const auto own = [&](size_t i, int64_t axis) {  // the operand of this direction, in the compute type
     const ValueId all = e.wide(e.in(i)), part = e.b.narrow(all, axis, Dim(d), Dim(1));
     std::vector<Dim> dims = e.dims(part);
     dims.erase(dims.begin() + axis);
@@ -118,7 +118,7 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   const bool lstm = op == OpKind::Lstm;
   const ValueId first = state(5), old = pass("state", first, first), start = lstm ? state(6) : ValueId();
   const ValueId old_memory = lstm ? pass("memory", start, start) : ValueId();
-  const ValueId slice = e.b.reshape(e.b.narrow(projected, 0, Dim(0), Dim(1)), {batch, width});  // for its type
+  const ValueId slice = e.b.reshape(e.b.narrow(projected, 0, Dim(0), Dim(1)), {batch, width});  // provides its type
   const ValueId now = pass("x", projected, slice);
   ValueId step, lengths;
   if (optional(4)) step = pass("step", e.positions(steps), e.b.scalar(DType::I64, 0));
@@ -158,10 +158,10 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
 std::vector<ValueId> recurrent(Expansion& e) {
   const RnnAttrs a = e.attrs<RnnAttrs>();
   const ops::Recurrence r = ops::recurrence(e.g.op(e.n), a);
-  std::string why;
-  const auto activations = ops::cell_activations(e.g.op(e.n), a, &why);
+  std::string reason;
+  const auto activations = ops::cell_activations(e.g.op(e.n), a, &reason);
   if (!activations || a.hidden < 1) return {};
-  // [parts..] with an axis for the directions.
+  // Results with an axis for the directions.
   std::vector<std::vector<ValueId>> parts(e.g.result_count(e.n));
   const auto with_direction = [&](ValueId v, int64_t axis) {
     std::vector<Dim> dims = e.dims(v);

@@ -1,10 +1,9 @@
-// Inserts Quantize and Dequantize behind the tensors that the calibration record names (options.calibration): i8, one scale a
-// tensor or one a coordinate of an axis. All readers read the dequantised value, graph outputs (of bodies too) the original. The
-// element type is kept. Tensors that are quantised already, by the model or by an earlier run, are left alone.
-// The whole record is checked first, and nothing changes when an entry does not fit (Code::BadCalibration): a name that the model
-// never had, a tensor that is not of floats, an axis or a number of scales that is not the tensor's, a scale that is not positive
-// and finite in the tensor's type. Names of tensors that became part of other operations are listed in one warning.
-// Names are those of each_tensor (tensor_names.h). Each pair is a PrecisionNote. O(values + entries).
+// Inserts Quantize and Dequantize after the tensors of the calibration record (options.calibration): i8, one scale per tensor or
+// per coordinate of an axis. Users read the dequantised value, outputs of graphs and bodies the original. Keeps the element type.
+// Skips tensors that are already quantised.
+// Checks the whole record first; if an entry does not fit (unknown name, not a float tensor, wrong axis or number of scales, a
+// scale that is not positive and finite), nothing changes (Code::BadCalibration). One warning lists tensors that became part of
+// other ops. Names follow each_tensor (tensor_names.h). Each pair is a PrecisionNote. O(values + entries).
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -32,7 +31,7 @@ TensorData vector_of(DType t, const std::vector<double>& numbers, bool scalar) {
   return make_data(t, scalar ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(numbers.size())}, bytes);
 }
 
-// Why the entry does not fit the tensor, or empty.
+// Reason why the entry does not fit the tensor, or empty.
 std::string misfit(const Graph& g, ValueId v, const CalibrationEntry& e) {
   const Type& t = g.type(v);
   if (t.kind != TypeKind::Tensor || !is_float(t.dtype)) return "is not a tensor of floats";
@@ -96,7 +95,7 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
   PassResult result{false, {{"pairs_inserted", 0}}};
   if (!context.options.calibration) return result;
   const size_t errors = context.diagnostics.errors();
-  std::unordered_map<std::string_view, size_t> entry_of;  // by tensor name, number in the record
+  std::unordered_map<std::string_view, size_t> entry_of;  // tensor name -> index in the record
   const auto& entries = context.options.calibration->entries;
   for (size_t i = 0; i < entries.size(); ++i)
     if (!entry_of.emplace(entries[i].first, i).second)
@@ -110,9 +109,9 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
     const Graph& g = m.graph(id);
     found[it->second] = true;
     if (is_quantised(g, v)) return;
-    const std::string why = misfit(g, v, entry);
-    if (why.empty()) taps.push_back({id, v, &tensor, &entry});
-    else context.diagnostics.error(Code::BadCalibration, why, "tensor \"" + tensor + "\"");
+    const std::string reason = misfit(g, v, entry);
+    if (reason.empty()) taps.push_back({id, v, &tensor, &entry});
+    else context.diagnostics.error(Code::BadCalibration, reason, "tensor \"" + tensor + "\"");
   });
   for (size_t i = 0; i < entries.size(); ++i)
     if (!found[i] && !m.strings.find(entries[i].first).valid())

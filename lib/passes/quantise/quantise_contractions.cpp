@@ -1,9 +1,8 @@
-// Products and convolutions whose operands are both dequantised run on the integers:
+// Runs matmuls and convolutions with two dequantised operands on integers, if the target has integer kernels:
 //   matmul(dequantize(a), dequantize(b))  ->  q_matmul(a, b) as float * (scale of a * scale of b)
-// with a scaled per tensor and b per tensor or per column (filters: per output channel), i8 or u8, and the sum of products
-// provably inside i32. On the way, Dequantize sinks below reshapes, transposes, slices and gathers, and a Quantize with the scale
-// and zero point of the Dequantize before it gives back the integers. Only where the target has integer kernels. What is declined
-// is a Decision ("quantised_product") with its reason. O(nodes).
+// Requires a scaled per tensor, b per tensor or per column (filters: per output channel), i8 or u8, and sums that provably fit
+// i32. Also sinks Dequantize below reshapes, transposes, slices and gathers, and removes a Quantize with the scale and zero point
+// of the Dequantize before it. Declines are Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 
@@ -17,9 +16,9 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kQuantisedProduct = "quantised_product";
+constexpr std::string_view kQuantisedContraction = "quantised_contraction";
 
-// A value that is (q - zero) * scale; zero is invalid when all zero points are 0.
+// A value (q - zero) * scale; zero is invalid if all zero points are 0.
 struct Dequantised {
   NodeId node;
   ValueId q, scale, zero;
@@ -63,13 +62,13 @@ class Quantiser {
     for (NodeId n : dead_) erase_dead(graph_, n);
   }
 
-  int64_t products = 0, moved = 0, cancelled = 0;
+  int64_t contractions = 0, moved = 0, cancelled = 0;
 
  private:
   ValueId rewrite(NodeId n) {
     switch (graph_.op(n)) {
-      case OpKind::MatMul: return counted(product(n), &products);
-      case OpKind::Conv: return counted(convolution(n), &products);
+      case OpKind::MatMul: return counted(contraction(n), &contractions);
+      case OpKind::Conv: return counted(convolution(n), &contractions);
       case OpKind::Quantize: return counted(cancel(n), &cancelled);
       case OpKind::Transpose:
       case OpKind::Reshape:
@@ -85,7 +84,7 @@ class Quantiser {
     return v;
   }
 
-  // Movement of the integers, dequantised afterwards.
+  // Moves the integers, then dequantises.
   ValueId sink(NodeId n) {
     const auto d = dequantised(graph_, graph_.operand(n, 0));
     if (!d) return {};
@@ -121,7 +120,7 @@ class Quantiser {
     const auto a = dequantised(graph_, graph_.operand(n, 0)), b = dequantised(graph_, graph_.operand(n, 1));
     if (!a && !b) return std::nullopt;
     const auto decline = [&](std::string_view reason, std::string detail) {
-      decisions_.push_back(declined(graph_, kQuantisedProduct, n, reason, std::move(detail),
+      decisions_.push_back(declined(graph_, kQuantisedContraction, n, reason, std::move(detail),
                                     "give the operand one scale per tensor, a weight one per output channel"));
       return std::nullopt;
     };
@@ -132,18 +131,18 @@ class Quantiser {
     return std::array{*a, *b};
   }
 
-  // Largest absolute value of q - zero.
+  // Bound of |q - zero|.
   int64_t reach(const Dequantised& d) const { return d.zero.valid() || graph_.dtype(d.q) == DType::U8 ? 255 : 128; }
   bool fits(NodeId n, const std::array<Dequantised, 2>& ab, std::optional<int64_t> terms) {
     if (terms && *terms <= INT32_MAX / (reach(ab[0]) * reach(ab[1]))) return true;
     decisions_.push_back(
-        declined(graph_, kQuantisedProduct, n, "accumulator_may_overflow",
+        declined(graph_, kQuantisedContraction, n, "accumulator_may_overflow",
                  terms ? std::to_string(*terms) + " products are added" : "a symbolic number of products is added"));
     return false;
   }
 
   ValueId single(ValueId v) { return v.valid() ? builder_.reshape(v, {}) : v; }  // [1] as a scalar
-  // The scale of the product, in f32: those of f16 operands may have a product below its range.
+  // The product of both scales in f32, because in f16 it may underflow.
   ValueId scale(const std::array<Dequantised, 2>& ab) {
     const ValueId a = builder_.cast(single(ab[0].scale), DType::F32);
     const ValueId b = builder_.cast(ab[1].per_tensor ? single(ab[1].scale) : ab[1].scale, DType::F32);
@@ -157,7 +156,7 @@ class Quantiser {
     return builder_.reshape(v, dims);
   }
 
-  ValueId product(NodeId n) {
+  ValueId contraction(NodeId n) {
     const auto& a = graph_.attrs<MatMulAttrs>(n);
     const int rank_a = graph_.rank(graph_.operand(n, 0)), rank_b = graph_.rank(graph_.operand(n, 1));
     const auto ab = operands(n, a.trans_b ? rank_b - 2 : rank_b - 1);
@@ -197,7 +196,7 @@ class Quantiser {
 
   void made(NodeId n, const std::array<Dequantised, 2>& ab) {
     const NodeId members[] = {ab[0].node, ab[1].node, n};
-    decisions_.push_back(fused(graph_, kQuantisedProduct, n, members, 3 * (bytes(graph_, ab[0].q) + bytes(graph_, ab[1].q))));
+    decisions_.push_back(fused(graph_, kQuantisedContraction, n, members, 3 * (bytes(graph_, ab[0].q) + bytes(graph_, ab[1].q))));
   }
 
   Graph& graph_;
@@ -210,16 +209,16 @@ class Quantiser {
 }  // namespace
 
 PassResult quantise_contractions(Module& m, PassContext& context) {
-  int64_t products = 0, moved = 0, cancelled = 0;
+  int64_t contractions = 0, moved = 0, cancelled = 0;
   const auto native = [&](OpKind op) { return context.target.native[static_cast<size_t>(op)]; };
   if (native(OpKind::QMatMul) && native(OpKind::QConv))
     for (GraphId id : graphs_in_use(m)) {
       Quantiser q(m.graph(id), context);
       q.run();
-      products += q.products, moved += q.moved, cancelled += q.cancelled;
+      contractions += q.contractions, moved += q.moved, cancelled += q.cancelled;
     }
-  return {products + moved + cancelled > 0,
-          {{"products", products}, {"dequantize_moved", moved}, {"pairs_cancelled", cancelled}}};
+  return {contractions + moved + cancelled > 0,
+          {{"contractions", contractions}, {"dequantize_moved", moved}, {"pairs_cancelled", cancelled}}};
 }
 
 }  // namespace rlxc

@@ -9,7 +9,7 @@ namespace rlxc {
 using namespace match;
 
 namespace {
-constexpr size_t kMostNodes = 64;  // of one expert
+constexpr size_t kMostNodes = 64;  // limit on nodes of one expert
 }
 
 ExpertRows::ExpertRows(Graph& g, NodeId root, const Routing& r, std::vector<Dim> rows_of)
@@ -53,7 +53,7 @@ ValueId ExpertRows::summed(ValueId y, ValueId like) {
   return b_.reshape(b_.reduce(ReduceOp::Sum, parts, {1}, false), {g_.dims(like).begin(), g_.dims(like).end()});
 }
 
-// Weights of all experts, [experts, sizes...].
+// Weights of all experts, stacked to [experts, sizes...].
 ValueId ExpertRows::stacked(const Family& f, const std::vector<Dim>& sizes) {
   std::vector<Dim> all{Dim(experts_)};
   all.insert(all.end(), sizes.begin(), sizes.end());
@@ -74,7 +74,7 @@ bool ExpertRows::per_expert(ValueId weight) const {
   return d.size() == 1 || (d.size() == 2 && d[0] == Dim(1));
 }
 
-// An operand of an elementwise operation: numbers for all, numbers for each expert, or rows.
+// An operand of an elementwise op: a scalar for all experts, a vector per expert, or rows.
 ValueId ExpertRows::operand(const Family& f) {
   if (scalar(g_, f[0]) && std::ranges::all_of(f, [&](ValueId v) { return scalar(g_, v) == scalar(g_, f[0]); }))
     return b_.scalar(g_.dtype(f[0]), *scalar(g_, f[0]));
@@ -83,7 +83,7 @@ ValueId ExpertRows::operand(const Family& f) {
   return b_.create(OpKind::Gather, {stacked(f, {g_.dims(f[0]).back()}), expert_}, AxisAttrs{0});
 }
 
-ValueId ExpertRows::product(NodeId n, const Family& x, const Family& w) {
+ValueId ExpertRows::matmul(NodeId n, const Family& x, const Family& w) {
   const auto& a = g_.attrs<MatMulAttrs>(n);
   const auto d = g_.dims(w[0]);
   if (a.trans_a || !are_weights(w) || (batched() ? d.size() != 3 || d[0] != Dim(experts_) : d.size() != 2)) return {};
@@ -93,7 +93,7 @@ ValueId ExpertRows::product(NodeId n, const Family& x, const Family& w) {
   return y;
 }
 
-// Columns of rows.
+// A slice of the columns.
 ValueId ExpertRows::part(NodeId n, const Family& x) {
   Attrs attrs = g_.module().attrs[g_.attr_id(n)];
   int64_t& axis = g_.op(n) == OpKind::Narrow ? std::get<NarrowAttrs>(attrs).axis : std::get<SliceAttrs>(attrs).axis;
@@ -122,7 +122,7 @@ ValueId ExpertRows::build(const Family& f) {
     return all;
   };
   if (moves) return width(operands(0)) == wide ? of(operands(0)) : ValueId();
-  if (g_.op(n) == OpKind::MatMul) return product(n, operands(0), operands(1));
+  if (g_.op(n) == OpKind::MatMul) return matmul(n, operands(0), operands(1));
   if (g_.op(n) == OpKind::Narrow || g_.op(n) == OpKind::Slice) return part(n, operands(0));
   if (!has_trait(g_.op(n), kElementwise)) return {};
   std::vector<ValueId> in;

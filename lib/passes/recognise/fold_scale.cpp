@@ -1,5 +1,5 @@
-// A constant factor a column of a product, or a channel of a convolution (layer scale, an affine layer after a convolution), goes
-// into the weights and the bias, which are computed once when the model is loaded.
+// Folds a constant factor per column of a matmul, or per channel of a convolution (layer scale, an affine layer after a
+// convolution), into weights and bias, computed at load time.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/provenance.h"
@@ -9,15 +9,15 @@ namespace {
 
 using namespace match;
 
-// (product + bias) * scale.
+// (matmul + bias) * scale.
 struct Scaled {
-  NodeId product;  // MatMul or Conv
-  NodeId sum;      // of the product and a bias, if there is one
+  NodeId matmul;  // MatMul or Conv
+  NodeId sum;     // Add of a bias, if there is one
   ValueId bias, scale;
-  bool channels = false;  // of a convolution: factors lie along axis 1
+  bool channels = false;  // convolution: factors along axis 1
 };
 
-// A weight that may change when it is packed: no quantized values.
+// Returns whether the weight may be scaled at load time: it is not quantized.
 bool foldable(const Graph& g, ValueId v) { return is_weight(g, v) && g.op(g.def(v)) != OpKind::Dequantize; }
 
 std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
@@ -25,25 +25,25 @@ std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
     const ValueId y = g.operand(mul, i), scale = g.operand(mul, 1 - i);
     if (!g.has_one_use(y) || !is_weight(g, scale) || !same_type(g, y, g.result(mul))) continue;
     Scaled s{g.def(y), {}, {}, scale};
-    const bool conv = g.op(s.product) == OpKind::Conv;
-    if (g.op(s.product) == OpKind::Add) {
-      s.sum = s.product;
+    const bool conv = g.op(s.matmul) == OpKind::Conv;
+    if (g.op(s.matmul) == OpKind::Add) {
+      s.sum = s.matmul;
       for (size_t k = 0; k < 2; ++k)
         if (const NodeId m = defining_op(g, g.operand(s.sum, k), OpKind::MatMul); m.valid())
-          s.product = m, s.bias = g.operand(s.sum, 1 - k);
-      const ValueId p = g.result(s.product);
+          s.matmul = m, s.bias = g.operand(s.sum, 1 - k);
+      const ValueId p = g.result(s.matmul);
       if (!s.bias.valid() || !g.has_one_use(p) || !same_type(g, p, y) || !is_row(g, s.bias, y) || !foldable(g, s.bias)) continue;
     }
-    if (!conv && g.op(s.product) != OpKind::MatMul) continue;
-    if (!foldable(g, g.operand(s.product, 1)) || (!conv && g.rank(g.operand(s.product, 1)) != 2)) continue;
-    if (conv && g.operand(s.product, 2).valid() && !foldable(g, g.operand(s.product, 2))) continue;
+    if (!conv && g.op(s.matmul) != OpKind::MatMul) continue;
+    if (!foldable(g, g.operand(s.matmul, 1)) || (!conv && g.rank(g.operand(s.matmul, 1)) != 2)) continue;
+    if (conv && g.operand(s.matmul, 2).valid() && !foldable(g, g.operand(s.matmul, 2))) continue;
     s.channels = conv;
     if (conv ? per_channel(g, scale, y) : is_row(g, scale, y)) return s;
   }
   return std::nullopt;
 }
 
-// w times s along this axis of w.
+// w * s along this axis of w.
 ValueId scale_along(Builder& b, ValueId w, ValueId s, size_t axis) {
   std::vector<Dim> dims(b.graph().dims(w).size(), Dim(1));
   dims[axis] = b.graph().rank(s) == 0 ? Dim(1) : b.graph().dims(s)[0];
@@ -52,7 +52,7 @@ ValueId scale_along(Builder& b, ValueId w, ValueId s, size_t axis) {
 
 bool fold_into_weight(Graph& g, NodeId mul, const Scaled& m, PassContext& ctx) {
   Builder b(g, nullptr, mul);
-  const NodeId p = m.product;
+  const NodeId p = m.matmul;
   const ValueId y = g.result(mul), w = g.operand(p, 1);
   ValueId r;
   if (m.channels) {

@@ -1,7 +1,6 @@
-// Norms of one value that differ in scale and shift (a block that attends and transforms beside each other, as in GPT-NeoX)
-// become one norm without them where matrix products with weights are all that reads them: the scale goes into the rows of the
-// weights, and the product of the shift with the weights into the bias. The products then read one value
-// (fuse_shared_input_matmul).
+// Merges norms of one value that differ in scale and shift only (parallel attention and feed-forward, as in GPT-NeoX) into one
+// norm without them, if all users are matmuls with weights: the scale is folded into the weights, the shift into the bias. The
+// matmuls then share their input (fuse_shared_input_matmul).
 #include <algorithm>
 
 #include "passes/match.h"
@@ -16,15 +15,15 @@ namespace {
 using namespace match;
 
 constexpr std::string_view kSharedNorm = "shared_norm";
-constexpr size_t kMostReaders = 16;  // of a norm that are looked at
-constexpr size_t kMostNorms = 64;    // of one value
+constexpr size_t kMostReaders = 16;  // limit on visited users of a norm
+constexpr size_t kMostNorms = 64;    // limit on norms of one value
 
-// A normalised value that is scaled and shifted, by the norm itself or by what follows one that does neither.
+// A norm with scale and shift, in the norm or in nodes after it.
 struct ScaledNorm {
   ValueId y, gamma, beta;
-  std::vector<NodeId> nodes;     // that make y
-  std::vector<NodeId> products;  // all that read it, through reshapes and casts
-  std::string_view fault;        // why its scale and shift must stay
+  std::vector<NodeId> nodes;    // that compute y
+  std::vector<NodeId> matmuls;  // all users of y, through reshapes and casts
+  std::string_view fault;       // reason to keep scale and shift
   std::string detail;
 };
 
@@ -104,7 +103,7 @@ class SharedNorms {
     return g_.rank(w) == 2 && is_weight(g_, w) && g_.op(g_.def(w)) != OpKind::Dequantize;
   }
 
-  // Finds the products, or why there is more than them.
+  // Collects the matmuls, or the reason why there are other users.
   ScaledNorm look_at(ScaledNorm s) const {
     const auto fault = [&](std::string_view reason, std::string detail) {
       s.fault = reason, s.detail = std::move(detail);
@@ -122,7 +121,7 @@ class SharedNorms {
       for (const auto use : g_.uses(values[i])) {
         if (use.user == g_.terminator()) return fault("readers", "it is a result of the graph");
         if (keeps_rows(use.user)) values.push_back(g_.result(use.user));
-        else if (takes_scale(use.user, use.index)) s.products.push_back(use.user);
+        else if (takes_scale(use.user, use.index)) s.matmuls.push_back(use.user);
         else return fault("readers", g_.label(use.user).line() + " reads it and has no weights that could take its scale");
       }
     }
@@ -132,7 +131,7 @@ class SharedNorms {
   bool fits(std::span<const ScaledNorm> values) {
     int64_t needed = 0;
     for (const ScaledNorm& s : values)
-      for (NodeId p : s.products) needed = checked_add(needed, bytes(g_, g_.operand(p, 1))).value_or(INT64_MAX);
+      for (NodeId p : s.matmuls) needed = checked_add(needed, bytes(g_, g_.operand(p, 1))).value_or(INT64_MAX);
     if (needed > room_) return false;
     room_ -= needed;
     return true;
@@ -157,14 +156,14 @@ class SharedNorms {
         fused(g_, kSharedNorm, members[0], members, 2 * static_cast<int64_t>(members.size() - 1) * bytes(g_, one)));
     merge_origins(g_, g_.def(one), members);
     for (const ScaledNorm& s : values)
-      for (NodeId p : s.products) take(s, p);
+      for (NodeId p : s.matmuls) take(s, p);
     for (const ScaledNorm& s : values) replace(g_, s.y, one);
     for (NodeId n : norms)
       if (g_.alive(n) && is_bare(n)) replace(g_, g_.result(n), one);
     return true;
   }
 
-  // Scale and shift go into the weights and the bias of a product p.
+  // Folds scale and shift into the weights and the bias of a matmul p.
   void take(const ScaledNorm& s, NodeId p) {
     const ValueId y = s.y, gamma = s.gamma, beta = s.beta;
     const ValueId r = g_.result(p), w = g_.operand(p, 1);
@@ -192,7 +191,7 @@ class SharedNorms {
   Graph& g_;
   PassContext& ctx_;
   Order order_;
-  int64_t room_;  // bytes that may still be made of weights
+  int64_t room_;  // remaining bytes for load-time results
 };
 
 }  // namespace

@@ -11,11 +11,11 @@ fn rlxc_read_s(i: i32) -> f32 {
 }
 
 @compute @workgroup_size(64, 1, 1)
-fn elementwise(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_lane: vec3<u32>) {
+fn elementwise(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_thread: vec3<u32>) {
   let n = rlxc_arguments.n;
   let group_x: i32 = i32(rlxc_group.x);
   let group_y: i32 = i32(rlxc_group.y);
-  let lane: i32 = i32(rlxc_lane.x);
+  let lane: i32 = i32(rlxc_thread.x);
   let group: i32 = group_y * 65535 + group_x;
   let t0: i32 = n * 6;
   if (group < (t0 + 63) / 64) {

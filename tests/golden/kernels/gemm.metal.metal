@@ -5,9 +5,9 @@ using namespace metal;
 inline int rlxc_mod_i32(int a, int b) { return b == 0 || b == -1 ? 0 : (int)(a % b); }
 inline float rlxc_max_f32(float a, float b) { return a > b || a != a ? a : b; }
 
-kernel void gemm(device const float* a [[buffer(0)]], device const float* b [[buffer(1)]], device float* c [[buffer(2)]], constant int& n [[buffer(3)]], uint3 rlxc_group [[threadgroup_position_in_grid]], uint3 rlxc_lane [[thread_position_in_threadgroup]]) {
+kernel void gemm(device const float* a [[buffer(0)]], device const float* b [[buffer(1)]], device float* c [[buffer(2)]], constant int& n [[buffer(3)]], uint3 rlxc_group [[threadgroup_position_in_grid]], uint3 rlxc_thread [[thread_position_in_threadgroup]]) {
   const int tile_x = rlxc_group.x;
-  const int lane = rlxc_lane.x;
+  const int lane = rlxc_thread.x;
   alignas(16) threadgroup float tile_a[1024];
   alignas(16) threadgroup float tile_b[256];
   const int t0 = (n + 63) / 64;

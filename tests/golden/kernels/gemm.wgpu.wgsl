@@ -15,10 +15,10 @@ fn rlxc_max_f32(a: f32, b: f32) -> f32 {
 }
 
 @compute @workgroup_size(64, 1, 1)
-fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_lane: vec3<u32>) {
+fn gemm(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_thread: vec3<u32>) {
   let n = rlxc_arguments.n;
   let tile_x: i32 = i32(rlxc_group.x);
-  let lane: i32 = i32(rlxc_lane.x);
+  let lane: i32 = i32(rlxc_thread.x);
   let t0: i32 = (n + 31) / 32;
   if (tile_x < t0) {
     let row0: i32 = rlxc_mod_i32(tile_x, t0) * 32;

@@ -3,9 +3,9 @@
 using namespace metal;
 
 
-kernel void reduction(device const float* x [[buffer(0)]], device float* y [[buffer(1)]], constant int& n [[buffer(2)]], uint3 rlxc_group [[threadgroup_position_in_grid]], uint3 rlxc_lane [[thread_position_in_threadgroup]]) {
+kernel void reduction(device const float* x [[buffer(0)]], device float* y [[buffer(1)]], constant int& n [[buffer(2)]], uint3 rlxc_group [[threadgroup_position_in_grid]], uint3 rlxc_thread [[thread_position_in_threadgroup]]) {
   const int i_x = rlxc_group.x;
-  const int lane = rlxc_lane.x;
+  const int lane = rlxc_thread.x;
   alignas(16) threadgroup float partial[4];
   if (i_x < n) {
     const int base = i_x * 70;

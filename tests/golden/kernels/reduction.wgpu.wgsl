@@ -8,11 +8,11 @@ struct Arguments { x_at: i32, y_at: i32, n: i32 }
 var<workgroup> partial: array<f32, 64>;
 
 @compute @workgroup_size(64, 1, 1)
-fn reduction(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_lane: vec3<u32>) {
+fn reduction(@builtin(workgroup_id) rlxc_group: vec3<u32>, @builtin(local_invocation_id) rlxc_thread: vec3<u32>) {
   let n = rlxc_arguments.n;
   let i_x: i32 = i32(rlxc_group.x);
   let i_y: i32 = i32(rlxc_group.y);
-  let lane: i32 = i32(rlxc_lane.x);
+  let lane: i32 = i32(rlxc_thread.x);
   let i: i32 = i_y * 65535 + i_x;
   if (i < n) {
     let base: i32 = i * 70;

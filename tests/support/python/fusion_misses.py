@@ -158,13 +158,13 @@ def scaled_operands(g):
             yield "scaled_operand", names(n)
 
 
-def quantised_products(g):
+def quantised_contractions(g):
     """A product of floats that are made of bytes right before."""
     for n in g.nodes:
         if n.op in ("MatMul", "FusedMatMulBiasAct", "Conv", "FusedConvBiasAct"):
             sources = [decoded(g, v) for v in n.operands[:2]]
             if any(d and g.dtype[d.operands[0]] in ("i8", "u8") and d.attrs.get("block", 0) == 0 for d in sources):
-                yield "quantised_product", names(n)
+                yield "quantised_contraction", names(n)
 
 
 def batch_norms(g):
@@ -546,7 +546,7 @@ def activation(step):
     return step.replace("_", "") in {a.lower() for a in ACTIVATIONS}
 
 
-FINDERS = (products, quantized_weights, scaled_operands, quantised_products, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
+FINDERS = (products, quantized_weights, scaled_operands, quantised_contractions, batch_norms, norms, norm_regions, rows_of_norms, shared_norms, reductions, shared_inputs, gates, attentions, written_out, mixtures, blocks,
            neighbours)
 
 

@@ -1,4 +1,4 @@
-#include "kernel/join.h"
+#include "kernel/fuse_kernels.h"
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ Mapping lanes_of(int64_t shared_bytes = 1 << 10) {
 Kernel each(const std::function<Expr(Expr)>& f) {
   kernel::Builder b("each");
   const Buf x = b.input("x", DType::F32, kElements), y = b.output("y", DType::F32, kElements);
-  const Expr i = b.grid("g", 0, kElements / 8) * 8 + b.lanes("l", 0, 8);
+  const Expr i = b.grid("g", 0, kElements / 8) * 8 + b.threads("l", 0, 8);
   y.store(i, f(x[i]));
   return b.finish();
 }
@@ -36,7 +36,7 @@ Kernel each(const std::function<Expr(Expr)>& f) {
 Kernel reversed(int64_t lanes, int64_t rounds) {
   kernel::Builder b("reversed");
   const Buf x = b.input("x", DType::F32, kElements), y = b.output("y", DType::F32, kElements);
-  const Expr row = b.grid("row", 1, kElements / lanes / 2), half = b.grid("half", 0, 2), l = b.lanes("l", 0, lanes);
+  const Expr row = b.grid("row", 1, kElements / lanes / 2), half = b.grid("half", 0, 2), l = b.threads("l", 0, lanes);
   const Buf s = b.shared("s", DType::F32, lanes);
   const Expr base = (row * 2 + half) * lanes;
   const Buf at = b.variable("at", x[base + l]);
@@ -57,7 +57,7 @@ struct Joined {
   Joined(std::vector<Kernel> kernels, const Mapping& m = lanes_of()) : parts(std::move(kernels)) {
     std::vector<const Kernel*> list;
     for (Kernel& k : parts) simplify(k), list.push_back(&k);
-    kernel = join("all", list, m, &why);
+    kernel = fuse_kernels("all", list, m, &why);
   }
   // Each part reads what the one before it stored; what they do apart is what they must do together.
   void check() {

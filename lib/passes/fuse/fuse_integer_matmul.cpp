@@ -1,7 +1,7 @@
-// An integer product or convolution takes the elementwise steps that alone read its sums: scales, bias, activation, residual and
-// the rounding to integers of the next one, in one launch.
+// Fuses an integer matmul or convolution with the elementwise steps that are its only users: scales, bias, activation, residual
+// and requantisation.
 //   region(q_matmul(a, b, za, zb), ...)  ->  fused_q_matmul(a, b, za, zb, ...)
-// Declined ("integer_product") where others read the sums or the steps are too many for the target. O(nodes).
+// Declined ("integer_matmul") if the sums have other users or the steps exceed the target's limit. O(nodes).
 #include <algorithm>
 
 #include "ir/region.h"
@@ -14,9 +14,9 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kIntegerProduct = "integer_product";
+constexpr std::string_view kIntegerMatmul = "integer_matmul";
 
-// Whether a value is as large as `whole` along the axes from the third on, or the same for all positions.
+// Returns whether the dims from axis 2 on equal those of `whole`, or are all 1.
 bool fits_positions(const Graph& g, ValueId v, ValueId whole) {
   const auto own = g.dims(v), all = g.dims(whole);
   size_t same = 0, positions = all.size() - 2;
@@ -30,7 +30,7 @@ bool take_steps(Graph& g, NodeId n, PassContext& context) {
   const bool conv = g.op(n) == OpKind::QConv;
   const ValueId sums = g.result(n);
   const auto refuse = [&](std::string_view reason, std::string detail) {
-    return decline_end(context, g, kIntegerProduct, n, reason, std::move(detail));
+    return decline_end(context, g, kIntegerMatmul, n, reason, std::move(detail));
   };
   const NodeId end = g.only_user(sums);
   if (!end.valid()) return refuse("multi_consumer", std::to_string(g.use_count(sums)) + " readers of the sums");
@@ -52,14 +52,14 @@ bool take_steps(Graph& g, NodeId n, PassContext& context) {
                          : b.create(OpKind::FusedQMatMul, p.operands, RegionAttrs{p.steps});
   if (!y.valid()) return false;
   const NodeId members[] = {n, end};
-  context.decisions.push_back(fused(g, kIntegerProduct, end, members, 2 * bytes(g, sums)));
+  context.decisions.push_back(fused(g, kIntegerMatmul, end, members, 2 * bytes(g, sums)));
   replace_group(g, members, g.result(end), y);
   return true;
 }
 
 }  // namespace
 
-PassResult fuse_integer_product(Module& m, PassContext& context) {
+PassResult fuse_integer_matmul(Module& m, PassContext& context) {
   int64_t found = 0;
   const auto native = [&](OpKind op) { return context.target.native.test(static_cast<size_t>(op)); };
   each_graph(m, [&](Graph& g) {
@@ -68,7 +68,7 @@ PassResult fuse_integer_product(Module& m, PassContext& context) {
           (g.op(n) == OpKind::QConv && native(OpKind::FusedQConv)))
         found += context.rewrite([&] { return take_steps(g, n, context); });
   });
-  return {found > 0, {{"integer_product", found}}};
+  return {found > 0, {{"integer_matmul", found}}};
 }
 
 }  // namespace rlxc

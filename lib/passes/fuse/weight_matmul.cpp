@@ -1,4 +1,4 @@
-#include "passes/fuse/weight_product.h"
+#include "passes/fuse/weight_matmul.h"
 
 namespace rlxc::fuse {
 
@@ -6,14 +6,14 @@ namespace {
 
 bool by_codes(const Graph& g, NodeId n) { return g.op(n) == OpKind::DequantMatMul; }
 
-// The entries of a scale or zero point: one for each block and column, where others of the packed weight may have more.
+// Expands a scale or zero point to one entry per block and column.
 ValueId spread(Builder& b, ValueId v, Dim blocks, Dim columns, bool trans_b) {
   return b.expand(v, trans_b ? std::vector{columns, blocks} : std::vector{blocks, columns});
 }
 
 }  // namespace
 
-bool is_weight_product(const Graph& g, NodeId n) {
+bool is_weight_matmul(const Graph& g, NodeId n) {
   if (g.op(n) == OpKind::MatMul) return !g.attrs<MatMulAttrs>(n).trans_a && g.rank(g.operand(n, 1)) == 2;
   if (!by_codes(g, n)) return false;
   const auto& a = g.attrs<DequantMatMulAttrs>(n);
@@ -24,11 +24,12 @@ bool trans_b(const Graph& g, NodeId n) {
   return by_codes(g, n) ? g.attrs<DequantMatMulAttrs>(n).trans_b : g.attrs<MatMulAttrs>(n).trans_b;
 }
 
-const char* apart_because(const Graph& g, NodeId a, NodeId b) {
+const char* packing_conflict(const Graph& g, NodeId a, NodeId b) {
   if (g.op(a) != g.op(b)) return "quantization_differs";
   if (trans_b(g, a) != trans_b(g, b)) return "layout_differs";
   if (!by_codes(g, a)) return nullptr;
-  if (g.attrs<DequantMatMulAttrs>(a).block != g.attrs<DequantMatMulAttrs>(b).block) return "quantization_differs";
+  const auto &x = g.attrs<DequantMatMulAttrs>(a), &y = g.attrs<DequantMatMulAttrs>(b);
+  if (x.block != y.block || x.int8_x != y.int8_x) return "quantization_differs";
   for (size_t i = 1; i < 4; ++i) {
     const ValueId v = g.operand(a, i), w = g.operand(b, i);
     if (v.valid() != w.valid() || (v.valid() && g.dtype(v) != g.dtype(w))) return "quantization_differs";
@@ -56,7 +57,7 @@ ValueId side_by_side(Builder& b, ValueId x, std::span<const NodeId> nodes) {
                   g.attrs<DequantMatMulAttrs>(nodes[0]));
 }
 
-OpKind kind_with_end(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulBiasAct : product; }
+OpKind kind_with_end(OpKind matmul) { return matmul == OpKind::MatMul ? OpKind::FusedMatMulBiasAct : matmul; }
 
 ValueId with_end(Builder& b, NodeId n, ValueId bias, ValueId residual, const Epilogue& act) {
   const Graph& g = b.graph();
@@ -87,7 +88,7 @@ ValueId with_residual(Builder& b, NodeId n, ValueId residual, const Epilogue& ac
   return b.create(g.op(n), {g.operand(n, 0), g.operand(n, 1), g.operand(n, 2), residual}, a);
 }
 
-OpKind kind_with_gate(OpKind product) { return product == OpKind::MatMul ? OpKind::FusedMatMulSwiGLU : product; }
+OpKind kind_with_gate(OpKind matmul) { return matmul == OpKind::MatMul ? OpKind::FusedMatMulSwiGLU : matmul; }
 
 ValueId with_gate(Builder& b, NodeId n, ValueId bias, const SwiGLUAttrs& gate) {
   const Graph& g = b.graph();

@@ -5,7 +5,7 @@ using namespace rlxc::testing;
 
 namespace {
 
-constexpr std::string_view kPass = "fuse_integer_product";
+constexpr std::string_view kPass = "fuse_integer_matmul";
 
 ValueId codes(Builder& b, std::string_view name, std::vector<Dim> dims) {
   return b.input(name, tensor_type(DType::U8, std::move(dims)));
@@ -17,7 +17,7 @@ ValueId convolved(Builder& b) {
                   ConvAttrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1});
 }
 
-// Steps as mark_elementwise_regions makes them: (float(x) * y) + z.
+// Steps in the form of mark_elementwise_regions: (float(x) * y) + z.
 ValueId region(Builder& b, ValueId x, ValueId y, ValueId z) {
   constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
   RegionAttrs a;
@@ -29,7 +29,7 @@ ValueId region(Builder& b, ValueId x, ValueId y, ValueId z) {
 
 }  // namespace
 
-TEST_CASE("fuse_integer_product: the steps behind a product") {
+TEST_CASE("fuse_integer_matmul: the steps behind a product") {
   Rewrite r(kPass, [](Builder& b) { return std::vector{region(b, sums(b), f32_input(b, "s", {6}), f32_input(b, "r", {5, 6}))}; });
   CHECK(r.left() == "fused_q_matmul");
   const NodeId n = r.find(OpKind::FusedQMatMul);
@@ -40,7 +40,7 @@ TEST_CASE("fuse_integer_product: the steps behind a product") {
   CHECK(r.run.decisions.at(0).fused);
 }
 
-TEST_CASE("fuse_integer_product: a single elementwise node, and a convolution with values of channels") {
+TEST_CASE("fuse_integer_matmul: a single elementwise node, and a convolution with values of channels") {
   Rewrite one(kPass, [](Builder& b) { return std::vector{b.cast(sums(b), DType::F32)}; });
   CHECK(one.left() == "fused_q_matmul");
   Rewrite conv(kPass, [](Builder& b) {
@@ -49,7 +49,7 @@ TEST_CASE("fuse_integer_product: a single elementwise node, and a convolution wi
   CHECK(conv.left() == "fused_q_conv");
 }
 
-TEST_CASE("fuse_integer_product: sums that others read stay") {
+TEST_CASE("fuse_integer_matmul: sums that others read stay") {
   Rewrite r(kPass, [](Builder& b) {
     const ValueId s = sums(b);
     return std::vector{b.cast(s, DType::F32), s};
@@ -58,7 +58,7 @@ TEST_CASE("fuse_integer_product: sums that others read stay") {
   CHECK(r.first_decline() == "multi_consumer");
 }
 
-TEST_CASE("fuse_integer_product: steps of a larger shape, or along some of the positions, stay") {
+TEST_CASE("fuse_integer_matmul: steps of a larger shape, or along some of the positions, stay") {
   Rewrite larger(kPass, [](Builder& b) {
     return std::vector{region(b, sums(b), f32_input(b, "s", {6}), f32_input(b, "r", {2, 5, 6}))};
   });
@@ -71,7 +71,7 @@ TEST_CASE("fuse_integer_product: steps of a larger shape, or along some of the p
   CHECK(rows.first_decline() == "shape");
 }
 
-TEST_CASE("fuse_integer_product: not beyond the steps or operands of the target") {
+TEST_CASE("fuse_integer_matmul: not beyond the steps or operands of the target") {
   for (bool steps : {false, true}) {
     Rewrite r(
         kPass,

@@ -1,0 +1,238 @@
+// A matmul of rows of 8-bit integers and a quantized weight on threads by a dot unit:
+//   y = sum over blocks of scale of row and block * scale of block and column * (sum x * code - zero * sum x)
+// Codes are unsigned: signed ones are flipped by their sign bit, which moves their zero point. A byte of a word holds as many codes
+// of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words give what the unit takes. One to three
+// rows multiply the words as they are; for more, a chunk of a panel is spread out to bytes first.
+#include <algorithm>
+
+#include "kernel/builders/gemm_quantized.h"
+
+namespace rlxc::kernel {
+namespace {
+
+constexpr int kTileRows = 3;             // whose sums of a block, and of all, stay in registers
+constexpr int64_t kRowBlock = 192;       // rows for which one piece of work walks a panel
+constexpr int64_t kMostBlock = 1 << 16;  // terms whose sum stays within 32 bits
+
+int64_t codes_of_word(int bits) { return 32 / bits; }
+
+class QuantizedDots {
+ public:
+  QuantizedDots(GemmOperands& o, const Mapping& m)
+      : o_(o),
+        b_(o.b),
+        m_(m),
+        quantized_(*o.spec.quantized),
+        t_(register_tile(m, DType::I32)),
+        w_(t_.panel()),
+        own_(o.spec.pair ? w_ / 2 : w_),
+        bits_(quantized_.bits),
+        fields_(8 / bits_),
+        step_(codes_of_word(bits_)) {
+    constant(o.k, &k_);
+    block_ = quantized_.block ? quantized_.block : k_;
+  }
+
+  void pack(const std::string& out) {
+    const Expr panels = ceil_div(o_.n, own_);
+    const int64_t words = k_ / step_ * w_;
+    Buf to = b_.output(out, DType::I32, panels * words);
+    for_each(b_, m_, "panel", panels, 1 << 16, [&](Expr i) {
+      const Expr first = b_.let("column", i * own_);
+      b_.loop("at", words, [&](Expr at) {
+        const Expr place = at % w_, column = b_.let("from", min(first + place % own_, o_.n - 1) + place / own_ * o_.n);
+        Expr word = b_.value(DType::I32, 0);
+        for (int64_t f = 0; f < fields_; ++f)
+          for (int64_t q = 0; q < kWordCodes; ++q) {
+            const Expr code = cast_to(o_.code_of_b(at / w_ * step_ + f * kWordCodes + q, column), DType::I32);
+            word = word | ((code ^ quantized_.sign) & ((1 << bits_) - 1)) << static_cast<int>(8 * q + f * bits_);
+          }
+        to.store(i * words + at, word);
+      });
+    });
+  }
+
+  // A piece of work is a block of rows and a panel of columns.
+  void run() {
+    const Expr panels = ceil_div(o_.n, own_);
+    int64_t m = 0;
+    const bool known = constant(o_.m, &m);
+    row_block_ = known ? std::min(m, kRowBlock) : kRowBlock;
+    const Expr blocks = ceil_div(o_.m, row_block_);
+    const int64_t bytes = std::max(k_ * w_ * bits_ / 8, row_block_ * k_ * w_ / 32);
+    for_each(b_, m_, "work", o_.batches() * panels * blocks, bytes, [&](Expr work) {
+      const Expr rows = b_.let("block", work % blocks);
+      panel_ = b_.let("panel", work / blocks % panels);
+      o_.batch = split_index(b_.let("batch", work / (blocks * panels)), o_.spec.batch);
+      row0_ = b_.let("row0", rows * row_block_);
+      rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
+      column0_ = b_.let("column0", panel_ * own_);
+      words_at_ = b_.let("words_at", panel_ * (k_ / step_ * w_));
+      if (known && m <= kTileRows) return tile(whole(), b_.i64(0), static_cast<int>(m));
+      if (known) return many();
+      b_.when(
+          rows_ <= kTileRows, [&] { b_.loop("r", rows_, [&](Expr r) { tile(whole(), r, 1); }); }, [&] { many(); });
+    });
+  }
+
+ private:
+  // Blocks first .. first + count of the panel: as words, or spread out; all of k, or sums wait in a buffer.
+  struct Chunk {
+    Expr first, count;
+    bool spread, all;
+  };
+  Chunk whole() const { return {b_.i64(0), b_.i64(k_ / block_), false, true}; }
+
+  void many() {
+    const bool spread = fields_ > 1 && block_ <= 2 * kChunk;
+    const int64_t blocks = k_ / block_, size = std::min(std::max<int64_t>(kChunk / block_, 1), blocks);
+    if (spread) bytes_ = b_.registers("panel_b", DType::I32, size * block_ / kWordCodes * w_);
+    if (size == blocks) {
+      const Chunk c{b_.i64(0), b_.i64(blocks), spread, true};
+      if (spread) spread_out(c);
+      return tiles(c);
+    }
+    sums_ = b_.registers("sums", DType::F32, row_block_ * w_);
+    b_.loop("i", rows_ * t_.vectors, [&](Expr i) { sums_.store(i * t_.lanes, float_zero()); });
+    b_.loop("chunk", (blocks + size - 1) / size, [&](Expr i) {
+      const Expr first = b_.let("first", i * size);
+      const Chunk c{first, b_.let("blocks", min(blocks - first, size)), spread, false};
+      if (spread) spread_out(c);
+      tiles(c);
+    });
+    b_.loop("r", rows_, [&](Expr r) { o_.write_line(row0_ + r, column0_, own_, sums_, r * w_, t_.lanes); });
+    sums_ = {};
+  }
+
+  Expr float_zero() const { return broadcast(b_.f32(0), t_.lanes); }
+
+  void spread_out(const Chunk& c) {
+    const Expr from = b_.let("from", words_at_ + c.first * (block_ / step_ * w_));
+    b_.loop("p", c.count * (block_ / step_), [&](Expr p) {
+      for (int64_t j = 0; j < w_; j += t_.lanes) {
+        const Expr words = b_.let("words", o_.from_b.load(from + p * w_ + j, t_.lanes));
+        for (int64_t f = 0; f < fields_; ++f) bytes_.store((p * fields_ + f) * w_ + j, field(words, f));
+      }
+    });
+  }
+
+  Expr field(Expr words, int64_t f) const {
+    if (fields_ == 1) return words;
+    const int mask = (1 << bits_) - 1;
+    return words >> static_cast<int>(f * bits_) & mask * 0x01010101;
+  }
+
+  void tiles(const Chunk& c) {
+    int64_t m = 0;
+    b_.loop("tile", rows_ / kTileRows, [&](Expr i) { tile(c, b_.let("row", i * kTileRows), kTileRows); });
+    const Expr done = rows_ / kTileRows * kTileRows;
+    if (constant(o_.m, &m) && m == row_block_) {
+      if (m % kTileRows) tile(c, done, static_cast<int>(m % kTileRows));
+      return;
+    }
+    b_.loop("r", rows_ % kTileRows, [&](Expr r) { tile(c, done + r, 1); });
+  }
+
+  Expr zero_of(Expr block, int v) const {
+    Expr zero = b_.value(DType::I32, quantized_.sign);
+    if (!quantized_.zero) return zero;
+    const Expr own = panel_entry(o_, o_.zero_point, *quantized_.zero, panel_, block, int64_t{v} * t_.lanes, t_.lanes);
+    return zero + cast_to(own, DType::I32);
+  }
+
+  void tile(const Chunk& c, Expr r, int rows) {
+    const auto each = [&](const std::function<void(int i, int v, size_t at)>& body) {
+      for (int i = 0; i < rows; ++i)
+        for (int v = 0; v < t_.vectors; ++v) body(i, v, static_cast<size_t>(i * t_.vectors + v));
+    };
+    const auto place = [&](int i, int v) { return (r + i) * w_ + int64_t{v} * t_.lanes; };
+    std::vector<Buf> sums;
+    each([&](int i, int v, size_t) {
+      sums.push_back(b_.variable("sum", c.all ? float_zero() : sums_.load(place(i, v), t_.lanes)));
+    });
+    b_.loop("g", c.count, [&](Expr g) {
+      const Expr block = b_.let("block", c.first + g);
+      std::vector<Buf> dots;
+      each([&](int i, int v, size_t) {
+        const Expr sum = o_.of_row(o_.row_sums, o_.spec.rounded->sums, row0_ + r + i, block);
+        dots.push_back(b_.variable("dots", broadcast(-(zero_of(block, v) * sum), t_.lanes)));
+      });
+      const Expr base = c.spread ? g * (block_ / kWordCodes * w_) : words_at_ + block * (block_ / step_ * w_);
+      const Expr words_at = b_.let("at", base), k0 = b_.let("k0", block * block_);
+      const int64_t fields = c.spread ? 1 : fields_;
+      b_.loop("p", block_ / (kWordCodes * fields), [&](Expr p) {
+        std::vector<Expr> words;
+        const Buf& from = c.spread ? bytes_ : o_.from_b;
+        for (int v = 0; v < t_.vectors; ++v)
+          words.push_back(b_.let("words", from.load(words_at + p * w_ + int64_t{v} * t_.lanes, t_.lanes)));
+        for (int64_t f = 0; f < fields; ++f) {
+          std::vector<Expr> codes;
+          for (const Expr& word : words)
+            codes.push_back(b_.let("codes", bitcast_to(c.spread ? word : field(word, f), {DType::U8, t_.lanes * kWordCodes})));
+          for (int i = 0; i < rows; ++i) {
+            const Expr at = o_.where_a(row0_ + r + i, k0 + (p * fields + f) * kWordCodes);
+            const Expr word = bitcast_to(o_.from_a.load(at, kWordCodes), Type(DType::I32));
+            const Expr x = b_.let("x", bitcast_to(broadcast(word, t_.lanes), {DType::I8, t_.lanes * kWordCodes}));
+            for (int v = 0; v < t_.vectors; ++v) {
+              Buf& to = dots[static_cast<size_t>(i * t_.vectors + v)];
+              to.set(dot(codes[static_cast<size_t>(v)], x, to.get()));
+            }
+          }
+        }
+      });
+      std::vector<Expr> scales;
+      for (int v = 0; v < t_.vectors; ++v) {
+        const Expr scale = panel_entry(o_, o_.scale, *quantized_.scale, panel_, block, int64_t{v} * t_.lanes, t_.lanes);
+        scales.push_back(b_.let("scale", broadcast(cast_to(scale, DType::F32), t_.lanes)));
+      }
+      each([&](int i, int v, size_t at) {
+        const Expr of_row = o_.of_row(o_.row_scales, o_.spec.rounded->scale, row0_ + r + i, block);
+        sums[at].set(fma(cast_to(dots[at].get(), DType::F32), scales[static_cast<size_t>(v)] * of_row, sums[at].get()));
+      });
+    });
+    if (!c.all) return each([&](int i, int v, size_t at) { sums_.store(place(i, v), sums[at].get()); });
+    if (o_.c_vectors() && is_multiple(o_.n, own_)) {
+      const int halves = o_.spec.pair ? t_.vectors / 2 : t_.vectors;
+      return each([&](int i, int v, size_t at) {
+        if (v >= halves) return;
+        const auto second = o_.spec.pair ? std::optional(sums[at + static_cast<size_t>(halves)].get()) : std::nullopt;
+        o_.write(row0_ + r + i, column0_ + int64_t{v} * t_.lanes, sums[at].get(), second);
+      });
+    }
+    const Buf line = b_.registers("line", DType::F32, rows * w_);
+    each([&](int i, int v, size_t at) { line.store(b_.i64(i * w_ + int64_t{v} * t_.lanes), sums[at].get()); });
+    b_.loop("i", b_.i64(rows), [&](Expr i) { o_.write_line(row0_ + r + i, column0_, own_, line, i * w_, t_.lanes); });
+  }
+
+  GemmOperands& o_;
+  Builder& b_;
+  const Mapping& m_;
+  const Quantized& quantized_;
+  const RegisterTile t_;
+  const int64_t w_, own_;  // columns of a panel, and of the result that it makes
+  const int bits_;
+  const int64_t fields_, step_;  // codes of a byte and of a word
+  int64_t k_ = 0, block_ = 0, row_block_ = kRowBlock;
+  Expr panel_, row0_, rows_, column0_, words_at_;
+  Buf bytes_, sums_;
+};
+
+}  // namespace
+
+bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, const Mapping& m) {
+  const int64_t terms = block ? block : k;
+  return gemm_fits_dots(DType::U8, DType::I8, m) && (bits == 2 || bits == 4 || bits == 8) && n >= 16 && terms > 0 &&
+         terms <= kMostBlock && k % terms == 0 && terms % codes_of_word(bits) == 0;
+}
+
+int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {
+  const int64_t w = gemm_panel(m, DType::I32), own = s.pair ? w / 2 : w;
+  int64_t n = 0, k = 0;
+  constant(s.n, &n), constant(s.k, &k);
+  return (n + own - 1) / own * (k / codes_of_word(s.quantized->bits)) * w;
+}
+
+void gemm_on_quantized_dots(GemmOperands& o, const Mapping& m) { QuantizedDots(o, m).run(); }
+void pack_quantized_dots(GemmOperands& o, const std::string& out, const Mapping& m) { QuantizedDots(o, m).pack(out); }
+
+}  // namespace rlxc::kernel
