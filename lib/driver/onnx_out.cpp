@@ -1,5 +1,6 @@
 #include "driver/onnx_out.h"
 
+#include <array>
 #include <filesystem>
 
 #include "driver/commands.h"
@@ -8,7 +9,6 @@
 #include "export/onnx/export.h"
 #include "ir/graphs.h"
 #include "passes/legalise/decompositions.h"
-#include "passes/runner.h"
 #include "support/output_file.h"
 
 namespace rlxc {
@@ -47,6 +47,7 @@ uint64_t weight_bytes(const Module& m) {
 std::optional<std::string> onnx_model(Module& m, const CompileOptions& o, Diagnostics& d) {
   if (!lower_to_tensors(m, o, d)) return std::nullopt;
   expand_for_onnx(m);
+  if (!run_named_passes(m, std::array<std::string_view, 1>{"dead_code_elimination"}, o, d)) return std::nullopt;
   std::error_code error;
   const bool beside = o.output != "-" && fs::absolute(o.output).parent_path() == fs::absolute(o.input).parent_path();
   onnx_export::ExportOptions options;
@@ -58,19 +59,11 @@ std::optional<std::string> onnx_model(Module& m, const CompileOptions& o, Diagno
 ExitCode simplify_command(const CompileOptions& o, Terminal t) {
   Diagnostics d(o.input);
   auto model = load_model(o, d);
-  if (!model || !lower_to_tensors(*model->module, o, d)) return print_diagnostics(d, t);
-  std::vector<const PassInfo*> passes;
-  for (std::string_view name : {"dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify",
-                                "common_subexpression_elimination", "dead_code_elimination"})
-    passes.push_back(find_pass(name));
-  constexpr int kRounds = 4;
-  const TargetTraits traits;
-  const PassOptions options = o;
-  std::vector<Decision> decisions;
-  std::vector<PrecisionNote> notes;
-  PassContext context{traits, options, d, decisions, notes};
-  RunnerReport report;
-  if (!run_to_fixed_point(*model->module, passes, kRounds, context, RunnerOptions{}, &report)) return print_diagnostics(d, t);
+  constexpr std::array<std::string_view, 6> kPasses{
+      "dead_code_elimination", "sccp", "constant_folding", "algebraic_simplify", "common_subexpression_elimination",
+      "dead_code_elimination"};
+  if (!model || !lower_to_tensors(*model->module, o, d) || !run_named_passes(*model->module, kPasses, o, d))
+    return print_diagnostics(d, t);
   const auto bytes = onnx_model(*model->module, o, d);
   if (bytes) write_file(o.output, *bytes, d);
   return print_diagnostics(d, t);

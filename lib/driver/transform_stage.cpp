@@ -1,5 +1,6 @@
 #include "driver/transform_stage.h"
 
+#include <array>
 #include <filesystem>
 #include <iostream>
 
@@ -26,20 +27,26 @@ std::vector<ValueId> expand_by_table(Graph& g, NodeId n) {
   return expand(e);
 }
 
-bool lower_to_tensors(Module& m, const CompileOptions& o, Diagnostics& d) {
-  bool any = false;
-  for (GraphId id : graphs_in_use(m))
-    for (NodeId n : m.graph(id).nodes()) any |= has_trait(m.graph(id).op(n), kHir | kSequenceOp);
-  if (!any) return true;
+bool run_named_passes(Module& m, std::span<const std::string_view> names, const CompileOptions& o, Diagnostics& d) {
+  constexpr int kRounds = 4;
   std::vector<const PassInfo*> passes;
-  for (std::string_view name : {"lower_hir", "lower_sequence_loops", "lower_sequences"}) passes.push_back(find_pass(name));
+  for (std::string_view name : names) passes.push_back(find_pass(name));
   const TargetTraits traits;
   const PassOptions options = o;
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> notes;
   PassContext context{traits, options, d, decisions, notes};
   RunnerReport report;
-  return run_passes(m, passes, context, RunnerOptions{}, &report);
+  return run_to_fixed_point(m, passes, kRounds, context, RunnerOptions{}, &report);
+}
+
+bool lower_to_tensors(Module& m, const CompileOptions& o, Diagnostics& d) {
+  bool any = false;
+  for (GraphId id : graphs_in_use(m))
+    for (NodeId n : m.graph(id).nodes()) any |= has_trait(m.graph(id).op(n), kHir | kSequenceOp);
+  constexpr std::array<std::string_view, 7> kPasses{"lower_hir",        "lower_sequence_loops", "dead_code_elimination", "sccp",
+                                                    "constant_folding", "lower_sequences",      "dead_code_elimination"};
+  return !any || run_named_passes(m, kPasses, o, d);
 }
 
 namespace {

@@ -14,6 +14,8 @@ namespace rlxc {
 // any. The module is verified.
 bool transform_module(Module&, const CompileOptions&, transform::Ledger*, Diagnostics&);
 
+// These passes until nothing changes, for no target. False after errors.
+bool run_named_passes(Module&, std::span<const std::string_view> names, const CompileOptions&, Diagnostics&);
 // HIR blocks and sequences as tensor operations, which is what transforms have rules for.
 bool lower_to_tensors(Module&, const CompileOptions&, Diagnostics&);
 // The simpler form of a node, for transforms that have no rule for it.

@@ -205,9 +205,8 @@ bool batch_main(Module& m, std::span<const BatchAxis> axes, Dim size, Expand exp
     const ValueId v = g.result(old[i]);
     Type type = g.type(v);
     if (axes[i]) type.dims.insert(type.dims.begin() + *axes[i], size);
-    b.insert_before(first);
     const ValueId made = b.input(std::string(m.text(g.value_name(v))), std::move(type));
-    b.insert_before({});
+    g.move_before(g.def(made), first);
     if (!axes[i]) {
       g.replace_all_uses(v, made);
       continue;

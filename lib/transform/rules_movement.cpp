@@ -129,6 +129,8 @@ bool topk_back(Adjoint& a) {
 
 bool nearest_back(Adjoint& a) {
   const auto& r = a.attrs<ResizeAttrs>();
+  const bool is_static = a.graph.type(a.in(0).v).is_static() && a.graph.type(a.out().v).is_static();
+  if (a.expand && is_static) return false;  // its gathers are cheaper than an image of positions
   return r.mode == ResizeMode::Nearest && r.coord != CoordMode::TfCropAndResize && by_positions(a);
 }
 

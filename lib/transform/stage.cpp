@@ -128,9 +128,11 @@ class Stage {
     row_.outputs.push_back(name);
   }
   ValueId add_input(const std::string& name, ValueId like) {
-    Builder b(g_, &d_, g_.first());
+    const NodeId first = g_.first();
     row_.inputs.push_back(name);
-    return b.input(name, g_.type(like));
+    const ValueId made = Builder(g_, &d_).input(name, g_.type(like));
+    g_.move_before(g_.def(made), first);
+    return made;
   }
 
   // Fills the ledger, and drops from `w` what is not reached but was not asked for by name. False where that is an error.

@@ -125,6 +125,18 @@ TEST_CASE("a batch of a gradient is the gradients of the samples") {
   CHECK(Made(kLoss, {"vmap x", "size 2", "vmap x", "size 3"}).ok);
 }
 
+TEST_CASE("what is shared between samples stays where it is used") {
+  const char* text =
+      "module \"m\" mir {\ngraph @main {\n%0 = input \"x\" : f64[2]\n%1 = input \"w\" : f64[2]\n%2 = exp(%1) \"shared\" : "
+      "f64[2]\n"
+      "%3 = mul(%0, %2) : f64[2]\nreturn %3 \"y\", %2 \"e\"\n}\n}\n";
+  Made made(text, {"vmap x", "size 2"});
+  CHECK(made.names(true) == Words{"x", "w"});
+  const auto r = made.run({tensor_of(DType::F64, {2, 2}, {1, 2, 3, 4}), tensor_of(DType::F64, {2}, {0, 0})});
+  CHECK(r[0] == std::vector<double>{1, 2, 3, 4});
+  CHECK(r[1] == std::vector<double>{1, 1, 1, 1});  // for every sample
+}
+
 TEST_CASE("what cannot be reached is named, unless the user stops the gradient") {
   const char* text =
       "module \"m\" mir {\ngraph @main {\n"

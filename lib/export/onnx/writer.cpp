@@ -79,8 +79,9 @@ std::string Writer::name_of(const Graph& g, ValueId v) {
   if (!v.valid()) return {};
   auto& names = top().names;
   if (const auto at = names.find(v.raw); at != names.end()) return at->second;
-  const std::string_view own = g.value_name(v).valid() ? module_.text(g.value_name(v)) : std::string_view();
-  return names[v.raw] = fresh(own);
+  // Names of values on the way depend on the order alone, so that a model that is written again stays the same.
+  const bool is_named = has_trait(g.op(g.def(v)), kLeaf) && g.value_name(v).valid();
+  return names[v.raw] = fresh(is_named ? module_.text(g.value_name(v)) : std::string_view());
 }
 void Writer::set_name(const Graph&, ValueId v, std::string name) { top().names[v.raw] = std::move(name); }
 
@@ -88,6 +89,7 @@ void Writer::node_of(std::string_view op, const Names& in, const Attributes& a, 
   Message n;  // input 1, output 2, name 3, op_type 4, attribute 5
   for (const std::string& s : in) n.bytes(1, s);
   for (const std::string& s : results) n.bytes(2, s);
+  if (!node_name_.empty()) n.bytes(3, node_name_);
   n.bytes(4, op);
   for (const Message& each : a.all()) n.message(5, each);
   top().nodes.push_back(std::move(n));
@@ -209,6 +211,7 @@ void Writer::graph_nodes(const Graph& g) {
       else scopes_.front().initializers.push_back(tensor(module_.data[data], name_of(g, v), options_.embed));
       continue;
     }
+    node_name_ = g.node_name(n).valid() ? module_.text(g.node_name(n)) : std::string_view();
     const RuleEntry* rule = find_rule(op);
     if (!rule || (rule->fits && !rule->fits(g, n)) || !rule->write(Site{*this, g, n})) {
       diagnostics_.error(Code::UnsupportedOp, g.label(n).quoted() + " (" + std::string(name(op)) + ") has no ONNX operator", {},
@@ -217,6 +220,7 @@ void Writer::graph_nodes(const Graph& g) {
     }
     for (size_t r = 0; r < g.result_count(n); ++r) note_sizes(g, g.result(n, r));
   }
+  node_name_ = {};
 }
 
 // Each output has a name of its own, which no other value has.

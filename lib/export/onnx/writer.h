@@ -59,6 +59,7 @@ class Writer {
   const ExportOptions& options_;
   Diagnostics& diagnostics_;
   std::vector<Scope> scopes_;
+  std::string_view node_name_;  // of the nodes that are being made
   std::unordered_set<std::string> used_;
   std::unordered_map<std::string, size_t> counters_;
   struct Place {
