@@ -240,6 +240,7 @@ void Writer::outputs(const Graph& g, Message* to) {
 
 Message Writer::body(GraphId id, std::span<const std::string> outer, size_t first_input, size_t last_input) {
   const Graph& g = module_.graph(id);
+  const std::string_view owner = node_name_;
   scopes_.emplace_back();
   top().graph = &g;
   Message out;  // node 1, name 2, input 11, output 12
@@ -257,6 +258,7 @@ Message Writer::body(GraphId id, std::span<const std::string> outer, size_t firs
   const size_t depth = scopes_.size();
   for (auto& [symbol, places] : symbols_) std::erase_if(places, [&](const Place& p) { return p.depth >= depth; });
   scopes_.pop_back();
+  node_name_ = owner;
   return out;
 }
 
