@@ -13,8 +13,9 @@ namespace rlxc {
 // and attributes. `given`: bounds promised by the user. O(nodes + symbols * (loop depth + 1)).
 std::vector<DataDependentDim> find_extents(Module&, const DimBindings& given);
 
-// The ranges of the bounded symbols, and the upper bound of a dim under ranges (the dim itself if it has none).
+// The ranges of the bounded symbols.
 SymbolRanges extent_ranges(const std::vector<DataDependentDim>&);
+// The upper bound of a dim under these ranges, or the dim itself if it has none.
 Dim largest(DimTable&, Dim, const SymbolRanges&);
 Dim dense_bytes(DimTable&, const Type&);  // bytes of a packed tensor; 0 for other types
 

@@ -23,9 +23,9 @@ std::vector<Phase> derive_phases(const Graph&);
 // Returns whether the value exists before the first run: a parameter, a constant, or computed from these alone.
 bool is_known_on_load(const Graph&, const std::vector<Phase>& phase, ValueId);
 
-// is_launch: the node moves or computes bytes in every run, so it is no leaf, view, load-time node or DimValue. continues_launch:
-// `n` runs in the same launch as `before`, the previous launched node.
+// Returns whether the node moves or computes bytes in every run: it is no leaf, view, load-time node or DimValue.
 bool is_launch(const Graph&, const GraphLayouts&, NodeId, Phase);
+// Returns whether `n` runs in the launch of `before`, the previous launched node.
 bool continues_launch(const Graph&, NodeId before, NodeId n);
 
 }  // namespace rlxc

@@ -34,7 +34,7 @@ struct HostRun {
 
 struct TargetInfo {
   std::string_view name;                           // as on the command line
-  std::string_view emits;                          // what the package contains
+  std::string_view emits;                          // language of its kernels or graph, for messages
   std::string_view extension;                      // of its kernel sources
   const target::CLike& (*language)() = nullptr;    // null: emitted as a graph, without kernels
   bool (*supports)(OpKind) = nullptr;              // op kinds that the target supports in some form

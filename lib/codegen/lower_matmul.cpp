@@ -36,7 +36,7 @@ struct Contraction {
   std::span<const RegionStep> steps;           // epilogue; its operands follow the zero points
   std::optional<size_t> bias, residual;        // operand numbers: bias of b's columns, residual of the result's shape
   std::optional<kernel::Quantized> quantized;  // b is quantized; operands 2 and 3 are scale and zero point
-  bool rounded = false;                        // a is rounded to 8 bits, in blocks of `quantized`
+  bool rounded = false;                        // a is rounded to 8 bits, in the blocks of `quantized`
   std::optional<uint32_t> left;                // scratch buffer of rows that replaces operand 0
   Epilogue act;
   std::function<Expr(Expr, Expr)> pair;  // b has 2n columns, see GemmSpec
@@ -129,7 +129,7 @@ Operand side_operand(Node& node, Scope& s, size_t operand, const Side& side, con
   return o;
 }
 
-// A scratch buffer of the rows of the left operand, `width` elements each.
+// Returns a scratch buffer as the left operand's rows, `width` elements each.
 Operand rows_in_scratch(Scope& s, const Contraction& p, uint32_t buffer, Index width) {
   Operand o = s.scratch(buffer);
   o.strides.clear();
@@ -194,7 +194,8 @@ Operand by_rows(Operand o, const Contraction& p, std::span<const Dim> dims) {
   return o;
 }
 
-// Returns the matmul with unknown rows: for its weight alone, which has k rows.
+// Returns the matmul for packing a right operand with k rows: the weight, or its scales or zero points by block. The rows of the
+// left operand may be unknown.
 Contraction of_weight(Contraction p, Dim k) {
   p.batch = p.b.batch, p.m = Dim(1), p.k = k;
   return p;
@@ -286,7 +287,7 @@ GemmSpec spec_of_codes(Scope& s, const Contraction& p) {
   return g;
 }
 
-// Dot units take zero points off their sums.
+// Dot units subtract zero points from the i32 sums.
 DType zero_in_panels(const Contraction& p) { return p.dots ? DType::I32 : p.accumulate; }
 
 std::vector<PrepackedBuffer> prepack_quantized(Node& node, const Contraction& p, const std::vector<bool>& on_load) {
@@ -360,7 +361,7 @@ void add_steps(Node& node, Scope& s, const Contraction& p, GemmSpec* g) {
   };
 }
 
-// The left operand rounded to 8 bits: its numbers, or codes with a scale and a sum of each row and block, as scratch buffers.
+// Scratch buffers of the left operand rounded to 8 bits: floats, or i8 values with scale and sum per row and block.
 struct RoundedLeft {
   uint32_t values = 0, scale = 0, sums = 0;
 };

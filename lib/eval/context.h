@@ -128,9 +128,9 @@ bool eval_norm_region(Context&);
 bool eval_reduce_region(Context&);
 bool put_steps_after(Context&, std::span<const RegionStep>, TensorData core);  // puts the result; `core`: value of step 0
 
-// sizes_agree: fails if two dims have known, different values. run_graph: runs a graph (main or body) on its inputs; defined in
-// evaluate.cpp, used by control flow.
+// Fails if two dims have known, different values.
 bool sizes_agree(Run&, Dim, Dim);
+// Runs a graph (main or body) on its inputs. Defined in evaluate.cpp, used by control flow.
 bool run_graph(Run&, const Graph&, std::vector<HostValue> inputs, std::vector<HostValue>* outputs);
 
 // Number of elements before, on and after an axis.

@@ -175,7 +175,7 @@ std::vector<double> decoded_weight(Context& c, const DequantMatMulAttrs& a) {
   return w;
 }
 
-// Rows of x rounded to 8 bits, with a scale for each block, in the arithmetic of f32.
+// Rounds the rows of x to 8 bits with a scale per block, in f32 arithmetic.
 std::vector<double> rounded_rows(std::vector<double> x, int64_t k, int64_t block) {
   if (block == 0) block = std::max<int64_t>(k, 1);
   for (size_t first = 0; first < x.size(); first += static_cast<size_t>(block)) {

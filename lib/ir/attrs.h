@@ -297,7 +297,7 @@ struct DequantMatMulAttrs {
   int64_t block = 0;  // group size along the contracted axis; 0: the whole axis
   Epilogue act;
   bool gated = false, gate_first = false;  // as in FusedMatMulSwiGLU
-  bool int8_x = false;                     // x is rounded to 8 bits, with a scale for each row and block
+  bool int8_x = false;                     // x is rounded to 8 bits, with a scale per row and block
   RLXC_REFLECT(f("trans_b", self.trans_b); f("block", self.block); f("act", self.act); f("gated", self.gated);
                f("gate_first", self.gate_first); f("int8_x", self.int8_x);)
 };

@@ -77,7 +77,7 @@ class Pool {
   }
 
  private:
-  // f(buffer of the part, its type, its number among the buffers of the type)
+  // Calls f(buffer of the part, its type, its number among the buffers of the type).
   template <class F>
   static void each(const Part& p, const F& f) {
     std::map<DType, size_t> next;

@@ -15,7 +15,7 @@ struct Mapping {
   int load_bytes = 64;      // widest memory access
   int vector_registers = 32;
   int max_vector_lanes = 64;
-  // grids of workgroups
+  // Grids of workgroups.
   int workgroup_size = 256;  // threads, unless the builder chooses
   int max_workgroup_size = 1024;
   int warp = 1;  // threads that shuffle_xor reaches; 1 without shuffles
@@ -23,7 +23,7 @@ struct Mapping {
   std::span<const DotUnit> dot_units;
   int64_t shared_bytes = 48 << 10;
   std::array<int64_t, 3> max_grid = {int64_t{1} << 31, 65535, 65535};
-  // loops on CPU threads
+  // Loops on CPU threads.
   int threads = 1;
   int64_t parallel_bytes = 256 << 10;  // least memory traffic that justifies a thread
 

@@ -11,7 +11,7 @@ using namespace rlxc::test;
 
 namespace {
 
-// The value that the only store of the kernel stores, after simplify_indices.
+// Returns the value of the kernel's only store, after simplify_indices.
 std::string simplified(const IndexFn& f) {
   Kernel k = index_kernel(f);
   simplify_indices(k);
@@ -89,7 +89,7 @@ TEST_CASE("reads of mutable memory go to their one use, but not past a store") {
   kernel::Builder b("k");
   const Buf x = b.inout("x", DType::F32, 4);
   const Expr first = x[0];
-  x.store(1, first + 1);  // the read goes here
+  x.store(1, first + 1);  // the read moves here
   const Expr second = x[1];
   x.store(2, b.f32(5));
   x.store(3, second);  // but not past this store

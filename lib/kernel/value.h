@@ -17,8 +17,8 @@ Value from_int(int64_t);
 
 // Rounds to the nearest value of the float type.
 double round_to(DType, double);
-// Applies an elementwise operator. `type` is the element type of the operands. Not for Memory, Shape and Other rules except
-// Select.
+// Applies an elementwise operator: one with rule Number, Float, Order, Test, Logic or Bits. `type` is the element type of the
+// operands.
 Value apply(ExprOp, DType type, Value a, Value b, Value c);
 Value convert(DType to, DType from, Value);
 Value reinterpret(DType to, DType from, Value);

@@ -12,7 +12,7 @@ using namespace rlxc::kernel;
 
 namespace {
 
-// All that is wrong with a kernel over these buffers: f32 x [8] to read, f32 y [8] to write.
+// Returns the errors of a kernel over these buffers: f32 x [8] to read, f32 y [8] to write.
 std::string problems(const std::function<void(kernel::Builder&, Buf x, Buf y)>& body, const VerifyLimits& limits = {}) {
   kernel::Builder b("k");
   const Buf x = b.input("x", DType::F32, 8), y = b.output("y", DType::F32, 8);
@@ -114,7 +114,7 @@ TEST_CASE("barriers and shuffles that only some lanes reach") {
     const Expr l = b.threads("l", 0, 8);
     b.when(odd(l), [&] { y.store(l, b.shuffle_xor(x[l], 1)); });
   }));
-  CHECK(problems([](kernel::Builder& b, Buf, Buf) {  // the condition is the same for all lanes
+  CHECK(problems([](kernel::Builder& b, Buf, Buf) {  // the condition is uniform
           const Expr n = b.symbol("n");
           b.threads("l", 0, 8);
           b.when(n < lit(n, 4), [&] { b.barrier(); });

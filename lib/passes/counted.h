@@ -17,7 +17,7 @@ struct Counted {
 // constant).
 std::optional<Counted> counted(const Graph&, ValueId);
 
-// The integer that all elements equal: a constant, or a dim.
+// The common value of all elements, if it is an integer constant or a dim.
 std::optional<Dim> uniform_integer(const Graph&, ValueId);
 
 // One component of an index: counts from `start` along `axis` of the index (from the end), or equals `start` everywhere if there

@@ -10,8 +10,8 @@
 
 namespace rlxc::match {
 
-// The number that every element of `v` equals: a Constant, or a Param with data, of at most 64 elements or a splat, seen through
-// Cast of numbers, Expand and Reshape. O(1).
+// The common value of all elements of `v`: a Constant, or a Param with data, of at most 64 elements or a splat, seen through Cast
+// of numbers, Expand and Reshape. O(1).
 std::optional<double> scalar(const Graph&, ValueId v);
 // The data of a numeric Constant or Param; null if unknown.
 const TensorData* data_of(const Graph&, ValueId v);

@@ -1,8 +1,7 @@
 // Exact search for a placement below a given height: depth-first over canonical placements (Moffitt, "MiniMalloc: A Lightweight
-// Memory Allocator for Hardware-Accelerated Machine Learning", ASPLOS 2023).
-// In a canonical placement no item can move down, so items are placed in order of offset, each at its rest: the top of the
-// skyline below it. Offsets never fall along a path. An item refused at its rest (its subtree failed, or the path has passed that
-// offset) is *deferred*: it can be placed only after another item has raised its rest.
+// Memory Allocator for Hardware-Accelerated Machine Learning", ASPLOS 2023). There no item can move down, so items are placed in
+// order of offset, each at its rest, the top of the skyline below it. An item refused at its rest (its subtree failed, or the
+// path has passed the offset) is *deferred*: it can be placed only after another item has raised its rest.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -51,7 +51,7 @@ class JsonReader {
   bool finish();                // requires the end of the text
 
   bool ok() const { return error_.empty(); }
-  bool fail(std::string message) { return fail(std::move(message), at_); }  // returns false; the first error is stored
+  bool fail(std::string message) { return fail(std::move(message), at_); }  // returns false; keeps the first error
   bool fail(std::string message, size_t at);
   const std::string& error() const { return error_; }
   size_t error_at() const { return error_at_; }  // byte offset

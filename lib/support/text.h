@@ -27,8 +27,8 @@ std::string system_error_text(int error);  // for an errno value
 
 std::string_view trim(std::string_view);  // without leading and trailing spaces, tabs and line ends
 
-// The length of the well-formed UTF-8 sequence at the start of `text` (not empty), or minus the length of the longest ill-formed
-// prefix (at least 1) that U+FFFD should replace (Unicode 15, table 3-7 and "substitution of maximal subparts").
+// The length of the well-formed UTF-8 sequence at the start of `text` (not empty), or minus the length of the maximal subpart (at
+// least 1) to replace by U+FFFD (Unicode 15, table 3-7 and "substitution of maximal subparts").
 int utf8_step(std::string_view text);
 
 // Returns whether `text` (not empty) starts with a visible character: no control character, line or paragraph separator,

@@ -125,8 +125,7 @@ class MlxModule {
     for (NodeId n : g.inputs()) head += ", " + local(g.result(n));
     for (NodeId n : g.nodes()) {
       for (size_t r = 0; r < g.result_count(n); ++r) names_[g.result(n, r).raw] = local(g.result(n, r));
-      if (is_weight(g.op(n)))
-        names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
+      if (is_weight(g.op(n))) names_[g.result(n).raw] = "w[" + std::to_string((*weight)++) + "]";
       if (!fits(g, n) || has_trait(g.op(n), kLeaf | kTerminator)) continue;
       body += "    " + node(g, n) + "  # " + g.label(n).line() + "\n";
       for (const auto& [symbol, size] : told(g, n)) body += "    n[" + symbol + "] = " + size + "\n";

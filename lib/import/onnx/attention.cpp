@@ -142,7 +142,7 @@ ValueId attend_with_sinks(Op& op, ValueId q, ValueId k, ValueId v, const Masks& 
   return weigh(op, op.b.narrow(p, 3, Dim(0), d[3]), v);
 }
 
-// q, k, v, mask, past key, past value, lengths of k without padding -> y, present key, present value, scores
+// Operands: q, k, v, mask, past key, past value, unpadded lengths of k. Results: y, present key, present value, scores.
 void attention(Op& op) {
   const int64_t q_heads = op.i("q_num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
   const ValueId q = heads_first(op, op.in(0), q_heads);

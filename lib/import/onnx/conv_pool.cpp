@@ -178,7 +178,7 @@ void conv_transpose(Op& op) {
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   for (size_t i = 0; i < n && (same || mode == "VALID" || !want.empty()); ++i) {
     const int64_t reach = (w.kernel[i] - 1) * a.dilations[i] + 1;
-    // SAME: (size-1)*stride + output_padding + reach - size*stride, for any size
+    // SAME: (size-1)*stride + output_padding + reach - size*stride, for any size.
     int64_t total = same ? a.output_padding[i] + reach - a.strides[i] : 0;
     if (!want.empty()) {
       const auto size = op.dims().constant_value(spatial[i]);

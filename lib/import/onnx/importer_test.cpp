@@ -1,4 +1,4 @@
-// What is wrong with a model is told, whatever it is.
+// Diagnostics for invalid models.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -298,7 +298,7 @@ TEST_CASE("an attribute that is not known is an error, unless it is a note of a 
   refused(with_attribute("beta"), Code::UnsupportedAttribute, "the attribute \"beta\" is not supported");
   Diagnostics d;
   REQUIRE(with_attribute("__beta").load(d));
-  CHECK(d.items().size() == 1);  // once for an operator
+  CHECK(d.items().size() == 1);  // once per operator
   CHECK_MESSAGE(d.text().find("the attribute \"__beta\" is not known") != std::string::npos, d.text());
 }
 

@@ -63,7 +63,7 @@ void simplified_layer_norm(Op& op) {
   if (axis) op.set(0, op.b.create(OpKind::RmsNorm, {op.in(0), op.in(1)}, NormAttrs{*axis, op.f("epsilon", 1e-5)}));
 }
 
-// ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids
+// Operands: ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids.
 void embed_layer_norm(Op& op) {
   op.i("mask_index_type", 0);  // type of output 1, determined by the mask
   if (op.rank(0) != 2) return (void)op.fail(Code::BadShape, "needs ids [batch, length]: " + op.show(0));
@@ -138,7 +138,7 @@ void nhwc_max_pool(Op& op) {
 
 namespace {
 
-// x [N,H,W,C] (channels_last 1) or [N,C,H,W], gamma, beta [C]
+// Operands: x [N,H,W,C] (channels_last 1) or [N,C,H,W], gamma, beta [C].
 ValueId image_group_norm(Op& op, ValueId x) {
   const int64_t groups = op.i("groups", 0), activation = op.i("activation", 0);
   const bool last = op.i("channels_last", 1) != 0;
@@ -157,7 +157,7 @@ ValueId image_group_norm(Op& op, ValueId x) {
 
 void ms_group_norm(Op& op) { op.set(0, image_group_norm(op, op.in(0))); }
 
-// x, gamma, beta, skip (also [N,C] or [N,1,1,C]), bias [C] -> the norm of their sum, the sum
+// Operands: x, gamma, beta, skip (also [N,C] or [N,1,1,C]), bias [C]. Results: the norm of their sum, the sum.
 void skip_group_norm(Op& op) {
   ValueId skip = op.in(3);
   if (op.rank(3) == 2) skip = op.b.reshape(skip, {op.sizes(3)[0], Dim(1), Dim(1), op.sizes(3)[1]});
@@ -167,7 +167,7 @@ void skip_group_norm(Op& op) {
   op.set(1, sum);
 }
 
-// kind(x + bias)
+// Returns kind(x + bias).
 void bias_unary(Op& op) { op.set(0, op.b.unary(op.row.kind, op.has(1) ? op.b.add(op.in(0), op.in(1)) : op.in(0))); }
 
 void quick_gelu(Op& op) { op.set(0, op.b.create(OpKind::Swish, {op.in(0)}, AlphaBetaAttrs{op.f("alpha", 1.702), 0})); }
@@ -183,7 +183,7 @@ void bias_split_gelu(Op& op) {
   op.set(0, op.b.mul(op.b.narrow(x, axis, Dim(0), half), op.b.unary(OpKind::Gelu, op.b.narrow(x, axis, half, half))));
 }
 
-// x, w, bias
+// Operands: x, w, bias.
 void gemm_fast_gelu(Op& op) {
   ValueId y = op.b.matmul(op.in(0), op.in(1));
   if (op.has(2)) y = op.b.add(y, op.in(2));

@@ -162,7 +162,7 @@ void ms_rotary_embedding(Op& op) {
   rotary(op, 2, 3, 1);
 }
 
-// x [B,S,W], weights [W,3H], bias [3H], mask, past [2,B,N,P,D], score bias
+// Operands: x [B,S,W], weights [W,3H], bias [3H], mask, past [2,B,N,P,D], score bias.
 void ms_attention(Op& op) {
   if (!projection_operands(op)) return;
   const bool shared = op.i("past_present_share_buffer", 0) != 0;
@@ -172,7 +172,7 @@ void ms_attention(Op& op) {
   packed_attention(op, qkv, 3, 4, 5, {shared ? 6 : SIZE_MAX, SIZE_MAX});
 }
 
-// x, weights, bias, scale of x, scale of the weights, mask, zero point of x, of the weights, past
+// Operands: x, weights, bias, scale of x, scale of the weights, mask, zero points of x and of the weights, past.
 void q_attention(Op& op) {
   if (!projection_operands(op)) return;
   const ValueId sums = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 6), scalar_or_vector(op, 7)});
@@ -241,12 +241,12 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
 
 }  // namespace
 
-// q, k, v [B,S,H] (k, v also rank 4; q alone [B,S,N,3,D]; q with k [B,L,N,2,D]), bias [3H], key mask, score bias, past key, past
-// value, length of the past in its buffer, beam indirection
+// Operands: q, k, v [B,S,H] (k, v also rank 4; q alone [B,S,N,3,D]; q with k [B,L,N,2,D]), bias [3H], key mask, score bias, past
+// key, past value, length of the past in its buffer, beam indirection.
 void multi_head_attention(Op& op) { multi_head(op, {3, 4, 5, 6, 7, {8, 9}, op.has(8)}); }
 
-// One query: q, k, v, key mask, score bias, past key, past value, length of the past, number of beams, beam indirection, bias
-// [3H]
+// Operands for one query: q, k, v, key mask, score bias, past key, past value, length of the past, number of beams, beam
+// indirection, bias [3H].
 void decoder_masked_multi_head_attention(Op& op) {
   const bool shared = op.i("past_present_share_buffer", 0) != 0;
   op.i("output_qk", 0);
@@ -254,8 +254,8 @@ void decoder_masked_multi_head_attention(Op& op) {
   multi_head(op, {10, 3, 4, 5, 6, {7, 9}, shared});
 }
 
-// One query: x [B,1,W], weights, bias, key mask, past [2,B,N,M,D], score bias, length of the past, number of beams, beam
-// indirection
+// Operands for one query: x [B,1,W], weights, bias, key mask, past [2,B,N,M,D], score bias, length of the past, number of beams,
+// beam indirection.
 void decoder_masked_self_attention(Op& op) {
   if (!projection_operands(op)) return;
   const bool shared = op.i("past_present_share_buffer", 0) != 0;
@@ -295,9 +295,9 @@ CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t h
 
 }  // namespace
 
-// q (or packed q, k, v), k, v, past key, past value, lengths-1, total length, cos, sin, positions, score bias, sinks, scales of
-// the key and value caches. Each batch has its own past length: its length minus the number of queries (padding is on the right;
-// padded first queries have no past). The caches have the total length if it is constant, else room for the queries.
+// Operands: q (or packed q, k, v), k, v, past key, past value, lengths-1, total length, cos, sin, positions, score bias, sinks,
+// scales of the key and value caches. Each batch has its own past length: its length minus the number of queries (padding is on
+// the right; padded first queries have no past). The caches have the total length if it is constant, else room for the queries.
 void group_query_attention(Op& op) {
   const int64_t heads = op.i("num_heads", 0), kv_heads = op.i("kv_num_heads", 0);
   if (!attention_heads(op, heads) || !attention_heads(op, kv_heads)) return;

@@ -48,7 +48,7 @@ bool one_signal_axis(Op& op) {
 
 }  // namespace
 
-// x [..., n] -> [..., n/2+1, 2]
+// x [..., n] -> [..., n/2+1, 2].
 void rfft(Op& op) {
   if (!one_signal_axis(op)) return;
   std::vector<Dim> d = op.sizes(0);

@@ -119,10 +119,10 @@ class Mixture {
 
 }  // namespace
 
-// tokens, router, then weight and bias of the first, second and third layer
+// Operands: tokens, router, then weight and bias of the first, second and third layer.
 void mixture_of_experts(Op& op) { Mixture(op, false).run(); }
 
-// tokens, router, then weight, scales and bias of the layers
+// Operands: tokens, router, then weight, scales and bias of the layers.
 void quantised_mixture(Op& op) {
   for (size_t i = 11; i < op.inputs(); ++i)
     if (op.has(i)) return (void)op.unsupported("zero points");

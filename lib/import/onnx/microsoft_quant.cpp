@@ -25,7 +25,7 @@ ValueId quantised(Op& op, ValueId x, size_t scale, size_t zero) {
   return op.b.create(OpKind::Quantize, operands, a);
 }
 
-// [N,...,C] <-> [N,C,...]
+// [N,...,C] <-> [N,C,...].
 ValueId channels_first(Op& op, ValueId x) {
   std::vector<int64_t> perm{0, op.graph().rank(x) - 1};
   for (int64_t i = 1; i + 1 < op.graph().rank(x); ++i) perm.push_back(i);
@@ -54,8 +54,8 @@ bool matrices(Op& op, size_t a, size_t b) { return (op.rank(a) >= 2 && op.rank(b
 
 }  // namespace
 
-// x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed the same way, or numbers; default: the middle
-// of the range), the block of each of the K inputs, bias
+// Operands: x [...,K], w u8 [N, blocks, block*bits/8], scales [N*blocks], zero points (packed the same way, or numbers; default:
+// the middle of the range), the block of each of the K inputs, bias.
 void matmul_n_bits(Op& op) {
   const int64_t k = op.i("K", 0), n = op.i("N", 0), width = op.i("bits", 4), block = op.i("block_size", 0);
   // The lowest precision allowed for x; 4 allows 8 bits. x is not rounded where the weight is dequantized.
@@ -102,7 +102,7 @@ void matmul_n_bits(Op& op) {
   op.set(0, plus(op, b.matmul(op.in(0), w, false, true), 5));
 }
 
-// data (4 or 8 bits, blocks along one axis), indices, scales, zero points
+// Operands: data (4 or 8 bits, blocks along one axis), indices, scales, zero points.
 void gather_block_quantized(Op& op) {
   const auto gathered = op.axis(op.i("gather_axis", 0), op.rank(0)), blocked = op.axis(op.i("quantize_axis", 1), op.rank(0));
   const int64_t width = op.i("bits", 4), block = op.i("block_size", 128);
@@ -134,7 +134,7 @@ void gather_block_quantized(Op& op) {
   op.set(0, b.create(OpKind::Gather, {b.create(OpKind::Dequantize, operands, a), op.in(1)}, AxisAttrs{*gathered}));
 }
 
-// a, b integers, their scales, zero points, bias
+// Operands: integers a and b, their scales, zero points, bias.
 void matmul_integer_to_float(Op& op) {
   if (!matrices(op, 0, 1)) return;
   const ValueId sums = op.b.create(OpKind::QMatMul, {op.in(0), op.in(1), scalar_or_vector(op, 4), scalar_or_vector(op, 5)});
@@ -142,7 +142,7 @@ void matmul_integer_to_float(Op& op) {
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 3)), 6));
 }
 
-// a is quantised as by DynamicQuantizeLinear; b, its scale, its zero point, bias
+// Operands: a, which is quantised as by DynamicQuantizeLinear; b, its scale, its zero point, bias.
 void dynamic_quantize_matmul(Op& op) {
   if (!matrices(op, 0, 1)) return;
   const auto [q, scale, point] = dynamically_quantised(op, op.in(0));
@@ -151,8 +151,8 @@ void dynamic_quantize_matmul(Op& op) {
   op.set(0, plus(op, op.b.mul(scaled, scalar_or_vector(op, 2)), 4));
 }
 
-// a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result (absent: a float
-// result)
+// Operands: a, scale, zero point, b, scale, zero point, c (i32, in units of the sums), scale and zero point of the result
+// (absent: a float result).
 void q_gemm(Op& op) {
   if (!matrices(op, 0, 3)) return;
   const ValueId a = op.i("transA", 0) != 0 ? op.b.transpose(op.in(0), {1, 0}) : op.in(0),
@@ -164,7 +164,7 @@ void q_gemm(Op& op) {
   op.set(0, op.has(7) ? quantised(op, y, 7, 8) : y);
 }
 
-// a, zero point, b, zero point -> i32
+// Operands: a, zero point, b, zero point. The result is i32.
 void mul_integer(Op& op) {
   const auto centred = [&](size_t i, size_t zero) {
     const ValueId x = op.b.cast(op.in(i), DType::I32);

@@ -133,14 +133,14 @@ void conv_integer(Op& op) {
     op.set(0, op.b.create(OpKind::QConv, {op.in(0), op.in(1), scalar_or_vector(op, 2), scalar_or_vector(op, 3)}, *a));
 }
 
-// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero
+// Operands: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
 void qlinear_matmul(Op& op) {
   const ValueId sums = integer_matmul(op, 0, 3, 2, 5);
   const ValueId scale = op.b.mul(per_row(op, 1), scalar_or_vector(op, 4));
   op.set(0, requantise(op, sums, scale, 6, 7));
 }
 
-// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale)
+// Operands: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale*w_scale).
 void qlinear_conv(Op& op) {
   const auto a = conv_attrs(op, 3);
   if (!a) return;

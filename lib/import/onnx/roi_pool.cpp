@@ -6,7 +6,7 @@
 
 namespace rlxc::onnx_import {
 
-// x [N,C,H,W], regions [R,5]: batch, x1, y1, x2, y2 (inclusive)
+// Operands: x [N,C,H,W], regions [R,5]: batch, x1, y1, x2, y2 (inclusive).
 void max_roi_pool(Op& op) {
   const auto cells = op.ints("pooled_shape");
   if (op.rank(0) != 4 || op.rank(1) != 2 || op.sizes(1)[1] != Dim(5))

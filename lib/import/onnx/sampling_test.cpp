@@ -15,7 +15,7 @@ void constant_ints(OnnxModel& m, const char* name, const Ints& v) {
   m.add(node("Constant", {}, {name}, {attribute("value_ints", v)}));
 }
 
-// An image [H,W] read between its pixels; outside it is 0.
+// Reads an image [H,W] with interpolation; it is 0 outside.
 double bilinear(const double* image, int64_t h, int64_t w, double y, double x) {
   const auto y0 = static_cast<int64_t>(std::floor(y)), x0 = static_cast<int64_t>(std::floor(x));
   double sum = 0;

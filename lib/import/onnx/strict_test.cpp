@@ -1,4 +1,4 @@
-// Models that contradict themselves are refused, or a warning says what was made of them.
+// Contradictory models are rejected, or a warning says how they were interpreted.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -172,7 +172,7 @@ TEST_CASE("functions that expand to very many nodes are counted, not expanded") 
   m.add(node("F0", {"x"}, {"y"}, {}, "f"));
   m.output("y");
   refused(m, Code::TooLarge, "--max-nodes");
-  // The last levels alone fit.
+  // Only the last levels fit.
   OnnxModel few = m;
   few.raw_graph(field(1, node("F50", {"x"}, {"z"}, {}, "f")));
   Diagnostics d;

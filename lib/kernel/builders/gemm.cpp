@@ -51,7 +51,7 @@ class RowByRow {
   }
 
  private:
-  static constexpr int64_t kPieces = 8, kMostAcross = 8;  // least pieces of work per row; most vectors computed together
+  static constexpr int64_t kPieces = 8, kMostAcross = 8;  // least tasks per row; most vectors computed together
 
   // Computes `count` vectors of a result row, whose loads from a row of b are contiguous.
   void elements(Expr row, Expr column, int lanes, int count) {

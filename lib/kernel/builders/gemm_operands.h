@@ -28,8 +28,8 @@ class GemmOperands {
   // Applies bias, pair (`second`: the sums of columns n + column) and epilogue to a vector of sums and stores it. The vector is
   // along a row, or along a column if `down`.
   void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
-  // The same for the columns of the result from column0 on, at most `width`, whose sums lie in `from`; those of `second` lie
-  // `width` behind.
+  // Writes a row of at most `width` result columns from column0 on. Their sums are in `from` at `at`; those of `second` follow at
+  // distance `width`.
   void write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr at, int lanes) const;
 
   bool b_vectors() const;  // whether rows of b are contiguous; c_vectors: of c, bias and all extras

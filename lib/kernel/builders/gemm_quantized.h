@@ -6,7 +6,7 @@
 
 namespace rlxc::kernel {
 
-// Entries of a scale or zero point from a column of a panel on: those of one block, one for each lane or one for all.
+// Loads a block's scale or zero point for a vector at `column` of a panel: one per lane, or one for all.
 Expr panel_entry(const GemmOperands&, const Buf&, const Operand&, Expr panel, Expr block, int64_t column, int lanes);
 
 class QuantizedPanels {

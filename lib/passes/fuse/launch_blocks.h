@@ -1,10 +1,7 @@
-// Runs blocks of a transformer in one launch. If the values are small, launching the kernels takes longer than their work; then
-// one workgroup runs them in sequence, since only threads of one workgroup can synchronise. The nodes share a launch
-// (Graph::launch).
-// Decides per attention: formed if the target's kernels can be fused and one unit is not slower than all units with separate
-// launches (analysis/cost.h); otherwise declined ("cost", "no_kernel", "dynamic_shape", "kernel_limit").
-// PassOptions::fuse_attn_threshold limits the number of rows instead of the cost ("threshold"). O(nodes), plus the kernels of
-// profitable blocks.
+// Runs the kernels of a transformer block in one launch where that is not slower (analysis/cost.h): if the values are small,
+// launches take longer than the work. One workgroup runs all kernels, since only threads of a workgroup can synchronise. The
+// nodes share a launch (Graph::launch). Decides per attention; declined for "cost", "threshold" (fuse_attn_threshold),
+// "no_kernel", "dynamic_shape" or "kernel_limit". O(nodes), plus the kernels of profitable blocks.
 #pragma once
 #include "passes/pass.h"
 

@@ -1,9 +1,7 @@
-// Merges connected elementwise nodes into ElementwiseRegion nodes: one launch with interior values in registers. Visits nodes
-// backwards; a node joins the region of its users if all are in one region, so a region has one result and no path leaves and
-// re-enters it. The target limits steps and operands. A cheap node with users in several regions is copied into each. A value
-// smaller than the region's result would be recomputed per element, so it joins only if the cost model allows it. Load-time nodes
-// don't mix with run-time ones. Records every merge and decline. Runs after precision is chosen, since casts are steps. O(nodes +
-// uses).
+// Merges connected elementwise nodes into ElementwiseRegion nodes: one launch with interior values in registers. A node joins the
+// region of its users, visited backwards, so a region has one result and no path leaves and re-enters it. A cheap node is copied
+// into the regions of several users. Limited by the target's steps and operands, and by the cost of recomputing values smaller
+// than the result. Runs after precision is chosen, since casts are steps. O(nodes + uses).
 #include <algorithm>
 
 #include "analysis/phases.h"

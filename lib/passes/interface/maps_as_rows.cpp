@@ -1,6 +1,6 @@
 // Replaces outputs that are sequences of maps (ai.onnx.ml ZipMap, at the end of exported classifiers) by the tensor [rows, keys]
-// they are made of, with columns in ascending key order. Kernels handle tensors only. A warning names the output and its columns.
-// O(outputs + keys log keys).
+// of their values, with columns in ascending key order, since kernels handle tensors only. A warning names the output and its
+// columns. O(outputs + keys log keys).
 #include "passes/interface/maps_as_rows.h"
 
 #include <algorithm>

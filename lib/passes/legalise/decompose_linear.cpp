@@ -124,7 +124,8 @@ ValueId rounded_rows(Expansion& e, ValueId x, int64_t block) {
   sizes.push_back(block ? Dim(block) : sizes.back());
   sizes[sizes.size() - 2] = block ? e.b.dims().floor_div(whole.back(), Dim(block)) : Dim(1);
   const DType t = e.g.dtype(x);
-  const ValueId parts = e.b.reshape(e.b.cast(x, DType::F32), sizes), zero = e.b.scalar(DType::F32, 0), one = e.b.scalar(DType::F32, 1);
+  const ValueId parts = e.b.reshape(e.b.cast(x, DType::F32), sizes), zero = e.b.scalar(DType::F32, 0),
+                one = e.b.scalar(DType::F32, 1);
   const ValueId most = e.b.reduce(ReduceOp::Max, e.b.unary(OpKind::Abs, parts), {static_cast<int64_t>(sizes.size()) - 1}, true);
   const ValueId scale = e.b.div(most, e.b.scalar(DType::F32, 127)), empty = e.b.create(OpKind::Eq, {scale, zero});
   const ValueId inverse = e.b.create(OpKind::Where, {empty, zero, e.b.div(one, e.b.create(OpKind::Where, {empty, one, scale}))});

@@ -1,17 +1,6 @@
-// Runs parts of an f32 graph in f16 or bf16 (options.precision). Changes f32 values only. Inputs and outputs of graphs and bodies
-// keep their types.
-//
-// By class (PrecisionClass, ir/op_rules.h): contractions go low, sensitive ops stay in f32. Norms and other ops take the widest
-// type of their operands, ignoring weights, so a low value stays low up to the first op that needs f32.
-//   f16                     all ops low, including sensitive ones
-//   automixed, -bf16        as above; a norm reads and writes low and computes in f32
-//   automixed-conservative  norms in f32, and only values derived from a contraction are low
-//   custom                  by op name, else by class name; others stay in f32
-//
-// A Cast is inserted at the first user that needs it and shared by later users. Casts of parameters run at load time. Constants
-// are converted here; finite values out of range (a mask of -1e9) become the largest finite one. Ops whose calibrated results
-// exceed f16 stay in f32. Each cast and each clamped constant is a PrecisionNote. Runs after lower_hir and quantisation, and
-// before mark_elementwise_regions, since steps are typed. O(nodes + uses).
+// Runs parts of an f32 graph in f16 or bf16 (options.precision). Changes f32 values only; inputs and outputs of graphs and bodies
+// keep their types. Each cast and each clamped constant is a PrecisionNote. Runs after lower_hir and quantisation, and before
+// mark_elementwise_regions, since steps are typed. O(nodes + uses).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,6 +19,12 @@ constexpr int64_t kMaxConverted = 1 << 20;  // elements; larger constants are ca
 
 bool is_low(DType t) { return t == DType::F16 || t == DType::BF16; }
 
+// Contractions go low, sensitive ops stay in f32. Norms and other ops take the widest type of their operands, ignoring weights,
+// so a low value stays low up to the first op that needs f32. Ops whose calibrated results exceed f16 stay in f32.
+//   f16                     all ops low, including sensitive ones
+//   automixed, -bf16        as above; a norm reads and writes low and computes in f32
+//   automixed-conservative  norms in f32, and only values derived from a contraction are low
+//   custom                  by op name, else by class name; others stay in f32
 class Policy {
  public:
   Policy(const PassOptions& o, Diagnostics& d) : policy_(o.precision) {
@@ -212,6 +207,7 @@ class Rewriter {
     return versions_[v.raw][k] = w;
   }
 
+  // Inserts a Cast at its first user; later users share it.
   ValueId cast(NodeId user, ValueId v, DType t) {
     Type type = graph_.type(v);
     const DType from = type.dtype;

@@ -1,8 +1,7 @@
-// Rounds run-time operands of matmuls to scaled low-precision values (options.operand_cast): 8-bit floats with one scale per
-// tensor or per block of the contracted axis (OCP Microscaling 1.0), as ordinary casts:
-//   s = max(|x|) / largest,  x' = cast(cast(x / s -> f8) -> f32) * s
-// With power_of_two, s is rounded up to a power of two and stored as f8e8m0. A value is cast once for all matmuls that read it
-// along the same axis. Each cast is a PrecisionNote; declines are Decisions ("scaled_operand"). O(nodes).
+// Rounds run-time operands of matmuls to 8-bit floats with a scale per tensor or per block of the contracted axis
+// (options.operand_cast; OCP Microscaling 1.0): s = max(|x|) / largest, x' = cast(cast(x / s -> f8) -> f32) * s. With
+// power_of_two, s is rounded up to a power of two and stored as f8e8m0. A value is cast once for all matmuls that read it along
+// the same axis. Each cast is a PrecisionNote; declines are Decisions ("scaled_operand"). O(nodes).
 #include <limits>
 #include <map>
 

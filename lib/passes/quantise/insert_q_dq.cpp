@@ -1,9 +1,7 @@
-// Inserts Quantize and Dequantize after the tensors of the calibration record (options.calibration): i8, one scale per tensor or
-// per coordinate of an axis. Users read the dequantised value, outputs of graphs and bodies the original. Keeps the element type.
-// Skips tensors that are already quantised.
-// Checks the whole record first; if an entry does not fit (unknown name, not a float tensor, wrong axis or number of scales, a
-// scale that is not positive and finite), nothing changes (Code::BadCalibration). One warning lists tensors that became part of
-// other ops. Names follow each_tensor (tensor_names.h). Each pair is a PrecisionNote. O(values + entries).
+// Inserts Quantize and Dequantize (i8, one scale per tensor or per coordinate of an axis) after the tensors of the calibration
+// record (options.calibration, names of each_tensor). Users read the dequantised value, outputs of graphs and bodies the
+// original. Skips quantised tensors. If an entry does not fit, nothing changes (Code::BadCalibration); one warning lists tensors
+// that became part of other ops. Each pair is a PrecisionNote. O(values + entries).
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>

@@ -1,8 +1,7 @@
-// Keeps the weight of a matmul quantized if the model stores it as integers or 8-bit floats; the kernel dequantises it while
-// reading.
-//   matmul(x, dequantize(q, scale, zero_point))  ->  dequant_matmul(x, q, scale, zero_point)
-// Accepts a Transpose or Cast between them, and scales per tensor, per axis, or per block of the contracted axis. If x is
-// dequantised too, the matmul is left to quantise_contractions. Declines are Decisions ("quantized_weights"). O(nodes).
+// Keeps weights of matmuls quantized if the model stores them as integers or 8-bit floats: matmul(x, dequantize(q, scale,
+// zero_point)) becomes dequant_matmul(x, q, scale, zero_point), also through a Transpose or Cast, with scales per tensor, per
+// axis, or per block of the contracted axis. If x is dequantised too, the matmul is left to quantise_contractions. Declines are
+// Decisions ("quantized_weights"). O(nodes).
 #include "passes/match.h"
 #include "passes/passes.h"
 

@@ -1,8 +1,7 @@
-// Runs matmuls and convolutions with two dequantised operands on integers, if the target has integer kernels:
-//   matmul(dequantize(a), dequantize(b))  ->  q_matmul(a, b) as float * (scale of a * scale of b)
-// Requires a scaled per tensor, b per tensor or per column (filters: per output channel), i8 or u8, and sums that provably fit
-// i32. Also sinks Dequantize below reshapes, transposes, slices and gathers, and removes a Quantize with the scale and zero point
-// of the Dequantize before it. Declines are Decisions ("quantised_contraction"). O(nodes).
+// Runs matmuls and convolutions with two dequantised operands on integers: matmul(dequantize(a), dequantize(b)) becomes
+// float(q_matmul(a, b)) * (scale of a * scale of b). Requires i8 or u8, a scale per tensor for a and per tensor or column for b,
+// and sums that provably fit i32. Also sinks Dequantize below layout ops and gathers, and removes a Quantize after a Dequantize
+// of the same scale and zero point. Declines are Decisions ("quantised_contraction"). O(nodes).
 #include <algorithm>
 #include <array>
 

@@ -1,6 +1,6 @@
-// Matmuls with quantized weights multiply what options.int8_activations says: rows rounded to 8 bits with a scale for each block
-// of the weight, or numbers as they are. Only weights of integers whose blocks divide the summed axis; the others are Decisions
-// ("int8_activations"). O(nodes).
+// Chooses the left operand of matmuls with quantized weights by options.int8_activations: rows rounded to 8 bits with a scale per
+// block of the weight, or unrounded values. Requires integer weights and blocks that divide the contracted axis; declines are
+// Decisions ("int8_activations"). O(nodes).
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -9,16 +9,17 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kPattern = "int8_activations";
+constexpr std::string_view kRoundedActivations = "int8_activations";
 
 bool choose(Graph& g, NodeId n, PassContext& context, bool int8) {
   DequantMatMulAttrs a = g.attrs<DequantMatMulAttrs>(n);
   if (a.int8_x == int8) return false;
   const ValueId w = g.operand(n, 1);
   const auto k = size_at(g, w, a.trans_b);
-  if (int8 && !is_integer(g.dtype(w))) return decline(context, g, kPattern, n, "float_values", std::string(name(g.dtype(w))));
+  if (int8 && !is_integer(g.dtype(w)))
+    return decline(context, g, kRoundedActivations, n, "float_values", std::string(name(g.dtype(w))));
   if (int8 && (!k || (a.block != 0 && *k % a.block != 0)))
-    return decline(context, g, kPattern, n, "block", "the summed axis is no multiple of " + std::to_string(a.block));
+    return decline(context, g, kRoundedActivations, n, "block", "the summed axis is no multiple of " + std::to_string(a.block));
   a.int8_x = int8;
   g.set_attrs(n, g.module().attrs.intern(a));
   context.precision.push_back({g.label(n).bytes(), std::string(name(g.dtype(g.operand(n, 0)))), int8 ? "i8" : "float",

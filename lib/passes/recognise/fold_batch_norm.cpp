@@ -8,7 +8,7 @@ namespace {
 
 using namespace match;
 
-// The convolution of constant weights whose sole user is the BatchNorm; else invalid.
+// The convolution before the BatchNorm, if that is its sole user and its weights are known at load time; else invalid.
 NodeId convolution(const Graph& g, NodeId bn, PassContext& ctx) {
   const ValueId x = g.operand(bn, 0);
   const NodeId conv = g.def(x);

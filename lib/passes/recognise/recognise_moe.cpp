@@ -1,9 +1,7 @@
 // Rewrites mixtures of experts to k rows per token, each multiplied with the matrices of its expert (GroupedMatMul):
 //   sum over e of expert_e(x) * share[:, e]            share: 0 for all but the k best of TopK (expert_shares.h)
 //   for each e: y[t] += expert_e(x[t]) * share[t, j]   t, j: NonZero of "expert e is choice j of token t"
-// The experts are one small graph over different weights (expert_rows.h), written once per expert or with a leading axis of
-// experts. Requires the kernel, and rows that are not slower than the experts (Decision "mixture_of_experts"). Infinities of an
-// expert no longer reach tokens that did not choose it. O(nodes * experts).
+// Declined ("mixture_of_experts") if the experts differ in structure or the rows are slower. O(nodes * experts).
 #include <algorithm>
 
 #include "analysis/views.h"

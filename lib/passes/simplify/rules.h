@@ -38,7 +38,7 @@ class Simplifier {
   Builder& at(NodeId n) { return builder_.insert_before(n), builder_; }
   NodeId def(ValueId v, OpKind op) const;  // the node that defines v if it has this kind, else invalid
 
-  // The number that all elements of a constant of a real type equal.
+  // The common value of all elements of a constant of a real type; nullopt if they differ.
   std::optional<double> uniform(ValueId);
   // A tensor of v's type with all elements equal to `value`.
   ValueId filled(NodeId before, ValueId v, double value);

@@ -369,7 +369,7 @@ bool gather_uniform(Simplifier& s, NodeId n) {
   return c && s.replace(n, s.filled(n, s.graph().result(n), *c));
 }
 
-// Bounds of all elements of an index, from Clamps and constants.
+// Bounds of all elements of an index, from constants and clamping ops.
 std::optional<std::pair<double, double>> index_bounds(Simplifier& s, ValueId v, int depth = 0) {
   const Graph& g = s.graph();
   const NodeId n = g.def(v);

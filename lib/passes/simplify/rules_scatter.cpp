@@ -69,7 +69,7 @@ bool scatter_all(Simplifier& s, NodeId n) {
   return b && s.replace(n, s.at(n).reshape(g.operand(n, 2), {x.begin(), x.end()}));
 }
 
-// A slice inside or outside of the box along an axis, if the box covers all other axes.
+// A slice outside of the box along an axis reads the operand. A slice inside reads the updates if the box covers all other axes.
 bool narrow_scatter(Simplifier& s, NodeId n) {
   const Graph& g = s.graph();
   DimTable& t = s.dims();
