@@ -8,6 +8,7 @@
 #include "backend/target_traits.h"
 #include "driver/commands.h"
 #include "driver/pipeline.h"
+#include "driver/transform_stage.h"
 #include "options/configuration.h"
 #include "report/arena_svg.h"
 #include "report/graph_svg.h"
@@ -126,6 +127,10 @@ bool write_artefacts(const Compiled& c, const InputIdentity& input, const Compil
                                           c.options.calibration ? &*c.options.calibration : nullptr, *c.lir.module};
   if (w.wants(Emit::Precision)) w.json("precision.json", [&](JsonWriter& j) { report::write_precision(precision, j, context); });
   if (w.wants(Emit::Quant)) w.json("quant.json", [&](JsonWriter& j) { report::write_quant(precision, j, context); });
+  if (w.wants(Emit::Transform) && (!c.transforms.steps.empty() || o.emit.contains(Emit::Transform))) {
+    w.json("transform.json", [&](JsonWriter& j) { write_ledger(c.transforms, j, context); });
+    text("transform.txt", [&] { return ledger_text(c.transforms); });
+  }
   if (w.wants(Emit::Graph)) w.file("graph.svg", [&](OutputFile& f) { f.write(report::graph_svg(c.lir)); });
   if (w.wants(Emit::Arena)) w.file("arena.svg", [&](OutputFile& f) { f.write(report::arena_svg(c.lir)); });
   if (w.wants(Emit::Kernels) && !w.to_stdout()) {

@@ -30,6 +30,10 @@ ExitCode bisect_command(const CompileOptions&, const std::string& check, Termina
 ExitCode check_command(const CompileOptions&, bool json, Terminal);
 // `json`: prints the graph of the stage in the form that `compile` reads.
 ExitCode inspect_command(const CompileOptions&, const std::string& stage, bool after_each, bool json, Terminal);
+// Writes the model after its transforms, and if `ledger` is not empty what they did.
+ExitCode transform_command(const CompileOptions&, const std::string& ledger, Terminal);
+// Writes the model as ONNX, without what is constant, dead or repeated.
+ExitCode simplify_command(const CompileOptions&, Terminal);
 ExitCode plan_command(const std::string& csv, uint64_t capacity, uint64_t effort, Terminal);
 // `fail_on`: conditions (report/diff.h). Returns ExitCode::Finding if one fails or, without any, if the compiles differ.
 ExitCode diff_command(const std::string& before, const std::string& after, const std::vector<std::string>& fail_on, bool json,

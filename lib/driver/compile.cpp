@@ -255,6 +255,7 @@ std::optional<Compiled> compile(LoadedModel model, const std::string& target, co
   Compiled out;
   out.target = target;
   out.options = *pass_opts;
+  out.transforms = std::move(model.transforms);
   Stopwatch watch;
   out.before = report::count_module(*model.module);
   if (sink) sink("import", true, *model.module);

@@ -21,6 +21,7 @@ struct Compiled {
   std::vector<Decision> decisions;
   std::vector<PrecisionNote> precision;
   PassOptions options;
+  transform::Ledger transforms;
   std::vector<report::DispatchNode> rewritten;  // by legalisation
   RunnerReport passes;
   std::unique_ptr<codegen::LoweringCache> lowerings;    // of the module; null for graph targets

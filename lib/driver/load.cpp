@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "codegen/package.h"
+#include "driver/transform_stage.h"
 #include "import/json/import.h"
 #include "import/onnx/import.h"
 #include "ir/bind_dims.h"
@@ -121,6 +122,7 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
           ? !verify_sizes(*out.module, d)
           : !assume_equal_sizes(*out.module, o, d) || !bind_symbols(*out.module, o.bind, d) || !verify(*out.module, d))
     return std::nullopt;
+  if (!transform_module(*out.module, o, &out.transforms, d)) return std::nullopt;
   if (const DimBindings sizes = determined_sizes(*out.module); !sizes.empty()) bind_dims(*out.module, sizes);
   for (const auto& [symbol, range] : o.ranges) knows_symbol(*out.module, symbol, "--range", d);
   if (!d.ok()) return std::nullopt;

@@ -336,6 +336,7 @@ std::vector<std::string_view> choice_names(const Option& o) {
 }
 
 bool is_flag(const Option& o) {
+  if (!o.step.empty()) return o.value.empty();
   return o.field.visit([]<class T>(T CommandLine::*) { return std::is_same_v<T, bool>; });
 }
 
@@ -350,6 +351,7 @@ std::string help_text(const Option& o) {
 }
 
 std::string value_name(const Option& o) {
+  if (is_flag(o)) return {};
   if (!o.value.empty()) return std::string(o.value);
   if (!o.choices.empty()) return shows_choices(o) ? "{" + join(choice_names(o), ",") + "}" : "NAME";
   return o.field.visit([]<class T>(T CommandLine::*) -> std::string {

@@ -53,6 +53,7 @@ struct CompileOptions : PassOptions, PlanOptions {
   DimBindings bind;
   std::vector<std::pair<std::string, std::string>> assume;  // symbols equal to another symbol or to a number
   std::vector<std::pair<std::string, std::string>> states;  // pairs of an input and an output that share a buffer
+  std::vector<std::string> transforms;                      // words of transform/steps.h, applied before the passes
   bool allow_missing_weights = false;  // without either flag, allowed only if none of the model's weight files exists
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
@@ -120,7 +121,7 @@ struct CommandLine : CompileOptions, RunRequest, ProfileRequest, CalibrateReques
   std::string own_target;  // for specialize; empty: the target of the file
   std::string stage = "lir";
   bool after_each = false, as_json = false, matrix = false, markdown = false;
-  std::string csv, check, before, after, topic, name;
+  std::string csv, check, before, after, topic, name, ledger;
   uint64_t capacity = 0;
   int64_t effort = 1;
   std::vector<std::string> fail_on;
@@ -141,7 +142,10 @@ enum Subcommand : uint32_t {
   kSchema = 2048,
   kExplain = 4096,
   kCompletion = 8192,
-  kModelCommands = kCompile | kSpecialize | kRun | kProfile | kCalibrate | kCheck | kInspect | kBisect,
+  kTransform = 16384,
+  kSimplify = 32768,
+  kModelCommands = kCompile | kSpecialize | kRun | kProfile | kCalibrate | kCheck | kInspect | kBisect | kTransform | kSimplify,
+  kTransformCommands = kCompile | kRun | kProfile | kCheck | kInspect | kBisect | kTransform | kSimplify,
   kPassCommands = kCompile | kRun | kProfile | kInspect | kBisect,
 };
 
@@ -164,6 +168,10 @@ inline constexpr CommandInfo kCommands[] = {
      "out/"},
     {kCheck, "check", "list everything in a model that a target cannot run", "Example: rlxc check model.onnx --target all"},
     {kInspect, "inspect", "print what a stage made of a model", ""},
+    {kTransform, "transform", "differentiate or batch a model and write the graph that comes of it",
+     "Example: rlxc transform model.onnx --grad loss --wrt params -o gradients.json"},
+    {kSimplify, "simplify", "write a model as ONNX without what is constant, dead or repeated in it",
+     "Example: rlxc simplify model.onnx -o small.onnx"},
     {kPlan, "plan", "place buffers of a CSV file (id, lower, upper, size) in one arena", ""},
     {kBisect, "bisect", "find the rewrite that makes a command fail",
      "Example: rlxc bisect model.onnx --check 'rlxc run model.onnx --data test_data_set_0'"},
@@ -175,8 +183,9 @@ inline constexpr CommandInfo kCommands[] = {
     {kCompletion, "completion", "print a completion script", ""},
 };
 
-enum class Group : uint8_t { Model, Precision, Passes, Memory, Checks, Output, Run };
-inline constexpr std::string_view kGroupNames[] = {"Model", "Precision", "Passes", "Memory", "Checks", "Output", "Command"};
+enum class Group : uint8_t { Model, Transforms, Precision, Passes, Memory, Checks, Output, Run };
+inline constexpr std::string_view kGroupNames[] = {"Model",  "Transforms", "Precision", "Passes",
+                                                   "Memory", "Checks",     "Output",    "Command"};
 
 struct Option {
   std::string_view key{};   // in configuration files and the manifest; empty: in neither
@@ -192,13 +201,15 @@ struct Option {
   bool power_of_two = false;     // 0 is allowed too
   std::string_view value{};      // name of the value in help
   bool comma_separated = false;  // for lists: a word may contain several items
-  bool required = false;         // by the commands
-  bool in_manifest = false;      // affects the output of a compile
-  bool is_path = false;          // the manifest contains the last component only
+  // Each word becomes a word of --transform behind this one, in the order of the command line ("grad" of --grad LOSS).
+  std::string_view step{};
+  bool required = false;     // by the commands
+  bool in_manifest = false;  // affects the output of a compile
+  bool is_path = false;      // the manifest contains the last component only
   std::string_view help;
 };
 
-inline constexpr std::string_view kEmitChoices = "lir|plan|fusion|dispatch|precision|quant|graph|arena|kernels";
+inline constexpr std::string_view kEmitChoices = "lir|plan|fusion|dispatch|precision|quant|graph|arena|kernels|transform";
 
 // Help lists options in this order.
 // clang-format off
@@ -233,6 +244,30 @@ inline constexpr Option kOptions[] = {
     {.key = "allow-missing-weights", .flag = "--allow-missing-weights", .field = &CompileOptions::allow_missing_weights,
      .group = Group::Model, .commands = kCompile,
      .help = "compile without the weight files; only the shapes of the weights are known"},
+
+    {.key = "transform", .flag = "--transform", .field = &CompileOptions::transforms, .group = Group::Transforms,
+     .commands = kTransformCommands, .value = "WORDS", .in_manifest = true,
+     .help = "a transform in words, as \"grad loss\" or \"wrt params\"; the flags below are short for it"},
+    {.flag = "--grad", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "LOSS", .step = "grad", .help = "the gradient of the sum of this output or value, as outputs grad:NAME"},
+    {.flag = "--wrt", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "NAME,...|params|inputs", .step = "wrt", .help = "--grad: by what (default: params, or inputs where there are none)"},
+    {.flag = "--order", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "N", .step = "order", .help = "--grad: so many times, by --along NAME"},
+    {.flag = "--along", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "NAME", .step = "along", .help = "--grad: by this value alone"},
+    {.flag = "--jvp", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "NAME,...", .step = "jvp",
+     .help = "how outputs move when these values move by inputs tangent:NAME, as outputs tangent:OUTPUT"},
+    {.flag = "--hvp", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .step = "hvp", .help = "the Hessian of the --grad before it times inputs tangent:NAME, as outputs hvp:NAME"},
+    {.flag = "--vmap", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands,
+     .value = "INPUT[:AXIS],...", .step = "vmap", .help = "many samples at once: these inputs have an axis for them, outputs in front"},
+    {.flag = "--size", .field = &CompileOptions::transforms, .group = Group::Transforms, .commands = kTransformCommands & ~kRun,
+     .value = "B", .step = "size", .help = "--vmap: so many samples, or the name of a symbolic dimension"},
+    {.flag = "--stop-gradient", .field = &CompileOptions::transforms, .group = Group::Transforms,
+     .commands = kTransformCommands, .value = "NAME,...", .step = "stop-gradient",
+     .help = "values that count as constant in --grad and --jvp"},
 
     {.key = "precision", .flag = "--precision", .field = &CompileOptions::precision_name, .group = Group::Precision,
      .commands = kPassCommands,
@@ -325,6 +360,12 @@ inline constexpr Option kOptions[] = {
      .commands = kCompile | kSpecialize, .value = "DIR", .help = "folder to write to, or - for standard output with one --emit"},
     {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kCalibrate, .value = "FILE",
      .required = true, .help = "file to write, or - for standard output"},
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kTransform, .value = "FILE",
+     .required = true, .help = "file to write: NAME.onnx, NAME.json, or else IR text; or - for standard output"},
+    {.flag = "--output,-o", .field = &CompileOptions::output, .group = Group::Output, .commands = kSimplify, .value = "FILE",
+     .required = true, .help = "ONNX file to write, or - for standard output"},
+    {.flag = "--ledger", .field = &CommandLine::ledger, .group = Group::Output, .commands = kTransform, .value = "FILE",
+     .help = "write what the transforms did, as transform.json of a compile"},
     {.key = "emit", .flag = "--emit", .field = &CompileOptions::emit, .group = Group::Output, .commands = kCompile | kSpecialize,
      .choices = kEmitChoices, .value = "LIST", .comma_separated = true, .in_manifest = true,
      .help = "artefacts to write; svg: graph and arena (default: all; specialize: lir,plan,arena)"},
@@ -336,8 +377,9 @@ inline constexpr Option kOptions[] = {
      .commands = kCompile | kSpecialize | kRun | kCheck, .in_manifest = true,
      .help = "a run fails if an index read from an input (Gather, Scatter) is out of range; otherwise the index is clamped"},
     {.key = "embed-weights", .flag = "--embed-weights", .field = &CompileOptions::embed_weights, .group = Group::Output,
-     .commands = kCompile | kSpecialize, .in_manifest = true,
-     .help = "include all weights in the package; cpu: in the library, which then needs no weight file"},
+     .commands = kCompile | kSpecialize | kTransform | kSimplify, .in_manifest = true,
+     .help = "include all weights in the package; cpu: in the library, which then needs no weight file; ONNX: in "
+             "the model, even if it is large"},
     {.key = "dump", .field = &CompileOptions::dump, .group = Group::Output, .env = "RLX_IR_DUMP", .value = "PATH",
      .help = "write the text of every stage to a file, or to a folder if PATH ends in '/'"},
     {.flag = "--dump", .field = &CommandLine::dump_to_output, .group = Group::Output, .commands = kCompile,
@@ -363,8 +405,9 @@ inline constexpr Option kOptions[] = {
      .help = "folder with input_i.pb and output_i.pb, or with test_data_set_* folders of these"},
     {.flag = "--random", .field = &RunRequest::random, .commands = kRun,
      .help = "use random inputs; the reference evaluator gives the expected outputs"},
-    {.flag = "--size", .field = &RunRequest::sizes, .commands = kRun, .value = "NAME=SIZE,...",
-     .help = "with --random: sizes of symbolic dims, e.g. batch=2,seq=7 (repeatable: one package runs them all)"},
+    {.flag = "--size", .field = &RunRequest::sizes, .commands = kRun, .value = "NAME=SIZE,...", .step = "size",
+     .help = "with --random: sizes of symbolic dims, e.g. batch=2,seq=7 (repeatable: one package runs them all); without "
+             "=, the size of --vmap"},
     {.flag = "--engine", .field = &RunRequest::engine, .commands = kRun, .choices = "reference|interpreter|kernels",
      .help = "the reference evaluator, the generated kernels, or an interpreter of the kernels with checks (slow)"},
     {.flag = "--target,-t", .field = &RunRequest::target, .commands = kRun, .value = "TARGET",
@@ -413,7 +456,7 @@ inline constexpr Option kOptions[] = {
     {.flag = "topic", .field = &CommandLine::topic, .commands = kList,
      .choices = "targets|passes|ops|onnx|options|env|schemas|codes", .required = true, .help = "what to list"},
     {.flag = "--matrix", .field = &CommandLine::matrix, .commands = kList,
-     .help = "ops: print what each op supports (evaluation, kernels per target)"},
+     .help = "ops: print what each op supports (evaluation, kernels, derivatives, batching)"},
     {.flag = "--markdown", .field = &CommandLine::markdown, .commands = kList, .help = "options: print docs/options.md"},
     {.flag = "--json", .field = &CommandLine::as_json, .commands = kCheck | kInspect | kDiff | kList,
      .help = "print JSON; inspect: the graph in the format that rlxc compile reads"},

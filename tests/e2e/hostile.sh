@@ -16,7 +16,7 @@ for file in tests/hostile/*.onnx tests/hostile/*.json; do
       { echo "the package of $name does not compile"; head -5 "$TMPDIR/log"; fails=1; }
   fi
   for command in "check --target all" inspect "inspect --json" "run --random --engine reference" "run --random" \
-    "run --random --engine interpreter" "compile --emit lir -o -" "compile --verify --emit plan -o -"; do
+    "run --random --engine interpreter" "transform --jvp x -o -" "transform --vmap x --size 2 -o -" "simplify -o -" "compile --emit lir -o -" "compile --verify --emit plan -o -"; do
     read -ra arguments <<<"$command"
     limited "${arguments[0]}" "$file" "${arguments[@]:1}" --max-operations 100000000
     status=$?

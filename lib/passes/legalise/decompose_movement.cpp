@@ -52,7 +52,8 @@ std::vector<ValueId> trilu(Expansion& e) {
 std::vector<ValueId> one_hot(Expansion& e) {
   const auto& a = e.attrs<OneHotAttrs>();
   const ValueId depth = e.size(a.depth);
-  const ValueId index = e.b.create(Mod, {e.b.cast(e.in(0), DType::I64), depth});
+  const ValueId given = e.b.cast(e.in(0), DType::I64);
+  const ValueId index = e.b.create(Where, {e.b.create(Lt, {given, e.b.scalar(DType::I64, 0)}), e.b.add(given, depth), given});
   std::vector<Dim> sizes = e.dims(e.in(0));
   sizes.insert(sizes.begin() + a.axis, Dim(1));
   const int rank = static_cast<int>(sizes.size());

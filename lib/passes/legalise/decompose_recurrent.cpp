@@ -1,6 +1,8 @@
 // Decomposes ONNX LSTM, GRU and RNN into a Scan over the steps. One MatMul covers the input of all steps; the body has the matmul
 // with the state and the gates. Steps beyond the length of a row keep its state and give zeros.
-#include "ir/term.h"
+#include <array>
+
+#include "ir/scan.h"
 #include "ops/recurrent.h"
 #include "passes/legalise/decompositions.h"
 
@@ -180,10 +182,46 @@ std::vector<ValueId> recurrent(Expansion& e) {
   return results;
 }
 
+// A state [batch, channels, n], of which each step keeps exp(delta * A) and to which it adds delta * B * x.
+std::vector<ValueId> selective_scan(Expansion& e) {
+  const auto in = [&](size_t i) { return Term{&e.b, e.wide(e.in(i))}; };
+  const Term x = in(0), decay = in(2);
+  if (x.rank() != 3 || decay.rank() != 2) return {};
+  const std::vector<Dim> d = x.dims();
+  const Dim n = decay.dims()[1];
+  const Term start = transform::zeros(e.b, x.dtype(), {d[0], d[2], n});
+  const auto made = transform::scan(
+      e.b, std::array{start}, std::array{x, in(1), in(3), in(4)}, std::array{decay}, 1, false, [&](auto s, auto now, auto c) {
+        const auto column = [&](Term v) { return reshape(v, {d[0], d[2], Dim(1)}); };
+        const auto row = [&](Term v) { return reshape(v, {d[0], Dim(1), n}); };
+        const Term delta = column(now[1]), next = exp(delta * c[0]) * s[0] + delta * column(now[0]) * row(now[2]);
+        return std::vector<Term>{next, sum(row(now[3]) * next, {2}, false)};
+      });
+  return made.empty() ? std::vector<ValueId>() : std::vector{e.b.cast(made[1].v, e.result_dtype())};
+}
+
+std::vector<ValueId> running_product(Expansion& e) {
+  const auto& a = e.attrs<CumAttrs>();
+  const Term x{&e.b, e.in(0)};
+  std::vector<Dim> d = x.dims();
+  d.erase(d.begin() + a.axis);
+  const Term one = expand(x.number(1), d);
+  const bool exclusive = a.exclusive;
+  const auto made = transform::scan(e.b, std::array{one}, std::array{x}, {}, a.axis, a.reverse, [&](auto s, auto now, auto) {
+    const Term next = s[0] * now[0];
+    return std::vector<Term>{next, exclusive ? s[0] : next};
+  });
+  return made.empty() ? std::vector<ValueId>() : std::vector{made[1].v};
+}
+
 }  // namespace
 
 std::span<const DecompositionEntry> recurrent_decompositions() {
-  static constexpr DecompositionEntry kTable[] = {{OpKind::Lstm, recurrent}, {OpKind::Gru, recurrent}, {OpKind::Rnn, recurrent}};
+  static constexpr DecompositionEntry kTable[] = {{OpKind::Lstm, recurrent},
+                                                  {OpKind::Gru, recurrent},
+                                                  {OpKind::Rnn, recurrent},
+                                                  {OpKind::SelectiveScan, selective_scan},
+                                                  {OpKind::Cumprod, running_product}};
   return kTable;
 }
 
