@@ -7,13 +7,13 @@
 
 namespace rlxc {
 
-// Returns whether the node is computed at load time if `known(v)` answers for its operands. Weights are; inputs, impure ops
-// and sequences are not.
+// Returns whether the node is computed at load time if `known(v)` answers for its operands. Weights are; inputs, impure ops,
+// control flow and sequences are not.
 template <class Known>
 bool is_load_time(const Graph& g, NodeId n, const Known& known) {
   const OpKind op = g.op(n);
   if (has_trait(op, kLeaf)) return is_weight(op);
-  return op != OpKind::DimValue && !has_trait(op, kImpure | kSequenceOp) &&
+  return op != OpKind::DimValue && !has_trait(op, kImpure | kSequenceOp | kBody) &&
          std::ranges::all_of(g.operands(n), [&](ValueId v) { return !v.valid() || known(v); });
 }
 

@@ -53,6 +53,9 @@ std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs,
            std::nullopt;
   InferContext c{m, op, attrs, operands, bodies, {}, {}};
   if (!kRules[static_cast<size_t>(op)](c)) return *message = c.error, std::nullopt;
+  for (const Type& t : c.out)
+    for (Dim d : t.dims)
+      if (!d.is_static() && m.dims.constant_value(d)) return *message = "a negative size: " + text(t, m.dims), std::nullopt;
   return std::move(c.out);
 }
 

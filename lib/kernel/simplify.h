@@ -18,7 +18,7 @@ int simplify_indices(Kernel&);
 // expression that reads memory moves only to where it was evaluated anyway.
 int name_shared(Kernel&);
 
-// Replaces Lets of a variable or a constant by their value and removes unused Lets.
+// Replaces Lets of a variable or a constant by their value; removes unused Lets, and registers that nothing reads.
 int remove_dead_lets(Kernel&);
 
 // Moves a read of mutable memory with one use to that use if only Lets are between them: `acc = acc + x`.

@@ -85,6 +85,23 @@ TEST_CASE("lets: copies are followed and what nothing uses goes") {
   CHECK_FALSE(has_line(k, "unused = mul(used, 2)"));
 }
 
+TEST_CASE("registers that nothing reads go, with what is stored in them") {
+  kernel::Builder b("k");
+  const Buf y = b.output("y", DType::I64, 4);
+  const Buf written = b.variable("written", b.i64(1)), read = b.variable("read", b.i64(2));
+  b.loop("i", b.i64(4), [&](const Expr& i) {
+    y.store(i, read.get());
+    written.set(i), read.set(i + 1);
+  });
+  const Buf chain = b.variable("chain", read.get());
+  b.let("unused", chain.get() + 1);
+  Kernel k = b.finish();
+  CHECK(remove_dead_lets(k) == 8);
+  CHECK_FALSE(has_line(k, "chain[0] = load<i64>(read, 0)"));
+  CHECK_FALSE(has_line(k, "written[0] = i"));
+  CHECK(has_line(k, "read[0] = add(i, 1)"));
+}
+
 TEST_CASE("reads of mutable memory go to their one use, but not past a store") {
   kernel::Builder b("k");
   const Buf x = b.inout("x", DType::F32, 4);

@@ -90,27 +90,27 @@ TEST_CASE("the launch nest") {
     y.store(0, x[0]);
     b.grid("g", 0, 8);
   }));
-  CHECK(finds("lane loop l has no constant extent", [](kernel::Builder& b, Buf, Buf) {
+  CHECK(finds("thread loop l has no constant extent", [](kernel::Builder& b, Buf, Buf) {
     const Expr n = b.symbol("n");
     b.loop(
         "l", n, [](Expr) {}, LoopKind::Thread);
   }));
   CHECK(finds("parallel loop p is not at the top level",
               [](kernel::Builder& b, Buf, Buf) { b.loop("i", 8, [&](Expr) { b.parallel("p", 8, 1, [](Expr) {}); }); }));
-  CHECK(finds("shared buffer s outside a group of lanes", [](kernel::Builder& b, Buf, Buf) { b.shared("s", DType::F32, 8); }));
+  CHECK(finds("shared buffer s outside a workgroup", [](kernel::Builder& b, Buf, Buf) { b.shared("s", DType::F32, 8); }));
 }
 
 TEST_CASE("barriers and shuffles that only some lanes reach") {
-  CHECK(finds("a barrier outside a group of lanes", [](kernel::Builder& b, Buf, Buf) { b.barrier(); }));
-  CHECK(finds("a barrier that not all lanes of a group reach", [](kernel::Builder& b, Buf, Buf) {
+  CHECK(finds("a barrier outside a workgroup", [](kernel::Builder& b, Buf, Buf) { b.barrier(); }));
+  CHECK(finds("a barrier that not all threads of a workgroup reach", [](kernel::Builder& b, Buf, Buf) {
     const Expr l = b.threads("l", 0, 8);
     b.when(odd(l), [&] { b.barrier(); });
   }));
-  CHECK(finds("a barrier that not all lanes of a group reach", [](kernel::Builder& b, Buf, Buf) {
+  CHECK(finds("a barrier that not all threads of a workgroup reach", [](kernel::Builder& b, Buf, Buf) {
     const Expr l = b.threads("l", 0, 8);
     b.loop("i", l, [&](Expr) { b.barrier(); });
   }));
-  CHECK(finds("that not all lanes of a group reach", [](kernel::Builder& b, Buf x, Buf y) {
+  CHECK(finds("that not all threads of a workgroup reach", [](kernel::Builder& b, Buf x, Buf y) {
     const Expr l = b.threads("l", 0, 8);
     b.when(odd(l), [&] { y.store(l, b.shuffle_xor(x[l], 1)); });
   }));
@@ -128,5 +128,5 @@ TEST_CASE("limits of a device") {
   };
   CHECK(problems(kernel, {256, 64}) == "");
   CHECK(finds("256 bytes of shared memory, the limit is 255", kernel, {255, 64}));
-  CHECK(finds("groups of 64 lanes, the limit is 63", kernel, {256, 63}));
+  CHECK(finds("groups of 64 threads, the limit is 63", kernel, {256, 63}));
 }

@@ -58,7 +58,7 @@ struct CompileOptions : PassOptions, PlanOptions {
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
   std::string weights;                 // TYPE or TYPE:GROUP SIZE for constant weights of matmuls; empty: unchanged
-  std::string activations;             // for matmuls with quantized weights: int8 or float; empty: as in the model
+  std::string activations = "model";   // for matmuls with quantized weights: int8, float, or as in the model
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string supported_ops;  // file that lists the allowed ops; empty: those of the target
@@ -277,8 +277,8 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands, .value = "TYPE[:GROUP SIZE]", .in_manifest = true,
      .help = "store constant weights of matmuls in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2"},
     {.key = "activations", .flag = "--activations", .field = &CompileOptions::activations, .group = Group::Precision,
-     .commands = kPassCommands, .choices = "int8|float", .in_manifest = true,
-     .help = "activations of matmuls with quantized weights: int8 rounds each row to 8 bits, float does not (default: as the model says)"},
+     .commands = kPassCommands, .choices = "model|int8|float", .in_manifest = true,
+     .help = "activations of matmuls with quantized weights: int8 rounds each row to 8 bits, float does not"},
     {.key = "calibration", .flag = "--calibration", .field = &CompileOptions::calibration_file, .group = Group::Precision,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "calibration record: which tensors to quantise, and with which scales"},

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 struct Registry {
   std::recursive_mutex mutex;
-  std::set<std::string> folders;
+  std::set<std::string> paths;  // of folders and files
   std::set<pid_t> groups;
 };
 Registry& registry() {
@@ -39,7 +39,7 @@ void on_signal(int number) {
 }
 
 // Retries if another thread creates files meanwhile.
-void remove_folder(const std::string& path) {
+void remove_path(const std::string& path) {
   for (int i = 0; i < 10; ++i) {
     std::error_code error;
     fs::remove_all(path, error);
@@ -60,7 +60,7 @@ void end_children(const std::set<pid_t>& groups) {
 // The caller holds the registry lock and never releases it, so nothing can register any more.
 void clean_up() {
   end_children(registry().groups);
-  for (const std::string& folder : registry().folders) remove_folder(folder);
+  for (const std::string& path : registry().paths) remove_path(path);
 }
 
 void wait_for_signal() {
@@ -95,7 +95,7 @@ void remove_stale(const std::string& parent, std::string_view prefix) {
     const int fd = open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
     struct flock owner = whole_folder(F_WRLCK);
-    if (fcntl(fd, F_OFD_GETLK, &owner) == 0 && owner.l_type == F_UNLCK) remove_folder(it->path().string());
+    if (fcntl(fd, F_OFD_GETLK, &owner) == 0 && owner.l_type == F_UNLCK) remove_path(it->path().string());
     close(fd);
   }
 }
@@ -111,21 +111,31 @@ TemporaryFolder::TemporaryFolder(const std::string& parent, std::string_view pre
   struct flock owner = whole_folder(F_RDLCK);
   if (lock_ >= 0) fcntl(lock_, F_OFD_SETLK, &owner);
   path_ = std::move(path);
-  registry().folders.insert(path_);
+  registry().paths.insert(path_);
 }
 
 TemporaryFolder::~TemporaryFolder() {
   const std::lock_guard lock(registry().mutex);
-  if (!path_.empty()) remove_folder(path_);
+  if (!path_.empty()) remove_path(path_);
   release();
 }
 
 void TemporaryFolder::release() {
   const std::lock_guard lock(registry().mutex);
-  registry().folders.erase(path_);
+  registry().paths.erase(path_);
   path_.clear();
   if (lock_ >= 0) close(lock_);
   lock_ = -1;
+}
+
+TemporaryFile::TemporaryFile(const std::string& path) : path_(path) {
+  const std::lock_guard lock(registry().mutex);
+  registry().paths.insert(path_);
+}
+
+TemporaryFile::~TemporaryFile() {
+  const std::lock_guard lock(registry().mutex);
+  registry().paths.erase(path_);
 }
 
 ChildProcess::ChildProcess(pid_t group) : group_(group) {

@@ -1,5 +1,5 @@
-// Folders and child processes that end with this process: at the end of their scope and on SIGINT, SIGTERM and SIGHUP. After
-// SIGKILL, the next process that creates a folder with the same prefix removes the rest.
+// Folders, files and child processes that end with this process: at the end of their scope and on SIGINT, SIGTERM and SIGHUP.
+// After SIGKILL, the next process that creates a folder with the same prefix removes the rest.
 #pragma once
 #include <sys/types.h>
 
@@ -24,6 +24,20 @@ class TemporaryFolder {
  private:
   std::string path_;
   int lock_ = -1;  // held during the owner's lifetime
+};
+
+// A file that is about to be created. It is removed with this process unless it is renamed before. Keep it in scope until then.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& path);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 // A child in a process group of its own that is killed with this process. Keep it in scope until the child has been waited for.

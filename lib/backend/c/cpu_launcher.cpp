@@ -92,6 +92,11 @@ class Launcher {
     return "0";
   }
 
+  // Of a kernel, whose pointers are `restrict`: those to no bytes would be alike.
+  std::string argument(const BufferSlice& p) {
+    return p.memory == BufferSlice::Memory::Arena && p.slot_bytes == Dim(0) ? "0" : pointer(p);
+  }
+
   void line(const std::string& s) { body_ += "  " + s + "\n"; }
 
   // Poisons all but the command's buffers. Bodies of control flow do this themselves.
@@ -112,7 +117,7 @@ class Launcher {
     switch (s.kind) {
       case Command::Kind::Launch: {
         std::string call = p_.kernels[s.kernel].name + "(";
-        for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + pointer(s.places[i]);
+        for (size_t i = 0; i < s.places.size(); ++i) call += (i ? ", " : "") + argument(s.places[i]);
         for (Dim d : s.sizes) call += (call.back() == '(' ? "" : ", ") + n_(d);
         line(call + ");");
         for (const BufferSlice& p : s.places)

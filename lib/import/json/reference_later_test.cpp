@@ -212,8 +212,8 @@ TEST_CASE("factorisations give back what they factor") {
     close(product(scaled, u, k, k, k, false, true), a.values);
   }
   for (const auto& [m, n] : {std::pair{5, 3}, {3, 3}, {3, 5}}) {
-    INFO("m, n = ", m, ", ", n);
     const auto rows = static_cast<size_t>(m), columns = static_cast<size_t>(n), k = std::min(rows, columns);
+    INFO("m, n = ", rows, ", ", columns);
     const int rank = std::min(m, n);
     const In a = random_in({m, n}, 41);
     Reals u = one(R"({"Svd":{"part":"U"}})", {a}, {m, rank});

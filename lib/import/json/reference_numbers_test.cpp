@@ -46,7 +46,8 @@ TEST_CASE("weights in blocks of ggml, by every format") {
                                      {"GgufIQ4XS", BlockFormat::IQ4_XS},
                                      {"GgufTQ1_0", BlockFormat::TQ1_0},
                                      {"GgufTQ2_0", BlockFormat::TQ2_0}}) {
-    INFO(reference);
+    const std::string name = reference;
+    INFO(name);
     constexpr size_t kK = 256, kN = 3;
     const auto per = static_cast<size_t>(block_elements(f)), bytes = static_cast<size_t>(block_bytes(f)), blocks = kK * kN / per;
     Random r(3);

@@ -98,7 +98,8 @@ std::optional<Dim> position(Op& op, Dim v, Dim size, bool backward, bool is_end)
   if (backward) {
     if (n && *n == -1 && !is_end) return t.sub(size, Dim(1));
     if (n && is_end && *n <= -Dim::kMax / 2) return t.constant(-1);
-    return std::nullopt;
+    if (!n) return std::nullopt;
+    return *n < 0 ? t.max(t.add(size, v), t.constant(-1)) : t.min(v, t.sub(size, Dim(1)));
   }
   if (n && *n >= Dim::kMax / 2) return size;
   if (n && *n <= -Dim::kMax / 2) return Dim(0);

@@ -125,11 +125,10 @@ void mean_variance_norm(Op& op) {  // (x - mean) / (sqrt(var) + 1e-9)
   if (!op.has_attr("axes")) list = {0, 2, 3};
   const auto axes = op.axes(list, op.rank(0));
   if (!axes) return;
-  const DType t = op.dtype(0);
-  const ValueId x = op.in(0), mean = op.b.reduce(ReduceOp::Mean, x, *axes, true);
-  const ValueId square_mean = op.b.reduce(ReduceOp::Mean, op.b.mul(x, x), *axes, true);
-  const ValueId deviation = op.b.unary(OpKind::Sqrt, op.b.sub(square_mean, op.b.mul(mean, mean)));
-  op.set(0, op.b.div(op.b.sub(x, mean), op.b.add(deviation, op.b.scalar(t, 1e-9))));
+  // The variance is the mean of squares: a difference of means may be negative where all elements are alike.
+  const ValueId x = op.in(0), centred = op.b.sub(x, op.b.reduce(ReduceOp::Mean, x, *axes, true));
+  const ValueId deviation = op.b.unary(OpKind::Sqrt, op.b.reduce(ReduceOp::Mean, op.b.mul(centred, centred), *axes, true));
+  op.set(0, op.b.div(centred, op.b.add(deviation, op.b.scalar(op.dtype(0), 1e-9))));
 }
 
 void lrn(Op& op) {

@@ -76,8 +76,10 @@ Taps axis_taps(Op& op, Sampler& s, ValueId coordinate, Dim size, const GridRule&
   const ValueId shifted = b.add(coordinate, s.real(1));  // -1..1 -> positions
   ValueId x = rule.align_corners ? b.mul(b.mul(shifted, half), last) : b.sub(b.mul(b.mul(shifted, n), half), half);
   if (rule.taps == 1) x = b.unary(OpKind::Round, x);
-  if (rule.outside == Outside::Border) x = s.clamp(x, s.real(0), last);
-  if (rule.outside == Outside::Reflection) x = b.create(OpKind::Where, {s.inside(x, low, high), x, reflect(op, s, x, low, high)});
+  if (rule.outside != Outside::Zeros) {
+    const ValueId moved = rule.outside == Outside::Border ? s.clamp(x, s.real(0), last) : reflect(op, s, x, low, high);
+    x = b.create(OpKind::Where, {s.inside(x, low, high), x, moved});
+  }
   const ValueId base = rule.taps == 1 ? x : b.unary(OpKind::Floor, x), f = b.sub(x, base);
   Taps taps;
   for (int t = 0; t < rule.taps; ++t) {

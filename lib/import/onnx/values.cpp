@@ -188,8 +188,15 @@ ValueId Importer::materialise(ValId id) {
       if (k.shape.size() > 1) made = b.reshape(made, {k.shape.begin(), k.shape.end()});
       made = b.cast(made, k.dtype);
       if (k.v[0].den != 1) made = b.div(made, b.scalar(k.dtype, static_cast<double>(k.v[0].den)));
-    } else {
-      exact = false;
+    } else {  // elements of several forms
+      std::vector<ValueId> parts;
+      for (const Num& n : k.v) {
+        ValueId part = n.is_real ? b.reshape(b.scalar(k.dtype, n.real), {1})
+                                 : b.cast(b.create(OpKind::DimValue, {}, DimsAttrs{{n.num}, false}), k.dtype);
+        if (n.den != 1) part = b.div(part, b.scalar(k.dtype, static_cast<double>(n.den)));
+        parts.push_back(part);
+      }
+      made = b.reshape(b.concat(parts, 0), {k.shape.begin(), k.shape.end()});
     }
     if (!exact) local_.error(Code::UnsupportedAttribute, "a computed size is needed as data but has no exact form");
     if (made.valid() && v.name.valid() && !f.graph->value_name(made).valid()) f.graph->set_value_name(made, v.name);

@@ -280,7 +280,8 @@ TEST_CASE("recognise_attention: folded heads, whose scores are unfolded for a ma
           const Rewrite r(kPass, [&, form = form](Builder& b) {
             return std::vector{folded_attention(b, form, per_head, clamped, softmax_unfolded)};
           });
-          CAPTURE(static_cast<int>(form));
+          const int number = static_cast<int>(form);
+          CAPTURE(number);
           REQUIRE(found(r));
           CHECK(found(r)->mask == (per_head ? MaskKind::Bias : kind));
           CHECK(found(r)->layout == AttentionLayout::Packed);

@@ -79,9 +79,10 @@ def along(g, s):
         return like(x, s.node(op, [y], axis=axis, p=p), 2)
     if op == "MeanVarianceNormalization":
         axes = [0, 2, 3] if x.rank == 4 else [axis]
-        if math.prod(x.shape[a] for a in axes) < 4:
+        if math.prod(x.shape[a] for a in axes) < 4 or not all(g.is_static(d) for d in x.shape):
             return None
-        return like(x, s.node(op, [x], axes=axes), 40)
+        ramp = (np.arange(x.count) * 7 % 11 - 5).reshape(x.shape).astype(x.dtype)  # so that no variance is 0
+        return like(x, s.node(op, [s.node("Add", [x, ramp])], axes=axes), 40)
     return like(x, s.node(op, [x], axis=axis - x.rank if g.below(2) else axis), 2 * x.big + 5 if op == "LogSoftmax" else 1)
 
 
