@@ -24,7 +24,7 @@ std::unique_ptr<Module> through_onnx(Module& m, const std::string& file, Diagnos
   return again ? std::move(again->module) : nullptr;
 }
 
-void check_same(const Module& a, const Module& b, const std::vector<HostValue>& in, double rtol, double atol) {
+void check_computes_same(const Module& a, const Module& b, const std::vector<HostValue>& in, double rtol, double atol) {
   Diagnostics d;
   const auto x = eval::evaluate(a, in, d), y = eval::evaluate(b, in, d);
   REQUIRE_MESSAGE((x && y), d.text());
@@ -61,7 +61,7 @@ TEST_CASE("every kind is written as operators of ONNX that mean the same") {
     // A sum over windows beyond the end has no operator.
     const auto* pool = std::get_if<PoolAttrs>(&s.attrs);
     CHECK_MESSAGE((again != nullptr) == !(pool && pool->op == ReduceOp::Sum && pool->ceil_mode), d.text());
-    if (again) check_same(before, *again, in, 1e-6, 1e-7);  // attributes are f32 there
+    if (again) check_computes_same(before, *again, in, 1e-6, 1e-7);  // attributes are f32 there
   }
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("symbolic sizes are computed in the model, names stay, and control flo
   for (int64_t n : {1, 4}) {
     std::vector<double> x;
     for (int64_t i = 0; i < 3 * n; ++i) x.push_back(0.1 * static_cast<double>(i) - 0.5);
-    check_same(*before, *again, {tensor_of(DType::F32, {n, 3}, x)}, 1e-6, 1e-7);
+    check_computes_same(*before, *again, {tensor_of(DType::F32, {n, 3}, x)}, 1e-6, 1e-7);
   }
   const Graph& g = again->main();
   std::vector<std::string> names;

@@ -57,6 +57,7 @@ struct DualEntry {
   DualRule rule;
 };
 DualRule find_dual(OpKind);  // null if there is none
+bool moves_alike(Dual&);     // linear in the first operand: the same operation on its tangent
 std::span<const DualEntry> elementwise_duals();
 std::span<const DualEntry> movement_duals();
 std::span<const DualEntry> reduction_duals();

@@ -12,7 +12,7 @@ namespace {
 
 // Operands of a loop: `fixed` ones that the body sees as `counters`, carried values, slices, captures. Outputs of the body:
 // `controls`, the next carried values, what is stacked.
-struct Walk {
+struct TangentWalk {
   Dual& d;
   size_t fixed, carried, slices, controls;
 
@@ -111,12 +111,12 @@ struct Walk {
 
 bool scan_dual(Dual& d) {
   const ScanAttrs s = d.attrs<ScanAttrs>();
-  return Walk{d, 0, static_cast<size_t>(s.states), static_cast<size_t>(s.scan_inputs), 0}.run(s);
+  return TangentWalk{d, 0, static_cast<size_t>(s.states), static_cast<size_t>(s.scan_inputs), 0}.run(s);
 }
 
 bool loop_dual(Dual& d) {
   const LoopAttrs l = d.attrs<LoopAttrs>();
-  return Walk{d, 2, static_cast<size_t>(l.carries), 0, 1}.run(l);
+  return TangentWalk{d, 2, static_cast<size_t>(l.carries), 0, 1}.run(l);
 }
 
 bool if_dual(Dual& d) {

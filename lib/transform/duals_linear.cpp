@@ -51,8 +51,6 @@ bool rope_dual(Dual& d) {
   return d.give(d.again({d.t(0)})), true;
 }
 
-bool same(Dual& d) { return d.give(d.again({d.t(0)})), true; }
-
 bool quantize_dual(Dual& d) {
   const StraightThrough s = straight_through(d.in(0), d.in(1), d.has(2) ? d.in(2) : d.in(0).with({}), d.attrs<QuantAttrs>());
   if (!s.scale.valid() || d.moves(1)) return false;
@@ -92,8 +90,8 @@ std::span<const DualEntry> linear_duals() {
       {OpKind::Pool, pool_dual},
       {OpKind::Rope, rope_dual},
       {OpKind::MaxPoolIndices, max_pool_indices_dual},
-      {OpKind::Fft, same},
-      {OpKind::Cumsum, same},
+      {OpKind::Fft, moves_alike},
+      {OpKind::Cumsum, moves_alike},
       {OpKind::Quantize, quantize_dual},
       {OpKind::Dequantize, dequantize_dual},
       {OpKind::QMatMul, integer_product_dual},

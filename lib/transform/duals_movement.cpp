@@ -5,8 +5,6 @@
 namespace rlxc::transform {
 namespace {
 
-bool same(Dual& d) { return d.give(d.again({d.t(0)})), true; }
-
 bool concat_dual(Dual& d) {
   std::vector<Term> parts;
   for (size_t i = 0; i < d.graph.operands(d.node).size(); ++i) parts.push_back(d.t_or_zeros(i));
@@ -61,18 +59,18 @@ bool still(Dual&) { return true; }
 
 std::span<const DualEntry> movement_duals() {
   static constexpr DualEntry kTable[] = {
-      {OpKind::Reshape, same},
-      {OpKind::ReshapeTo, same},
-      {OpKind::Transpose, same},
-      {OpKind::Expand, same},
-      {OpKind::Narrow, same},
-      {OpKind::Slice, same},
-      {OpKind::Gather, same},
-      {OpKind::GatherElements, same},
-      {OpKind::GatherNd, same},
-      {OpKind::Reverse, same},
-      {OpKind::Trilu, same},
-      {OpKind::Tile, same},
+      {OpKind::Reshape, moves_alike},
+      {OpKind::ReshapeTo, moves_alike},
+      {OpKind::Transpose, moves_alike},
+      {OpKind::Expand, moves_alike},
+      {OpKind::Narrow, moves_alike},
+      {OpKind::Slice, moves_alike},
+      {OpKind::Gather, moves_alike},
+      {OpKind::GatherElements, moves_alike},
+      {OpKind::GatherNd, moves_alike},
+      {OpKind::Reverse, moves_alike},
+      {OpKind::Trilu, moves_alike},
+      {OpKind::Tile, moves_alike},
       {OpKind::Concat, concat_dual},
       {OpKind::Pad, pad_dual},
       {OpKind::Resize, resize_dual},

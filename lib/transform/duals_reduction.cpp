@@ -29,19 +29,19 @@ bool scaled(Dual& d, Term unit, Term moved, Beside beside) {
   if (d.moves(2)) t = plus(t, beside(d.t(2)));
   return d.give(t), true;
 }
-const auto as_it_is = [](Term v) { return v; };
+const auto beside_itself = [](Term v) { return v; };
 
 bool layer_norm_dual(Dual& d) {
   const NormAttrs n = d.attrs<NormAttrs>();
   const auto rows = axes_between(n.axis, d.in(0).rank());
   const Normalised v = normalised(d.in(0), rows, n.eps);
-  return scaled(d, v.x, d.moves(0) ? norm_gradient(v, d.t(0), rows) : d.t(0), as_it_is);
+  return scaled(d, v.x, d.moves(0) ? norm_gradient(v, d.t(0), rows) : d.t(0), beside_itself);
 }
 bool rms_norm_dual(Dual& d) {
   const NormAttrs n = d.attrs<NormAttrs>();
   const auto rows = axes_between(n.axis, d.in(0).rank());
   const Term r = rms_inverse(d.in(0), rows, n.eps);
-  return scaled(d, d.in(0) * r, d.moves(0) ? rms_gradient(d.in(0), r, d.t(0), rows) : d.t(0), as_it_is);
+  return scaled(d, d.in(0) * r, d.moves(0) ? rms_gradient(d.in(0), r, d.t(0), rows) : d.t(0), beside_itself);
 }
 bool group_norm_dual(Dual& d) {
   const GroupNormAttrs n = d.attrs<GroupNormAttrs>();

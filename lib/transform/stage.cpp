@@ -136,7 +136,7 @@ class Stage {
   }
 
   // Fills the ledger, and drops from `w` what is not reached but was not asked for by name. False where that is an error.
-  bool account(std::span<const ValueId> targets, Wanted* w, std::string_view of) {
+  bool account(std::span<const ValueId> targets, Wanted* w, std::string_view none_message) {
     const Between way = between(g_, targets, w->values, fixed_, Follow::Derivatives);
     const std::vector<double> paths = count_paths(g_, way, targets);
     std::vector<std::string> converted;
@@ -160,7 +160,7 @@ class Stage {
         d_.error(Code::UnsupportedOp, quote(w->names[i]) + " has no gradient: " + row.why, {},
                  "--stop-gradient NAME of what is in the way makes it zeros");
     }
-    if (kept.values.empty() && d_.ok()) d_.error(Code::BadFlag, std::string(of) + " depends on none of the values, by floats");
+    if (kept.values.empty() && d_.ok()) d_.error(Code::BadFlag, std::string(none_message));
     kept.all = w->all;
     *w = std::move(kept);
     return d_.ok();
@@ -194,7 +194,7 @@ class Stage {
       return d_.error(Code::BadType,
                       "--grad " + quote(s.loss) + ": a value of type " + text(g_.type(loss), m_.dims) + " has no gradient"),
              false;
-    if (!account(std::array{loss}, &*w, quote(s.loss))) return false;
+    if (!account(std::array{loss}, &*w, quote(s.loss) + " depends on none of the values through floats")) return false;
     last_ = {s.loss, loss, *w, {}};
     ValueId y = loss;
     for (int64_t k = 1; k <= s.order; ++k) {
@@ -226,7 +226,7 @@ class Stage {
     std::vector<std::string> names;
     for (size_t i = 0; i < g_.outputs().size(); ++i)
       if (is_float_tensor(g_, g_.outputs()[i])) ys.push_back(g_.outputs()[i]), names.emplace_back(m_.text(g_.output_name(i)));
-    if (!account(ys, &*w, "no output that")) return false;
+    if (!account(ys, &*w, "no output depends on any of the values through floats")) return false;
     const auto made = push(*w, ys);
     if (!made) return false;
     for (size_t i = 0; i < ys.size(); ++i)

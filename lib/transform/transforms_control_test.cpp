@@ -4,8 +4,7 @@
 
 #include "ir/text.h"
 #include "ir/verify.h"
-#include "support/eval.h"
-#include "support/random.h"
+#include "support/rule_samples.h"
 #include "transform/batch.h"
 #include "transform/coverage.h"
 #include "transform/gradients.h"
@@ -18,18 +17,9 @@ using namespace rlxc::test;
 
 namespace {
 
-HostValue reals(std::vector<int64_t> dims, uint64_t seed) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  Random random(seed);
-  std::vector<double> v;
-  for (int64_t i = 0; i < n; ++i) v.push_back(random.uniform(-0.9, 0.9));
-  return tensor_of(DType::F64, std::move(dims), v);
-}
-
 // Of every float input in f64: the tangents, the gradients of the weighted outputs, and a batch over all inputs. Quantized values
 // have neither differences nor this batch, and derivatives in f32.
-void check(const char* text, bool batched = true) {
+void check_text(const char* text, bool batched = true) {
   INFO(text);
   Diagnostics d;
   const auto m = parse_text(text, d);
@@ -137,19 +127,19 @@ void check(const char* text, bool batched = true) {
 }  // namespace
 
 TEST_CASE("scans, loops and branches") {
-  check(
+  check_text(
       "module \"m\" mir {\ngraph @main {\n%0 = input \"s\" : f64[2]\n%1 = input \"x\" : f64[2,3]\n%2 = input \"w\" : f64[2]\n"
       "%3, %4 = scan(%0, %1, %2) [@step] {states = 1, scan_inputs = 1, input_axes = [1], input_reverse = [1], output_axes = [1], "
       "output_reverse = [0]} : f64[2], f64[2,3]\nreturn %3 \"last\", %4 \"all\"\n}\n"
       "graph @step {\n%0 = input \"s\" : f64[2]\n%1 = input \"x\" : f64[2]\n%2 = input \"w\" : f64[2]\n%3 = mul(%0, %1) : "
       "f64[2]\n"
       "%4 = mul(%3, %2) : f64[2]\n%5 = tanh(%4) : f64[2]\n%6 = add(%5, %1) : f64[2]\nreturn %6 \"n\", %5 \"y\"\n}\n}\n");
-  check(
+  check_text(
       "module \"m\" mir {\ngraph @main {\n%0 = constant {data = dense [3]} : i64[]\n%1 = input \"s\" : f64[2]\n"
       "%2 = input \"w\" : f64[2]\n%3 = loop(%0, _, %1, %2) [@step] {carries = 1} : f64[2]\nreturn %3 \"last\"\n}\n"
       "graph @step {\n%0 = input \"i\" : i64[]\n%1 = input \"c\" : bool[]\n%2 = input \"s\" : f64[2]\n%3 = input \"w\" : f64[2]\n"
       "%4 = mul(%2, %3) : f64[2]\n%5 = sin(%4) : f64[2]\nreturn %1 \"c\", %5 \"n\"\n}\n}\n");
-  check(
+  check_text(
       "module \"m\" mir {\ngraph @main {\n%0 = input \"c\" : bool[]\n%1 = input \"x\" : f64[2,3]\n%2 = input \"w\" : f64[3]\n"
       "%3 = if(%0, %1, %2) [@a, @b] : f64[2,3]\nreturn %3 \"y\"\n}\n"
       "graph @a {\n%0 = input \"x\" : f64[2,3]\n%1 = input \"w\" : f64[3]\n%2 = mul(%0, %1) : f64[2,3]\nreturn %2 \"y\"\n}\n"
@@ -163,7 +153,7 @@ TEST_CASE("quantized values pass derivatives straight through, in both direction
       "%2 = constant {data = dense [3]} : i8[]\n%3 = quantize(%0, %1, %2) {to = \"i8\"} : i8[4]\n%4 = reshape(%3) {dims = [2, "
       "2]} : i8[2,2]\n"
       "%5 = dequantize(%4, %1, %2) {to = \"f64\"} : f64[2,2]\n%6 = mul(%5, %5) : f64[2,2]\nreturn %6 \"y\"\n}\n}\n";
-  check(text, false);
+  check_text(text, false);
   Diagnostics d;
   const auto m = parse_text(text, d);
   REQUIRE_MESSAGE(m, d.text());
@@ -177,7 +167,7 @@ TEST_CASE("quantized values pass derivatives straight through, in both direction
 }
 
 TEST_CASE("products of integers are differentiated as those of numbers") {
-  check(
+  check_text(
       "module \"m\" mir {\ngraph @main {\n%0 = input \"x\" : f64[2,3]\n%1 = input \"w\" : f64[3,2]\n"
       "%2 = constant {data = dense [0.01]} : f64[]\n%3 = constant {data = dense [2]} : i8[]\n"
       "%4 = quantize(%0, %2, %3) {to = \"i8\"} : i8[2,3]\n%5 = quantize(%1, %2, %3) {to = \"i8\"} : i8[3,2]\n"
