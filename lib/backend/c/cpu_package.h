@@ -29,8 +29,8 @@ constexpr int kLimitError = 100;  // of <name>_run, beside the codes of <name>.h
 
 std::string upper(std::string);  // ASCII letters: the prefix of macros
 
-// All text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, parallel.c, weights.c (embedded ones),
-// main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C identifier.
+// All text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, levels.h, levels.c, parallel.c,
+// weights.c (embedded ones), main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C identifier.
 std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
 
 }  // namespace rlxc

@@ -17,8 +17,8 @@ class GemmOperands {
   Expr where_b(Expr k, Expr column) const;
   Expr base_b() const;  // of this batch's matrix
   Expr code_of_b(Expr k, Expr column) const { return element(from_b, true, where_b(k, column), 1, 1); }
-  Expr load_a(Expr row, Expr k, int lanes = 1) const;  // lanes along k
-  std::optional<Expr> zero_of_a(Expr row) const;       // of the accumulator type
+  Expr load_a(Expr row, Expr k, int lanes = 1) const;                   // lanes along k
+  std::optional<Expr> zero_of_a(Expr row) const;                        // of the accumulator type
   Expr of_row(const Buf&, const Operand&, Expr row, Expr block) const;  // an entry of a rounded row
   std::optional<Expr> zero_of_b(Expr column, int lanes) const;
   Expr load_packed_a(Expr block, int row, Expr k,
@@ -28,8 +28,8 @@ class GemmOperands {
   // Bias, pair (with the sums of columns n + column on) and epilogue of a vector of sums, and its store. The vector goes along a
   // row, or `down` a column.
   void write(Expr row, Expr column, Expr sum, std::optional<Expr> second = {}, bool down = false) const;
-  // The same for the columns of the result from column0 on, at most `width`, whose sums lie in `from`; those of `second` lie `width`
-  // behind.
+  // The same for the columns of the result from column0 on, at most `width`, whose sums lie in `from`; those of `second` lie
+  // `width` behind.
   void write_line(Expr row, Expr column0, int64_t width, const Buf& from, Expr at, int lanes) const;
 
   bool b_vectors() const;  // whether neighbours in a row of b lie together; of c, bias and all extras
@@ -44,7 +44,7 @@ class GemmOperands {
   Expr m, n, k;
   std::vector<Expr> batch;  // index along the batch axes
   Buf from_a, from_b, to_c;
-  Buf scale, zero_point;      // of quantized values
+  Buf scale, zero_point;     // of quantized values
   Buf row_scales, row_sums;  // of rounded rows
 
  private:
@@ -71,10 +71,10 @@ struct RegisterTile {
 RegisterTile register_tile(const Mapping&, DType accumulate);
 
 // Each adds the body of the kernel; operands were added.
-void gemm_on_tiles(GemmOperands&, const Mapping&);         // threads, register tiles over panels of b
-void gemm_on_grid(GemmOperands&, const Mapping&);          // lanes, tiles in shared memory and registers
-void gemm_on_dots(GemmOperands&, const Mapping&);          // threads, of GemmSpec::dots
-void gemm_on_quantized_dots(GemmOperands&, const Mapping&);     // the same with a quantized b
+void gemm_on_tiles(GemmOperands&, const Mapping&);           // threads, register tiles over panels of b
+void gemm_on_grid(GemmOperands&, const Mapping&);            // lanes, tiles in shared memory and registers
+void gemm_on_dots(GemmOperands&, const Mapping&);            // threads, of GemmSpec::dots
+void gemm_on_quantized_dots(GemmOperands&, const Mapping&);  // the same with a quantized b
 void pack_quantized_dots(GemmOperands&, const std::string& out, const Mapping&);
 int64_t quantized_dot_words(const GemmSpec&, const Mapping&);
 bool gemm_on_matrix_units(GemmOperands&, const Mapping&);  // lanes; false, and nothing done, where no unit fits

@@ -1,8 +1,8 @@
 // A matmul of rows of 8-bit integers and a quantized weight on threads by a dot unit:
 //   y = sum over blocks of scale of row and block * scale of block and column * (sum x * code - zero * sum x)
-// Codes are unsigned: signed ones are flipped by their sign bit, which moves their zero point. A byte of a word holds as many codes
-// of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words give what the unit takes. One to three
-// rows multiply the words as they are; for more, a chunk of a panel is spread out to bytes first.
+// Codes are unsigned: signed ones are flipped by their sign bit, which moves their zero point. A byte of a word holds as many
+// codes of a column as fit, kWordCodes steps of k apart: a shift and a mask of a vector of words give what the unit takes. One to
+// three rows multiply the words as they are; for more, a chunk of a panel is spread out to bytes first.
 #include <algorithm>
 
 #include "kernel/builders/gemm_quantized.h"
@@ -10,8 +10,9 @@
 namespace rlxc::kernel {
 namespace {
 
-constexpr int kTileRows = 3;             // whose sums of a block, and of all, stay in registers
-constexpr int64_t kRowBlock = 192;       // rows for which one piece of work walks a panel
+constexpr int kTileRows = 2;             // whose sums of a block, and of all, stay in registers beside a row of the panel
+constexpr int kRowsOfWords = 3;          // fewer rows do not repay spreading codes out
+constexpr int64_t kPieceRows = 192;      // rows for which one piece of work walks a panel
 constexpr int64_t kMostBlock = 1 << 16;  // terms whose sum stays within 32 bits
 
 int64_t codes_of_word(int bits) { return 32 / bits; }
@@ -57,7 +58,7 @@ class QuantizedDots {
     const Expr panels = ceil_div(o_.n, own_);
     int64_t m = 0;
     const bool known = constant(o_.m, &m);
-    row_block_ = known ? std::min(m, kRowBlock) : kRowBlock;
+    row_block_ = known ? std::min(m, kPieceRows) : kPieceRows;
     const Expr blocks = ceil_div(o_.m, row_block_);
     const int64_t bytes = std::max(k_ * w_ * bits_ / 8, row_block_ * k_ * w_ / 32);
     for_each(b_, m_, "work", o_.batches() * panels * blocks, bytes, [&](Expr work) {
@@ -68,10 +69,10 @@ class QuantizedDots {
       rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
       column0_ = b_.let("column0", panel_ * own_);
       words_at_ = b_.let("words_at", panel_ * (k_ / step_ * w_));
-      if (known && m <= kTileRows) return tile(whole(), b_.i64(0), static_cast<int>(m));
+      if (known && m <= kRowsOfWords) return tile(whole(), b_.i64(0), static_cast<int>(m));
       if (known) return many();
       b_.when(
-          rows_ <= kTileRows, [&] { b_.loop("r", rows_, [&](Expr r) { tile(whole(), r, 1); }); }, [&] { many(); });
+          rows_ <= kRowsOfWords, [&] { b_.loop("r", rows_, [&](Expr r) { tile(whole(), r, 1); }); }, [&] { many(); });
     });
   }
 
@@ -212,7 +213,7 @@ class QuantizedDots {
   const int64_t w_, own_;  // columns of a panel, and of the result that it makes
   const int bits_;
   const int64_t fields_, step_;  // codes of a byte and of a word
-  int64_t k_ = 0, block_ = 0, row_block_ = kRowBlock;
+  int64_t k_ = 0, block_ = 0, row_block_ = kPieceRows;
   Expr panel_, row0_, rows_, column0_, words_at_;
   Buf bytes_, sums_;
 };

@@ -96,6 +96,18 @@ std::vector<ValueId> dequantize(Expansion& e) {
   return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), scale), a.to)};
 }
 
+std::vector<ValueId> dynamic_quantize(Expansion& e) {
+  const ValueId x = e.b.cast(e.in(0), DType::F32), zero = e.b.scalar(DType::F32, 0);
+  std::vector<int64_t> all;
+  for (int i = 0; i < e.g.rank(x); ++i) all.push_back(i);
+  const ValueId low = e.b.create(OpKind::Min, {e.b.reduce(ReduceOp::Min, x, all, false), zero});
+  const ValueId high = e.b.create(OpKind::Max, {e.b.reduce(ReduceOp::Max, x, all, false), zero});
+  const ValueId scale = e.b.div(e.b.sub(high, low), e.b.scalar(DType::F32, 255));
+  const ValueId shift = e.b.unary(OpKind::Round, e.b.div(e.b.sub(zero, low), scale));
+  const ValueId point = e.b.cast(e.b.create(OpKind::Clamp, {shift}, ClampAttrs{0, 255}), DType::U8);
+  return {e.b.create(OpKind::Quantize, {x, scale, point}, QuantAttrs{.to = DType::U8}), scale, point};
+}
+
 // An integer operand minus its zero point, in i32. One zero point per row stands in a column.
 ValueId centred(Expansion& e, size_t operand, size_t zero, bool per_row) {
   const ValueId x = e.b.cast(e.in(operand), DType::I32);
@@ -124,7 +136,8 @@ ValueId rounded_rows(Expansion& e, ValueId x, int64_t block) {
   sizes.push_back(block ? Dim(block) : sizes.back());
   sizes[sizes.size() - 2] = block ? e.b.dims().floor_div(whole.back(), Dim(block)) : Dim(1);
   const DType t = e.g.dtype(x);
-  const ValueId parts = e.b.reshape(e.b.cast(x, DType::F32), sizes), zero = e.b.scalar(DType::F32, 0), one = e.b.scalar(DType::F32, 1);
+  const ValueId parts = e.b.reshape(e.b.cast(x, DType::F32), sizes), zero = e.b.scalar(DType::F32, 0),
+                one = e.b.scalar(DType::F32, 1);
   const ValueId most = e.b.reduce(ReduceOp::Max, e.b.unary(OpKind::Abs, parts), {static_cast<int64_t>(sizes.size()) - 1}, true);
   const ValueId scale = e.b.div(most, e.b.scalar(DType::F32, 127)), empty = e.b.create(OpKind::Eq, {scale, zero});
   const ValueId inverse = e.b.create(OpKind::Where, {empty, zero, e.b.div(one, e.b.create(OpKind::Where, {empty, one, scale}))});
@@ -163,6 +176,7 @@ std::span<const DecompositionEntry> linear_decompositions() {
       {OpKind::DotGeneral, dot_general},
       {OpKind::Quantize, quantize},
       {OpKind::Dequantize, dequantize},
+      {OpKind::DynamicQuantize, dynamic_quantize},
       {OpKind::QMatMul, q_matmul},
       {OpKind::QConv, q_conv},
       {OpKind::DequantMatMul, dequant_matmul},

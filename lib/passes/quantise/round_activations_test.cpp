@@ -11,14 +11,13 @@ Rewrite rewritten(DType t, int64_t k, int64_t block, bool before, bool after) {
   return Rewrite(
       "round_activations",
       [=](Builder& b) {
-        return std::vector{CodesOf{.n = 32, .block = block, .trans_b = true, .codes = t, .int8_x = before}(b, f32_input(b, "x", {3, k}))};
+        return std::vector{
+            CodesOf{.n = 32, .block = block, .trans_b = true, .codes = t, .int8_x = before}(b, f32_input(b, "x", {3, k}))};
       },
       [=](PassRun& run) { run.options.int8_activations = after; }, 100);
 }
 
-bool rounds(const Rewrite& r) {
-  return r.after->main().attrs<DequantMatMulAttrs>(r.find(OpKind::DequantMatMul)).int8_x;
-}
+bool rounds(const Rewrite& r) { return r.after->main().attrs<DequantMatMulAttrs>(r.find(OpKind::DequantMatMul)).int8_x; }
 
 }  // namespace
 
