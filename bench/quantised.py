@@ -121,11 +121,14 @@ def around_conv(c, n, out, kernel):
     return g, pair(g, g.add("Conv", x, w, bias, pads=[kernel // 2] * 4, kernel_shape=[kernel] * 2), 0.11, 131)
 
 
-def by_codes(m, level, k=4096, n=4096):
+def by_codes(m, level, layers=1, n=4096):
+    """One matmul after the other; many layers leave no weight in the cache."""
     g = Model()
-    w, scales = g.weight("u8", [n, k // 32, 16], 0, 255), g.weight("f32", [n * k // 32], 0.002, 0.009)
-    level = {"accuracy_level": level} if level else {}
-    return g, g.add("MatMulNBits", g.input([m, k]), w, scales, domain="com.microsoft", K=k, N=n, bits=4, block_size=32, **level)
+    x, level = g.input([m, n]), {"accuracy_level": level} if level else {}
+    for _ in range(layers):
+        w, scales = g.weight("u8", [n, n // 32, 16], 0, 255), g.weight("f32", [n * n // 32], 0.0002, 0.0009)
+        x = g.add("MatMulNBits", x, w, scales, domain="com.microsoft", K=n, N=n, bits=4, block_size=32, **level)
+    return g, x
 
 
 def of_product(name, make, m, k, n):
@@ -142,6 +145,10 @@ CASES = [of_product(name, make, *s)
 CASES += [of_conv(64, 56, 64, 3), of_conv(256, 56, 64, 1), of_conv(256, 14, 256, 3)]
 CASES += [(f"MatMulNBits 4-bit {m}x4096x4096" + (f", accuracy_level {level}" if level else ""), 2 * m * 4096 * 4096, by_codes, (m, level))
           for m in (1, 128) for level in (4, 0)]
+COLD = 12
+CASES += [(f"{COLD} x 1x4096x4096, weights cold" + (f", accuracy_level {level}" if level else ""), COLD * 2 * 4096 * 4096, by_codes,
+           (1, level, COLD)) for level in (4, 0)]
+CODE_BYTES = 4096 * 4096 * (0.5 + 4 / 32)  # codes and scales of a weight
 
 
 def write_inputs(g, folder):
@@ -162,9 +169,9 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         roof, model = os.path.join(tmp, "roof"), os.path.join(tmp, "m.onnx")
         run([cc, "-O2", "-march=native", "-o", roof, os.path.join(root, "bench/roof.c")])
-        peak, _, integers, halves = map(float, run(["taskset", "-c", "0", roof]).split())
+        peak, _, integers, halves, reads = map(float, run(["taskset", "-c", "0", roof]).split())
         print(f"one thread: {integers:.1f} Gop/s of 8-bit integers, {halves:.1f} GFLOP/s of bf16, {peak:.1f} of f32; "
-              f"{run([cc, '--version']).splitlines()[0]}")
+              f"{reads:.1f} GB/s read from memory; {run([cc, '--version']).splitlines()[0]}")
         print(f"{'case':44} {'rlxc ms':>9} {'Gop/s':>7} {'of roof':>8} {'ONNX Runtime ms':>16} {'ratio':>6}")
         for name, ops, make, arguments in CASES:
             if sys.argv[1:] and not any(a in name for a in sys.argv[1:]):
@@ -176,11 +183,14 @@ def main():
             run([rlxc, "compile", model, "--target", "cpu", "--emit", "kernels", "-q", "-o", os.path.join(tmp, "out")])
             package = os.path.join(tmp, "out/kernels/cpu")
             run(["make", "-s", "-B", "-C", package, f"CC={cc}"])
-            ms = least(run(["taskset", "-c", "0", "./run", "--threads", "1", "--repeat", repeat] + files, cwd=package))
+            ms = least(run(["taskset", "-c", "0", "./run", "-m", tmp, "--threads", "1", "--repeat", repeat] + files, cwd=package))
             line = f"{name:44} {ms:9.4f} {ops / ms / 1e6:7.0f} " + (f"{100 * ops / ms / 1e6 / integers:7.0f}%" if integers else " " * 8)
             if peer:
                 other = least(run(["taskset", "-c", "0", "node", os.path.join(root, "bench/onnxruntime.mjs"), model, "1", repeat] + files))
                 line += f" {other:16.4f} {ms / other:6.2f}"
+            if "cold" in name:
+                rate = COLD * CODE_BYTES / ms / 1e6
+                line += f"  {rate:.1f} GB/s, {100 * rate / reads:.0f}% of reads"
             print(line, flush=True)
 
 

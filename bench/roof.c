@@ -1,6 +1,6 @@
 // What this machine can do at most, on one thread: multiply-adds in f32 with the vectors it has, bytes read and written between
-// arrays that no cache holds, and multiply-adds of 8-bit integers and of bf16 by dot products (0 where the processor has none).
-// Prints GFLOP/s, GB/s, Gop/s and GFLOP/s, best of several runs.
+// arrays that no cache holds, multiply-adds of 8-bit integers and of bf16 by dot products (0 where the processor has none), and
+// bytes that are only read. Prints GFLOP/s, GB/s, Gop/s, GFLOP/s and GB/s, best of several runs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,16 +72,32 @@ static double bytes(char* to, const char* from, size_t n) {
   return 2.0 * (double)n / (seconds() - start);
 }
 
+static double reads(const char* from, size_t n) {
+  enum { kStreams = 4 };
+  vector sum[kStreams] = {{0}};
+  const size_t part = n / kStreams;
+  const double start = seconds();
+  for (size_t i = 0; i < part; i += 2 * kBytes)
+    for (int s = 0; s < kStreams; ++s) {
+      const vector* v = (const vector*)(from + (size_t)s * part + i);
+      sum[s] += v[0] + v[1];
+    }
+  const double time = seconds() - start;
+  volatile float sink = 0;
+  for (int s = 0; s < kStreams; ++s) sink += sum[s][0];
+  return (double)n / time;
+}
+
 int main(void) {
   const size_t n = (size_t)128 << 20;
-  char *from = malloc(n), *to = malloc(n);
+  char *from = aligned_alloc(64, n), *to = aligned_alloc(64, n);
   if (!from || !to) return 1;
   memset(from, 1, n), memset(to, 2, n);
-  double best[4] = {0};
+  double best[5] = {0};
   for (int i = 0; i < 10; ++i) {
-    const double rates[4] = {flops(), bytes(to, from, n), integers(), halves()};
-    for (int k = 0; k < 4; ++k) best[k] = rates[k] > best[k] ? rates[k] : best[k];
+    const double rates[5] = {flops(), bytes(to, from, n), integers(), halves(), reads(from, n)};
+    for (int k = 0; k < 5; ++k) best[k] = rates[k] > best[k] ? rates[k] : best[k];
   }
-  printf("%.1f %.1f %.1f %.1f\n", best[0] / 1e9, best[1] / 1e9, best[2] / 1e9, best[3] / 1e9);
+  for (int k = 0; k < 5; ++k) printf("%.1f%c", best[k] / 1e9, k < 4 ? ' ' : '\n');
   return 0;
 }

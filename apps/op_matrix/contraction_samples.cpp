@@ -37,6 +37,15 @@ std::vector<Sample> contraction_samples() {
     if (o.dtype != DType::I8) return ValueId();
     return o.op(QMatMul, {o.in({5, 7}), o.in({7, 3}), o.in({}), o.in({3})});
   });
+  // The sum of two products exceeds 16 bits.
+  for (const double zero : {0, 128, 255})
+    for (const double right : {-128, 127})
+      add(QMatMul, "255 x " + std::to_string(static_cast<int>(right)) + ", zero point " + std::to_string(static_cast<int>(zero)),
+          70, [=](Operands& o) {
+            if (o.dtype != DType::I8) return ValueId();
+            return o.op(QMatMul, {o.in({9, 70}, DType::U8, 255, 255), o.in({70, 33}, DType::I8, right, right),
+                                  o.in({}, DType::U8, zero, zero), o.in({}, DType::I8, -128, 127)});
+          });
   // Scaled to floats and, in every other sample, quantized again.
   const auto steps = [](OpKind op, bool rounded) {
     constexpr uint16_t kNone = RegionStep::kNone, kStep = RegionStep::kStep;
@@ -65,6 +74,13 @@ std::vector<Sample> contraction_samples() {
                   FusedQConvAttrs{{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {}, 1}, steps(QConv, rounded)});
     });
   }
+  for (int64_t rows : {1, 37})
+    for (DType codes : {DType::I8, DType::U4, DType::U2})
+      add(DequantMatMul, std::to_string(rows) + "x48x21, " + std::string(name(codes)) + ", rows of 8 bits", 48, [=](Operands& o) {
+        const ValueId w = o.in({21, 48}, codes, is_signed(codes) ? -8 : 0, is_signed(codes) ? 7 : 3);
+        return o.op(DequantMatMul, {o.in({rows, 48}), w, o.in({21, 3}, DType::F32, 0.1, 0.5), o.in({21, 3}, DType::U8, 3, 9)},
+                    DequantMatMulAttrs{.trans_b = true, .block = 16, .act = {}, .int8_x = true});
+      });
   for (int64_t rows : {1, 37})
     for (DType codes : {DType::I8, DType::U4})
       add(DequantMatMul, std::to_string(rows) + "x48x21, " + std::string(name(codes)) + " in blocks of 16", 48, [=](Operands& o) {

@@ -75,6 +75,10 @@ std::vector<Sample> elementwise_samples() {
       all.push_back({OpKind::Cast, "to " + std::string(name(to)) + " " + text(s), 1, [=](Operands& o) {
                        return o.dtype == to ? ValueId() : o.op(OpKind::Cast, {o.in(s, o.dtype, 0, 9)}, CastAttrs{to});
                      }});
+  for (const Shape& s : {Shape{}, Shape{5, 7, 3}, Shape{130, 70}})
+    all.push_back({OpKind::DynamicQuantize, text(s), 1, [=](Operands& o) {
+                     return is_float(o.dtype) && o.dtype != DType::F64 ? o.op(OpKind::DynamicQuantize, {o.in(s)}) : ValueId();
+                   }});
   for (DType to : {DType::I8, DType::U8})
     for (int64_t axis : {-1, 0, 1}) {
       const Shape scale = axis < 0 ? Shape{} : Shape{axis == 0 ? 5 : 7};

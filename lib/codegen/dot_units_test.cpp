@@ -203,7 +203,7 @@ ValueId rounded_product(Net& net, const RoundedProduct& p) {
   std::vector<ValueId> operands = {net.floats(p.x, -1, 1, false), net.bits_of(p.codes, dims(k)),
                                    net.floats(dims(blocks), 0.01, 0.05),
                                    p.zero == std::vector<int64_t>{0} ? ValueId() : net.bits_of(p.zeros, p.zero)};
-  if (p.ends) operands.push_back(net.floats({p.n}, -1, 1));
+  if (p.ends) operands.push_back(net.floats({columns}, -1, 1));
   if (p.ends && !p.gated) {
     std::vector<int64_t> y = p.x;
     y.back() = p.n;
@@ -236,5 +236,23 @@ TEST_CASE("rounded rows times quantized weights agree with the evaluator") {
     Net net;
     const ValueId y = rounded_product(net, p);
     net.check(y, OpKind::DequantMatMul, std::to_string(p.x.back()) + " terms, " + std::to_string(p.n) + " columns", 1e-4, 1e-4);
+  }
+}
+
+TEST_CASE("dynamic quantisation takes the range of all elements") {
+  struct Range {
+    std::vector<int64_t> dims;
+    double low, high;
+  };
+  for (const Range& r :
+       {Range{{1}, 2, 3}, {{5, 7}, -1, 1}, {{130, 70}, -3, 2}, {{3, 4097}, 0.5, 2}, {{64, 300}, -2, -1}, {{2, 3}, 0, 0}}) {
+    Net net;
+    const ValueId operands[] = {net.floats(r.dims, r.low, r.high, false)};
+    Graph& g = net.m->main();
+    const NodeId n = net.b.create_node(OpKind::DynamicQuantize, operands, NoAttrs{});
+    REQUIRE(n.valid());
+    g.add_output(g.result(n, 0), {});
+    g.add_output(g.result(n, 1), {});
+    net.check(g.result(n, 2), OpKind::DynamicQuantize, std::to_string(r.dims[0]) + " rows");
   }
 }

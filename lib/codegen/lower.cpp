@@ -80,6 +80,7 @@ constexpr LoweringRow kTable[] = {
     {OpKind::FusedMatMulBiasAct, lower_matmul, {{{0b1000}}}, prepack_matmul},
     {OpKind::FusedMatMulSwiGLU, lower_matmul, {}, prepack_matmul},
     {OpKind::DotGeneral, lower_dot_general},
+    {OpKind::DynamicQuantize, lower_dynamic_quantize},
     {OpKind::QMatMul, lower_matmul, {}, prepack_matmul},
     {OpKind::FusedQMatMul, lower_matmul, {}, prepack_matmul},
     {OpKind::DequantMatMul, lower_matmul, {{{0b100000}}}, prepack_matmul},

@@ -39,6 +39,7 @@ bool lower_region(Node&);
 bool lower_batch_norm(Node&);
 bool lower_quantize(Node&);
 bool lower_dequantize(Node&);
+bool lower_dynamic_quantize(Node&);
 
 bool lower_gather(Node&);
 bool lower_gather_elements(Node&);

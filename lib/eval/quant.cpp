@@ -68,6 +68,22 @@ bool eval_quantize(Context& c) {
   return c.put(std::move(d));
 }
 
+// In the arithmetic of f32.
+bool eval_dynamic_quantize(Context& c) {
+  auto x = c.doubles(0);
+  if (!c.charge(6.0 * static_cast<double>(x.size()))) return false;
+  float low = 0, high = 0;
+  for (double v : x) {
+    const auto f = static_cast<float>(v);
+    low = std::isnan(low) || f >= low ? low : f, high = std::isnan(high) || f <= high ? high : f;
+  }
+  const float scale = (high - low) / 255;
+  const auto saturated = [](double v) { return std::isnan(v) ? 0 : std::clamp(v, 0.0, 255.0); };
+  const double point = saturated(ops::round_even(static_cast<double>((0 - low) / scale)));
+  for (double& v : x) v = saturated(ops::round_even(static_cast<double>(static_cast<float>(v) / scale)) + point);
+  return c.put_result(0, x) && c.put_result(1, std::vector<double>{scale}) && c.put_result(2, std::vector<double>{point});
+}
+
 bool eval_dequantize(Context& c) {
   const auto index = ScaleIndex::of(c, c.a<QuantAttrs>());
   if (!index) return false;
@@ -211,6 +227,7 @@ bool eval_dequant_matmul(Context& c) {
 std::span<const Entry> quant_evaluators() {
   static constexpr Entry kTable[] = {{OpKind::Quantize, eval_quantize},
                                      {OpKind::Dequantize, eval_dequantize},
+                                     {OpKind::DynamicQuantize, eval_dynamic_quantize},
                                      {OpKind::QMatMul, eval_q_matmul},
                                      {OpKind::QConv, eval_q_conv},
                                      {OpKind::FusedQMatMul, eval_fused_q_matmul},

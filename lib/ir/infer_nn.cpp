@@ -307,6 +307,11 @@ bool infer_quantize(InferContext& c) {
   return c.result(c.a<QuantAttrs>().to, c.t(0).dims);
 }
 
+bool infer_dynamic_quantize(InferContext& c) {
+  if (c.t(0).dtype == DType::F64) return c.fail("needs floats of at most 32 bits, gets " + c.show(0));
+  return c.result(DType::U8, c.t(0).dims) && c.result(DType::F32, {}) && c.result(DType::U8, {});
+}
+
 bool infer_dequantize(InferContext& c) { return c.result(c.a<QuantAttrs>().to, c.t(0).dims); }
 
 bool infer_fused_swiglu(InferContext& c) {

@@ -1,6 +1,7 @@
 #include "kernel/expr.h"
 
 #include <bit>
+#include <cmath>
 
 #include "kernel/fold.h"
 #include "support/saturate.h"
@@ -57,6 +58,21 @@ bool fold(ExprOp op, Expr a, Expr b, Expr* out) {
   return false;
 }
 
+// A float without bounds that a saturating cast to `t` has anyway. Bounds pass NaN on, which the cast takes to 0.
+Expr without_bounds(Expr a, DType t) {
+  if (!is_float(a.dtype()) || !is_integer(t) || bits(t) > 16) return a;
+  const double span = std::ldexp(1.0, bits(t)), low = is_signed(t) ? -span / 2 : 0, high = low + span - 1;
+  while (a.node().op == ExprOp::Min || a.node().op == ExprOp::Max) {
+    const ExprNode* bound = &a.kernel->expr(a.node().args[1]);
+    if (bound->op == ExprOp::Broadcast) bound = &a.kernel->expr(bound->args[0]);
+    if (bound->op != ExprOp::Const) return a;
+    const double v = const_double(*bound);
+    if (!(a.node().op == ExprOp::Min ? v >= high : v <= low)) return a;
+    a = {a.kernel, a.node().args[0]};
+  }
+  return a;
+}
+
 }  // namespace
 
 Expr constant(Kernel* k, DType t, double v) {
@@ -101,6 +117,7 @@ Expr make(ExprOp op, Expr a, Expr b, Expr c) {
 
 Expr cast_to(Expr a, DType t) {
   if (a.dtype() == t) return a;
+  a = without_bounds(a, t);
   int64_t x = 0;
   if (a.kernel->constant_int(a.id, &x)) {
     if (!is_float(t)) return constant_int(a.kernel, t, x);

@@ -7,6 +7,7 @@
 #include "backend/c/cpu_launcher.h"
 #include "backend/c/package_readme.h"
 #include "backend/c/port_tables.h"
+#include "backend/c/portable.h"
 #include "backend/c/render.h"
 #include "backend/host_files.h"
 #include "backend/package_text.h"
@@ -75,16 +76,27 @@ std::string header(const Package& p, const WeightFiles& located, const Values& c
   return host_file("package.h.in", v);
 }
 
+// One a line.
 std::string prototypes(const Package& p) {
-  std::string s =
-      "// The kernels, in the order in which they are first used.\n#pragma once\n#include <stdbool.h>\n#include <stdint.h>\n\n";
-  s += "#define rlxc_use_threads " + p.name + "_use_threads\nvoid rlxc_use_threads(int threads);\n\n";
+  std::string s;
   target::Helpers helpers;
   for (const kernel::Kernel& k : p.kernels) {
     std::string open = target::cpu().open(k, kernel::launch_of(k), helpers);
     s += open.substr(0, open.rfind(" {")) + ";\n";
   }
   return s;
+}
+
+std::string kernels_header(const Package& p, const std::string& declared) {
+  std::string s =
+      "// The kernels, in the order in which they are first used.\n#pragma once\n#include <stdbool.h>\n#include <stdint.h>\n\n";
+  s += "#define rlxc_use_threads " + p.name + "_use_threads\nvoid rlxc_use_threads(int threads);\n\n";
+  s += "#ifdef RLXC_PORTABLE  // pointers, see levels.c\n";
+  for (const kernel::Kernel& k : p.kernels) s += "#define " + k.name + " (*" + k.name + ")\n";
+  s += "#define KERNEL extern\n#else\n#define KERNEL\n#endif\n";
+  std::string lines = declared;
+  for (size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) lines.insert(at, "KERNEL ");
+  return s + lines;
 }
 
 std::string weight_table(const Package& p, const WeightFiles& located, const CpuPackageOptions& o) {
@@ -235,8 +247,12 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
               {"SIZE_COUNT", std::to_string(p.symbols.size())},
               {"WEIGHTS", std::to_string(p.weights.size())},
               {"WEIGHTS_FILE", weights_file(p)}};
-  std::vector<TextFile> files = {
-      {p.name + ".h", header(p, located, v)}, {p.name + ".c", launcher(p, located, o, v)}, {"kernels.h", prototypes(p)}};
+  const std::string declared = prototypes(p);
+  std::vector<TextFile> files = {{p.name + ".h", header(p, located, v)},
+                                 {p.name + ".c", launcher(p, located, o, v)},
+                                 {"kernels.h", kernels_header(p, declared)},
+                                 {"levels.h", portable_header(p)},
+                                 {"levels.c", portable_source(p, declared)}};
   const std::string renamed = "#define rlxc_parallel_for " + p.name + "_parallel_for\n";
   std::vector<std::string> parts = {p.name, "parallel"};
   for (size_t first = 0; first < p.kernels.size(); first += kKernelsInFile) {
@@ -257,7 +273,8 @@ std::vector<TextFile> write_cpu_package(const Package& p, const CpuPackageOption
     sources += (sources.empty() ? "" : " ") + part + ".c";
   }
   files.push_back({"main.c", host_file("package_main.c.in", v)});
-  v.insert({{"OBJECTS", objects}, {"SOURCES", sources}, {"(", "$("}, {"{", "${"}, {"@", "$@"}, {"^", "$^"}, {"<", "$<"}});
+  v.insert({{"OBJECTS", objects}, {"PORTABLE_OBJECTS", portable_objects(parts)}, {"PORTABLE_RULES", portable_rules(p.name)}});
+  v.insert({{"SOURCES", sources}, {"(", "$("}, {"{", "${"}, {"@", "$@"}, {"^", "$^"}, {"<", "$<"}});
   v["EMBEDDED"] = o.embed_weights ? "\nweights.o: " + weights_file(p) + "\n" : "";
   files.push_back({"Makefile", host_file("package_Makefile.in", v)});
   v["EMBEDDED"] = o.embed_weights

@@ -29,8 +29,9 @@ constexpr int kLimitError = 100;  // of <name>_run, in addition to the codes of 
 
 std::string upper(std::string);  // ASCII uppercase, the prefix of macros
 
-// Returns all text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, parallel.c, weights.c
-// (embedded weights), main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C identifier.
+// Returns all text files: <name>.h, <name>.hpp, <name>_model.py, <name>.c, kernels.h, kernels_*.c, levels.h, levels.c,
+// parallel.c, weights.c (embedded weights), main.c, Makefile, CMakeLists.txt, README.md. The package's name must be a C
+// identifier.
 std::vector<TextFile> write_cpu_package(const codegen::Package&, const CpuPackageOptions&);
 
 }  // namespace rlxc

@@ -158,7 +158,8 @@ constexpr std::string_view kFiles = R"(| file | content |
 | `kernels_*.c`, `kernels.h` | the kernels; each says which nodes of the model it computes |
 | `parallel.c` | the threads that share loops |
 $EMBEDDED| `main.c` | a runner on raw files, and an example of the API |
-| `Makefile` | `make` builds `run`, `lib$N.a` and `lib$N.so`, with gcc or clang |
+| `levels.c`, `levels.h` | the choice of kernels when the program starts, of `make PORTABLE=1` |
+| `Makefile` | `make` builds `run`, `lib$N.a` and `lib$N.so`, with gcc or clang, for this processor; `make PORTABLE=1` for every x86-64 processor from v2 on, with kernels for v3, v4 and those with 8-bit dot products |
 | `CMakeLists.txt` | the same for CMake, as the library `$N_model` of a larger project |
 | `$N.weights` | the weights |
 )";

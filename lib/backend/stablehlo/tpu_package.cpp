@@ -8,9 +8,9 @@
 namespace rlxc {
 namespace {
 
-constexpr DType kTypes[] = {DType::F32,  DType::F16, DType::BF16,     DType::F64,    DType::I8,  DType::I16,
-                            DType::I32,  DType::I64, DType::U8,       DType::U16,    DType::U32, DType::U64,
-                            DType::Bool, DType::C64, DType::F8E4M3FN, DType::F8E5M2, DType::I4,  DType::U4};
+constexpr DType kTpuTypes[] = {DType::F32,  DType::F16, DType::BF16,     DType::F64,    DType::I8,  DType::I16,
+                               DType::I32,  DType::I64, DType::U8,       DType::U16,    DType::U32, DType::U64,
+                               DType::Bool, DType::C64, DType::F8E4M3FN, DType::F8E5M2, DType::I4,  DType::U4};
 
 class StableHloBackend : public Backend {
  public:
@@ -39,7 +39,7 @@ static constexpr TargetInfo kTpu = {
     .emits = "StableHLO",
     .extension = "mlir",
     .supports = stablehlo::has_translation,
-    .dtypes = kTypes,
+    .dtypes = kTpuTypes,
     .machine = {3000, 800, 100000, 1, std::numeric_limits<double>::infinity()},
     .alignment = 128,
     .primitive_ops = true,

@@ -105,20 +105,12 @@ void dequantize(Op& op) {
   op.set(0, op.b.create(OpKind::Dequantize, quant_operands(op), *a));
 }
 
-// Computes scale and zero point from the range of the data, extended to include 0.
 std::array<ValueId, 3> dynamically_quantised(Op& op, ValueId x) {
   if (!x.valid()) return {};
-  const ValueId zero = op.b.scalar(DType::F32, 0);
-  std::vector<int64_t> all;
-  for (int i = 0; i < op.graph().rank(x); ++i) all.push_back(i);
-  const ValueId low = op.b.create(OpKind::Min, {op.b.reduce(ReduceOp::Min, x, all, false), zero});
-  const ValueId high = op.b.create(OpKind::Max, {op.b.reduce(ReduceOp::Max, x, all, false), zero});
-  const ValueId scale = op.b.div(op.b.sub(high, low), op.b.scalar(DType::F32, 255));
-  const ValueId shift = op.b.unary(OpKind::Round, op.b.div(op.b.sub(zero, low), scale));
-  const ValueId point = op.b.cast(op.b.create(OpKind::Clamp, {shift}, ClampAttrs{0, 255}), DType::U8);
-  QuantAttrs a;
-  a.to = DType::U8;
-  return {op.b.create(OpKind::Quantize, {x, scale, point}, a), scale, point};
+  const ValueId operands[] = {x};
+  const NodeId n = op.b.create_node(OpKind::DynamicQuantize, operands, NoAttrs{});
+  if (!n.valid()) return {};
+  return {op.graph().result(n, 0), op.graph().result(n, 1), op.graph().result(n, 2)};
 }
 
 void dynamic_quantize(Op& op) {

@@ -96,6 +96,18 @@ std::vector<ValueId> dequantize(Expansion& e) {
   return {e.b.cast(e.b.mul(e.b.cast(q, DType::F32), scale), a.to)};
 }
 
+std::vector<ValueId> dynamic_quantize(Expansion& e) {
+  const ValueId x = e.b.cast(e.in(0), DType::F32), zero = e.b.scalar(DType::F32, 0);
+  std::vector<int64_t> all;
+  for (int i = 0; i < e.g.rank(x); ++i) all.push_back(i);
+  const ValueId low = e.b.create(OpKind::Min, {e.b.reduce(ReduceOp::Min, x, all, false), zero});
+  const ValueId high = e.b.create(OpKind::Max, {e.b.reduce(ReduceOp::Max, x, all, false), zero});
+  const ValueId scale = e.b.div(e.b.sub(high, low), e.b.scalar(DType::F32, 255));
+  const ValueId shift = e.b.unary(OpKind::Round, e.b.div(e.b.sub(zero, low), scale));
+  const ValueId point = e.b.cast(e.b.create(OpKind::Clamp, {shift}, ClampAttrs{0, 255}), DType::U8);
+  return {e.b.create(OpKind::Quantize, {x, scale, point}, QuantAttrs{.to = DType::U8}), scale, point};
+}
+
 // An integer operand minus its zero point, in i32. Zero points per row become a column.
 ValueId centred(Expansion& e, size_t operand, size_t zero, bool per_row) {
   const ValueId x = e.b.cast(e.in(operand), DType::I32);
@@ -164,6 +176,7 @@ std::span<const DecompositionEntry> linear_decompositions() {
       {OpKind::DotGeneral, dot_general},
       {OpKind::Quantize, quantize},
       {OpKind::Dequantize, dequantize},
+      {OpKind::DynamicQuantize, dynamic_quantize},
       {OpKind::QMatMul, q_matmul},
       {OpKind::QConv, q_conv},
       {OpKind::DequantMatMul, dequant_matmul},

@@ -9,17 +9,17 @@ namespace {
 
 using namespace match;
 
-constexpr std::string_view kRoundedActivations = "int8_activations";
+constexpr std::string_view kInt8Activations = "int8_activations";
 
-bool choose(Graph& g, NodeId n, PassContext& context, bool int8) {
+bool choose_rows(Graph& g, NodeId n, PassContext& context, bool int8) {
   DequantMatMulAttrs a = g.attrs<DequantMatMulAttrs>(n);
   if (a.int8_x == int8) return false;
   const ValueId w = g.operand(n, 1);
   const auto k = size_at(g, w, a.trans_b);
   if (int8 && !is_integer(g.dtype(w)))
-    return decline(context, g, kRoundedActivations, n, "float_values", std::string(name(g.dtype(w))));
+    return decline(context, g, kInt8Activations, n, "float_values", std::string(name(g.dtype(w))));
   if (int8 && (!k || (a.block != 0 && *k % a.block != 0)))
-    return decline(context, g, kRoundedActivations, n, "block", "the summed axis is no multiple of " + std::to_string(a.block));
+    return decline(context, g, kInt8Activations, n, "block", "the summed axis is no multiple of " + std::to_string(a.block));
   a.int8_x = int8;
   g.set_attrs(n, g.module().attrs.intern(a));
   context.precision.push_back({g.label(n).bytes(), std::string(name(g.dtype(g.operand(n, 0)))), int8 ? "i8" : "float",
@@ -35,7 +35,7 @@ PassResult round_activations(Module& m, PassContext& context) {
   each_graph(m, [&](Graph& g) {
     for (NodeId n : g.nodes())
       if (g.op(n) == OpKind::DequantMatMul)
-        changed += context.rewrite([&] { return choose(g, n, context, *context.options.int8_activations); });
+        changed += context.rewrite([&] { return choose_rows(g, n, context, *context.options.int8_activations); });
   });
   return {changed > 0, {{"matmuls", changed}}};
 }

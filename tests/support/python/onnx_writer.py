@@ -66,8 +66,8 @@ class Model:
                                 b"".join(attribute(k, v) for k, v in attributes.items())))
         return results[0] if n == 1 else results
 
-    def save(self, path, *outputs):
-        made = b"".join(field(12, value_info(name, "float32", None)) for name in outputs)
+    def save(self, path, *outputs, dtype="float32"):
+        made = b"".join(field(12, value_info(name, dtype, None)) for name in outputs)
         graph = b"".join(self.nodes) + field(2, "forms") + b"".join(self.weights) + b"".join(self.inputs) + made
         with open(path, "wb") as f:
             f.write(field(1, 9) + field(7, graph) + field(8, field(2, self.opset)))
