@@ -159,7 +159,10 @@ std::vector<Sample> contraction_samples() {
       add(Attention, std::string(enum_names(mask)[static_cast<size_t>(mask)]) + (kv_heads == 2 ? ", grouped" : ""), 16,
           [=](Operands& o) {
             AttentionAttrs a;
-            a.num_heads = 4, a.num_kv_heads = kv_heads, a.mask = mask, a.window = 3;
+            a.num_heads = 4;
+            a.num_kv_heads = kv_heads;
+            a.mask = mask;
+            a.window = 3;
             if (kv_heads == 2) a.softcap = 5;
             std::vector<ValueId> in = {o.in({2, 4, 7, 16}), o.in({2, kv_heads, 7, 16}), o.in({2, kv_heads, 7, 16})};
             if (mask == MaskKind::Bias) in.push_back(o.in({2, 1, 7, 7}));
@@ -182,7 +185,11 @@ std::vector<Sample> contraction_samples() {
             std::to_string(h.value_width) + ", " + std::string(enum_names(h.mask)[static_cast<size_t>(h.mask)]),
         h.width + h.keys, [=](Operands& o) {
           AttentionAttrs a;
-          a.num_heads = 2, a.num_kv_heads = 1, a.mask = h.mask, a.window = 20, a.layout = a.out_layout = h.layout;
+          a.num_heads = 2;
+          a.num_kv_heads = 1;
+          a.mask = h.mask;
+          a.window = 20;
+          a.layout = a.out_layout = h.layout;
           const auto dims = [&](int64_t heads, int64_t n, int64_t width) -> std::vector<int64_t> {
             if (h.layout == AttentionLayout::Packed) return {2, n, heads * width};
             return h.layout == AttentionLayout::BSHD ? std::vector<int64_t>{2, n, heads, width}
@@ -210,7 +217,8 @@ std::vector<Sample> contraction_samples() {
       add(op, std::string(enum_names(d)[static_cast<size_t>(d)]), 9, [=](Operands& o) {
         const int64_t directions = d == RnnDirection::Bidirectional ? 2 : 1, gates = op == Lstm ? 4 : op == Gru ? 3 : 1;
         RnnAttrs a;
-        a.hidden = 5, a.direction = d;
+        a.hidden = 5;
+        a.direction = d;
         return o.op(
             op,
             {o.in({4, 2, 3}), o.in({directions, gates * 5, 3}), o.in({directions, gates * 5, 5}), o.in({directions, gates * 10})},

@@ -36,8 +36,14 @@ std::vector<Sample> elementwise_samples() {
     int arity = 0;
     ops::visit(op, [&](auto meaning) { arity = decltype(meaning)::arity; });
     Attrs attrs = default_attrs(op);
-    if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) ab->alpha = 0.3, ab->beta = 0.4;
-    if (auto* clamp = std::get_if<ClampAttrs>(&attrs)) clamp->min = -1, clamp->max = 1;
+    if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) {
+      ab->alpha = 0.3;
+      ab->beta = 0.4;
+    }
+    if (auto* clamp = std::get_if<ClampAttrs>(&attrs)) {
+      clamp->min = -1;
+      clamp->max = 1;
+    }
     // The domain of the function.
     const bool positive = op == OpKind::Log || op == OpKind::Sqrt || op == OpKind::Rsqrt || op == OpKind::Log1p ||
                           op == OpKind::Pow || op == OpKind::Recip;
@@ -51,8 +57,14 @@ std::vector<Sample> elementwise_samples() {
     };
     if (arity == 1) {
       for (const Shape& s : shapes)
-        all.push_back({op, text(s), 1, [=](Operands& o) { return domain(o), o.op(op, {o.in(s)}, attrs); }});
-      all.push_back({op, "transposed 5x33", 1, [=](Operands& o) { return domain(o), o.op(op, {o.turned(5, 33)}, attrs); }});
+        all.push_back({op, text(s), 1, [=](Operands& o) {
+                         domain(o);
+                         return o.op(op, {o.in(s)}, attrs);
+                       }});
+      all.push_back({op, "transposed 5x33", 1, [=](Operands& o) {
+                       domain(o);
+                       return o.op(op, {o.turned(5, 33)}, attrs);
+                     }});
     }
     if (arity == 2)
       for (const auto& [a, b] : pairs)

@@ -90,12 +90,15 @@ std::vector<Sample> movement_samples() {
             // If an interpolated integer is exact, rounding errors decide its truncation.
             if (mode != ResizeMode::Nearest && !is_float(o.dtype)) return ValueId();
             ResizeAttrs a;
-            a.sizes = {Dim(1), Dim(2), Dim(9), Dim(3)}, a.mode = mode, a.coord = coord;
+            a.sizes = {Dim(1), Dim(2), Dim(9), Dim(3)};
+            a.mode = mode;
+            a.coord = coord;
             return o.op(Resize, {o.in({1, 2, 5, 7})}, a);
           });
   add(Resize, "linear, twice the size", [](Operands& o) {  // exact weights: 1/4 and 3/4
     ResizeAttrs a;
-    a.sizes = {Dim(2), Dim(10), Dim(14)}, a.mode = ResizeMode::Linear;
+    a.sizes = {Dim(2), Dim(10), Dim(14)};
+    a.mode = ResizeMode::Linear;
     return o.op(Resize, {o.in({2, 5, 7})}, a);
   });
   return all;

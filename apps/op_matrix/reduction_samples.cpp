@@ -37,7 +37,9 @@ std::vector<Sample> reduction_samples() {
           const auto step = [&](OpKind op, uint16_t x, uint16_t y) {
             a.steps.push_back({op, o.dtype, {x, y, RegionStep::kNone}, 0, 0, ReduceOp::Mean});
           };
-          step(Mul, 0, 1), step(Reduce, RegionStep::kStep, RegionStep::kNone), step(Max, RegionStep::kStep | 1, 2);
+          step(Mul, 0, 1);
+          step(Reduce, RegionStep::kStep, RegionStep::kNone);
+          step(Max, RegionStep::kStep | 1, 2);
           if (rows) step(Sub, RegionStep::kStep, RegionStep::kStep | 2);
           a.axes = c.axes;
           std::vector<int64_t> kept = c.dims, row = {c.dims.back()};
@@ -92,7 +94,12 @@ std::vector<Sample> reduction_samples() {
     for (int64_t pad : {0, 1})
       add(Pool, std::string(enum_names(r)[static_cast<size_t>(r)]) + (pad ? " padded" : ""), 6, [=](Operands& o) {
         PoolAttrs a;
-        a.op = r, a.kernel = {2, 3}, a.strides = {2, 1}, a.pads_begin = {pad, pad}, a.pads_end = {0, pad}, a.dilations = {1, 1};
+        a.op = r;
+        a.kernel = {2, 3};
+        a.strides = {2, 1};
+        a.pads_begin = {pad, pad};
+        a.pads_end = {0, pad};
+        a.dilations = {1, 1};
         a.ceil_mode = pad == 1;
         return o.op(Pool, {o.in({2, 3, 7, 5})}, a);
       });

@@ -30,7 +30,10 @@ class Operands {
   ValueId turned(int64_t rows, int64_t columns) { return b.transpose(in({columns, rows}), {1, 0}); }
   ValueId op(OpKind kind, std::vector<ValueId> operands, Attrs attrs) { return b.create(kind, operands, std::move(attrs)); }
   ValueId op(OpKind kind, std::vector<ValueId> operands) { return op(kind, std::move(operands), default_attrs(kind)); }
-  void range(double low, double high) { low_ = low, high_ = high; }
+  void range(double low, double high) {
+    low_ = low;
+    high_ = high;
+  }
 
  private:
   std::string prefix_;

@@ -10,7 +10,9 @@ struct Cost {
   int64_t bytes_read = 0, bytes_written = 0;
 
   Cost& operator+=(const Cost& o) {
-    flops += o.flops, bytes_read += o.bytes_read, bytes_written += o.bytes_written;
+    flops += o.flops;
+    bytes_read += o.bytes_read;
+    bytes_written += o.bytes_written;
     return *this;
   }
 };

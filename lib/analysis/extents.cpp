@@ -53,7 +53,8 @@ class ExtentFinder {
   bool define(const Graph& g, NodeId n, Dim d) {
     const auto name = undefined(d);
     if (!name) return false;
-    known_.insert(*name), defined_.insert(*name);
+    known_.insert(*name);
+    defined_.insert(*name);
     extents_.push_back({ForeignText(*name), g.id(), n, std::nullopt});
     return true;
   }
@@ -100,8 +101,11 @@ class ExtentFinder {
       found = false;
       for (const auto& [a, b] : dims_.equalities())
         for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}})
-          if (const auto name = undefined(from); name && is_known(to))
-            equal.emplace(*name, substitute(dims_, to, equal)), known_.insert(*name), found = true;
+          if (const auto name = undefined(from); name && is_known(to)) {
+            equal.emplace(*name, substitute(dims_, to, equal));
+            known_.insert(*name);
+            found = true;
+          }
     }
     if (!equal.empty()) substitute_dims(m_, equal);
   }

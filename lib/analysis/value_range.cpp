@@ -13,7 +13,10 @@ DimRange of_constant(DimTable& dims, const TensorData& d) {
   const int64_t n = d.splat ? 1 : d.elements();
   if (n < 1 || n > kMaxElements || bits(d.dtype) % 8 != 0) return {};
   int64_t low = element_as_int(d, 0), high = low;
-  for (int64_t i = 1; i < n; ++i) low = std::min(low, element_as_int(d, i)), high = std::max(high, element_as_int(d, i));
+  for (int64_t i = 1; i < n; ++i) {
+    low = std::min(low, element_as_int(d, i));
+    high = std::max(high, element_as_int(d, i));
+  }
   return {dims.constant(low), dims.constant(high)};
 }
 
@@ -45,10 +48,13 @@ DimRange ValueRanges::operator()(const Graph& g, ValueId v) const {
 // Sets the ranges of body inputs: the iteration number and captured values. Carried values have no range.
 void ValueRanges::enter_bodies(const Graph& g, NodeId n) {
   size_t first = 1, offset = 1;  // operand i >= first is body input i - offset
-  if (g.op(n) == OpKind::Loop) first = 2 + static_cast<size_t>(g.attrs<LoopAttrs>(n).carries), offset = 0;
-  else if (g.op(n) == OpKind::Scan)
-    first = static_cast<size_t>(g.attrs<ScanAttrs>(n).states + g.attrs<ScanAttrs>(n).scan_inputs), offset = 0;
-  else if (g.op(n) != OpKind::If) return;
+  if (g.op(n) == OpKind::Loop) {
+    first = 2 + static_cast<size_t>(g.attrs<LoopAttrs>(n).carries);
+    offset = 0;
+  } else if (g.op(n) == OpKind::Scan) {
+    first = static_cast<size_t>(g.attrs<ScanAttrs>(n).states + g.attrs<ScanAttrs>(n).scan_inputs);
+    offset = 0;
+  } else if (g.op(n) != OpKind::If) return;
   for (GraphId id : g.bodies(n)) {
     const Graph& body = module_.graph(id);
     auto& to = ranges_[id.raw];

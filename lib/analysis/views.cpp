@@ -104,7 +104,8 @@ std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<con
       DimFactor& p = old.back();
       std::vector<DimFactor>& axis = out.axes[i];
       if (dims.equal(left, p.size)) {
-        axis.insert(axis.begin(), p), old.pop_back();
+        axis.insert(axis.begin(), p);
+        old.pop_back();
         break;
       }
       if (dims.divides(left, p.size)) {
@@ -114,7 +115,8 @@ std::optional<Layout> reshaped(DimTable& dims, const Layout& from, std::span<con
       }
       if (!dims.divides(p.size, left)) return std::nullopt;
       left = dims.floor_div(left, p.size);
-      axis.insert(axis.begin(), p), old.pop_back();
+      axis.insert(axis.begin(), p);
+      old.pop_back();
     }
   return old.empty() ? std::optional(std::move(out)) : std::nullopt;
 }

@@ -43,8 +43,13 @@ bool lower_attention(Node& node) {
     return node.fail("heads or head sizes do not fit the kernel");
   Scope s(node);
   kernel::AttentionSpec spec;
-  spec.batch = s.size(q.batch), spec.heads = s.size(q.heads), spec.queries = s.size(q.length), spec.keys = s.size(k.length);
-  spec.group = *heads / *groups, spec.width = *width, spec.value_width = *value_width;
+  spec.batch = s.size(q.batch);
+  spec.heads = s.size(q.heads);
+  spec.queries = s.size(q.length);
+  spec.keys = s.size(k.length);
+  spec.group = *heads / *groups;
+  spec.width = *width;
+  spec.value_width = *value_width;
   spec.q = by_heads(s.in(0), *width, a.layout, false);
   spec.k = by_heads(s.in(1), *width, a.layout, transposed);
   spec.v = by_heads(s.in(2), *value_width, a.layout, false);
@@ -58,7 +63,8 @@ bool lower_attention(Node& node) {
   spec.softcap = a.softcap;
   spec.y = by_heads(s.out(), *value_width, a.out_layout, false);
   kernel::build_attention(s.builder(), spec, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

@@ -19,10 +19,19 @@ WindowSpec window_of(Node& node, Scope& s, const std::vector<int64_t>& kernel, c
                      const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& dilations) {
   WindowSpec w;
   const auto x = node.dims(0), y = node.result_dims();
-  w.batch = s.size(x[0]), w.in_channels = s.size(x[1]), w.out_channels = s.size(y[1]);
-  w.in_size = s.shape(x.subspan(2)), w.out_size = s.shape(y.subspan(2));
-  w.kernel = kernel, w.strides = strides, w.pads_begin = begin, w.pads_end = end, w.dilations = dilations;
-  w.input = node.dtype(0), w.output = node.result_dtype(), w.accumulate = kernel::compute_dtype(node.dtype(0));
+  w.batch = s.size(x[0]);
+  w.in_channels = s.size(x[1]);
+  w.out_channels = s.size(y[1]);
+  w.in_size = s.shape(x.subspan(2));
+  w.out_size = s.shape(y.subspan(2));
+  w.kernel = kernel;
+  w.strides = strides;
+  w.pads_begin = begin;
+  w.pads_end = end;
+  w.dilations = dilations;
+  w.input = node.dtype(0);
+  w.output = node.result_dtype();
+  w.accumulate = kernel::compute_dtype(node.dtype(0));
   return w;
 }
 
@@ -30,7 +39,8 @@ WindowSpec window_of(Node& node, Scope& s, const ConvAttrs& a) {
   std::vector<int64_t> kernel;
   for (Dim d : node.dims(1).subspan(2)) kernel.push_back(node.table().constant_value(d).value_or(1));
   WindowSpec w = window_of(node, s, kernel, a.strides, a.pads_begin, a.pads_end, a.dilations);
-  w.groups = a.groups, w.weight = node.dtype(1);
+  w.groups = a.groups;
+  w.weight = node.dtype(1);
   return w;
 }
 
@@ -182,7 +192,11 @@ std::optional<WindowSpec> packed_weights(Node& node, const Conv& c, int64_t chan
   WindowSpec w;
   w.dots = by_dots(node, all, c);
   if (!w.dots && !kernel::conv_is_tiled(probe.kernel(), all, channels)) return std::nullopt;
-  w.out_channels = *out, w.kernel = all.kernel, w.groups = all.groups, w.weight = all.weight, w.accumulate = all.accumulate;
+  w.out_channels = *out;
+  w.kernel = all.kernel;
+  w.groups = all.groups;
+  w.weight = all.weight;
+  w.accumulate = all.accumulate;
   return w;
 }
 
@@ -231,18 +245,23 @@ bool emit_phase_split(Node& node, const Conv& c) {
   const auto packed = pack_weights(node, c, channels);
   Scope s(node);
   WindowSpec w = spec_of(node, s, c);
-  if (packed) s.bind({Binding::Kind::Scratch, *packed}), w.weights_packed = true;
-  else s.in(1);
+  if (packed) {
+    s.bind({Binding::Kind::Scratch, *packed});
+    w.weights_packed = true;
+  } else s.in(1);
   if (split.copied) s.bind({Binding::Kind::Scratch, image});
   else bind_image(node, s, &w);
   w.dots = by_dots(node, w, c);
-  if (w.dots) bind_zero(node, s, 3, &w.w_zero), bind_zero(node, s, 2, &w.x_zero);
-  else if (c.zero_points && node.has(2)) w.x_zero.emplace();
+  if (w.dots) {
+    bind_zero(node, s, 3, &w.w_zero);
+    bind_zero(node, s, 2, &w.x_zero);
+  } else if (c.zero_points && node.has(2)) w.x_zero.emplace();
   if (c.zero_points && !packed) bind_zero(node, s, 3, &w.w_zero);
   bind_extras(node, s, &w, c);
   bind_result(node, s, &w);
   kernel::build_conv(s.builder(), w, channels, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 Conv conv_of(const Node& node) {
@@ -271,7 +290,10 @@ bool lower_conv(Node& node) {
   if (image) s.bind({Binding::Kind::Scratch, *image});
   else s.in(0);
   s.in(1);
-  if (c.zero_points) bind_zero(node, s, 2, &w.x_zero), bind_zero(node, s, 3, &w.w_zero);
+  if (c.zero_points) {
+    bind_zero(node, s, 2, &w.x_zero);
+    bind_zero(node, s, 3, &w.w_zero);
+  }
   bind_extras(node, s, &w, c);
   if (result) s.bind({Binding::Kind::Scratch, *result});
   else s.out();
@@ -297,9 +319,12 @@ bool lower_pool(Node& node) {
   auto window = [&](Scope& s) { return window_of(node, s, a.kernel, a.strides, a.pads_begin, a.pads_end, a.dilations); };
   if (node.op() == OpKind::MaxPoolIndices) {
     Scope s(node);
-    s.in(0), s.out(0), s.out(1);
+    s.in(0);
+    s.out(0);
+    s.out(1);
     kernel::build_max_pool_indices(s.builder(), window(s), a.column_major, node.mapping());
-    return s.finish(), true;
+    s.finish();
+    return true;
   }
   kernel::PoolSpec p;
   const DType t = kernel::compute_dtype(node.dtype(0));
@@ -354,7 +379,8 @@ bool lower_pool(Node& node) {
   if (split.copied) {
     Scope s(node, "spread");
     image = node.scratch(node.dtype(0), split.elements);
-    s.in(0), s.bind({Binding::Kind::Scratch, image});
+    s.in(0);
+    s.bind({Binding::Kind::Scratch, image});
     kernel::build_phase_split(s.builder(), window(s), p.start, node.mapping());
     s.finish();
   }
@@ -364,7 +390,8 @@ bool lower_pool(Node& node) {
   else s.in(0);
   s.out();
   (split.used ? kernel::build_pool_rows : kernel::build_pool)(s.builder(), p, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

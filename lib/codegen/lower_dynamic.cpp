@@ -40,7 +40,8 @@ bool lower_iota(Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   kernel::build_generate(s.builder(), shape, s.outputs(), 8, node.mapping(), [](const Exprs& at) -> Exprs { return {at[0]}; });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // Computes the sizes; negative ones if they do not match the number of elements.
@@ -79,7 +80,8 @@ bool lower_reshape_to(Node& node) {
   Buf x = s.in_buf(0);
   kernel::build_generate(s.builder(), {s.size(total)}, s.outputs(), 8, node.mapping(),
                          [&](const Exprs& at) -> Exprs { return {x[at[0]]}; });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_non_zero(Node& node) {
@@ -121,7 +123,8 @@ bool lower_non_zero(Node& node) {
       to.set(to.get() + 1);
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

@@ -11,21 +11,27 @@ bool lower_dynamic_quantize(Node& node) {
   const uint32_t range = node.scratch(DType::F32, Dim(2 * kernel::range_parts(m)));
   {
     Scope s(node, "range");
-    s.bind({Binding::Kind::Operand, 0}), s.bind({Binding::Kind::Scratch, range});
+    s.bind({Binding::Kind::Operand, 0});
+    s.bind({Binding::Kind::Scratch, range});
     kernel::build_range(s.builder(), t, s.size(count), m);
     s.finish();
   }
   {
     Scope s(node, "scale");
-    s.bind({Binding::Kind::Scratch, range}), s.bind({Binding::Kind::Result, 1}), s.bind({Binding::Kind::Result, 2});
+    s.bind({Binding::Kind::Scratch, range});
+    s.bind({Binding::Kind::Result, 1});
+    s.bind({Binding::Kind::Result, 2});
     kernel::build_range_quantization(s.builder(), m);
     s.finish();
   }
   Scope s(node);
-  s.bind({Binding::Kind::Operand, 0}), s.bind({Binding::Kind::Result, 1}), s.bind({Binding::Kind::Result, 2});
+  s.bind({Binding::Kind::Operand, 0});
+  s.bind({Binding::Kind::Result, 1});
+  s.bind({Binding::Kind::Result, 2});
   s.bind({Binding::Kind::Result, 0});
   kernel::build_quantize_by_range(s.builder(), t, s.size(count), m);
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

@@ -53,8 +53,14 @@ Expr apply(OpKind op, const ops::Params& p, DType to, std::span<const Expr> x) {
 ops::Params params(const Attrs& a, DType t) {
   ops::Params p;
   p.width = rlxc::bits(t);
-  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&a)) p.alpha = ab->alpha, p.beta = ab->beta;
-  if (const auto* c = std::get_if<ClampAttrs>(&a)) p.alpha = c->min, p.beta = c->max;
+  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&a)) {
+    p.alpha = ab->alpha;
+    p.beta = ab->beta;
+  }
+  if (const auto* c = std::get_if<ClampAttrs>(&a)) {
+    p.alpha = c->min;
+    p.beta = c->max;
+  }
   return p;
 }
 
@@ -66,7 +72,8 @@ bool map(Node& node, const kernel::MapBody& body) {
   spec.outputs.push_back(s.out());
   kernel::build_map(s.builder(), spec, node.mapping());
   if (has_trait(node.op(), kInPlace)) s.may_alias();
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace
@@ -133,7 +140,8 @@ bool lower_batch_norm(Node& node) {
     return {(v[0] - v[3]) * (v[1] / sqrt(v[4] + a.eps)) + v[2]};
   };
   kernel::build_map(s.builder(), spec, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 namespace {
@@ -170,7 +178,8 @@ bool map_quant(Node& node, const kernel::MapBody& body) {
   y.strides = spec.inputs[0].strides;
   spec.outputs.push_back(std::move(y));
   kernel::build_map(s.builder(), spec, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace

@@ -22,15 +22,18 @@ class Fft {
         y_(s.shape(node.result_dims())),
         type_(kernel::compute_dtype(node.dtype(0))),
         wide_(node.wide()) {
-    kernel::constant(x_.back(), &parts_), kernel::constant(y_.back(), &out_parts_);
-    own_ = x_[axis_].in(s.kernel()), inner_ = kernel::product(s.kernel(), x_, axis_ + 1, x_.size() - 1);
+    kernel::constant(x_.back(), &parts_);
+    kernel::constant(y_.back(), &out_parts_);
+    own_ = x_[axis_].in(s.kernel());
+    inner_ = kernel::product(s.kernel(), x_, axis_ + 1, x_.size() - 1);
     outer_ = kernel::product(s.kernel(), x_, 0, axis_);
     length_ = a_.length == Dim(0) ? own_ : s.size(a_.length).in(s.kernel());
   }
 
   // Computes the DFT sum of each element.
   void sums() {
-    data_ = s_.in_buf(0), out_ = s_.out_buf();
+    data_ = s_.in_buf(0);
+    out_ = s_.out_buf();
     const Dims shape = {outer_, y_[axis_], inner_};
     const double sign = a_.inverse ? 1 : -1;
     kernel::for_each(b_, node_.mapping(), "i", kernel::product(s_.kernel(), shape), 4096, [&](Expr i) {
@@ -41,7 +44,8 @@ class Fft {
         const Expr angle =
             b_.let("angle", sign * 2 * std::numbers::pi * cast_to(at[1] * j % length_, wide_) / cast_to(length_, wide_));
         const Expr c = b_.let("c", cos(angle)), w = b_.let("w", sin(angle));
-        re.set(re.get() + (xr * c - xi * w)), im.set(im.get() + (xr * w + xi * c));
+        re.set(re.get() + (xr * c - xi * w));
+        im.set(im.get() + (xr * w + xi * c));
       });
       store(i, re.get(), im.get());
     });
@@ -60,15 +64,18 @@ class Fft {
         Buf re = b_.variable("re", b_.value(wide_, 0)), im = b_.variable("im", b_.value(wide_, 0));
         auto read = [&] {
           const auto [xr, xi] = load(i, j, k);
-          re.set(xr), im.set(xi);
+          re.set(xr);
+          im.set(xi);
         };
         mirrored() ? read() : b_.when(j < own_, read);
-        from.store(2 * j, re.get()), from.store(2 * j + 1, im.get());
+        from.store(2 * j, re.get());
+        from.store(2 * j + 1, im.get());
       });
       int64_t done = 1;
       for (int64_t p : factors(n)) {
         pass(from, to, n, done, p);
-        std::swap(from, to), done *= p;
+        std::swap(from, to);
+        done *= p;
       }
       const Expr count = y_[axis_].in(s_.kernel());
       b_.loop("j", count, [&](Expr j) { store((i * count + j) * inner_ + k, from.load(2 * j), from.load(2 * j + 1)); });
@@ -123,10 +130,12 @@ class Fft {
         b_.unroll("s", p, [&](Expr s) {
           const Expr at = b_.let("at", 2 * ((s * rest + j) * done + i)), turn = b_.let("turn", 2 * (s * e % (done * p) * rest));
           const Expr xr = from.load(at), xi = from.load(at + 1), c = circle_[turn], w = circle_[turn + 1];
-          re.set(re.get() + (xr * c - xi * w)), im.set(im.get() + (xr * w + xi * c));
+          re.set(re.get() + (xr * c - xi * w));
+          im.set(im.get() + (xr * w + xi * c));
         });
         const Expr at = b_.let("to_at", 2 * (j * (done * p) + e));
-        to.store(at, re.get()), to.store(at + 1, im.get());
+        to.store(at, re.get());
+        to.store(at + 1, im.get());
       });
     });
   }
@@ -162,7 +171,8 @@ uint32_t circle_table(Node& node, int64_t n, bool inverse) {
   kernel::for_each(s.builder(), node.mapping(), "i", n, 64, [&](Expr i) {
     const Expr angle =
         s.builder().let("angle", (inverse ? 2 : -2) * std::numbers::pi * cast_to(i, node.wide()) / static_cast<double>(n));
-    out.store(2 * i, cos(angle)), out.store(2 * i + 1, sin(angle));
+    out.store(2 * i, cos(angle));
+    out.store(2 * i + 1, sin(angle));
   });
   s.finish(on_load);
   return table;
@@ -177,7 +187,8 @@ bool lower_fft(Node& node) {
   Fft fft(node, s);
   if (n) fft.passes(*n, table);
   else fft.sums();
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 std::vector<PrepackedBuffer> prepack_fft(Node& node, const std::vector<bool>&) {

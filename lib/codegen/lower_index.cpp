@@ -16,7 +16,8 @@ Expr as_index(Expr v) { return cast_to(v, DType::I64); }
 bool generate(Node& node, Scope& s, const Dims& shape, const kernel::PointBody& body) {
   const auto outputs = s.outputs();
   build_generate(s.builder(), shape, outputs, 2 * bytes_of(node.result_dtype()), node.mapping(), body);
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // First launch: copies operand 0 to the result.
@@ -120,7 +121,8 @@ bool lower_scatter_elements(Node& node) {
       scatter_store(y, linear_index(k, full, x), a.reduction, updates[source]);
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_scatter_nd(Node& node) {
@@ -144,7 +146,8 @@ bool lower_scatter_nd(Node& node) {
       scatter_store(y, s.builder().let("to", to * inner + j), a.reduction, updates[u * inner + j]);
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_pad(Node& node) {
@@ -228,7 +231,8 @@ bool lower_dim_value(Node& node) {
   kernel::for_each(s.builder(), node.mapping(), "i", 1, 8, [&](Expr) {
     for (size_t i = 0; i < values.size(); ++i) y.store(static_cast<int64_t>(i), values[i]);
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

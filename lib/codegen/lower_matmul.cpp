@@ -62,7 +62,8 @@ size_t axes_of_rows(const Node& node, const Contraction& p, bool trans_a) {
     if (const Layout* layout = node.layouts.of(v))
       first = std::max(first, innermost_contiguous_dims(node.table(), *layout, rows).begin);
   };
-  follow(node.in(0)), follow(node.result());
+  follow(node.in(0));
+  follow(node.result());
   if (p.residual && node.has(*p.residual)) follow(node.in(*p.residual));
   if (has_zero(node, p, 0) && num_elements(node.graph.type(node.in(2))) != 1) first = rows - 1;
   // Epilogue operands must have the result's dims along all of these axes, or be constant along all of them.
@@ -77,10 +78,13 @@ size_t axes_of_rows(const Node& node, const Contraction& p, bool trans_a) {
 
 Contraction contraction_of(const Node& node, bool trans_a, bool trans_b, std::optional<size_t> bias = {},
                            std::optional<size_t> residual = {}, Contraction p = {}) {
-  p.bias = bias, p.residual = residual;
+  p.bias = bias;
+  p.residual = residual;
   const auto a = node.dims(0), b = node.dims(1), y = node.result_dims();
   p.batch.assign(y.begin(), y.end() - 2);
-  p.m = y[y.size() - 2], p.n = y.back(), p.k = a[a.size() - (trans_a ? 2 : 1)];
+  p.m = y[y.size() - 2];
+  p.n = y.back();
+  p.k = a[a.size() - (trans_a ? 2 : 1)];
   if (!p.k.is_static()) p.k = b[b.size() - (trans_b ? 1 : 2)];  // equal, and constant for a weight
   p.a = {{a.begin(), a.end() - 2}, p.m, p.k, !trans_a};
   p.b = {{b.begin(), b.end() - 2}, p.n, p.k, trans_b};
@@ -89,7 +93,9 @@ Contraction contraction_of(const Node& node, bool trans_a, bool trans_b, std::op
   const size_t left = y.size() - 1 - p.run;
   if (left < p.batch.size()) {
     p.m = p.a.free = node.table().product(y.subspan(left, p.run));
-    p.batch.resize(left), p.a.batch.resize(left), p.b.batch.clear();
+    p.batch.resize(left);
+    p.a.batch.resize(left);
+    p.b.batch.clear();
   }
   return p;
 }
@@ -146,8 +152,12 @@ Operand left_operand(Node& node, Scope& s, const Contraction& p) {
 
 GemmSpec spec_of(Scope& s, const Contraction& p) {
   GemmSpec g;
-  g.batch = s.shape(p.batch), g.m = s.size(p.m), g.n = s.size(p.n), g.k = s.size(p.k);
-  g.accumulate = p.accumulate, g.pair = p.pair;
+  g.batch = s.shape(p.batch);
+  g.m = s.size(p.m);
+  g.n = s.size(p.n);
+  g.k = s.size(p.k);
+  g.accumulate = p.accumulate;
+  g.pair = p.pair;
   return g;
 }
 
@@ -197,7 +207,9 @@ Operand by_rows(Operand o, const Contraction& p, std::span<const Dim> dims) {
 // Returns the matmul for packing a right operand with k rows: the weight, or its scales or zero points by block. The rows of the
 // left operand may be unknown.
 Contraction of_weight(Contraction p, Dim k) {
-  p.batch = p.b.batch, p.m = Dim(1), p.k = k;
+  p.batch = p.b.batch;
+  p.m = Dim(1);
+  p.k = k;
   return p;
 }
 
@@ -283,7 +295,8 @@ struct PackedWeight {
 // Returns the spec for packing a quantized weight.
 GemmSpec spec_of_codes(Scope& s, const Contraction& p) {
   GemmSpec g = spec_of(s, of_weight(p, p.k));
-  g.quantized = p.quantized, g.dots = p.dots;
+  g.quantized = p.quantized;
+  g.dots = p.dots;
   return g;
 }
 
@@ -321,7 +334,10 @@ std::optional<uint32_t> pack_blocks(Node& node, const Contraction& p, uint32_t o
   GemmSpec g = spec_of(s, of_weight(p, node.dims(operand)[node.attrs<DequantMatMulAttrs>().trans_b]));
   g.b = of_blocks(node, s, operand);
   if (operand == 3) g.accumulate = zero_in_panels(p);
-  if (quantized) g.quantized = p.quantized, g.quantized->block = 0;
+  if (quantized) {
+    g.quantized = p.quantized;
+    g.quantized->block = 0;
+  }
   s.bind({Binding::Kind::Scratch, *packed});
   kernel::build_pack(s.builder(), g, "panels", node.mapping());
   s.finish(true);
@@ -373,37 +389,57 @@ RoundedLeft round_left(Node& node, const Contraction& p) {
   const int64_t block = p.quantized->block;
   const Dim entries = block ? t.mul(rows, t.floor_div(k, Dim(block))) : rows;
   RoundedLeft r{node.scratch(p.dots ? DType::I8 : p.accumulate, t.mul(rows, k))};
-  if (p.dots) r.scale = node.scratch(DType::F32, entries), r.sums = node.scratch(DType::I32, entries);
+  if (p.dots) {
+    r.scale = node.scratch(DType::F32, entries);
+    r.sums = node.scratch(DType::I32, entries);
+  }
   Scope s(node, "round_rows");
   kernel::RoundRowsSpec spec{.rows = s.shape(x.first(x.size() - 1)), .k = s.size(k), .block = block};
-  spec.x = s.in(0), spec.values = s.scratch(r.values);
-  if (p.dots) spec.scale = s.scratch(r.scale), spec.sums = s.scratch(r.sums);
+  spec.x = s.in(0);
+  spec.values = s.scratch(r.values);
+  if (p.dots) {
+    spec.scale = s.scratch(r.scale);
+    spec.sums = s.scratch(r.sums);
+  }
   kernel::build_round_rows(s.builder(), spec, node.mapping());
-  return s.finish(), r;
+  s.finish();
+  return r;
 }
 
 bool emit(Node& node, Contraction p) {
   const std::optional<uint32_t> panels = pack_panels(node, p);
   p.dots = p.dots && (panels || (p.quantized && !node.prepacked.empty()));
   std::optional<RoundedLeft> rounded;
-  if (p.rounded) rounded = round_left(node, p), p.left = rounded->values;
+  if (p.rounded) {
+    rounded = round_left(node, p);
+    p.left = rounded->values;
+  }
   const std::optional<uint32_t> rows = pack_rows(node, p);
   const std::optional<PackedWeight> quantized = pack_quantized(node, p);
   Scope s(node);
   GemmSpec g = spec_of(s, p);
-  if (rows) g.a = s.scratch(*rows), g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)}, g.rows_packed = true;
-  else g.a = left_operand(node, s, p);
-  if (panels) g.b = s.scratch(*panels), g.b.strides = matrix_strides(s, p.b, p.batch), g.packed = true;
-  else if (quantized) g.b = s.scratch(quantized->quantized), g.packed = true;
-  else g.b = side_operand(node, s, 1, p.b, p.batch, false);
+  if (rows) {
+    g.a = s.scratch(*rows);
+    g.a.strides = {g.k, kernel::gemm_rows(node.mapping(), p.accumulate)};
+    g.rows_packed = true;
+  } else g.a = left_operand(node, s, p);
+  if (panels) {
+    g.b = s.scratch(*panels);
+    g.b.strides = matrix_strides(s, p.b, p.batch);
+    g.packed = true;
+  } else if (quantized) {
+    g.b = s.scratch(quantized->quantized);
+    g.packed = true;
+  } else g.b = side_operand(node, s, 1, p.b, p.batch, false);
   g.dots = p.dots;
   if (p.dots && node.dtype(1) == DType::U8) g.b_shift = -kernel::kSignFlip;
   if (p.quantized) {
     g.quantized = p.quantized;
     g.quantized->scale = quantization_parameter(node, s, 2, quantized ? quantized->scale : std::nullopt);
-    if (node.has(3))
-      g.quantized->zero = quantization_parameter(node, s, 3, quantized ? quantized->zero : std::nullopt),
+    if (node.has(3)) {
+      g.quantized->zero = quantization_parameter(node, s, 3, quantized ? quantized->zero : std::nullopt);
       g.quantized->zero_quantized = zero_is_quantized(node);
+    }
   }
   if (has_zero(node, p, 0) && !rows) g.a_zero = of_columns(node, s, 2, p.batch.size());
   if (has_zero(node, p, 1) && (!panels || p.dots)) g.b_zero = of_columns(node, s, 3, p.batch.size());
@@ -422,7 +458,8 @@ bool emit(Node& node, Contraction p) {
   if (!p.steps.empty()) add_steps(node, s, p, &g);
   g.c = by_rows(s.out(), p, node.result_dims());
   kernel::build_gemm(s.builder(), g, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // Doubles the columns: `up` and `gate` are halves of b.
@@ -439,7 +476,8 @@ Contraction dequantized_contraction(const Node& node) {
   if (a.gated) add_gate(node, a, &p);
   else p.act = a.act;
   p.quantized.emplace();
-  p.quantized->bits = rlxc::bits(t), p.quantized->block = a.block;
+  p.quantized->bits = rlxc::bits(t);
+  p.quantized->block = a.block;
   if (is_integer(t) && is_signed(t)) p.quantized->sign = 1 << (p.quantized->bits - 1);
   p.quantized->value = [t](Expr code) {
     return is_narrow(t) ? narrow_value(t, cast_to(code, DType::I32)) : cast_to(code, DType::I32);
@@ -469,7 +507,8 @@ Contraction contraction_of(const Node& node) {
     case OpKind::QMatMul:
     case OpKind::FusedQMatMul: {
       Contraction p;
-      p.zero_points = true, p.dots = kernel::gemm_fits_dots(node.dtype(0), node.dtype(1), node.mapping());
+      p.zero_points = true;
+      p.dots = kernel::gemm_fits_dots(node.dtype(0), node.dtype(1), node.mapping());
       if (node.op() == OpKind::FusedQMatMul) p.steps = node.attrs<RegionAttrs>().steps;
       return contraction_of(node, false, false, {}, {}, std::move(p));
     }
@@ -496,13 +535,20 @@ bool lower_grouped_matmul(Node& node) {
   GemmSpec g;
   g.accumulate = accumulator(node.result_dtype());
   const Index k = s.size(x[1]), n = s.size(y[1]);
-  g.batch = {s.size(x[0])}, g.n = n, g.k = k;
-  g.a = s.in(0), g.a.strides = {k, k, 1};
-  g.b = s.in(1), g.b.strides = {k.in(s.kernel()) * n.in(s.kernel()), trans_b ? 1 : n, trans_b ? k : 1};
-  g.b_row = s.in(2), g.b_rows = s.size(w[0]);
-  g.c = s.out(), g.c.strides = {n, n, 1};
+  g.batch = {s.size(x[0])};
+  g.n = n;
+  g.k = k;
+  g.a = s.in(0);
+  g.a.strides = {k, k, 1};
+  g.b = s.in(1);
+  g.b.strides = {k.in(s.kernel()) * n.in(s.kernel()), trans_b ? 1 : n, trans_b ? k : 1};
+  g.b_row = s.in(2);
+  g.b_rows = s.size(w[0]);
+  g.c = s.out();
+  g.c.strides = {n, n, 1};
   kernel::build_gemm(s.builder(), g, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // Batch axes, and all free axes of each side but the last, become batch axes of the matmul. Several contracted axes are collapsed
@@ -531,8 +577,10 @@ bool lower_dot_general(Node& node) {
     Scope s(node, "order");
     Operand x = s.in(i), y = s.scratch(copies[i]);
     Dims shape, strides;
-    for (int64_t d : side[i].order())
-      shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)])), strides.push_back(x.strides[static_cast<size_t>(d)]);
+    for (int64_t d : side[i].order()) {
+      shape.push_back(s.size(node.dims(i)[static_cast<size_t>(d)]));
+      strides.push_back(x.strides[static_cast<size_t>(d)]);
+    }
     x.strides = strides;
     y.strides = kernel::dense(s.kernel(), "y", y.dtype, shape).strides;
     kernel::build_map(s.builder(), {shape, {x}, {y}, [](const std::vector<Expr>& v) { return v; }}, node.mapping());
@@ -580,7 +628,8 @@ bool lower_dot_general(Node& node) {
   if (!side[1].free.empty()) g.n = size_at(1, side[1].free.back());
   o[0].strides.insert(o[0].strides.end(), {free[0], summed[0]});
   o[1].strides.insert(o[1].strides.end(), {summed[1], free[1]});
-  g.a = o[0], g.b = o[1];
+  g.a = o[0];
+  g.b = o[1];
   // Result axes: batch, free axes of a, free axes of b. Matmul axes: batch, leading free axes, then m, n.
   g.c = s.out();
   const Dims y = g.c.strides;
@@ -592,7 +641,8 @@ bool lower_dot_general(Node& node) {
   c.push_back(side[1].free.empty() ? Index(0) : y.back());
   g.c.strides = c;
   kernel::build_gemm(s.builder(), g, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

@@ -16,7 +16,8 @@ std::vector<Expr> identity(const std::vector<Expr>& v) { return v; }
 bool copy(Node& node, Scope& s, Operand x, const Dims& shape) {
   Operand y = s.out();
   kernel::build_map(s.builder(), {shape, {std::move(x)}, {std::move(y)}, identity}, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 Expr times(Scope& s, const Index& a, const Index& b) { return a.in(s.kernel()) * b.in(s.kernel()); }
@@ -38,7 +39,8 @@ bool lower_reshape(Node& node) {
   Operand x = s.in(0), y = s.out();
   x.strides = y.strides = {1};
   kernel::build_map(s.builder(), {{x.extent}, {x}, {y}, identity}, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_transpose(Node& node) {
@@ -92,7 +94,8 @@ bool lower_tile(Node& node) {
   Operand y = s.out();
   y.strides = kernel::dense(s.kernel(), "y", y.dtype, shape).strides;
   kernel::build_map(s.builder(), {shape, {x}, {y}, identity}, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_concat(Node& node) {
@@ -126,12 +129,14 @@ bool lower_swiglu(Node& node) {
   Scope s(node);
   const Dims shape = s.shape(node.result_dims());
   Operand up = s.in(0), gate = s.in(0);
-  gate.name = "gate", up.name = "up";
+  gate.name = "gate";
+  up.name = "up";
   (a.gate_first ? up : gate).offset = shape.back();
   Operand y = s.out();
   auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {gated(v[0], v[1], a.act)}; };
   kernel::build_map(s.builder(), {shape, {up, gate}, {y}, body}, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // Rotates pairs of elements. Elements from n_rot on are copied.
@@ -157,7 +162,9 @@ bool lower_rope(Node& node) {
     const int64_t step = halves ? 1 : 2;
     const Index second = halves ? s.size(half) : Index(1);
     auto part = [&](Operand o, const std::string& name, const Index& offset) {
-      o.name = name, o.strides = strides(s, o.strides, step), o.offset = offset;
+      o.name = name;
+      o.strides = strides(s, o.strides, step);
+      o.offset = offset;
       return o;
     };
     // Tables [..., seq, half or rotated]. Leading axes are batch, then heads.
@@ -172,7 +179,10 @@ bool lower_rope(Node& node) {
       wide[3] = 1;
       if (d.size() >= 2) put(2, d.size() - 2);
       if (d.size() == 3) put(0, 0);
-      if (d.size() == 4) put(0, 0), put(1, 1);
+      if (d.size() == 4) {
+        put(0, 0);
+        put(1, 1);
+      }
       if (!halves && !t.equal(d.back(), half)) wide[3] = 2;
       if (d.back() == 1) wide[3] = 0;
       else if (of_second && !t.equal(d.back(), half)) o.offset = second;  // a full-width table has the angles of both elements
@@ -187,16 +197,28 @@ bool lower_rope(Node& node) {
       auto gamma = [&](const std::string& name, const Index& offset) {
         Operand o = s.in(3);
         const Dims own = o.strides;
-        o.name = name, o.strides = {0, node.dims(3).size() == 2 ? own[0] : Index(0), 0, step}, o.offset = offset;
+        o.name = name;
+        o.strides = {0, node.dims(3).size() == 2 ? own[0] : Index(0), 0, step};
+        o.offset = offset;
         return o;
       };
       kernel::RotateNormSpec spec;
-      spec.rows = {space[0], space[1], space[2]}, spec.pairs = space[3], spec.eps = a.eps;
-      spec.x[0] = x0, spec.x[1] = x1, spec.cosine[0] = c0, spec.sine[0] = s0, spec.cosine[1] = c1, spec.sine[1] = s1;
-      spec.gamma[0] = gamma("gamma_first", 0), spec.gamma[1] = gamma("gamma_second", second);
-      spec.y[0] = part(s.out(), "y_first", 0), spec.y[1] = part(s.out(), "y_second", second);
+      spec.rows = {space[0], space[1], space[2]};
+      spec.pairs = space[3];
+      spec.eps = a.eps;
+      spec.x[0] = x0;
+      spec.x[1] = x1;
+      spec.cosine[0] = c0;
+      spec.sine[0] = s0;
+      spec.cosine[1] = c1;
+      spec.sine[1] = s1;
+      spec.gamma[0] = gamma("gamma_first", 0);
+      spec.gamma[1] = gamma("gamma_second", second);
+      spec.y[0] = part(s.out(), "y_first", 0);
+      spec.y[1] = part(s.out(), "y_second", second);
       kernel::build_rotate_norm(s.builder(), spec, node.mapping());
-      return s.finish(), true;
+      s.finish();
+      return true;
     }
     Operand y0 = part(s.out(), "y_first", 0), y1 = part(s.out(), "y_second", second);
     auto body = [](const std::vector<Expr>& v) -> std::vector<Expr> {
@@ -210,10 +232,12 @@ bool lower_rope(Node& node) {
   Scope s(node, "rest");
   const Dims space = s.shape(std::vector<Dim>{x[0], heads, seq, rest});
   Operand from = s.in(0), to = s.out();
-  from.strides = strides(s, from.strides, 1), to.strides = strides(s, to.strides, 1);
+  from.strides = strides(s, from.strides, 1);
+  to.strides = strides(s, to.strides, 1);
   from.offset = to.offset = s.size(rotated);
   kernel::build_map(s.builder(), {space, {from}, {to}, identity}, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

@@ -134,7 +134,8 @@ bool lower_narrow_cast(Node& node) {
                         << (k * rlxc::bits(to));
     return {byte};
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_bit_cast(Node& node) {
@@ -147,7 +148,8 @@ bool lower_bit_cast(Node& node) {
     const Expr v = data[at[0]], bits = v.dtype() == DType::Bool ? cast_to(v, DType::U8) : v;
     return {to == DType::Bool ? bits != kernel::lit(bits, 0) : bitcast_to(bits, to)};
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

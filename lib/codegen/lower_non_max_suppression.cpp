@@ -24,12 +24,16 @@ class Chooser {
  public:
   Chooser(Node& node, uint32_t counts, uint32_t kept, uint32_t left) : node_(node), s_(node, "select") {
     const auto scores = node.dims(1);
-    n_ = s_.size(scores[2]).in(s_.kernel()), classes_ = s_.size(scores[1]).in(s_.kernel());
+    n_ = s_.size(scores[2]).in(s_.kernel());
+    classes_ = s_.size(scores[1]).in(s_.kernel());
     rows_ = s_.size(node.table().mul(scores[0], scores[1])).in(s_.kernel());
-    boxes_ = s_.in_buf(0), score_ = s_.in_buf(1);
+    boxes_ = s_.in_buf(0);
+    score_ = s_.in_buf(1);
     for (size_t i = 2; i < std::size(limits_); ++i)
       if (node.has(i)) limits_[i] = s_.in_buf(i);
-    count_ = writable(s_, s_.scratch(counts)), chosen_ = writable(s_, s_.scratch(kept)), left_ = writable(s_, s_.scratch(left));
+    count_ = writable(s_, s_.scratch(counts));
+    chosen_ = writable(s_, s_.scratch(kept));
+    left_ = writable(s_, s_.scratch(left));
   }
 
   void build() {
@@ -82,7 +86,10 @@ class Chooser {
     const auto keep = [&](Expr i, Expr own_score) {
       const Expr at = b_.let("at", length.get());
       left_.store(from + at, i);
-      b_.when(at == 0 || own_score > best_score.get(), [&] { best.set(at), best_score.set(own_score); });
+      b_.when(at == 0 || own_score > best_score.get(), [&] {
+        best.set(at);
+        best_score.set(own_score);
+      });
       length.set(at + 1);
     };
     b_.loop("i", n_, [&](Expr i) {
@@ -122,7 +129,8 @@ class Chooser {
     b_.when(most() == 0, [&] { last.set(n_); });
     b_.loop("take", rounds(), [&](Expr) {
       const Expr taken_last = b_.let("taken_last", last.get());
-      best.set(n_), best_score.set(lowest);
+      best.set(n_);
+      best_score.set(lowest);
       b_.when(taken_last < n_, [&] {
         const Box own = box(box_from + max(taken_last, 0));
         each([&](Expr i) {
@@ -133,7 +141,10 @@ class Chooser {
                 goes, [&] { left_.store(from + i, b_.i64(0)); },
                 [&] {
                   const Expr own_score = score(from + i);
-                  b_.when(best.get() == n_ || own_score > best_score.get(), [&] { best.set(i), best_score.set(own_score); });
+                  b_.when(best.get() == n_ || own_score > best_score.get(), [&] {
+                    best.set(i);
+                    best_score.set(own_score);
+                  });
                 });
           });
         });
@@ -179,10 +190,13 @@ bool lower_non_max_suppression(Node& node) {
     const Expr end = b.let("end", first.load_if(row + 1 < count, row + 1, all));
     b.loop("i", end - begin, [&](Expr i) {
       const Expr to = b.let("to", (begin + i) * 3);
-      y.store(to, row / classes), y.store(to + 1, row % classes), y.store(to + 2, chosen[row * n + i]);
+      y.store(to, row / classes);
+      y.store(to + 1, row % classes);
+      y.store(to + 2, chosen[row * n + i]);
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

@@ -27,7 +27,10 @@ class Twister {
   // Returns two numbers in [0, 1).
   std::pair<Expr, Expr> pair() {
     b_.loop("k", 4, [&](Expr k) {
-      b_.when(at_.get() == kWords, [&] { twist(), at_.set(b_.i64(0)); });
+      b_.when(at_.get() == kWords, [&] {
+        twist();
+        at_.set(b_.i64(0));
+      });
       Expr y = b_.let("y", state_[at_.get()]);
       y = b_.let("y", y ^ (y >> 11));
       y = b_.let("y", y ^ ((y << 7) & 0x9D2C5680));
@@ -91,7 +94,8 @@ bool lower_random(Node& node) {
       });
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

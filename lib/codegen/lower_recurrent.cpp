@@ -29,15 +29,23 @@ void project(Node& node, const Sizes& cell, int64_t direction, uint32_t to) {
   const int64_t width = cell.gates * cell.hidden;
   const Expr inputs = s.size(cell.inputs).in(s.kernel());
   kernel::GemmSpec g;
-  g.m = s.size(node.table().mul(cell.length, cell.batch)), g.n = width, g.k = inputs, g.accumulate = cell.type;
-  g.a = s.in(0), g.a.strides = {inputs, 1};
-  g.b = s.in(1), g.b.strides = {1, inputs}, g.b.offset = direction * width * inputs;
+  g.m = s.size(node.table().mul(cell.length, cell.batch));
+  g.n = width;
+  g.k = inputs;
+  g.accumulate = cell.type;
+  g.a = s.in(0);
+  g.a.strides = {inputs, 1};
+  g.b = s.in(1);
+  g.b.strides = {1, inputs};
+  g.b.offset = direction * width * inputs;
   if (node.has(3)) {
     Operand bias = s.in(3);
-    bias.strides = {0, 1}, bias.offset = direction * 2 * width;
+    bias.strides = {0, 1};
+    bias.offset = direction * 2 * width;
     g.bias = std::move(bias);
   }
-  g.c = s.scratch(to), g.c.strides = {width, 1};
+  g.c = s.scratch(to);
+  g.c.strides = {width, 1};
   kernel::build_gemm(s.builder(), g, node.mapping());
   s.finish();
 }
@@ -68,7 +76,10 @@ class Steps {
       for (Buf* buffer : {&state_, &next_, &memory_}) *buffer = b_.registers("state", cell_.type, hidden);
       if (node_.op() == OpKind::Gru) update_ = b_.registers("update", cell_.type, hidden);
       const Expr at = b_.let("at", (a_.batch_first ? i * cell_.directions + direction_ : direction_ * batch + i) * hidden);
-      b_.loop("k", hidden, [&](Expr e) { state_.store(e, optional(5, at + e)), memory_.store(e, optional(6, at + e)); });
+      b_.loop("k", hidden, [&](Expr e) {
+        state_.store(e, optional(5, at + e));
+        memory_.store(e, optional(6, at + e));
+      });
       const Expr n = node_.has(4) ? b_.let("steps", min(max(cast_to(optional_[4][i], DType::I64), 0), length)) : length;
       const bool reverse = a_.direction == RnnDirection::Reverse || direction_ == 1;
       auto result_at = [&](Expr t) {
@@ -158,7 +169,8 @@ class Steps {
     each([&](Cell& cell) {
       Expr memory = b_.let("old", memory_.load(cell.k));
       const Expr next = ops::lstm_step(cell, a_.input_forget, &memory);
-      memory_.store(cell.k, memory), next_.store(cell.k, next);
+      memory_.store(cell.k, memory);
+      next_.store(cell.k, next);
     });
   }
 

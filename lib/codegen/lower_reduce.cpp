@@ -75,7 +75,8 @@ bool log_sum_exp(Node& node) {
     Scope s(node, "max");
     kernel::ReduceSpec spec = reduce_spec(s, node.dims(0), axes, node.dtype(0));
     spec.combine = ExprOp::Max;
-    spec.inputs = {s.in(0)}, spec.output = s.scratch(top);
+    spec.inputs = {s.in(0)};
+    spec.output = s.scratch(top);
     kernel::build_reduce(s.builder(), spec, node.mapping());
     s.finish();
   }
@@ -84,7 +85,8 @@ bool log_sum_exp(Node& node) {
     Scope s(node, "exp");
     const Dims shape = s.shape(node.dims(0));
     Operand x = s.in(0), m = s.scratch(top), y = s.scratch(all);
-    m.strides = kernel::broadcast_operand(s.kernel(), "m", t, s.shape(kept), shape).strides, y.strides = x.strides;
+    m.strides = kernel::broadcast_operand(s.kernel(), "m", t, s.shape(kept), shape).strides;
+    y.strides = x.strides;
     auto body = [&](const std::vector<Expr>& v) -> std::vector<Expr> { return {exp(v[0] - finite(v[1]))}; };
     kernel::build_map(s.builder(), {shape, {x, m}, {y}, body}, node.mapping());
     s.finish();
@@ -93,7 +95,8 @@ bool log_sum_exp(Node& node) {
     Scope s(node, "sum");
     kernel::ReduceSpec spec = reduce_spec(s, node.dims(0), axes, t);
     spec.inputs = {kernel::dense(s.kernel(), "x", t, spec.shape)};
-    spec.inputs[0].extent = s.scratch(all).extent, spec.output = s.scratch(sum);
+    spec.inputs[0].extent = s.scratch(all).extent;
+    spec.output = s.scratch(sum);
     kernel::build_reduce(s.builder(), spec, node.mapping());
     s.finish();
   }
@@ -102,7 +105,8 @@ bool log_sum_exp(Node& node) {
   v.strides = m.strides = y.strides = {1};
   auto body = [&](const std::vector<Expr>& x) -> std::vector<Expr> { return {log(x[0]) + finite(x[1])}; };
   kernel::build_map(s.builder(), {{y.extent}, {v, m}, {y}, body}, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace
@@ -113,9 +117,11 @@ bool lower_reduce(Node& node) {
   Scope s(node);
   kernel::ReduceSpec spec = reduce_spec(s, node.dims(0), a.axes, node.dtype(0));
   apply_rule(node, *rule_of(a.op), &spec, first_input);
-  spec.inputs = {s.in(0)}, spec.output = s.out();
+  spec.inputs = {s.in(0)};
+  spec.output = s.out();
   kernel::build_reduce(s.builder(), spec, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 namespace {
@@ -142,7 +148,8 @@ bool reduce_once(Node& node, std::span<const RegionStep> list, size_t core, cons
   for (size_t i = 0; i < node.graph.operands(node.id).size(); ++i) spec.inputs.push_back(s.in(i, whole));
   spec.output = s.out();
   kernel::build_reduce(s.builder(), spec, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // Lowers a region over rows along the last axes.
@@ -152,7 +159,8 @@ bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector
   const RegionSteps steps(list);
   Scope s(node);
   kernel::ReduceRowsSpec spec;
-  spec.shape = s.shape(whole), spec.axis = whole.size() - a.axes.size();
+  spec.shape = s.shape(whole);
+  spec.axis = whole.size() - a.axes.size();
   for (const RegionStep& step : list)
     if (const DType t = kernel::compute_dtype(step.dtype); rlxc::bits(t) > rlxc::bits(spec.compute)) spec.compute = t;
   RegionSteps::Known known(list.size());  // reductions, and steps on them that are invariant along a row
@@ -192,7 +200,8 @@ bool reduce_rows(Node& node, std::span<const RegionStep> list, const std::vector
   if (spec.one)
     for (size_t d = spec.axis; d < whole.size(); ++d) spec.outputs[0].strides[d] = 0;
   kernel::build_reduce_rows(s.builder(), spec, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace
@@ -220,11 +229,15 @@ bool lower_arg_reduce(Node& node) {
     b.loop("i", x[axis].in(s.kernel()) - 1, [&](Expr i) {
       const Expr v = b.let("v", cast_to(data[base + (i + 1) * stride], t)), old = best.get();
       const Expr better = a.largest ? (a.select_last ? v >= old : v > old) : (a.select_last ? v <= old : v < old);
-      b.when(better, [&] { best.set(v), at.set(i + 1); });
+      b.when(better, [&] {
+        best.set(v);
+        at.set(i + 1);
+      });
     });
     y.store(row, at.get());
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_cumulative(Node& node) {
@@ -246,7 +259,8 @@ bool lower_cumulative(Node& node) {
       sum.set(next);
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // LU decomposition with partial pivoting, on a copy.
@@ -269,13 +283,17 @@ bool lower_det(Node& node) {
       Buf pivot = b.variable("pivot", row), best = b.variable("best", abs(a[row + k]));
       b.loop("i", n - 1 - k, [&](Expr i) {
         const Expr other = b.let("other", row + (i + 1) * n), size = b.let("size", abs(a[other + k]));
-        b.when(size > best.get(), [&] { best.set(size), pivot.set(other); });
+        b.when(size > best.get(), [&] {
+          best.set(size);
+          pivot.set(other);
+        });
       });
       b.when(pivot.get() != row, [&] {
         det.set(-det.get());
         b.loop("j", n, [&](Expr j) {
           const Expr u = b.let("u", a[row + j]), v = b.let("v", a[pivot.get() + j]);
-          a.store(row + j, v), a.store(pivot.get() + j, u);
+          a.store(row + j, v);
+          a.store(pivot.get() + j, u);
         });
       });
       const Expr d = b.let("d", a[row + k]);
@@ -289,7 +307,8 @@ bool lower_det(Node& node) {
     });
     y.store(matrix, cast_to(det.get(), node.result_dtype()));
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // Per row: computes the rank of every element (number of better, or equal and earlier ones) and writes those of rank < k to their
@@ -325,7 +344,8 @@ bool lower_topk(Node& node) {
       });
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 // h[n] = exp(delta * A[n]) * h[n] + delta * B[n] * x; y = sum_n h[n] * C[n], sequentially over positions.
@@ -356,7 +376,8 @@ bool lower_selective_scan(Node& node) {
       y.store(at, cast_to(sum.get(), node.result_dtype()));
     });
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

@@ -45,16 +45,27 @@ class Resizer {
 
   Axis axis(Scope& s, size_t k) const {
     Axis x;
-    x.in = s.size(node_.dims(0)[k]).in(s.kernel()), x.out = s.size(a_.sizes[k]).in(s.kernel());
+    x.in = s.size(node_.dims(0)[k]).in(s.kernel());
+    x.out = s.size(a_.sizes[k]).in(s.kernel());
     if (const Dim in = node_.dims(0)[k], out = a_.sizes[k]; a_.scales.empty() && in.is_static() && out.is_static()) {
       // In lowest terms: division by a power of two is exact on every device.
       const int64_t common = std::max<int64_t>(std::gcd(in.size(), out.size()), 1);
-      x.p = kernel::lit(x.in, out.size() / common), x.q = kernel::lit(x.in, in.size() / common);
-    } else if (a_.scales.empty()) x.p = x.out, x.q = x.in;
-    else if (const auto ratio = small_quotient(a_.scales[k]))
-      x.p = kernel::lit(x.in, ratio->first), x.q = kernel::lit(x.in, ratio->second);
-    else x.p = kernel::constant(s.kernel(), real_, a_.scales[k]), x.q = kernel::lit(x.p, 1.0);
-    if (!a_.roi.empty()) x.roi_start = a_.roi[k], x.roi_end = a_.roi[node_.dims(0).size() + k];
+      x.p = kernel::lit(x.in, out.size() / common);
+      x.q = kernel::lit(x.in, in.size() / common);
+    } else if (a_.scales.empty()) {
+      x.p = x.out;
+      x.q = x.in;
+    } else if (const auto ratio = small_quotient(a_.scales[k])) {
+      x.p = kernel::lit(x.in, ratio->first);
+      x.q = kernel::lit(x.in, ratio->second);
+    } else {
+      x.p = kernel::constant(s.kernel(), real_, a_.scales[k]);
+      x.q = kernel::lit(x.p, 1.0);
+    }
+    if (!a_.roi.empty()) {
+      x.roi_start = a_.roi[k];
+      x.roi_end = a_.roi[node_.dims(0).size() + k];
+    }
     return x;
   }
 
@@ -101,7 +112,8 @@ class Resizer {
                                          ? select(hidden, kernel::constant(s.kernel(), value.dtype(), a_.extrapolation), value)
                                          : value};
                            });
-    return s.finish(), true;
+    s.finish();
+    return true;
   }
 
   // Interpolates axis k of a tensor of dims `now`. `from` and `to` are scratch buffers; nullopt: the operand, the result.
@@ -127,8 +139,10 @@ class Resizer {
     Buf data = b.input(source_operand.name, source_operand.dtype, source_operand.extent);
     const DType t = sum_type();
     std::vector<std::pair<std::string, DType>> outputs;
-    if (to) s.scratch(*to), outputs = {{"y", t}};
-    else outputs = s.outputs();
+    if (to) {
+      s.scratch(*to);
+      outputs = {{"y", t}};
+    } else outputs = s.outputs();
     kernel::build_generate(b, s.shape(then), outputs, 16 * taps, node_.mapping(),
                            [&](const std::vector<Expr>& index) -> std::vector<Expr> {
                              const Expr x = b.let("x", value(source(axis_k, index[k]))), below = floor(x), whole = x - below;
@@ -144,14 +158,16 @@ class Resizer {
                                std::vector<Expr> place = index;
                                place[k] = clamped(axis_k, at);
                                const Expr value = cast_to(data[kernel::linear_index(s.kernel(), place, shape)], t);
-                               sum.set(fma(cast_to(w, t), value, sum.get())), weights.set(weights.get() + w);
+                               sum.set(fma(cast_to(w, t), value, sum.get()));
+                               weights.set(weights.get() + w);
                              });
                              const Expr value = sum.get() / cast_to(weights.get(), t);
                              return {a_.coord == CoordMode::TfCropAndResize
                                          ? select(outside(axis_k, x), kernel::constant(s.kernel(), t, a_.extrapolation), value)
                                          : value};
                            });
-    return s.finish(), true;
+    s.finish();
+    return true;
   }
 
   bool run() const {
@@ -169,7 +185,8 @@ class Resizer {
       std::optional<uint32_t> to;
       if (k != axes.back()) to = node_.scratch(sum_type(), node_.table().product(then));
       if (!interpolate(k, now, from, to)) return false;
-      now = then, from = to;
+      now = then;
+      from = to;
     }
     return true;
   }

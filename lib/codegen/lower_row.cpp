@@ -10,10 +10,12 @@ bool lower_softmax(Node& node) {
   Scope s(node);
   kernel::SoftmaxSpec spec{s.shape(node.dims(0)), static_cast<size_t>(node.attrs<AxisAttrs>().axis), node.dtype(0),
                            node.op() == OpKind::LogSoftmax};
-  s.in(0), s.out();
+  s.in(0);
+  s.out();
   kernel::build_softmax(s.builder(), spec, node.mapping());
   s.may_alias();
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 namespace {
@@ -91,7 +93,8 @@ bool lower_norm(Node& node) {
     const auto& a = node.attrs<NormRegionAttrs>();
     const RegionStep& norm = a.steps[last_norm_step(a.steps)];
     const uint16_t from = norm.args[0];
-    axis = a.axis, groups = norm.op == OpKind::GroupNorm ? static_cast<int64_t>(norm.beta) : 0;
+    axis = a.axis;
+    groups = norm.op == OpKind::GroupNorm ? static_cast<int64_t>(norm.beta) : 0;
     type = from & RegionStep::kStep ? a.steps[from & ~RegionStep::kStep].dtype : node.dtype(from);
   } else if (grouped) {
     groups = node.attrs<GroupNormAttrs>().groups;
@@ -99,7 +102,8 @@ bool lower_norm(Node& node) {
     axis = node.attrs<NormAttrs>().axis;
   }
   const auto dims = node.result_dims();
-  spec.shape = s.shape(dims), spec.axis = static_cast<size_t>(axis);
+  spec.shape = s.shape(dims);
+  spec.axis = static_cast<size_t>(axis);
   spec.compute = kernel::compute_dtype(type);
   std::vector<size_t> slot(node.graph.operands(node.id).size());
   for (size_t i = 0; i < slot.size(); ++i) {
@@ -123,7 +127,8 @@ bool lower_norm(Node& node) {
   if (groups > 0) split_channels(s.kernel(), s.size(node.table().floor_div(dims[1], Dim(groups))), groups, &spec);
   spec.gathers = (op == OpKind::LayerNorm || op == OpKind::RmsNorm) && node.dtype(0) == node.result_dtype();
   kernel::build_norm(s.builder(), spec, node.mapping());
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 bool lower_lrn(Node& node) {
@@ -146,7 +151,8 @@ bool lower_lrn(Node& node) {
     });
     return {value(at[1]) / pow(a.bias + (a.alpha / static_cast<double>(a.size)) * sum.get(), kernel::constant(k, t, a.beta))};
   });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

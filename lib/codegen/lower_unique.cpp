@@ -15,7 +15,10 @@ class Slices {
     kernel::Kernel* k = s.kernel();
     const auto axis = static_cast<size_t>(a_.axis);
     count = a_.flat ? kernel::product(k, shape_) : shape_[axis].in(k);
-    if (!a_.flat) outer_ = kernel::product(k, shape_, 0, axis), inner_ = kernel::product(k, shape_, axis + 1);
+    if (!a_.flat) {
+      outer_ = kernel::product(k, shape_, 0, axis);
+      inner_ = kernel::product(k, shape_, axis + 1);
+    }
     x_ = s.in_buf(0);
   }
 
@@ -90,7 +93,8 @@ void sort_by_merging(Node& node, uint32_t order_id, uint32_t merged_id) {
                 [&] { from_right.set(cast_to(l >= middle, DType::I64)); });
             const Expr take = b.let("take", from_right.get());
             merged.store(begin + to, order[select(take == 1, r, l)]);
-            left.set(l + 1 - take), right.set(r + take);
+            left.set(l + 1 - take);
+            right.set(r + take);
           });
           b.loop("i", end - begin, [&](Expr i) { order.store(begin + i, merged[begin + i]); });
         });
@@ -123,7 +127,9 @@ bool lower_unique(Node& node) {
       Buf found = b.variable("found", b.i64(0)), head = b.variable("head", b.i64(0));
       const auto open = [&](Expr i) {  // Element i starts the next group.
         const Expr at = b.let("at", found.get());
-        first.store(at, i), number.store(at, b.i64(0)), inverse.store(i, at);
+        first.store(at, i);
+        number.store(at, b.i64(0));
+        inverse.store(i, at);
         found.set(at + 1);
       };
       // In sorted order, equal elements follow their group's first one.
@@ -161,7 +167,8 @@ bool lower_unique(Node& node) {
                            along = first[along];
                            return {x[a.flat ? along : kernel::linear_index(s.kernel(), from, own)]};
                          });
-  return s.finish(), true;
+  s.finish();
+  return true;
 }
 
 }  // namespace rlxc::codegen

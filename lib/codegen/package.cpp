@@ -33,7 +33,8 @@ class Packager {
         diagnostics_(diagnostics),
         ranges_(extent_ranges(lir.extents)),
         extents_(lir) {
-    p_.name = std::move(name), p_.lir = &lir;
+    p_.name = std::move(name);
+    p_.lir = &lir;
   }
 
   std::optional<Package> run() {
@@ -63,8 +64,11 @@ class Packager {
                              main.type(port.value).key != MapKey::None
                                  ? "give the model a tensor in place of the map, or run it with --engine=reference"
                                  : "");
-    p_.packed_bytes = packed_, p_.load_scratch_bytes = load_scratch_;
-    p_.arena_bytes = aligned(lir_.plans[0].arena_size), p_.held_bytes = held_, p_.scratch_bytes = scratch_;
+    p_.packed_bytes = packed_;
+    p_.load_scratch_bytes = load_scratch_;
+    p_.arena_bytes = aligned(lir_.plans[0].arena_size);
+    p_.held_bytes = held_;
+    p_.scratch_bytes = scratch_;
     drop_unused_kernels();
     collect_symbols();
     if (!diagnostics_.ok()) return std::nullopt;
@@ -142,7 +146,8 @@ class Packager {
       if (has_trait(op, kLeaf | kTerminator) || (g.result_count(n) > 0 && pl.slot[g.result(n).raw].view)) continue;
       if (pl.phase[n.raw] != Phase::Prologue && launch != g.launch(n)) {
         join_steps(g, launch, first, &program.run);
-        launch = g.launch(n), first = program.run.size();
+        launch = g.launch(n);
+        first = program.run.size();
       }
       if (has_trait(op, kBody)) {
         control(g, n, &program.run);
@@ -235,12 +240,16 @@ class Packager {
         top = dims_.add(top, bytes);
       }
     }
-    load_scratch_ = larger(load_scratch_, load_bytes), scratch_ = larger(scratch_, run_bytes);
+    load_scratch_ = larger(load_scratch_, load_bytes);
+    scratch_ = larger(scratch_, run_bytes);
     const bool made_before = !prologue && kept > 0 && prepacked_of_[n.raw][0]->shared;
     for (const Launch& l : lowered.node->launches) {
       if (copies_to_itself(g, n, l) || (made_before && l.on_load)) continue;
       Command s;
-      s.graph = g.id(), s.node = n, s.kernel = lowered.kernels[l.kernel], s.sizes = l.sizes;
+      s.graph = g.id();
+      s.node = n;
+      s.kernel = lowered.kernels[l.kernel];
+      s.sizes = l.sizes;
       for (const Binding& b : l.buffers) {
         if (b.kind == Binding::Kind::Scratch) s.places.push_back(scratch[b.index]);
         else if (b.kind == Binding::Kind::Extent) s.places.push_back(extent_of(g, n, b.index));
@@ -263,7 +272,10 @@ class Packager {
     if (plan(g).phase[source.raw] == Phase::Prologue || is_weight(g.op(source))) return;
     const Launch& l = check->launches[0];
     Command s;
-    s.graph = g.id(), s.node = n, s.kernel = intern(std::move(check->kernels[l.kernel])), s.sizes = l.sizes;
+    s.graph = g.id();
+    s.node = n;
+    s.kernel = intern(std::move(check->kernels[l.kernel]));
+    s.sizes = l.sizes;
     note_user(s.kernel, g, n);
     const auto cell = static_cast<uint32_t>(lir_.extents.size());
     for (const Binding& b : l.buffers)
@@ -278,7 +290,8 @@ class Packager {
     if (!launch.valid() || !row_.mapping.workgroups || steps->size() < first + 2) return;
     std::vector<const kernel::Kernel*> parts;
     Command whole = (*steps)[first];
-    whole.places.clear(), whole.sizes.clear();
+    whole.places.clear();
+    whole.sizes.clear();
     std::vector<NodeId> nodes;
     for (size_t i = first; i < steps->size(); ++i) {
       const Command& s = (*steps)[i];
@@ -315,7 +328,10 @@ class Packager {
     each_launch([&](const Command& s) { place[s.kernel] = 0; });
     std::vector<kernel::Kernel> kept;
     for (size_t k = 0; k < place.size(); ++k)
-      if (place[k] != kNone) place[k] = static_cast<uint32_t>(kept.size()), kept.push_back(std::move(p_.kernels[k]));
+      if (place[k] != kNone) {
+        place[k] = static_cast<uint32_t>(kept.size());
+        kept.push_back(std::move(p_.kernels[k]));
+      }
     each_launch([&](Command& s) { s.kernel = place[s.kernel]; });
     p_.kernels = std::move(kept);
   }
@@ -349,14 +365,16 @@ class Packager {
   uint32_t intern(kernel::Kernel k) {
     const std::string op = std::move(k.name);
     std::vector<kernel::Comment> head = std::move(k.comments);
-    k.name = "k", k.comments.clear();
+    k.name = "k";
+    k.comments.clear();
     for (const kernel::Buffer& b : k.buffers) k.comments.push_back({b.may_alias ? "shared" : "", {}});
     std::string text = kernel::to_text(k);
     const auto [it, is_new] = by_text_.try_emplace(std::move(text), static_cast<uint32_t>(p_.kernels.size()));
     if (is_new) {
       k.name = p_.name + "_" + op + "_" + std::to_string(counts_[op]++);
       k.comments = std::move(head);
-      p_.kernels.push_back(std::move(k)), users_.push_back(0);
+      p_.kernels.push_back(std::move(k));
+      users_.push_back(0);
     }
     return it->second;
   }
@@ -377,7 +395,9 @@ class Packager {
                                       where(g, n));
     Command s;
     s.kind = g.op(n) == OpKind::If ? Command::Kind::If : g.op(n) == OpKind::Loop ? Command::Kind::Loop : Command::Kind::Scan;
-    s.graph = g.id(), s.node = n, s.body_arena = plan(g).body_offset[n.raw];
+    s.graph = g.id();
+    s.node = n;
+    s.body_arena = plan(g).body_offset[n.raw];
     for (ValueId v : g.operands(n)) {
       s.present.push_back(v.valid());
       s.places.push_back(v.valid() ? place_of(g, v) : BufferSlice());
@@ -386,7 +406,8 @@ class Packager {
     s.held = held_;
     if (s.kind == Command::Kind::If) {
       const auto& a = g.attrs<IfAttrs>(n);
-      s.equal[0] = a.then_equal, s.equal[1] = a.else_equal;
+      s.equal[0] = a.then_equal;
+      s.equal[1] = a.else_equal;
     } else {
       // Double buffers for each carried value: a body never writes what it reads.
       const Graph& body = m_.graph(g.bodies(n)[0]);

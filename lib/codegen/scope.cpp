@@ -155,7 +155,8 @@ void Scope::finish(bool on_load, bool copies) {
       if (i != j && launch_.buffers[i] == launch_.buffers[j] && k.buffers[j].access != kernel::Access::Read)
         k.buffers[i].may_alias = k.buffers[j].may_alias = true;
   launch_.kernel = static_cast<uint32_t>(node_.out.kernels.size());
-  launch_.on_load = on_load, launch_.copies = copies;
+  launch_.on_load = on_load;
+  launch_.copies = copies;
   node_.out.kernels.push_back(std::move(k));
   node_.out.launches.push_back(std::move(launch_));
 }

@@ -19,7 +19,8 @@ struct Optimised {
 };
 
 std::optional<Optimised> optimised(CompileOptions o, int64_t rewrites, int64_t runs, Diagnostics& d) {
-  o.bisect_limit = rewrites, o.most_runs = runs;
+  o.bisect_limit = rewrites;
+  o.most_runs = runs;
   auto model = load_model(o, d);
   const TargetTraits* traits = find_target(o.targets[0]);
   if (!traits) d.error(Code::BadFlag, "there is no target \"" + o.targets[0] + "\"", {}, "`rlxc list targets` shows them");
@@ -58,7 +59,8 @@ void describe(const CompileOptions& o, int64_t rewrite, int64_t total, Diagnosti
   const auto all = optimised(o, rewrite, -1, d);
   int64_t runs = 0, made = 0;
   for (const PassRecord& p : all->out.passes.passes) {
-    runs += !p.skipped, made += p.rewrites;
+    runs += !p.skipped;
+    made += p.rewrites;
     if (made == rewrite) break;
   }
   const auto before = optimised(o, rewrite - 1, runs, d), now = optimised(o, rewrite, runs, d);

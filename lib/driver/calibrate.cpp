@@ -95,12 +95,14 @@ class Calibration {
 
 std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequest& request, Diagnostics& d) {
   const auto method = range_method_from_name(request.method);
-  if (!method)
-    return d.error(Code::BadFlag, "--method does not know \"" + request.method + "\"", {},
-                   "one of minmax, percentile, entropy, mse"),
-           std::nullopt;
-  if (!(request.percentile > 50 && request.percentile <= 100))
-    return d.error(Code::BadFlag, "--percentile must be above 50 and at most 100"), std::nullopt;
+  if (!method) {
+    d.error(Code::BadFlag, "--method does not know \"" + request.method + "\"", {}, "one of minmax, percentile, entropy, mse");
+    return std::nullopt;
+  }
+  if (!(request.percentile > 50 && request.percentile <= 100)) {
+    d.error(Code::BadFlag, "--percentile must be above 50 and at most 100");
+    return std::nullopt;
+  }
   auto model = load_model(o, d);
   if (!model) return std::nullopt;
   Module& m = *model->module;
@@ -114,7 +116,10 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   CompileOptions before = o;
   before.calibration_file.clear();
   const TargetTraits* target = find_target(o.targets.empty() ? "cpu" : o.targets[0]);
-  if (!target) return d.error(Code::BadFlag, "there is no target \"" + o.targets[0] + "\""), std::nullopt;
+  if (!target) {
+    d.error(Code::BadFlag, "there is no target \"" + o.targets[0] + "\"");
+    return std::nullopt;
+  }
   const auto forms = lower_interface(m, target->name, before, d);
   if (!forms) return std::nullopt;
   for (DataSet& s : samples)
@@ -132,7 +137,10 @@ std::optional<Calibrated> calibrate(const CompileOptions& o, const CalibrateRequ
   if (request.random > 0 && !eval::random_inputs_fit(m, random.evaluation, d)) return std::nullopt;
   for (random.seed = 1; random.seed <= request.random; ++random.seed)
     samples.push_back({"random", eval::random_inputs(m, random), {}});
-  if (samples.empty()) return d.error(Code::BadFlag, "there are no samples", {}, "give --data DIR or --random N"), std::nullopt;
+  if (samples.empty()) {
+    d.error(Code::BadFlag, "there are no samples", {}, "give --data DIR or --random N");
+    return std::nullopt;
+  }
   for (bool counting : {false, true})
     for (const DataSet& s : samples)
       if (!calibration.sample(m, s, counting, evaluation_limits(before), d)) return std::nullopt;

@@ -38,7 +38,8 @@ class Dump {
       write_file(where_ + file, text, diagnostics_);
       if (count_ > 1)
         write_file(where_ + file.substr(0, file.size() - 3) + "diff", unified_diff(last_, text, last_file_, file), diagnostics_);
-      last_ = std::move(text), last_file_ = file;
+      last_ = std::move(text);
+      last_file_ = file;
     } else {
       all_ += "// after " + std::string(name) + "\n" + text;
     }
@@ -141,7 +142,8 @@ ExitCode compile_command(const CompileOptions& o, Terminal t) {
     int64_t runs = -1;  // the first stage is the import
     std::string last;
     const auto sink = [&](std::string_view stage, bool changed, const Module& m) {
-      ++runs, last = stage;
+      ++runs;
+      last = stage;
       progress.stage(stage);
       log.stage(stage, changed, m);
       dump.stage(stage, changed, m);

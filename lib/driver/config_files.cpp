@@ -17,13 +17,21 @@ constexpr uint64_t kMaxConfigBytes = 64 << 20;
 std::optional<json> read_object(const std::string& path, std::string_view format, Diagnostics& d) {
   const auto file = open_model_file(path, d);
   if (!file) return std::nullopt;
-  if (file->size() > kMaxConfigBytes) return d.error(Code::TooLarge, path + " is larger than 64 MiB"), std::nullopt;
+  if (file->size() > kMaxConfigBytes) {
+    d.error(Code::TooLarge, path + " is larger than 64 MiB");
+    return std::nullopt;
+  }
   const auto* begin = reinterpret_cast<const char*>(file->data());
   json j = json::parse(begin, begin + file->size(), nullptr, false);
-  if (j.is_discarded() || !j.is_object()) return d.error(Code::BadJson, path + " is not a JSON object"), std::nullopt;
+  if (j.is_discarded() || !j.is_object()) {
+    d.error(Code::BadJson, path + " is not a JSON object");
+    return std::nullopt;
+  }
   const auto it = j.find("format");
-  if (it == j.end() || *it != format)
-    return d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\""), std::nullopt;
+  if (it == j.end() || *it != format) {
+    d.error(Code::BadJson, path + " lacks \"format\": \"" + std::string(format) + "\"");
+    return std::nullopt;
+  }
   return j;
 }
 
@@ -33,8 +41,10 @@ bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnos
   const auto j = read_object(path, "rlxc-precision-map", d);
   if (!j) return false;
   const auto rules = j->find("rules");
-  if (rules == j->end() || !rules->is_object())
-    return d.error(Code::BadJson, path + " needs an object \"rules\" of class or op name to dtype"), false;
+  if (rules == j->end() || !rules->is_object()) {
+    d.error(Code::BadJson, path + " needs an object \"rules\" of class or op name to dtype");
+    return false;
+  }
   for (const auto& [name, value] : rules->items()) {
     const auto t = value.is_string() ? dtype_from_name(value.get<std::string>()) : std::nullopt;
     if (!t || (*t != DType::F32 && *t != DType::F16 && *t != DType::BF16))
@@ -47,13 +57,18 @@ bool read_precision_map(const std::string& path, PrecisionClassMap* out, Diagnos
 bool read_supported_ops(const std::string& path, std::bitset<kOpCount>* out, Diagnostics& d) {
   const auto file = open_model_file(path, d);
   if (!file) return false;
-  if (file->size() > kMaxConfigBytes) return d.error(Code::TooLarge, path + " is larger than 64 MiB"), false;
+  if (file->size() > kMaxConfigBytes) {
+    d.error(Code::TooLarge, path + " is larger than 64 MiB");
+    return false;
+  }
   const std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
   std::vector<std::string> names;
   if (trim(text).starts_with('[')) {
     const json list = json::parse(text.begin(), text.end(), nullptr, false);
-    if (!list.is_array() || !std::ranges::all_of(list, [](const json& j) { return j.is_string(); }))
-      return d.error(Code::BadJson, path + " is not a list of names"), false;
+    if (!list.is_array() || !std::ranges::all_of(list, [](const json& j) { return j.is_string(); })) {
+      d.error(Code::BadJson, path + " is not a list of names");
+      return false;
+    }
     names = list.get<std::vector<std::string>>();
   } else {
     for (std::string_view line : split(text, '\n'))
@@ -81,8 +96,10 @@ bool read_calibration(const std::string& path, CalibrationRecord* out, Diagnosti
   const auto j = read_object(path, "rlxc-calibration", d);
   if (!j) return false;
   const auto tensors = j->find("tensors");
-  if (tensors == j->end() || !tensors->is_object())
-    return d.error(Code::BadCalibration, path + " needs an object \"tensors\""), false;
+  if (tensors == j->end() || !tensors->is_object()) {
+    d.error(Code::BadCalibration, path + " needs an object \"tensors\"");
+    return false;
+  }
   for (const auto& item : tensors->items()) {
     const std::string& name = item.key();
     const auto& t = item.value();
@@ -119,7 +136,8 @@ bool check_calibrated_model(const std::string& path, std::string_view model, Dia
   if (!j) return false;
   const auto of = j->find("model");
   if (of == j->end() || *of == model) return true;
-  return d.error(Code::BadCalibration, path + " was made from another model", {}, "make it again with `rlxc calibrate`"), false;
+  d.error(Code::BadCalibration, path + " was made from another model", {}, "make it again with `rlxc calibrate`");
+  return false;
 }
 
 }  // namespace rlxc

@@ -21,7 +21,10 @@ bool read_folder(const std::string& folder, const std::string& prefix, report::S
     if (!file) return false;
     std::string message;
     const std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
-    if (!report::read_facts(name, text, prefix, out, &message)) return d.error(Code::BadJson, path + ": " + message), false;
+    if (!report::read_facts(name, text, prefix, out, &message)) {
+      d.error(Code::BadJson, path + ": " + message);
+      return false;
+    }
   }
   return true;
 }

@@ -206,7 +206,10 @@ ExitCode list_command(const std::string& topic, bool json, bool matrix, bool mar
 ExitCode schema_command(const std::string& schema_name, Terminal t) {
   std::vector<std::string_view> names;
   for (const EmbeddedSchema& s : embedded_schemas()) {
-    if (s.name == schema_name) return std::cout << s.text, ExitCode::Ok;
+    if (s.name == schema_name) {
+      std::cout << s.text;
+      return ExitCode::Ok;
+    }
     names.push_back(s.name);
   }
   Diagnostics d;

@@ -73,10 +73,9 @@ bool name_module(Module& m, const CompileOptions& o, Diagnostics& d) {
   else if (std::ranges::count(kOfExporters, std::string_view(m.name.bytes())) > 0)
     m.name = ForeignText(std::filesystem::path(o.input).stem().string());
   if (o.package_name.empty() || codegen::package_name(m) == o.package_name) return true;
-  return d.error(Code::BadFlag,
-                 "--name takes an identifier of C that no file or function of every package has, got " + m.name.quoted(), {},
-                 "for example --name " + codegen::package_name(m)),
-         false;
+  d.error(Code::BadFlag, "--name takes an identifier of C that no file or function of every package has, got " + m.name.quoted(),
+          {}, "for example --name " + codegen::package_name(m));
+  return false;
 }
 
 }  // namespace
@@ -85,7 +84,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   note_stage("import");
   const auto file = open_model_file(o.input, d);
   if (!file) return std::nullopt;
-  if (file->size() == 0) return d.error(Code::NotAModel, "the file is empty"), std::nullopt;
+  if (file->size() == 0) {
+    d.error(Code::NotAModel, "the file is empty");
+    return std::nullopt;
+  }
   LoadedModel out;
   out.file_size = file->size();
   out.content_hash = hash_of(*file);
@@ -93,7 +95,10 @@ std::optional<LoadedModel> load_model(const CompileOptions& o, Diagnostics& d) {
   const std::string_view head = trim(as_text(*file).substr(0, kSniffed));
   if (head.starts_with("module \"") || head.starts_with("//")) {
     out.format = "text";
-    if (file->size() > kMaxText) return d.error(Code::TooLarge, "IR text beyond 1 GiB"), std::nullopt;
+    if (file->size() > kMaxText) {
+      d.error(Code::TooLarge, "IR text beyond 1 GiB");
+      return std::nullopt;
+    }
     out.module = parse_text(as_text(*file), d);
   } else if (head.starts_with('{') || o.input.ends_with(".json")) {
     out.format = "json";

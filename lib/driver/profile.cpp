@@ -58,12 +58,17 @@ std::vector<NodeTime> node_times(const codegen::Package& p, std::span<const doub
       const auto [found, fresh] = at.try_emplace({s.graph.raw, s.node.raw}, out.size());
       if (fresh) {
         NodeTime& t = out.emplace_back();
-        t.op = "copy of an output", t.node = ForeignText(t.op);
-        if (const Graph& g = m.graph(s.graph); s.node.valid())
-          t.node = g.label(s.node), t.op = kind_name(g.op(s.node)), t.result = text(g.type(g.result(s.node)), m.dims),
+        t.op = "copy of an output";
+        t.node = ForeignText(t.op);
+        if (const Graph& g = m.graph(s.graph); s.node.valid()) {
+          t.node = g.label(s.node);
+          t.op = kind_name(g.op(s.node));
+          t.result = text(g.type(g.result(s.node)), m.dims);
           t.cost = node_cost(g, s.node);
+        }
       }
-      out[found->second].ms += ms, ++out[found->second].launches;
+      out[found->second].ms += ms;
+      ++out[found->second].launches;
     }
   return out;
 }
@@ -119,7 +124,10 @@ std::string profile_text(const Profile& p, const ProfileRequest& request) {
   std::map<std::string, NodeTime> by_op;
   for (const NodeTime& n : p.nodes) {
     NodeTime& all = by_op[n.op];
-    all.op = n.op, all.ms += n.ms, all.launches += n.launches, all.cost += n.cost;
+    all.op = n.op;
+    all.ms += n.ms;
+    all.launches += n.launches;
+    all.cost += n.cost;
     sum += n.ms;
   }
   std::vector<NodeTime> ops;

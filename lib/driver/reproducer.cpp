@@ -54,7 +54,9 @@ void write_reproducer(const CompileOptions& o, const std::string& target, int64_
       d.items(), [](const Diagnostic& i) { return i.code == Code::VerifyFailed || i.code == Code::PassChangedResult; });
   if (!ours || runs < 1 || !find_pass(pass)) return;
   CompileOptions again = o;
-  again.most_runs = runs - 1, again.verify = again.verify_each = false, again.stop_before.clear();
+  again.most_runs = runs - 1;
+  again.verify = again.verify_each = false;
+  again.stop_before.clear();
   Diagnostics ignored;
   auto model = load_model(again, ignored);
   const TargetTraits* traits = find_target(target);

@@ -169,9 +169,15 @@ bool eval_attention(Context& c) {
       static_cast<double>(p.q_view.batch * p.q_view.heads * p.q_view.length) * static_cast<double>(p.k_view.length);
   if (!c.charge(work * static_cast<double>(p.q_view.width + p.v_view.width))) return false;
   p.y_view = head_view(c.result_dims(), a.out_layout, p.q_view.heads);
-  p.q = c.doubles(0), p.k = c.doubles(1), p.v = c.doubles(2);
+  p.q = c.doubles(0);
+  p.k = c.doubles(1);
+  p.v = c.doubles(2);
   p.mask = c.has(3) ? &c.t(3) : nullptr;
-  p.kind = a.mask, p.window = a.window, p.scale = a.scale, p.softcap = a.softcap, p.finite_mask = a.finite_mask;
+  p.kind = a.mask;
+  p.window = a.window;
+  p.scale = a.scale;
+  p.softcap = a.softcap;
+  p.finite_mask = a.finite_mask;
   return c.put_result(0, attention(p));
 }
 

@@ -23,7 +23,9 @@ void compare_floats(const TensorData& a, const TensorData& b, double rtol, doubl
     if (x == y)
       return void((dot += std::isfinite(x) ? x * y : 0, aa += std::isfinite(x) ? x * x : 0, bb += std::isfinite(x) ? y * y : 0));
     if (!std::isfinite(x) || !std::isfinite(y)) return count(r, i);
-    dot += x * y, aa += x * x, bb += y * y;
+    dot += x * y;
+    aa += x * x;
+    bb += y * y;
     const double difference = std::fabs(x - y);
     r.max_abs = std::max(r.max_abs, difference);
     if (y != 0) r.max_rel = std::max(r.max_rel, difference / std::fabs(y));
@@ -32,15 +34,17 @@ void compare_floats(const TensorData& a, const TensorData& b, double rtol, doubl
   const int64_t n = a.elements();
   if (is_complex(a.dtype)) {
     const auto x = load_all<Complex>(a), y = load_all<Complex>(b);
-    for (int64_t i = 0; i < n; ++i)
-      element(x[static_cast<size_t>(i)].real(), y[static_cast<size_t>(i)].real(), i),
-          element(x[static_cast<size_t>(i)].imag(), y[static_cast<size_t>(i)].imag(), i);
+    for (int64_t i = 0; i < n; ++i) {
+      element(x[static_cast<size_t>(i)].real(), y[static_cast<size_t>(i)].real(), i);
+      element(x[static_cast<size_t>(i)].imag(), y[static_cast<size_t>(i)].imag(), i);
+    }
   } else {
     constexpr int64_t kBlock = 1024;
     double x[kBlock], y[kBlock];
     for (int64_t at = 0; at < n; at += kBlock) {
       const int64_t m = std::min(kBlock, n - at);
-      load(a, at, m, x), load(b, at, m, y);
+      load(a, at, m, x);
+      load(b, at, m, y);
       for (int64_t i = 0; i < m; ++i) element(x[i], y[i], at + i);
     }
   }
@@ -51,27 +55,39 @@ void compare_floats(const TensorData& a, const TensorData& b, double rtol, doubl
 
 Comparison compare(const HostValue& actual, const HostValue& expected, double rtol, double atol) {
   Comparison r;
-  if (actual.kind != expected.kind)
-    return r.message = "is " + std::string(kind_name(actual.kind)) + ", expected " + std::string(kind_name(expected.kind)), r;
+  if (actual.kind != expected.kind) {
+    r.message = "is " + std::string(kind_name(actual.kind)) + ", expected " + std::string(kind_name(expected.kind));
+    return r;
+  }
   if (actual.kind != TypeKind::Tensor) {
-    if (actual.items.size() != expected.items.size())
-      return r.message = std::to_string(actual.items.size()) + " elements, expected " + std::to_string(expected.items.size()), r;
+    if (actual.items.size() != expected.items.size()) {
+      r.message = std::to_string(actual.items.size()) + " elements, expected " + std::to_string(expected.items.size());
+      return r;
+    }
     r.pass = true;
     for (size_t i = 0; i < actual.items.size(); ++i) {
       const Comparison item = compare(actual.items[i], expected.items[i], rtol, atol);
       r.pass &= item.pass;
-      r.max_abs = std::max(r.max_abs, item.max_abs), r.max_rel = std::max(r.max_rel, item.max_rel),
+      r.max_abs = std::max(r.max_abs, item.max_abs);
+      r.max_rel = std::max(r.max_rel, item.max_rel);
       r.cosine = std::min(r.cosine, item.cosine);
       r.mismatches += item.mismatches;
-      if (!item.pass && r.first_mismatch < 0)
-        r.first_mismatch = static_cast<int64_t>(i), r.message = "element " + std::to_string(i) + ": " + item.message;
+      if (!item.pass && r.first_mismatch < 0) {
+        r.first_mismatch = static_cast<int64_t>(i);
+        r.message = "element " + std::to_string(i) + ": " + item.message;
+      }
     }
     return r;
   }
   const TensorData &a = actual.tensor, &b = expected.tensor;
-  if (a.dtype != b.dtype)
-    return r.message = "element type " + std::string(name(a.dtype)) + ", expected " + std::string(name(b.dtype)), r;
-  if (a.dims != b.dims) return r.message = "shape " + show(a.dtype, a.dims) + ", expected " + show(b.dtype, b.dims), r;
+  if (a.dtype != b.dtype) {
+    r.message = "element type " + std::string(name(a.dtype)) + ", expected " + std::string(name(b.dtype));
+    return r;
+  }
+  if (a.dims != b.dims) {
+    r.message = "shape " + show(a.dtype, a.dims) + ", expected " + show(b.dtype, b.dims);
+    return r;
+  }
   if (a.dtype == DType::String) {
     for (int64_t i = 0; i < a.elements(); ++i)
       if (a.strings[static_cast<size_t>(a.splat ? 0 : i)] != b.strings[static_cast<size_t>(b.splat ? 0 : i)]) count(r, i);

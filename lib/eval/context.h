@@ -75,7 +75,10 @@ struct Context {
   // Allocates an uninitialised tensor. Returns false, with the error set, if the memory limit is exceeded.
   bool make(DType, std::vector<int64_t> dims, TensorData* out);
   bool make_result(size_t i, TensorData* out) { return make(types[i].dtype, result_dims(i), out); }
-  bool put(TensorData d) { return out.push_back({TypeKind::Tensor, std::move(d), {}}), true; }
+  bool put(TensorData d) {
+    out.push_back({TypeKind::Tensor, std::move(d), {}});
+    return true;
+  }
   // Appends a result with these elements.
   template <class V>
   bool put(DType t, std::vector<int64_t> dims, const std::vector<V>& values) {

@@ -64,7 +64,10 @@ bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, cons
   std::stable_sort(order.begin(), order.end(), less);
   std::vector<int64_t> first, group(order.size()), counts;  // groups in sorted order
   for (size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || less(order[i - 1], order[i])) first.push_back(order[i]), counts.push_back(0);
+    if (i == 0 || less(order[i - 1], order[i])) {
+      first.push_back(order[i]);
+      counts.push_back(0);
+    }
     group[static_cast<size_t>(order[i])] = static_cast<int64_t>(first.size()) - 1;
     ++counts.back();
   }
@@ -77,7 +80,10 @@ bool unique_rows(Context& c, const std::vector<V>& x, const UniqueAttrs& a, cons
   for (size_t i = 0; i < rank.size(); ++i) place[static_cast<size_t>(rank[i])] = static_cast<int64_t>(i);
   const auto m = static_cast<int64_t>(rank.size());
   std::vector<Int> indices, inverse, number;
-  for (int64_t r : rank) indices.push_back(first[static_cast<size_t>(r)]), number.push_back(counts[static_cast<size_t>(r)]);
+  for (int64_t r : rank) {
+    indices.push_back(first[static_cast<size_t>(r)]);
+    number.push_back(counts[static_cast<size_t>(r)]);
+  }
   for (int64_t g : group) inverse.push_back(place[static_cast<size_t>(g)]);
   std::vector<V> y(static_cast<size_t>(m * width));
   for (int64_t i = 0; i < m; ++i)
@@ -199,7 +205,8 @@ bool eval_random(Context& c) {
       do p = 2 * uniform() - 1, q = 2 * uniform() - 1, r = p * p + q * q;
       while (r >= 1 || r == 0);
       const double f = std::sqrt(-2 * std::log(r) / r);
-      saved = f * p, gauss = f * q;
+      saved = f * p;
+      gauss = f * q;
     }
     spare = !spare;
     v = a.a + a.b * gauss;
@@ -238,7 +245,10 @@ bool eval_det(Context& c) {
       int64_t pivot = k;
       for (int64_t i = k + 1; i < n; ++i)
         if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
-      if (pivot != k) std::swap_ranges(a + k * n, a + (k + 1) * n, a + pivot * n), det = -det;
+      if (pivot != k) {
+        std::swap_ranges(a + k * n, a + (k + 1) * n, a + pivot * n);
+        det = -det;
+      }
       det *= a[k * n + k];
       for (int64_t i = k + 1; i < n && det != 0; ++i) {
         const double f = a[i * n + k] / a[k * n + k];

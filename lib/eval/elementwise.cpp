@@ -26,15 +26,23 @@ BroadcastRows::BroadcastRows(std::span<const int64_t> out, std::span<const Tenso
     }
     bool joined = !dims.empty();
     for (size_t i = 0; joined && i < n; ++i) joined = strides.back()[i] == s[i] * out[k];
-    if (joined) dims.back() *= out[k], strides.back() = std::move(s);
-    else dims.push_back(out[k]), strides.push_back(std::move(s));
+    if (joined) {
+      dims.back() *= out[k];
+      strides.back() = std::move(s);
+    } else {
+      dims.push_back(out[k]);
+      strides.push_back(std::move(s));
+    }
   }
   steps_.assign(n, 0);
   if (!dims.empty()) {
-    length_ = dims.back(), steps_ = strides.back();
-    dims.pop_back(), strides.pop_back();
+    length_ = dims.back();
+    steps_ = strides.back();
+    dims.pop_back();
+    strides.pop_back();
   }
-  dims_ = std::move(dims), strides_ = std::move(strides);
+  dims_ = std::move(dims);
+  strides_ = std::move(strides);
   for (int64_t d : dims_) rows_ *= d;
 }
 
@@ -105,7 +113,8 @@ void compute_where(const Source* in, int64_t n, TensorData& out, int64_t at) {
   with_numbers(out.dtype, [&](auto v) {
     using V = decltype(v);
     V a[kBlock], b[kBlock];
-    in[1].read(n, a), in[2].read(n, b);
+    in[1].read(n, a);
+    in[2].read(n, b);
     for (int64_t i = 0; i < n; ++i) a[i] = c[i] != 0 ? a[i] : b[i];
     store(out, at, n, a);
     return true;
@@ -121,7 +130,8 @@ void compute_cast(const Source& in, int64_t n, TensorData& out, int64_t at, bool
       if (is_integer(out.dtype) && bits(out.dtype) < 8) {  // wraps to the low bits
         Int low[kBlock];
         for (int64_t i = 0; i < n; ++i) low[i] = Int(ops::lit(ops::Wrap<int32_t>(), x[i]).v);
-        return store(out, at, n, low), true;
+        store(out, at, n, low);
+        return true;
       }
     }
     store(out, at, n, x, saturate);
@@ -153,8 +163,14 @@ bool accepts(OpKind op, DType t) {
 
 ops::Params params_of(const Attrs& attrs, DType t) {
   ops::Params p;
-  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) p.alpha = ab->alpha, p.beta = ab->beta;
-  if (const auto* c = std::get_if<ClampAttrs>(&attrs)) p.alpha = c->min, p.beta = c->max;
+  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) {
+    p.alpha = ab->alpha;
+    p.beta = ab->beta;
+  }
+  if (const auto* c = std::get_if<ClampAttrs>(&attrs)) {
+    p.alpha = c->min;
+    p.beta = c->max;
+  }
   p.width = bits(t);
   return p;
 }
@@ -319,7 +335,10 @@ bool run_argument(Context& c, std::span<const RegionStep> steps, uint16_t arg, s
   const bool stored = !(arg & RegionStep::kStep) || is_core(steps[step]);
   if (!stored) return c.make(steps[step].dtype, std::move(dims), d) && run_steps(c, steps, step, cores, *d);
   const TensorData& from = arg & RegionStep::kStep ? cores[step] : c.t(arg);
-  if (from.dims == dims) return *d = from, true;
+  if (from.dims == dims) {
+    *d = from;
+    return true;
+  }
   return c.make(from.dtype, std::move(dims), d) &&
          for_blocks(c, d->dims, {&from}, [&](const Source* in, int64_t n, int64_t at) { compute_cast(in[0], n, *d, at, false); });
 }

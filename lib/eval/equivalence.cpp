@@ -31,10 +31,19 @@ std::vector<HostValue> random_inputs(const Module& m, const EquivalenceOptions& 
 bool same_results(const Module& before, const Module& after, const EquivalenceOptions& o, std::string* reason) {
   std::string error;
   const auto a = results(before, o, &error);
-  if (!a) return *reason = "before: " + error, false;
+  if (!a) {
+    *reason = "before: " + error;
+    return false;
+  }
   const auto b = results(after, o, &error);
-  if (!b) return *reason = "after: " + error, false;
-  if (a->size() != b->size()) return *reason = std::to_string(b->size()) + " outputs, before " + std::to_string(a->size()), false;
+  if (!b) {
+    *reason = "after: " + error;
+    return false;
+  }
+  if (a->size() != b->size()) {
+    *reason = std::to_string(b->size()) + " outputs, before " + std::to_string(a->size());
+    return false;
+  }
   for (size_t i = 0; i < a->size(); ++i) {
     const Comparison c = compare((*b)[i], (*a)[i], o.rtol, o.atol);
     if (c.pass) continue;
@@ -47,7 +56,9 @@ bool same_results(const Module& before, const Module& after, const EquivalenceOp
 
 bool same_results(const Module& before, const Module& after, uint64_t seed, double rtol, double atol, std::string* reason) {
   EquivalenceOptions o;
-  o.seed = seed, o.rtol = rtol, o.atol = atol;
+  o.seed = seed;
+  o.rtol = rtol;
+  o.atol = atol;
   return same_results(before, after, o, reason);
 }
 

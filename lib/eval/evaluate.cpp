@@ -211,8 +211,10 @@ bool solve_inputs(Run& run, const Graph& g, const std::vector<HostValue>& values
   std::vector<ValueId> read;
   std::vector<KnownSize> sizes;
   for (NodeId n : g.inputs())
-    if (const ValueId v = g.result(n); g.use_count(v) > 0)
-      read.push_back(v), add_sizes(g.type(v), values[v.raw].tensor.dims, &sizes);
+    if (const ValueId v = g.result(n); g.use_count(v) > 0) {
+      read.push_back(v);
+      add_sizes(g.type(v), values[v.raw].tensor.dims, &sizes);
+    }
   solve_dims(run.module.dims, sizes, &run.bindings);
   for (const auto& [symbol, size] : run.bindings) run.fixed.insert(symbol);
   for (ValueId v : read)

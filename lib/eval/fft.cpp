@@ -27,7 +27,8 @@ void radix2(std::vector<Complex>& x, double sign) {
     for (size_t base = 0; base < n; base += 2 * half)
       for (size_t k = 0; k < half; ++k) {
         const Complex a = x[base + k], b = x[base + k + half] * roots[k * (n / (2 * half))];
-        x[base + k] = a + b, x[base + k + half] = a - b;
+        x[base + k] = a + b;
+        x[base + k + half] = a - b;
       }
 }
 
@@ -43,7 +44,8 @@ void dft(std::vector<Complex>& x, double sign) {
     b[k] = std::conj(chirp(k));
     if (k > 0) b[m - k] = b[k];
   }
-  radix2(a, 1), radix2(b, 1);
+  radix2(a, 1);
+  radix2(b, 1);
   for (size_t k = 0; k < m; ++k) a[k] *= b[k];
   radix2(a, -1);
   for (size_t k = 0; k < n; ++k) x[k] = a[k] / static_cast<double>(m) * chirp(k);

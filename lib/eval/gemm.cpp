@@ -29,7 +29,8 @@ void multiply_strip(const Int* a, int64_t a_stride, const Int* strip, int64_t k,
 
 template <class V>
 void Panel<V>::begin(int64_t rows, int64_t columns) {
-  rows_ = rows, columns_ = columns;
+  rows_ = rows;
+  columns_ = columns;
   const int64_t rest = columns % kStrip;
   const auto size = static_cast<size_t>((columns + kStrip - 1) / kStrip * kStrip * rows);
   if (cells_.size() < size) cells_.resize(size);

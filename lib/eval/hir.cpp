@@ -115,7 +115,9 @@ bool eval_decoder_block(Context& c) {
   const Rows n = norm(x, kNorm1, kShift1);
   const int64_t q_dims[] = {d[0], d[1], heads * width}, kv_dims[] = {d[0], d[1], kv_heads * width};
   AttentionOperands p;
-  p.q = times(n, c.t(kQ)).values, p.k = times(n, c.t(kK)).values, p.v = times(n, c.t(kV)).values;
+  p.q = times(n, c.t(kQ)).values;
+  p.k = times(n, c.t(kK)).values;
+  p.v = times(n, c.t(kV)).values;
   p.q_view = p.y_view = head_view(q_dims, AttentionLayout::Packed, heads);
   p.k_view = p.v_view = head_view(kv_dims, AttentionLayout::Packed, kv_heads);
   rope(p.q, p.q_view, c.t(kCos), c.t(kSin), width, RopeStyle::NeoX);

@@ -12,7 +12,10 @@ bool join(Context& c, std::span<const TensorData* const> parts, int64_t axis, bo
   for (size_t i = 1; i < parts.size(); ++i) {
     std::vector<int64_t> other = parts[i]->dims;
     if (new_axis) other.insert(other.begin() + std::min<int64_t>(axis, static_cast<int64_t>(other.size())), dims[k]);
-    else if (other.size() == dims.size()) dims[k] += other[k], other[k] = dims[k];
+    else if (other.size() == dims.size()) {
+      dims[k] += other[k];
+      other[k] = dims[k];
+    }
     if (other != dims || parts[i]->dtype != parts[0]->dtype)
       return c.fail("cannot join " + show(parts[0]->dtype, parts[0]->dims) + " and " + show(parts[i]->dtype, parts[i]->dims));
   }
@@ -30,7 +33,8 @@ bool join(Context& c, std::span<const TensorData* const> parts, int64_t axis, bo
         std::copy_n(x.data() + o * block, block, writer.data() + o * whole.n * whole.inner + at);
       at += block;
     }
-    return *out = writer.finish(), true;
+    *out = writer.finish();
+    return true;
   });
 }
 
@@ -47,7 +51,8 @@ bool take(Context& c, const TensorData& x, int64_t axis, int64_t first, int64_t 
     CellWriter<T> writer(std::move(d));
     for (int64_t o = 0; any && o < s.outer; ++o)
       std::copy_n(in.data() + (o * s.n + first) * s.inner, count * s.inner, writer.data() + o * count * s.inner);
-    return *out = writer.finish(), true;
+    *out = writer.finish();
+    return true;
   });
 }
 

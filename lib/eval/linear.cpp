@@ -19,10 +19,14 @@ class PanelLoader {
   const Panel<V>& load_panel(int64_t first, int64_t k0, int64_t n0) {
     const int64_t rows = std::min(kRows, k_ - k0), columns = std::min(kColumns, n_ - n0);
     panel_.begin(rows, columns);
-    for (int64_t p = 0; !transposed_ && p < rows; ++p)
-      load(t_, first + (k0 + p) * n_ + n0, columns, run_.data()), panel_.set_row(p, run_.data());
-    for (int64_t j = 0; transposed_ && j < columns; ++j)
-      load(t_, first + (n0 + j) * k_ + k0, rows, run_.data()), panel_.set_column(j, run_.data());
+    for (int64_t p = 0; !transposed_ && p < rows; ++p) {
+      load(t_, first + (k0 + p) * n_ + n0, columns, run_.data());
+      panel_.set_row(p, run_.data());
+    }
+    for (int64_t j = 0; transposed_ && j < columns; ++j) {
+      load(t_, first + (n0 + j) * k_ + k0, rows, run_.data());
+      panel_.set_column(j, run_.data());
+    }
     return panel_;
   }
 
@@ -53,7 +57,8 @@ std::vector<V> matmul(const TensorData& a, bool trans_a, const TensorData& b, bo
   if (trans_a) x = transpose_last(x, k, m);
   // Only the leading dims, for broadcasting.
   TensorData lead_a, lead_b;
-  lead_a.dims.assign(a.dims.begin(), a.dims.end() - 2), lead_b.dims.assign(b.dims.begin(), b.dims.end() - 2);
+  lead_a.dims.assign(a.dims.begin(), a.dims.end() - 2);
+  lead_b.dims.assign(b.dims.begin(), b.dims.end() - 2);
   const TensorData* leads[] = {&lead_a, &lead_b};
   std::vector<V> out(static_cast<size_t>(product(dims)), V(0));
   if (out.empty() || k == 0) return out;
@@ -85,7 +90,8 @@ template std::vector<Int> matmul(const TensorData&, bool, const TensorData&, boo
 void apply_epilogue(const Epilogue& e, std::vector<double>& values) {
   if (!e.has) return;
   ops::Params p;
-  p.alpha = e.alpha, p.beta = e.beta;
+  p.alpha = e.alpha;
+  p.beta = e.beta;
   ops::visit(e.op, [&](auto meaning) {
     using M = decltype(meaning);
     if constexpr (M::arity == 1 && (M::domain & ops::kFloats) != 0)
@@ -102,10 +108,14 @@ void round_to(DType t, std::vector<double>& values) {
   constexpr int64_t kBlock = 256;
   std::byte buffer[kBlock * 8];
   TensorData d;
-  d.dtype = t, d.dims = {kBlock}, d.bytes = buffer;
+  d.dtype = t;
+  d.dims = {kBlock};
+  d.bytes = buffer;
   const auto n = static_cast<int64_t>(values.size());
-  for (int64_t i = 0; i < n; i += kBlock)
-    store(d, 0, std::min(kBlock, n - i), values.data() + i), load(d, 0, std::min(kBlock, n - i), values.data() + i);
+  for (int64_t i = 0; i < n; i += kBlock) {
+    store(d, 0, std::min(kBlock, n - i), values.data() + i);
+    load(d, 0, std::min(kBlock, n - i), values.data() + i);
+  }
 }
 
 namespace {

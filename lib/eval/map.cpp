@@ -21,7 +21,8 @@ TensorData chosen(const TensorData& x, std::span<const int64_t> at, TensorData o
     const Cells<T> in(x);
     CellWriter<T> writer(std::move(out));
     for (size_t i = 0; i < at.size(); ++i) writer.data()[i] = at[i] < 0 ? T() : in[at[i]];
-    return out = writer.finish(), true;
+    out = writer.finish();
+    return true;
   });
   return out;
 }

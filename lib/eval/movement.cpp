@@ -22,7 +22,10 @@ void remap(const T* x, const Tables& tables, const T& fill, T* out) {
   for (;;) {
     int64_t base = 0;
     bool outside = false;
-    for (size_t k = 0; k + 1 < rank; ++k) outside |= tables[k][at[k]] < 0, base += tables[k][at[k]];
+    for (size_t k = 0; k + 1 < rank; ++k) {
+      outside |= tables[k][at[k]] < 0;
+      base += tables[k][at[k]];
+    }
     if (outside) std::fill_n(out, inner.size(), fill);
     else if (contiguous) std::copy_n(x + base + inner[0], inner.size(), out);
     else
@@ -204,7 +207,8 @@ bool eval_range(Context& c) {
   return with_numbers(c.t(0).dtype, [&](auto v) {
     using V = decltype(v);
     V start, step;
-    load(c.t(0), 0, 1, &start), load(c.t(1), 0, 1, &step);
+    load(c.t(0), 0, 1, &start);
+    load(c.t(1), 0, 1, &step);
     TensorData d;
     if (!c.make_result(0, &d)) return false;
     for (int64_t i = 0; i < n; ++i) {

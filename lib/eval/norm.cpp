@@ -42,8 +42,14 @@ void normalise(std::vector<double>& x, std::span<const int64_t> dims, int64_t ax
 void softmax_run(double* x, int64_t n) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
   for (int64_t i = 0; i < n; ++i) largest = ops::max(largest, x[i]);
-  if (largest == -std::numeric_limits<double>::infinity()) return std::fill_n(x, n, 0.0), void();
-  for (int64_t i = 0; i < n; ++i) x[i] = std::exp(x[i] - largest), sum += x[i];
+  if (largest == -std::numeric_limits<double>::infinity()) {
+    std::fill_n(x, n, 0.0);
+    return void();
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = std::exp(x[i] - largest);
+    sum += x[i];
+  }
   for (int64_t i = 0; i < n; ++i) x[i] /= sum;
 }
 

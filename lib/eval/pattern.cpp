@@ -17,7 +17,10 @@ uint32_t take_point(std::string_view* s) {
   uint32_t point = more == 0 ? lead : lead & (0x3Fu >> more);
   size_t used = 1;
   for (; used <= more && used < s->size() && ((*s)[used] & 0xC0) == 0x80; ++used) point = point << 6 | ((*s)[used] & 0x3F);
-  if (used != more + 1) point = lead, used = 1;
+  if (used != more + 1) {
+    point = lead;
+    used = 1;
+  }
   s->remove_prefix(used);
   return point;
 }
@@ -44,7 +47,10 @@ class PatternParser {
   using Instruction = Pattern::Instruction;
   using Range = Pattern::Range;
 
-  bool fail(std::string message) { return error = std::move(message), false; }
+  bool fail(std::string message) {
+    error = std::move(message);
+    return false;
+  }
   bool take(char c) {
     if (rest_.empty() || rest_[0] != c) return false;
     rest_.remove_prefix(1);
@@ -90,7 +96,10 @@ class PatternParser {
       const auto n = static_cast<int32_t>(piece.size());
       const auto append = [&] { code().insert(code().end(), piece.begin(), piece.end()); };
       for (int64_t i = 0; i < low; ++i) append();
-      for (int64_t i = low; i < high; ++i) code().push_back({Step::Split, 1, n + 1}), append();
+      for (int64_t i = low; i < high; ++i) {
+        code().push_back({Step::Split, 1, n + 1});
+        append();
+      }
       if (high < 0) {
         code().push_back({Step::Split, 1, n + 2});
         append();
@@ -102,9 +111,21 @@ class PatternParser {
 
   // `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`; high -1: unbounded. Any other brace is a literal.
   bool counts(int64_t* low, int64_t* high) {
-    if (take('*')) return *low = 0, *high = -1, true;
-    if (take('+')) return *low = 1, *high = -1, true;
-    if (take('?')) return *low = 0, *high = 1, true;
+    if (take('*')) {
+      *low = 0;
+      *high = -1;
+      return true;
+    }
+    if (take('+')) {
+      *low = 1;
+      *high = -1;
+      return true;
+    }
+    if (take('?')) {
+      *low = 0;
+      *high = 1;
+      return true;
+    }
     const std::string_view before = rest_;
     if (!take('{')) return false;
     if (number(low)) {
@@ -146,10 +167,10 @@ class PatternParser {
     if (take('[')) return set();
     if (rest_[0] == '\\' && rest_.size() > 1) {
       switch (rest_[1]) {
-        case 'A': return rest_.remove_prefix(2), emit(Step::Begin);
-        case 'z': return rest_.remove_prefix(2), emit(Step::End);
-        case 'b': return rest_.remove_prefix(2), emit(Step::Word);
-        case 'B': return rest_.remove_prefix(2), emit(Step::NotWord);
+        case 'A': rest_.remove_prefix(2); return emit(Step::Begin);
+        case 'z': rest_.remove_prefix(2); return emit(Step::End);
+        case 'b': rest_.remove_prefix(2); return emit(Step::Word);
+        case 'B': rest_.remove_prefix(2); return emit(Step::NotWord);
         default: break;
       }
     }
@@ -157,7 +178,10 @@ class PatternParser {
     return element(&s) && emit(std::move(s));
   }
 
-  bool emit(Step step) { return code().push_back({step}), true; }
+  bool emit(Step step) {
+    code().push_back({step});
+    return true;
+  }
   bool emit(Pattern::Set s) {
     code().push_back({Step::Set, static_cast<int32_t>(pattern.sets_.size())});
     pattern.sets_.push_back(std::move(s));
@@ -187,7 +211,8 @@ class PatternParser {
   bool element(Pattern::Set* s) {
     if (!take('\\')) {
       const uint32_t p = take_point(&rest_);
-      return s->ranges.push_back({p, p}), true;
+      s->ranges.push_back({p, p});
+      return true;
     }
     if (rest_.empty()) return fail("it ends in a backslash");
     static constexpr std::string_view kNames = "nrtfva", kValues = "\n\r\t\f\v\a";
@@ -206,14 +231,20 @@ class PatternParser {
     if (is_word(p)) return fail("the escape \\" + std::string(1, static_cast<char>(p)) + " is not supported");
     return add(s, {{p, p}});
   }
-  bool add(Pattern::Set* s, std::initializer_list<Range> r) { return s->ranges.insert(s->ranges.end(), r), true; }
+  bool add(Pattern::Set* s, std::initializer_list<Range> r) {
+    s->ranges.insert(s->ranges.end(), r);
+    return true;
+  }
 
   std::string_view rest_;
 };
 
 std::optional<Pattern> Pattern::parse(std::string_view text, std::string* message) {
   PatternParser p(text);
-  if (!p.parse()) return *message = std::move(p.error), std::nullopt;
+  if (!p.parse()) {
+    *message = std::move(p.error);
+    return std::nullopt;
+  }
   return std::move(p.pattern);
 }
 
@@ -241,7 +272,10 @@ bool Pattern::matches(std::string_view s) const {
       const auto go = [&](int32_t by) { stack.push_back(at + static_cast<size_t>(static_cast<int64_t>(by))); };
       switch (i.step) {
         case Step::Set: states->push_back(at); break;
-        case Step::Split: go(i.b), go(i.a); break;
+        case Step::Split:
+          go(i.b);
+          go(i.a);
+          break;
         case Step::Jump: go(i.a); break;
         case Step::Begin: position == 0 ? go(1) : void(); break;
         case Step::End: at_end ? go(1) : void(); break;

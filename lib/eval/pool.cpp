@@ -40,7 +40,10 @@ void fill_window(const PoolAttrs& a, std::span<const int64_t> space, std::span<c
 // The flat index of a spatial offset with the first axis fastest.
 int64_t column_major(int64_t offset, std::span<const int64_t> space, std::span<const int64_t> strides) {
   int64_t index = 0, scale = 1;
-  for (size_t k = 0; k < space.size(); ++k) index += offset / strides[k] % space[k] * scale, scale *= space[k];
+  for (size_t k = 0; k < space.size(); ++k) {
+    index += offset / strides[k] % space[k] * scale;
+    scale *= space[k];
+  }
   return index;
 }
 
@@ -111,7 +114,10 @@ bool eval_max_pool_indices(Context& c) {
     double best = -std::numeric_limits<double>::infinity();
     int64_t where = w.offsets.empty() ? 0 : w.offsets[0];
     for (int64_t o : w.offsets)
-      if (const double v = x[static_cast<size_t>(base + o)]; v > best || (v != v && best == best)) best = v, where = o;
+      if (const double v = x[static_cast<size_t>(base + o)]; v > best || (v != v && best == best)) {
+        best = v;
+        where = o;
+      }
     y[static_cast<size_t>(to)] = best;
     index[static_cast<size_t>(to)] = base + (a.column_major ? column_major(where, space, strides) : where);
   });

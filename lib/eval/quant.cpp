@@ -14,25 +14,36 @@ class ScaleIndex {
   static std::optional<ScaleIndex> of(Context& c, const QuantAttrs& a) {
     const auto &x = c.dims(0), &s = c.dims(1);
     ScaleIndex r;
-    if (c.has(2) && c.t(2).elements() != c.t(1).elements())
-      return c.fail("scale and zero point must have one shape"), std::nullopt;
+    if (c.has(2) && c.t(2).elements() != c.t(1).elements()) {
+      c.fail("scale and zero point must have one shape");
+      return std::nullopt;
+    }
     if (c.t(1).elements() == 1) return r;
-    if (a.axis < 0 || a.axis >= static_cast<int64_t>(x.size()))
-      return c.fail("axis " + std::to_string(a.axis) + " is out of range"), std::nullopt;
+    if (a.axis < 0 || a.axis >= static_cast<int64_t>(x.size())) {
+      c.fail("axis " + std::to_string(a.axis) + " is out of range");
+      return std::nullopt;
+    }
     const auto k = static_cast<size_t>(a.axis);
     const Split split = split_at(x, a.axis);
-    r.n_ = split.n, r.inner_ = split.inner;
+    r.n_ = split.n;
+    r.inner_ = split.inner;
     if (a.block == 0) {
-      if (c.t(1).elements() != x[k])
-        return c.fail("needs one scale per coordinate of the axis, has " + show(c.t(1).dtype, s)), std::nullopt;
-      r.rows_ = x[k], r.per_axis_ = true;
+      if (c.t(1).elements() != x[k]) {
+        c.fail("needs one scale per coordinate of the axis, has " + show(c.t(1).dtype, s));
+        return std::nullopt;
+      }
+      r.rows_ = x[k];
+      r.per_axis_ = true;
       return r;
     }
     auto want = x;
     want[k] = (x[k] + a.block - 1) / a.block;
-    if (a.block < 0 || s != want)
-      return c.fail("blocked scales must be " + show(c.t(1).dtype, want) + ", are " + show(c.t(1).dtype, s)), std::nullopt;
-    r.block_ = a.block, r.rows_ = want[k];
+    if (a.block < 0 || s != want) {
+      c.fail("blocked scales must be " + show(c.t(1).dtype, want) + ", are " + show(c.t(1).dtype, s));
+      return std::nullopt;
+    }
+    r.block_ = a.block;
+    r.rows_ = want[k];
     return r;
   }
   size_t operator()(int64_t i) const {
@@ -75,7 +86,8 @@ bool eval_dynamic_quantize(Context& c) {
   float low = 0, high = 0;
   for (double v : x) {
     const auto f = static_cast<float>(v);
-    low = std::isnan(low) || f >= low ? low : f, high = std::isnan(high) || f <= high ? high : f;
+    low = std::isnan(low) || f >= low ? low : f;
+    high = std::isnan(high) || f <= high ? high : f;
   }
   const float scale = (high - low) / 255;
   const auto saturated = [](double v) { return std::isnan(v) ? 0 : std::clamp(v, 0.0, 255.0); };

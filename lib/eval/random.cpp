@@ -38,10 +38,11 @@ bool random_inputs_fit(const Module& m, const Options& options, Diagnostics& d) 
     const Type& t = m.main().type(m.main().result(n));
     if (t.kind != TypeKind::Tensor) continue;
     bytes += sizeof(double) * static_cast<double>(product(sizes_of(m, t, options.bindings)));
-    if (bytes > static_cast<double>(options.max_bytes))
-      return d.error(Code::TooLarge, "random inputs take more than " + std::to_string(options.max_bytes) + " bytes",
-                     "input " + m.main().label(n).quoted(), "bind its symbols to smaller sizes, or give data"),
-             false;
+    if (bytes > static_cast<double>(options.max_bytes)) {
+      d.error(Code::TooLarge, "random inputs take more than " + std::to_string(options.max_bytes) + " bytes",
+              "input " + m.main().label(n).quoted(), "bind its symbols to smaller sizes, or give data");
+      return false;
+    }
   }
   return true;
 }

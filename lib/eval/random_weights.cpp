@@ -19,12 +19,16 @@ constexpr uint64_t kPlace = 64;                          // alignment of weights
 // variances and scales must be.
 RandomRange range_of_weight(const Type& type, const RandomRange& range) {
   RandomRange r = range;
-  if (type.dims.size() < 2) return r.low = r.high / 10, r;
+  if (type.dims.size() < 2) {
+    r.low = r.high / 10;
+    return r;
+  }
   double taps = 1;
   const auto size = [&](size_t i) { return type.dims[i].is_static() ? static_cast<double>(type.dims[i].size()) : 2; };
   for (size_t i = 2; i < type.dims.size(); ++i) taps *= size(i);
   const double bound = std::sqrt(6 / std::max(1.0, (size(0) + size(1)) * taps));
-  r.low *= std::min(1.0, bound), r.high *= std::min(1.0, bound);
+  r.low *= std::min(1.0, bound);
+  r.high *= std::min(1.0, bound);
   return r;
 }
 
@@ -66,7 +70,8 @@ NamedValues random_weights(const Module& m, const DimBindings& bindings, uint64_
     const auto it = known.find(w.name);
     if (it == known.end() || w.bytes == 0 || it->second.tensor.dtype != w.type.dtype || it->second.tensor.dims != w.dims)
       return false;
-    return out.insert(*it), true;
+    out.insert(*it);
+    return true;
   });
   using Key = decltype(Weight().key());
   std::map<Key, uint64_t> largest;
@@ -90,7 +95,9 @@ NamedValues random_weights(const Module& m, const DimBindings& bindings, uint64_
       continue;
     }
     TensorData t;
-    t.dtype = w.type.dtype, t.dims = w.dims, t.owner = block;
+    t.dtype = w.type.dtype;
+    t.dims = w.dims;
+    t.owner = block;
     t.bytes = block->bytes().subspan(own % (kBlockBytes / kPlace) * kPlace, w.bytes);
     out[w.name] = host_value(std::move(t));
   }

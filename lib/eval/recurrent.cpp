@@ -70,7 +70,8 @@ void advance(OpKind op, const Direction& d, const double* x, std::vector<double>
   std::vector<double> next(s.size()), update(s.size()), reset(s.size()), gated(s.size());
   Cell cell{d, x, s, update, reset, gated, 0};
   for (cell.k = 0; op == OpKind::Gru && cell.k < d.hidden; ++cell.k) {
-    update[cell.at()] = ops::gru_gate(cell, 0), reset[cell.at()] = ops::gru_gate(cell, 1);
+    update[cell.at()] = ops::gru_gate(cell, 0);
+    reset[cell.at()] = ops::gru_gate(cell, 1);
     gated[cell.at()] = reset[cell.at()] * s[cell.at()];
   }
   for (cell.k = 0; cell.k < d.hidden; ++cell.k)

@@ -108,7 +108,10 @@ bool write_blocks(Context& c, const std::vector<int64_t>& offsets, int64_t inner
       CellWriter<T> out(std::move(d));
       if (n > 0) std::copy_n(x.data(), n, out.data());
       const T* from = updates.data();
-      for (int64_t o : offsets) std::copy_n(from, inner, out.data() + o), from += inner;
+      for (int64_t o : offsets) {
+        std::copy_n(from, inner, out.data() + o);
+        from += inner;
+      }
       return c.put(out.finish());
     });
   const bool done = with_numbers(d.dtype, [&](auto number) {
@@ -128,7 +131,10 @@ bool write_blocks(Context& c, const std::vector<int64_t>& offsets, int64_t inner
             default: to = ops::min(to, *from); break;
           }
           // Rounds to the element type after each combination.
-          if (std::is_same_v<V, double> && d.dtype != DType::F64) store(d, o + i, 1, &to), load(d, o + i, 1, &to);
+          if (std::is_same_v<V, double> && d.dtype != DType::F64) {
+            store(d, o + i, 1, &to);
+            load(d, o + i, 1, &to);
+          }
         }
       store(d, 0, d.elements(), x.data());
       return c.put(std::move(d));

@@ -20,7 +20,8 @@ bool position(Context& c, size_t i, int64_t size, bool end, int64_t* out) {
 }
 
 bool put_sequence(Context& c, std::vector<HostValue> items) {
-  return c.out.push_back({TypeKind::Sequence, {}, std::move(items)}), true;
+  c.out.push_back({TypeKind::Sequence, {}, std::move(items)});
+  return true;
 }
 
 bool eval_sequence_empty(Context& c) { return put_sequence(c, {}); }
@@ -37,7 +38,8 @@ bool eval_sequence_insert(Context& c) {
 bool eval_sequence_at(Context& c) {
   int64_t at = 0;
   if (!is_sequence(c) || !position(c, 1, static_cast<int64_t>(c.in[0]->items.size()), false, &at)) return false;
-  return c.out.push_back(c.in[0]->items[static_cast<size_t>(at)]), true;
+  c.out.push_back(c.in[0]->items[static_cast<size_t>(at)]);
+  return true;
 }
 
 bool eval_sequence_length(Context& c) {
@@ -105,7 +107,8 @@ bool eval_sequence_map(Context& c) {
 bool eval_optional_make(Context& c) {
   HostValue v{TypeKind::Optional, {}, {}};
   if (c.has(0)) v.items.push_back(*c.in[0]);
-  return c.out.push_back(std::move(v)), true;
+  c.out.push_back(std::move(v));
+  return true;
 }
 
 bool eval_optional_has(Context& c) {
@@ -114,9 +117,13 @@ bool eval_optional_has(Context& c) {
 }
 
 bool eval_optional_get(Context& c) {
-  if (c.in[0]->kind != TypeKind::Optional) return c.out.push_back(*c.in[0]), true;
+  if (c.in[0]->kind != TypeKind::Optional) {
+    c.out.push_back(*c.in[0]);
+    return true;
+  }
   if (c.in[0]->items.empty()) return c.fail("the optional is empty");
-  return c.out.push_back(c.in[0]->items[0]), true;
+  c.out.push_back(c.in[0]->items[0]);
+  return true;
 }
 
 bool eval_concat_from_sequence(Context& c) {

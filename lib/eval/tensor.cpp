@@ -82,7 +82,10 @@ std::optional<TensorData> MemoryMeter::allocate(const std::shared_ptr<MemoryMete
   TensorData d;
   d.dtype = t;
   d.dims = std::move(dims);
-  if (t == DType::String) return d.strings.resize(static_cast<size_t>(*n)), d;
+  if (t == DType::String) {
+    d.strings.resize(static_cast<size_t>(*n));
+    return d;
+  }
   meter->live_ += *bytes;
   struct Buffer {
     std::shared_ptr<MemoryMeter> meter;

@@ -52,7 +52,8 @@ template <class V>
 TensorData tensor_view(const std::vector<V>& numbers, std::vector<int64_t> dims) {
   TensorData t;
   t.dtype = std::is_same_v<V, double> ? DType::F64 : DType::I64;
-  t.dims = std::move(dims), t.bytes = std::as_bytes(std::span(numbers));
+  t.dims = std::move(dims);
+  t.bytes = std::as_bytes(std::span(numbers));
   return t;
 }
 inline int64_t load_int(const TensorData& t, int64_t i = 0) { return element_as_int(t, i); }

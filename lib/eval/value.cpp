@@ -14,7 +14,9 @@ HostValue tensor_of(DType t, std::vector<int64_t> dims, const std::vector<double
 
 HostValue strings_of(std::vector<int64_t> dims, std::vector<std::string> values) {
   TensorData d;
-  d.dtype = DType::String, d.dims = std::move(dims), d.strings = std::move(values);
+  d.dtype = DType::String;
+  d.dims = std::move(dims);
+  d.strings = std::move(values);
   return host_value(std::move(d));
 }
 
@@ -26,7 +28,10 @@ Type type_of(const HostValue& v) {
     return map_type(v.items[0].tensor.dtype == DType::String ? MapKey::String : MapKey::I64, v.items[1].tensor.dtype);
   Type t = v.items.empty() ? Type() : type_of(v.items[0]);
   for (const HostValue& item : v.items)
-    if (type_of(item).dims != t.dims) t.ranked = false, t.dims.clear();
+    if (type_of(item).dims != t.dims) {
+      t.ranked = false;
+      t.dims.clear();
+    }
   return holder_type(v.kind, std::move(t));
 }
 

@@ -37,11 +37,19 @@ struct KeyWriter {
   }
   void operator()(const char*, const Epilogue& v) {
     (*this)("", v.has);
-    if (v.has) (*this)("", static_cast<int64_t>(v.op)), (*this)("", v.alpha), (*this)("", v.beta);
+    if (v.has) {
+      (*this)("", static_cast<int64_t>(v.op));
+      (*this)("", v.alpha);
+      (*this)("", v.beta);
+    }
   }
   void operator()(const char*, const RegionStep& v) {
-    (*this)("", static_cast<int64_t>(v.op)), (*this)("", v.dtype), (*this)("", v.alpha), (*this)("", v.beta);
-    (*this)("", v.reduce), put(v.args.data(), sizeof v.args);
+    (*this)("", static_cast<int64_t>(v.op));
+    (*this)("", v.dtype);
+    (*this)("", v.alpha);
+    (*this)("", v.beta);
+    (*this)("", v.reduce);
+    put(v.args.data(), sizeof v.args);
   }
   template <class T>
   void operator()(const char*, const std::vector<T>& v) {
@@ -95,7 +103,10 @@ bool parse_pair(std::string_view s, double* a, double* b) {
 }
 
 bool parse_epilogue(std::string_view s, Epilogue* e) {
-  if (s == "none") return *e = {}, true;
+  if (s == "none") {
+    *e = {};
+    return true;
+  }
   const size_t open = s.find('(');
   const auto op = op_from_name(s.substr(0, open));
   if (!op || !has_trait(*op, kActivation)) return false;
@@ -106,11 +117,15 @@ bool parse_epilogue(std::string_view s, Epilogue* e) {
 // An elementwise op, a norm, or a reduction, written as reduce_sum.
 bool parse_step_op(std::string_view s, RegionStep* step) {
   constexpr std::string_view kReduces = "reduce_";
-  if (const auto op = op_from_name(s)) return step->op = *op, has_trait(*op, kElementwise | kNormTrait);
+  if (const auto op = op_from_name(s)) {
+    step->op = *op;
+    return has_trait(*op, kElementwise | kNormTrait);
+  }
   const auto names = enum_names(step->reduce);
   const auto at = s.starts_with(kReduces) ? std::ranges::find(names, s.substr(kReduces.size())) : names.end();
   if (at == names.end()) return false;
-  step->op = OpKind::Reduce, step->reduce = static_cast<ReduceOp>(at - names.begin());
+  step->op = OpKind::Reduce;
+  step->reduce = static_cast<ReduceOp>(at - names.begin());
   return true;
 }
 
@@ -199,14 +214,26 @@ struct FieldSetter {
            (as<std::vector<double>>() && as<std::vector<double>>()->empty());
   }
   bool set(bool& f) {
-    if (auto* v = as<bool>()) return f = *v, true;
-    if (auto* v = as<int64_t>(); v && (*v == 0 || *v == 1)) return f = *v != 0, true;
+    if (auto* v = as<bool>()) {
+      f = *v;
+      return true;
+    }
+    if (auto* v = as<int64_t>(); v && (*v == 0 || *v == 1)) {
+      f = *v != 0;
+      return true;
+    }
     return false;
   }
   bool set(int64_t& f) { return as<int64_t>() ? (f = *as<int64_t>(), true) : false; }
   bool set(double& f) {
-    if (auto* v = as<double>()) return f = *v, true;
-    if (auto* v = as<int64_t>()) return f = static_cast<double>(*v), true;
+    if (auto* v = as<double>()) {
+      f = *v;
+      return true;
+    }
+    if (auto* v = as<int64_t>()) {
+      f = static_cast<double>(*v);
+      return true;
+    }
     if (auto* v = as<std::string>()) return parse_double(*v, &f);  // "inf", "-inf", "nan"
     return false;
   }
@@ -223,27 +250,45 @@ struct FieldSetter {
     if (!v) return false;
     const auto names = enum_names(f);
     for (size_t i = 0; i < names.size(); ++i)
-      if (names[i] == *v) return f = static_cast<E>(i), true;
+      if (names[i] == *v) {
+        f = static_cast<E>(i);
+        return true;
+      }
     return false;
   }
   bool set(Dim& f) {
-    if (auto* v = as<int64_t>()) return f = dims.constant(*v), true;
+    if (auto* v = as<int64_t>()) {
+      f = dims.constant(*v);
+      return true;
+    }
     if (auto* v = as<std::string>()) {
-      if (auto d = dims.parse(*v)) return f = *d, true;
+      if (auto d = dims.parse(*v)) {
+        f = *d;
+        return true;
+      }
     }
     return false;
   }
   bool set(Epilogue& f) { return as<std::string>() && parse_epilogue(*as<std::string>(), &f); }
   template <class T>
   bool set_list(std::vector<T>& f) {
-    if (empty_list()) return f.clear(), true;
-    if (auto* v = as<std::vector<T>>()) return f = *v, true;
+    if (empty_list()) {
+      f.clear();
+      return true;
+    }
+    if (auto* v = as<std::vector<T>>()) {
+      f = *v;
+      return true;
+    }
     return false;
   }
   bool set(std::vector<int64_t>& f) { return set_list(f); }
   bool set(std::vector<std::string>& f) { return set_list(f); }
   bool set(std::vector<double>& f) {
-    if (auto* v = as<std::vector<int64_t>>()) return f.assign(v->begin(), v->end()), true;
+    if (auto* v = as<std::vector<int64_t>>()) {
+      f.assign(v->begin(), v->end());
+      return true;
+    }
     if (auto* v = as<std::vector<std::string>>()) {
       f.assign(v->size(), 0);
       for (size_t i = 0; i < v->size(); ++i)
@@ -269,7 +314,10 @@ struct FieldSetter {
     return empty_list();
   }
   bool set(std::vector<RegionStep>& f) {
-    if (empty_list()) return f.clear(), true;
+    if (empty_list()) {
+      f.clear();
+      return true;
+    }
     const auto* v = as<std::vector<std::string>>();
     if (!v) return false;
     f.resize(v->size());

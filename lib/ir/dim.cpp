@@ -119,7 +119,8 @@ DimTable::Poly DimTable::add_poly(const Poly& a, const Poly& b, int64_t scale) {
     } else {
       const int64_t c = clamp_add(a[i].coefficient, clamp_mul(b[j].coefficient, scale));
       if (c != 0) out.push_back({c, a[i].atoms});
-      ++i, ++j;
+      ++i;
+      ++j;
     }
   }
   return out;
@@ -364,12 +365,32 @@ bool DimTable::assume_equal(Dim a, Dim b) {
   };
   // Replaces the later symbol by the earlier expression, so the result does not depend on the order of a and b.
   auto sx = as_symbol(x), sy = as_symbol(y);
-  if (sx && sy) return substitution_[std::max(*sx, *sy)] = from_atom(std::min(*sx, *sy)), refresh_substitution(), true;
-  if (sx && !mentions(y, *sx)) return substitution_[*sx] = y, refresh_substitution(), true;
-  if (sy && !mentions(x, *sy)) return substitution_[*sy] = x, refresh_substitution(), true;
+  if (sx && sy) {
+    substitution_[std::max(*sx, *sy)] = from_atom(std::min(*sx, *sy));
+    refresh_substitution();
+    return true;
+  }
+  if (sx && !mentions(y, *sx)) {
+    substitution_[*sx] = y;
+    refresh_substitution();
+    return true;
+  }
+  if (sy && !mentions(x, *sy)) {
+    substitution_[*sy] = x;
+    refresh_substitution();
+    return true;
+  }
   // min(n,64) == n: replaces the function by its symbol.
-  if (const auto f = single_atom(x); sy && f) return substitution_[*f] = y, refresh_substitution(), true;
-  if (const auto f = single_atom(y); sx && f) return substitution_[*f] = x, refresh_substitution(), true;
+  if (const auto f = single_atom(x); sy && f) {
+    substitution_[*f] = y;
+    refresh_substitution();
+    return true;
+  }
+  if (const auto f = single_atom(y); sx && f) {
+    substitution_[*f] = x;
+    refresh_substitution();
+    return true;
+  }
   return true;
 }
 
@@ -436,10 +457,15 @@ std::string DimTable::text(const Poly& p) const {
   // Symbolic terms first, the constant last: "2*seq+1".
   auto append = [&](const Term& t) {
     int64_t c = t.coefficient;
-    if (c < 0) out += '-', c = -c;
-    else if (!out.empty()) out += '+';
+    if (c < 0) {
+      out += '-';
+      c = -c;
+    } else if (!out.empty()) out += '+';
     bool first = true;
-    if (c != 1 || t.atoms.empty()) out += std::to_string(c), first = false;
+    if (c != 1 || t.atoms.empty()) {
+      out += std::to_string(c);
+      first = false;
+    }
     for (uint32_t a : t.atoms) {
       if (!first) out += '*';
       first = false;

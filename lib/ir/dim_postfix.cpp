@@ -23,12 +23,21 @@ class DimPostfix {
   void sum() {
     bool negative = next('-');
     product(negative);
-    while ((negative = next('-')) || next('+')) product(negative), out_.emplace_back("+");
+    while ((negative = next('-')) || next('+')) {
+      product(negative);
+      out_.emplace_back("+");
+    }
   }
   void product(bool negative) {
     factor();
-    while (next('*')) factor(), out_.emplace_back("*");
-    if (negative) out_.emplace_back("-1"), out_.emplace_back("*");
+    while (next('*')) {
+      factor();
+      out_.emplace_back("*");
+    }
+    if (negative) {
+      out_.emplace_back("-1");
+      out_.emplace_back("*");
+    }
   }
   void factor() {
     const size_t begin = at_;
@@ -40,7 +49,10 @@ class DimPostfix {
     while (at_ < text_.size() && std::string_view("+-*(),").find(text_[at_]) == std::string_view::npos) ++at_;
     const std::string word(text_.substr(begin, at_ - begin));
     if (next('(')) {
-      sum(), next(','), sum(), next(')');
+      sum();
+      next(',');
+      sum();
+      next(')');
       return out_.push_back(word);
     }
     out_.push_back((word[0] >= '0' && word[0] <= '9' ? "" : "$") + word);

@@ -191,7 +191,10 @@ class Graph::UseRange {
       const NodeId user = graph_->links_[slot_].user;
       return {user, slot_ - graph_->nodes_[user.raw].first_operand};
     }
-    Iterator& operator++() { return slot_ = graph_->links_[slot_].next, *this; }
+    Iterator& operator++() {
+      slot_ = graph_->links_[slot_].next;
+      return *this;
+    }
     Iterator operator++(int) { return std::exchange(*this, Iterator(graph_, graph_->links_[slot_].next)); }
     bool operator==(const Iterator& o) const { return slot_ == o.slot_; }
 
@@ -214,7 +217,10 @@ class Graph::NodeRange {
    public:
     Iterator(const Graph* g, NodeId n) : graph_(g), node_(n) {}
     NodeId operator*() const { return node_; }
-    Iterator& operator++() { return node_ = graph_->next(node_), *this; }
+    Iterator& operator++() {
+      node_ = graph_->next(node_);
+      return *this;
+    }
     bool operator==(const Iterator& o) const { return node_ == o.node_; }
 
    private:

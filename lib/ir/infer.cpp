@@ -33,7 +33,10 @@ bool fits(OperandDomain d, DType t) {
 std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs, std::span<const Type* const> operands,
                                        std::span<const GraphId> bodies, std::string* message) {
   const int n = static_cast<int>(operands.size());
-  if (attrs.index() != default_attrs(op).index()) return *message = "attributes of another operation", std::nullopt;
+  if (attrs.index() != default_attrs(op).index()) {
+    *message = "attributes of another operation";
+    return std::nullopt;
+  }
   if (n < min_inputs(op) || (max_inputs(op) >= 0 && n > max_inputs(op))) {
     *message = "takes " + std::to_string(min_inputs(op)) +
                (max_inputs(op) < 0                ? " or more"
@@ -43,19 +46,31 @@ std::optional<std::vector<Type>> infer(Module& m, OpKind op, const Attrs& attrs,
     return std::nullopt;
   }
   for (int i = 0; i < min_inputs(op) && op != OpKind::Loop; ++i)
-    if (!operands[static_cast<size_t>(i)]) return *message = "operand " + std::to_string(i) + " is absent", std::nullopt;
+    if (!operands[static_cast<size_t>(i)]) {
+      *message = "operand " + std::to_string(i) + " is absent";
+      return std::nullopt;
+    }
   if (!has_trait(op, kSequenceOp | kBody | kTerminator))
     for (const Type* t : operands)
-      if (t && t->kind != TypeKind::Tensor) return *message = "works on tensors, gets " + text(*t, m.dims), std::nullopt;
-  if (const OperandDomain domain = operand_domain(op); operands.size() && operands[0] && !fits(domain, operands[0]->dtype))
-    return *message =
-               (domain == OperandDomain::Real ? "needs floats, gets " : "needs numbers, gets ") + text(*operands[0], m.dims),
-           std::nullopt;
+      if (t && t->kind != TypeKind::Tensor) {
+        *message = "works on tensors, gets " + text(*t, m.dims);
+        return std::nullopt;
+      }
+  if (const OperandDomain domain = operand_domain(op); operands.size() && operands[0] && !fits(domain, operands[0]->dtype)) {
+    *message = (domain == OperandDomain::Real ? "needs floats, gets " : "needs numbers, gets ") + text(*operands[0], m.dims);
+    return std::nullopt;
+  }
   InferContext c{m, op, attrs, operands, bodies, {}, {}};
-  if (!kRules[static_cast<size_t>(op)](c)) return *message = c.error, std::nullopt;
+  if (!kRules[static_cast<size_t>(op)](c)) {
+    *message = c.error;
+    return std::nullopt;
+  }
   for (const Type& t : c.out)
     for (Dim d : t.dims)
-      if (!d.is_static() && m.dims.constant_value(d)) return *message = "a negative size: " + text(t, m.dims), std::nullopt;
+      if (!d.is_static() && m.dims.constant_value(d)) {
+        *message = "a negative size: " + text(t, m.dims);
+        return std::nullopt;
+      }
   return std::move(c.out);
 }
 

@@ -25,9 +25,18 @@ struct InferContext {
   DimTable& dims() const { return module.dims; }
   bool has(size_t i) const { return i < in.size() && in[i] != nullptr; }
   const Type& t(size_t i) const { return *in[i]; }
-  bool fail(std::string message) { return error = std::move(message), false; }
-  bool result(DType t, std::vector<Dim> d) { return out.push_back(tensor_type(t, std::move(d))), true; }
-  bool result(Type t) { return out.push_back(std::move(t)), true; }
+  bool fail(std::string message) {
+    error = std::move(message);
+    return false;
+  }
+  bool result(DType t, std::vector<Dim> d) {
+    out.push_back(tensor_type(t, std::move(d)));
+    return true;
+  }
+  bool result(Type t) {
+    out.push_back(std::move(t));
+    return true;
+  }
   std::string show(size_t i) const { return has(i) ? text(t(i), module.dims) : "absent"; }
 };
 

@@ -195,8 +195,14 @@ std::optional<MapKey> key_of(InferContext& c) {
     std::ranges::sort(keys);
     return std::ranges::adjacent_find(keys) == keys.end();
   };
-  if (a.ints.empty() == a.strings.empty()) return c.fail("needs keys, all integers or all strings"), std::nullopt;
-  if (!distinct(a.ints) || !distinct(a.strings)) return c.fail("a key occurs twice"), std::nullopt;
+  if (a.ints.empty() == a.strings.empty()) {
+    c.fail("needs keys, all integers or all strings");
+    return std::nullopt;
+  }
+  if (!distinct(a.ints) || !distinct(a.strings)) {
+    c.fail("a key occurs twice");
+    return std::nullopt;
+  }
   return a.ints.empty() ? MapKey::String : MapKey::I64;
 }
 bool needs_map(InferContext& c) { return c.t(0).kind == TypeKind::Map || c.fail("needs a map, is " + c.show(0)); }

@@ -43,7 +43,10 @@ bool conv_checks(InferContext& c, const ConvAttrs& a, int64_t low_pad) {
 
 std::optional<int64_t> kernel_size(InferContext& c, size_t axis) {
   const auto k = c.dims().constant_value(c.t(1).dims[axis + 2]);
-  if (!k || *k < 1 || *k > kMaxKernel) return c.fail("kernel sizes must be known and positive: " + c.show(1)), std::nullopt;
+  if (!k || *k < 1 || *k > kMaxKernel) {
+    c.fail("kernel sizes must be known and positive: " + c.show(1));
+    return std::nullopt;
+  }
   return k;
 }
 

@@ -32,9 +32,12 @@ std::vector<Term> scan(Builder& b, std::span<const Term> states, std::span<const
   body.set_outputs(results);
   const size_t stacks = results.size() - states.size();
   ScanAttrs a;
-  a.states = static_cast<int64_t>(states.size()), a.scan_inputs = static_cast<int64_t>(sliced.size());
-  a.input_axes.assign(sliced.size(), axis), a.input_reverse.assign(sliced.size(), reverse);
-  a.output_axes.assign(stacks, axis), a.output_reverse.assign(stacks, reverse);
+  a.states = static_cast<int64_t>(states.size());
+  a.scan_inputs = static_cast<int64_t>(sliced.size());
+  a.input_axes.assign(sliced.size(), axis);
+  a.input_reverse.assign(sliced.size(), reverse);
+  a.output_axes.assign(stacks, axis);
+  a.output_reverse.assign(stacks, reverse);
   const NodeId n = b.create_node(OpKind::Scan, operands, a, std::array{body.id()});
   std::vector<Term> out;
   for (size_t r = 0; n.valid() && r < b.graph().result_count(n); ++r) out.push_back({&b, b.graph().result(n, r)});

@@ -39,7 +39,10 @@ class TextParser {
       else break;
     }
   }
-  bool peek(char c) { return skip(), at_ < s_.size() && s_[at_] == c; }
+  bool peek(char c) {
+    skip();
+    return at_ < s_.size() && s_[at_] == c;
+  }
   bool eat(char c) { return peek(c) ? (++at_, true) : false; }
   bool expect(char c) { return eat(c) || fail(std::string("expected '") + c + "'"); }
 
@@ -62,29 +65,43 @@ class TextParser {
     if (at_ >= s_.size() || s_[at_] != '"') return fail("expected a quoted name");
     const size_t begin = at_++;
     while (at_ < s_.size() && s_[at_] != '"') at_ += s_[at_] == '\\' ? 2 : 1;
-    if (at_ >= s_.size()) return at_ = begin, fail("unterminated name");
+    if (at_ >= s_.size()) {
+      at_ = begin;
+      return fail("unterminated name");
+    }
     const auto text = unquote(s_.substr(begin, ++at_ - begin));
-    if (!text) return at_ = begin, fail("malformed name");
-    return *out = *text, true;
+    if (!text) {
+      at_ = begin;
+      return fail("malformed name");
+    }
+    *out = *text;
+    return true;
   }
   bool integer(int64_t* out) {
     skip();
     auto [end, error] = std::from_chars(s_.data() + at_, s_.data() + s_.size(), *out);
     if (error != std::errc{}) return fail("expected an integer");
-    return at_ = static_cast<size_t>(end - s_.data()), true;
+    at_ = static_cast<size_t>(end - s_.data());
+    return true;
   }
 
   bool module_text() {
     static constexpr std::string_view kStages[] = {"hir", "mir", "lir"};
     std::string text;
-    if (word() != "module") return at_ = 0, fail("expected 'module'");
+    if (word() != "module") {
+      at_ = 0;
+      return fail("expected 'module'");
+    }
     std::string name;
     if (!quoted(&name)) return false;
     module_->name = ForeignText(name);
     const std::string_view stage = word();
     bool known = false;
     for (size_t i = 0; i < 3; ++i)
-      if (stage == kStages[i]) module_->stage = static_cast<Stage>(i), known = true;
+      if (stage == kStages[i]) {
+        module_->stage = static_cast<Stage>(i);
+        known = true;
+      }
     if (!known) return fail("expected hir, mir or lir");
     if (!expect('{')) return false;
     // Numbers the graphs first, because bodies may be used before their definition.
@@ -145,12 +162,16 @@ class TextParser {
   bool number_of(int64_t* out) { return expect('%') && integer(out); }
 
   bool operand(ValueId* out) {
-    if (eat('_')) return *out = ValueId(), true;
+    if (eat('_')) {
+      *out = ValueId();
+      return true;
+    }
     int64_t n;
     if (!number_of(&n)) return false;
     auto it = values_.find(n);
     if (it == values_.end()) return fail("%" + std::to_string(n) + " is not defined here");
-    return *out = it->second, true;
+    *out = it->second;
+    return true;
   }
 
   bool node(Graph& g) {
@@ -236,8 +257,12 @@ class TextParser {
       if (depth == 0 && (c == '\n' || c == ' ' || c == ',')) break;
     }
     const auto t = parse_type(s_.substr(begin, at_ - begin), module_->dims);
-    if (!t) return at_ = begin, fail("malformed type");
-    return *out = *t, true;
+    if (!t) {
+      at_ = begin;
+      return fail("malformed type");
+    }
+    *out = *t;
+    return true;
   }
 
   bool attribute(OpKind op, Attrs& attrs) {
@@ -255,16 +280,26 @@ class TextParser {
     if (peek('"')) {
       std::string text;
       if (!quoted(&text)) return false;
-      return *out = text, true;
+      *out = text;
+      return true;
     }
     const std::string w(word());
-    if (w == "true" || w == "false") return *out = (w == "true"), true;
+    if (w == "true" || w == "false") {
+      *out = (w == "true");
+      return true;
+    }
     int64_t i;
     auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), i);
-    if (error == std::errc{} && end == w.data() + w.size()) return *out = i, true;
+    if (error == std::errc{} && end == w.data() + w.size()) {
+      *out = i;
+      return true;
+    }
     double d;
     auto [dend, derror] = std::from_chars(w.data(), w.data() + w.size(), d);
-    if (derror == std::errc{} && dend == w.data() + w.size()) return *out = d, true;
+    if (derror == std::errc{} && dend == w.data() + w.size()) {
+      *out = d;
+      return true;
+    }
     return fail("expected a value");
   }
 
@@ -277,8 +312,10 @@ class TextParser {
       do {
         AttrValue v;
         if (!scalar(&v)) return false;
-        if (auto* i = std::get_if<int64_t>(&v)) ints.push_back(*i), doubles.push_back(static_cast<double>(*i));
-        else if (auto* d = std::get_if<double>(&v)) doubles.push_back(*d);
+        if (auto* i = std::get_if<int64_t>(&v)) {
+          ints.push_back(*i);
+          doubles.push_back(static_cast<double>(*i));
+        } else if (auto* d = std::get_if<double>(&v)) doubles.push_back(*d);
         else if (auto* s = std::get_if<std::string>(&v)) strings.push_back(*s);
         else return fail("a list holds numbers or strings");
       } while (eat(','));
@@ -323,7 +360,8 @@ class TextParser {
       int64_t offset;
       std::string file;
       p.set = false;
-      return p.elided = true, quoted(&file) && integer(&offset);
+      p.elided = true;
+      return quoted(&file) && integer(&offset);
     } else if (kind == "elided") {
       p.set = false;
       p.elided = true;

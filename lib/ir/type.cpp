@@ -73,7 +73,8 @@ std::optional<Type> parse_type(std::string_view s, DimTable& table) {
     const auto value = key ? dtype_from_name(s.substr(comma + 1, s.size() - comma - 2)) : std::nullopt;
     if (!value || (*key != DType::I64 && *key != DType::String)) return std::nullopt;
     if (t.kind == TypeKind::Tensor) t.kind = TypeKind::Map;
-    t.dtype = *value, t.key = *key == DType::String ? MapKey::String : MapKey::I64;
+    t.dtype = *value;
+    t.key = *key == DType::String ? MapKey::String : MapKey::I64;
     return t;
   }
   const size_t open = s.find('[');
@@ -82,7 +83,10 @@ std::optional<Type> parse_type(std::string_view s, DimTable& table) {
   if (!dtype) return std::nullopt;
   t.dtype = *dtype;
   s = s.substr(open + 1, s.size() - open - 2);
-  if (s == "*") return t.ranked = false, t;
+  if (s == "*") {
+    t.ranked = false;
+    return t;
+  }
   int depth = 0;
   bool quoted = false;
   size_t begin = 0;

@@ -74,7 +74,8 @@ Expr Builder::var(VarId id) {
 
 Expr Builder::symbol(const std::string& name, int64_t min, int64_t max) {
   VarId id = add_var(name, DType::I64, VarRole::Symbol);
-  kernel_->vars[id.raw].min = min, kernel_->vars[id.raw].max = max;
+  kernel_->vars[id.raw].min = min;
+  kernel_->vars[id.raw].max = max;
   kernel_->symbols.push_back(id);
   return var(id);
 }

@@ -35,7 +35,10 @@ bool fold(ExprOp op, Expr a, Expr b, Expr* out) {
     *out = broadcast(constant_int(a.kernel, result_type(op, type).dtype, *v), type.lanes);
     return true;
   }
-  auto is = [&](Expr e) { return *out = e, true; };
+  auto is = [&](Expr e) {
+    *out = e;
+    return true;
+  };
   bool one = by && y == 1, zero = by && y == 0;
   if (type.dtype == DType::Bool) {
     if (op == ExprOp::And && by) return is(y ? a : b);
@@ -95,7 +98,8 @@ Expr make(ExprOp op, Expr a) {
 
 Expr make(ExprOp op, Expr a, Expr b) {
   int lanes = std::max(a.lanes(), b.lanes());
-  a = broadcast(a, lanes), b = broadcast(b, lanes);
+  a = broadcast(a, lanes);
+  b = broadcast(b, lanes);
   Expr folded;
   if (fold(op, a, b, &folded)) return folded;
   if (a.dtype() == DType::Bool && op == ExprOp::Lt) return (!a) & b;  // targets differ in the value of true
@@ -106,7 +110,8 @@ Expr make(ExprOp op, Expr a, Expr b) {
 Expr make(ExprOp op, Expr a, Expr b, Expr c) {
   int lanes = std::max({a.lanes(), b.lanes(), c.lanes()});
   if (op != ExprOp::Select || a.lanes() != 1) a = broadcast(a, lanes);
-  b = broadcast(b, lanes), c = broadcast(c, lanes);
+  b = broadcast(b, lanes);
+  c = broadcast(c, lanes);
   if (op == ExprOp::Select) {
     int64_t taken = 0;
     if (is_int_const(a, &taken)) return taken ? b : c;

@@ -131,7 +131,8 @@ class PartWriter {
     const Expr at = all_used ? thread : b_.let("at", min(thread, used - 1));
     Expr own = at, group = turn;
     if (p_.side > 1) {
-      side_ = b_.let("side", at / p_.threads), own = b_.let("own", at % p_.threads);
+      side_ = b_.let("side", at / p_.threads);
+      own = b_.let("own", at % p_.threads);
       group = b_.let("group", turn * p_.side + side_);
     }
     if (!all_used) active_ = thread < used;
@@ -191,7 +192,12 @@ class PartWriter {
         return;
       case StmtKind::For:
         b_.loop(
-            k_.var(s.var).name, expr(s.index), [&](Expr i) { vars_[s.var.raw] = i, block(s.body); }, s.loop);
+            k_.var(s.var).name, expr(s.index),
+            [&](Expr i) {
+              vars_[s.var.raw] = i;
+              block(s.body);
+            },
+            s.loop);
     }
   }
 

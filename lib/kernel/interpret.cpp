@@ -38,7 +38,8 @@ class Interpreter {
     }
     Launch launch = launch_of(k_);
     threads_ = static_cast<int>(workgroup_size(k_));
-    values_.resize(k_.exprs.size()), memory_.resize(k_.buffers.size());
+    values_.resize(k_.exprs.size());
+    memory_.resize(k_.buffers.size());
     var_node_.assign(k_.vars.size(), 0);
     for (uint32_t i = 0; i < k_.exprs.size(); ++i) prepare(i);
     for (size_t s = 0; s < symbols_.size(); ++s) set_var(k_.symbols[s], symbols_[s]);
@@ -54,7 +55,8 @@ class Interpreter {
       if (launch.threads[a].valid()) threads[a] = evaluate(k_, launch.threads[a], symbols_);
     }
     for (int64_t g = 0; g < grid[0] * grid[1] * grid[2] && !stopped_; ++g) {
-      agent_ = g, ++epoch_;
+      agent_ = g;
+      ++epoch_;
       bind_launch(k_.body, {g % grid[0], g / grid[0] % grid[1], g / (grid[0] * grid[1])}, threads);
       block(*launch.body);
     }
@@ -79,11 +81,18 @@ class Interpreter {
       m.data = arguments_[id];
       if (b.access == Access::Read) return;
       if (b.access == Access::Write) m.known.assign(n, 0);
-      if (!b.may_alias) m.reads.resize(n), m.writes.resize(n);
+      if (!b.may_alias) {
+        m.reads.resize(n);
+        m.writes.resize(n);
+      }
     } else if (b.space == Space::Shared) {
-      m.cells.resize(n), m.known.resize(n), m.reads.resize(n), m.writes.resize(n);
+      m.cells.resize(n);
+      m.known.resize(n);
+      m.reads.resize(n);
+      m.writes.resize(n);
     } else {
-      m.cells.resize(n * threads_ * b.type.lanes), m.known.resize(m.cells.size());
+      m.cells.resize(n * threads_ * b.type.lanes);
+      m.known.resize(m.cells.size());
     }
   }
 
@@ -175,7 +184,10 @@ class Interpreter {
       block(s.body);
     }
     active_ = before;
-    if (parallel) ++phase_, agent_ = 0;
+    if (parallel) {
+      ++phase_;
+      agent_ = 0;
+    }
   }
 
   // Checks bounds, initialisation and races of one access. Returns false if the access must not happen.
@@ -237,7 +249,10 @@ class Interpreter {
 
   Value load_register(uint32_t id, Memory& m, int64_t at, int thread) {
     int64_t n = m.elements * k_.buffers[id].type.lanes;
-    if (at < 0 || at >= n) return touch(id, m.elements, thread, false, false), Value{};
+    if (at < 0 || at >= n) {
+      touch(id, m.elements, thread, false, false);
+      return Value{};
+    }
     size_t cell = static_cast<size_t>(thread) * n + at;
     if (!m.known[cell])
       find("load of register " + k_.buffers[id].name + "[" + std::to_string(at) + "], which nothing was stored to");
@@ -262,7 +277,8 @@ class Interpreter {
             touch(s.buffer.raw, m.elements, w, true, false);
             continue;
           }
-          m.cells[w * cells + at] = v, m.known[w * cells + at] = 1;
+          m.cells[w * cells + at] = v;
+          m.known[w * cells + at] = 1;
           continue;
         }
         if (!touch(s.buffer.raw, at, w, true, atomic)) continue;

@@ -31,7 +31,8 @@ class Namer {
   int run() {
     scan(&k_->body, {-1, 0}, 0);
     size_t n = k_->exprs.size();
-    sites_.resize(n), names_.resize(n);
+    sites_.resize(n);
+    names_.resize(n);
     classify();
     for (const auto& [root, site] : roots_) sites_[root.raw].push_back(site);
     for (uint32_t id = static_cast<uint32_t>(n); id-- > 0;) place(ExprId(id));
@@ -59,7 +60,8 @@ class Namer {
   // evaluated.
   void classify() {
     size_t n = k_->exprs.size();
-    fixed_.assign(n, false), guarded_.assign(n, false);
+    fixed_.assign(n, false);
+    guarded_.assign(n, false);
     for (size_t i = 0; i < n; ++i) {
       const ExprNode& e = k_->exprs[i];
       for (ExprId a : e.args)
@@ -88,7 +90,10 @@ class Namer {
   Site meet(Site a, Site b) const {
     while (blocks_[a.block].depth > blocks_[b.block].depth) a = up(a);
     while (blocks_[b.block].depth > blocks_[a.block].depth) b = up(b);
-    while (a.block != b.block) a = up(a), b = up(b);
+    while (a.block != b.block) {
+      a = up(a);
+      b = up(b);
+    }
     return {a.block, std::min(a.position, b.position)};
   }
 

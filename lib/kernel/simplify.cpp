@@ -68,7 +68,10 @@ int propagate_copies(Kernel* k) {
     return it == copies.end() ? ExprId() : it->second;
   });
   for_each_stmt(k->body, [&](Stmt& s) {
-    if (!copies.empty()) s.index = rebuild(s.index), s.value = rebuild(s.value);
+    if (!copies.empty()) {
+      s.index = rebuild(s.index);
+      s.value = rebuild(s.value);
+    }
     if (s.kind != StmtKind::Let) return;
     ExprOp op = k->expr(s.value).op;
     if (op != ExprOp::Var && op != ExprOp::Const) return;
@@ -116,18 +119,24 @@ class Sink {
     auto flush = [&] {
       for (Stmt& s : held)
         if (pending.count(s.var.raw)) result.push_back(std::move(s));
-      held.clear(), pending.clear();
+      held.clear();
+      pending.clear();
     };
     for (Stmt& s : *stmts) {
       bool single = s.kind == StmtKind::Let && uses_[s.var.raw] == 1 && reads_mutable(*k_, k_->expr(s.value));
       bool simple =
           s.kind == StmtKind::Store || s.kind == StmtKind::Let || s.kind == StmtKind::AtomicAdd || s.kind == StmtKind::If;
       if (!pending.empty() && simple) {
-        taken_.clear(), rebuild.forget();
+        taken_.clear();
+        rebuild.forget();
         ExprId index = rebuild(s.index), value = rebuild(s.value);
         if (!taken_.empty()) {
-          s.index = index, s.value = value;
-          for (int64_t v : taken_) pending.erase(v), ++sunk_;
+          s.index = index;
+          s.value = value;
+          for (int64_t v : taken_) {
+            pending.erase(v);
+            ++sunk_;
+          }
         }
       }
       if (single) {
@@ -166,7 +175,10 @@ class Split {
       block(&s.body);
       block(&s.other);
       bool launch = s.kind == StmtKind::For && (s.loop == LoopKind::Grid || s.loop == LoopKind::Thread);
-      if (!launch) s.index = split(s.index, &result), s.value = split(s.value, &result);
+      if (!launch) {
+        s.index = split(s.index, &result);
+        s.value = split(s.value, &result);
+      }
       result.push_back(std::move(s));
     }
     *stmts = std::move(result);
@@ -180,7 +192,10 @@ class Split {
       std::array<ExprId, 3> args = e.args;
       int high = 0;
       for (ExprId& a : args)
-        if (a.valid()) high = std::max(high, done[a.raw].second + 1), a = done[a.raw].first;
+        if (a.valid()) {
+          high = std::max(high, done[a.raw].second + 1);
+          a = done[a.raw].first;
+        }
       ExprId id = args == e.args ? nodes[i] : with_operands(k_, e, args);
       if (high >= height_ && nodes[i] != root) {
         Stmt let;
@@ -190,7 +205,8 @@ class Split {
         let.value = id;
         before->push_back(let);
         id = k_->intern({ExprOp::Var, e.type, {}, static_cast<int64_t>(let.var.raw)});
-        high = 0, ++count_;
+        high = 0;
+        ++count_;
       }
       done[nodes[i].raw] = {id, high};
     }
@@ -234,8 +250,12 @@ void compact(Kernel& k) {
     if (s.index.valid()) s.index = moved[s.index.raw];
     if (s.value.valid()) s.value = moved[s.value.raw];
   });
-  fresh.comments = std::move(k.comments), fresh.buffers = std::move(k.buffers), fresh.vars = std::move(k.vars);
-  fresh.symbols = std::move(k.symbols), fresh.body = std::move(k.body), fresh.matrix = k.matrix;
+  fresh.comments = std::move(k.comments);
+  fresh.buffers = std::move(k.buffers);
+  fresh.vars = std::move(k.vars);
+  fresh.symbols = std::move(k.symbols);
+  fresh.body = std::move(k.body);
+  fresh.matrix = k.matrix;
   k = std::move(fresh);
 }
 

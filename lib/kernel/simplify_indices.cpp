@@ -63,7 +63,10 @@ class Indices {
   bool loop(Stmt* s, std::vector<Stmt>* result) {
     bool plain = s->loop == LoopKind::Serial || s->loop == LoopKind::Unroll;
     Interval extent = ranges_.of(s->index);
-    if (plain && extent.max <= 0 && !extent.empty()) return ++changes_, true;
+    if (plain && extent.max <= 0 && !extent.empty()) {
+      ++changes_;
+      return true;
+    }
     ranges_.open();
     ranges_.bind_loop(*s);
     block(&s->body);

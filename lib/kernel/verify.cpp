@@ -20,7 +20,8 @@ class Verifier {
     for (uint32_t i = 0; i < k_.exprs.size(); ++i) expression(i);
     if (!problems_.empty()) return std::move(problems_);  // later checks rely on valid expressions
     buffers();
-    in_scope_.assign(k_.vars.size(), false), varying_.assign(k_.vars.size(), false);
+    in_scope_.assign(k_.vars.size(), false);
+    varying_.assign(k_.vars.size(), false);
     for (VarId v : k_.symbols) in_scope_[v.raw] = true;
     launch_ = launch_of(k_).on_device();
     block(k_.body, Control{true, true, true});
@@ -209,7 +210,8 @@ class Verifier {
             if (is_collective(k_.expr(e).op))
               wrong(std::string(name(k_.expr(e).op)) + " that not all threads of a workgroup reach");
         if (is_index(s.value)) ranges_.bind(s.var, ranges_.of(s.value));
-        in_scope_[s.var.raw] = true, varying_[s.var.raw] = value_varies;
+        in_scope_[s.var.raw] = true;
+        varying_[s.var.raw] = value_varies;
         defined->push_back(s.var);
         return;
       }
@@ -246,7 +248,8 @@ class Verifier {
         if (s.loop == LoopKind::Parallel && (!c.top || launch_)) wrong("parallel loop " + i + " is not at the top level");
         ranges_.open();
         ranges_.bind_loop(s);
-        in_scope_[s.var.raw] = true, varying_[s.var.raw] = s.loop == LoopKind::Thread || index_varies;
+        in_scope_[s.var.raw] = true;
+        varying_[s.var.raw] = s.loop == LoopKind::Thread || index_varies;
         block(s.body, {c.nest && launch, false, c.uniform && !index_varies});
         in_scope_[s.var.raw] = false;
         ranges_.close();

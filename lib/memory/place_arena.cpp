@@ -88,7 +88,9 @@ std::optional<Placed> place_buffers(DimTable& dims, const Buffers& buffers, uint
     SymbolicPlacement placement = place_symbolic(dims, buffers, alignment);
     if (verify && !check_symbolic(dims, buffers, placement, alignment, diagnostics)) return std::nullopt;
     Placed out;
-    out.offsets = std::move(placement.offsets), out.total = placement.total, out.method = placement.method;
+    out.offsets = std::move(placement.offsets);
+    out.total = placement.total;
+    out.method = placement.method;
     return out;
   }
   return place_static(buffers, sizes, alignment, block, verify, diagnostics);

@@ -154,7 +154,10 @@ class GraphPlanner {
         for (size_t r = 0; r < g_.result_count(n); ++r) {
           const ValueId each = g_.result(n, r);
           if (liveness_.owner[each.raw] == old) last = std::max(last, liveness_.last_use[each.raw]);
-          if (liveness_.owner[each.raw] == v) made_there.push_back(each), first = std::min(first, plan_.step[n.raw]);
+          if (liveness_.owner[each.raw] == v) {
+            made_there.push_back(each);
+            first = std::min(first, plan_.step[n.raw]);
+          }
         }
       if (last >= first) continue;
       for (ValueId each : made_there) liveness_.owner[each.raw] = old;
@@ -279,7 +282,8 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
     const ComputedAgain made = compute_again(g, plan, how, aim, at_a_time, refused_here);
     if (made.values.empty()) {
       if (how == Instead::CopyParts) break;
-      how = Instead::CopyParts, at_a_time = kMostAtATime;
+      how = Instead::CopyParts;
+      at_a_time = kMostAtATime;
       continue;
     }
     uint64_t weights = weights_size;
@@ -289,7 +293,8 @@ std::optional<GraphPlan> shrink(Graph& g, GraphPlan plan, const std::vector<Grap
       with_copies->computed_again = plan.computed_again + static_cast<uint32_t>(made.copies.size());
       plan = std::move(*with_copies);
       put_in_order(g, plan);
-      at_a_time = kMostAtATime, how = Instead::Compute;
+      at_a_time = kMostAtATime;
+      how = Instead::Compute;
     } else {
       undo(g, made);
       if (made.values.size() == 1) refused_here.insert(made.values[0]);
@@ -337,7 +342,10 @@ std::optional<LirModule> plan_lir(std::unique_ptr<Module> module, const PlanOpti
   uint64_t weights_size = 0;
   const std::vector<GraphId> order = bodies_first(*module);
   std::vector<bool> used(module->graph_count());
-  for (GraphId id : order) module->graph(id).compact(), used[id.raw] = true;
+  for (GraphId id : order) {
+    module->graph(id).compact();
+    used[id.raw] = true;
+  }
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i]) module->graph(GraphId(i)).clear();  // bodies of erased nodes
   lir.extents = find_extents(*module, options.bounds);

@@ -28,11 +28,13 @@ class Loads {
   void add(size_t node, size_t low, size_t high, size_t first, size_t end, double bytes) {
     if (first >= high || end <= low) return;
     if (first <= low && high <= end) {
-      most_[node] += bytes, all_[node] += bytes;
+      most_[node] += bytes;
+      all_[node] += bytes;
       return;
     }
     const size_t middle = (low + high) / 2;
-    add(2 * node, low, middle, first, end, bytes), add(2 * node + 1, middle, high, first, end, bytes);
+    add(2 * node, low, middle, first, end, bytes);
+    add(2 * node + 1, middle, high, first, end, bytes);
     most_[node] = all_[node] + std::max(most_[2 * node], most_[2 * node + 1]);
   }
 
@@ -81,7 +83,10 @@ class PackedRegions {
       choose(i + 1 < kMostPlacements ? budget : 0);
       const auto placed = place();
       if (!placed) return false;
-      if ((total = *placed) <= limit) return settle(), true;
+      if ((total = *placed) <= limit) {
+        settle();
+        return true;
+      }
       budget -= std::min(budget, total - limit);
     }
     diagnostics_.error(Code::TooLarge, "what is made of weights when they are loaded takes " + std::to_string(total) +
@@ -216,8 +221,10 @@ class PackedRegions {
       const Graph& graph = m_.graph(GraphId(g));
       Buffers buffers;
       const auto add = [&](ValueId v, NodeId n, uint32_t first, uint32_t last, Dim bytes) {
-        buffers.owners.push_back(v), buffers.body_nodes.push_back(n);
-        buffers.first.push_back(first), buffers.last.push_back(last);
+        buffers.owners.push_back(v);
+        buffers.body_nodes.push_back(n);
+        buffers.first.push_back(first);
+        buffers.last.push_back(last);
         buffers.sizes.push_back(bytes);
       };
       for (const Made& m : live_ranges_[g])
@@ -255,7 +262,11 @@ class PackedRegions {
         }
         if (!k.chosen) plan.unpacked_nodes += static_cast<uint32_t>(k.nodes.size());
         for (NodeId n : k.chosen ? k.nodes : std::vector<NodeId>())
-          for (PrepackedWeight p : k.prepacked) p.node = n, p.shared = n != k.nodes[0], plan.prepacked.push_back(std::move(p));
+          for (PrepackedWeight p : k.prepacked) {
+            p.node = n;
+            p.shared = n != k.nodes[0];
+            plan.prepacked.push_back(std::move(p));
+          }
       }
       std::ranges::stable_sort(plan.prepacked, {}, [&](const PrepackedWeight& p) { return plan.step[p.node.raw]; });
     }

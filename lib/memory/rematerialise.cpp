@@ -40,14 +40,18 @@ class Recomputation {
         if (v.valid() && !(g.result_count(n) > 0 && slot(g.result(n)).view)) reads_[content(v).raw].push_back(plan.step[n.raw]);
     }
     const auto end = static_cast<uint32_t>(plan.schedule.size());
-    for (ValueId v : g.outputs()) reads_[content(v).raw].push_back(end), taken_[content(v).raw] = true;
+    for (ValueId v : g.outputs()) {
+      reads_[content(v).raw].push_back(end);
+      taken_[content(v).raw] = true;
+    }
     std::vector<std::pair<uint32_t, uint32_t>> live_ranges(g.value_capacity(), {~0u, 0});
     for (NodeId n : plan.schedule)
       for (size_t r = 0; r < g.result_count(n); ++r) {
         const ValueId v = g.result(n, r), owner = slot(v).root.valid() ? slot(v).root : v;
         if (slot(v).region != Region::Activations) continue;
         auto& [first, last] = live_ranges[owner.raw];
-        first = std::min(first, plan.step[n.raw]), last = std::max({last, plan.step[n.raw], last_read(content(v))});
+        first = std::min(first, plan.step[n.raw]);
+        last = std::max({last, plan.step[n.raw], last_read(content(v))});
       }
     for (size_t v = 0; v < live_ranges.size(); ++v)
       for (uint32_t t = live_ranges[v].first; t <= live_ranges[v].second && t < load_.size(); ++t)

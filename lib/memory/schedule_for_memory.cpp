@@ -30,7 +30,10 @@ Tasks tasks_of(const Graph& g, const GraphPlan& plan, const Liveness& liveness, 
   for (NodeId n : plan.schedule) {
     if (!is_task(g, plan, n)) continue;
     const bool joins = !out.nodes.empty() && continues_launch(g, out.nodes.back().back(), n);
-    if (!joins) out.nodes.emplace_back(), out.graph.tasks.emplace_back();
+    if (!joins) {
+      out.nodes.emplace_back();
+      out.graph.tasks.emplace_back();
+    }
     const auto t = static_cast<uint32_t>(out.nodes.size() - 1);
     out.nodes.back().push_back(n);
     plan::Task& task = out.graph.tasks.back();

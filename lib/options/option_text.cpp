@@ -89,7 +89,10 @@ std::string set(std::string& field, const Option& o, std::string_view word) {
   return {};
 }
 
-std::string set(std::vector<std::string>& field, const Option&, std::string_view word) { return field.emplace_back(word), ""; }
+std::string set(std::vector<std::string>& field, const Option&, std::string_view word) {
+  field.emplace_back(word);
+  return "";
+}
 
 std::string set(std::set<std::string, std::less<>>& field, const Option&, std::string_view word) {
   field.emplace(word);

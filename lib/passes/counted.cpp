@@ -28,7 +28,9 @@ struct Strided {
       const int64_t n = sizes[sizes.size() - 1 - static_cast<size_t>(k)].size();
       if (n > 1 && at(stride) != start) {
         if (p.axis) return std::nullopt;
-        p.axis = static_cast<int>(k), inner = stride, size = n;
+        p.axis = static_cast<int>(k);
+        inner = stride;
+        size = n;
       }
       stride *= n;
     }
@@ -95,20 +97,25 @@ bool step(const Graph& g, NodeId n, ValueId from, Counted& c) {
     case OpKind::Transpose: {
       const auto& perm = g.attrs<PermAttrs>(n).perm;
       for (size_t i = 0; i < perm.size(); ++i)
-        if (perm[i] == static_cast<int64_t>(a.size()) - 1 - c.axis) return c.axis = static_cast<int>(perm.size() - 1 - i), true;
+        if (perm[i] == static_cast<int64_t>(a.size()) - 1 - c.axis) {
+          c.axis = static_cast<int>(perm.size() - 1 - i);
+          return true;
+        }
       return false;
     }
     case OpKind::Narrow: {
       const auto& cut = g.attrs<NarrowAttrs>(n);
       if (cut.axis != static_cast<int64_t>(a.size()) - 1 - c.axis) return true;
-      c.start = t.add(c.start, cut.start), c.range = {};
+      c.start = t.add(c.start, cut.start);
+      c.range = {};
       return true;
     }
     case OpKind::Add:
     case OpKind::Sub: {
       const bool first = g.operand(n, 0) == from;
       const Dim by = *uniform_integer(g, g.operand(n, first ? 1 : 0));
-      c.start = g.op(n) == OpKind::Add ? t.add(c.start, by) : t.sub(c.start, by), c.range = {};
+      c.start = g.op(n) == OpKind::Add ? t.add(c.start, by) : t.sub(c.start, by);
+      c.range = {};
       break;
     }
     default: break;

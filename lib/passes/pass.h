@@ -28,7 +28,10 @@ struct TargetTraits {
   bool strides = true;              // matmuls can write strided layouts (can_write_layout)
   uint32_t region_max_steps = 64, region_max_inputs = 16;
   Machine machine;  // for cost decisions
-  TargetTraits() { native.set(), epilogues.set(); }
+  TargetTraits() {
+    native.set();
+    epilogues.set();
+  }
 };
 
 // A fusion that was formed or declined. Nodes are recorded by their label at that time: nodes that later replace them have it as

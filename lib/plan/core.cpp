@@ -50,7 +50,8 @@ void place_core(const Instance& part, const SearchOptions& options, int64_t enou
     const int64_t tight = static_cast<int64_t>(share * static_cast<double>(part.bound));
     const int64_t items = std::ranges::count_if(part.items, [&](const Item& i) { return i.load >= tight; });
     if (items > (core_items == 0 ? static_cast<int64_t>(std::min(kCoreItems, part.items.size() - 1)) : kEasyItems)) break;
-    core = tight, core_items = items;
+    core = tight;
+    core_items = items;
   }
   Instance with_core = part;
   if (core_items == 0 || !fix_core(with_core, core, options, enough, effort)) return;

@@ -24,7 +24,10 @@ class Ejection {
     uint64_t lived = 0;
     double area = 0;
     const auto area_of = [](const Item& i) { return static_cast<double>(i.size) * (i.hi - i.lo); };
-    for (const Item& i : in.items) lived += i.hi - i.lo, area += area_of(i);
+    for (const Item& i : in.items) {
+      lived += i.hi - i.lo;
+      area += area_of(i);
+    }
     const double average = area / static_cast<double>(in.items.size());
     spacing_ = std::max<uint32_t>(4, static_cast<uint32_t>(lived / (2 * in.items.size())));
     live_.resize(in.sections() / spacing_ + 1);
@@ -41,7 +44,10 @@ class Ejection {
   bool run(int64_t height, uint64_t* work, std::vector<int64_t>& offsets) {
     homeless_.clear();
     for (uint32_t k = 0; k < in_.items.size(); ++k)
-      if (offsets[k] + in_.items[k].size > height) homeless_.push_back(k), offsets[k] = kNowhere;
+      if (offsets[k] + in_.items[k].size > height) {
+        homeless_.push_back(k);
+        offsets[k] = kNowhere;
+      }
     while (!homeless_.empty()) {
       if (*work == 0) return false;
       uint32_t& pick = homeless_[draw(homeless_.size())];
@@ -131,7 +137,10 @@ class Ejection {
       if (at >= end || sum >= kImmovable) continue;
       const int64_t noisy = sum + sum * static_cast<int64_t>(draw(kNoise)) / (2 * kNoise);
       if (noisy < least) equal = 0;
-      if (noisy <= least && draw(++equal) == 0) least = noisy, best = at;
+      if (noisy <= least && draw(++equal) == 0) {
+        least = noisy;
+        best = at;
+      }
     }
     return best;
   }

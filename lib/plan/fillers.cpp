@@ -13,7 +13,10 @@ constexpr double kMostRoom = 0.2;  // limit on the free share of the area; fille
 // open hole that is not larger than the loss, repeatedly, or shrinks the smallest hole.
 std::vector<Buffer> fillers(const Instance& in, int64_t height) {
   std::vector<int64_t> change(in.sections() + 1);
-  for (const Item& i : in.items) change[i.lo] -= i.size, change[i.hi] += i.size;
+  for (const Item& i : in.items) {
+    change[i.lo] -= i.size;
+    change[i.hi] += i.size;
+  }
   change[0] += height;
   struct Hole {
     int64_t size;
@@ -32,9 +35,12 @@ std::vector<Buffer> fillers(const Instance& in, int64_t height) {
         if (h->size <= ends && (hole == open.end() || h->size >= hole->size)) hole = h;
       if (hole == open.end()) {
         hole = std::ranges::min_element(open, {}, &Hole::size);
-        close(ends, hole->from, s), hole->size -= ends, ends = 0;
+        close(ends, hole->from, s);
+        hole->size -= ends;
+        ends = 0;
       } else {
-        close(hole->size, hole->from, s), ends -= hole->size;
+        close(hole->size, hole->from, s);
+        ends -= hole->size;
         open.erase(hole);
       }
     }
@@ -65,7 +71,9 @@ void place_with_fillers(const Instance& in, const SearchOptions& options, int64_
     for (size_t k = 0; k < part.items.size(); ++k)
       if (part.items[k].buffer < offsets.size()) offsets[part.items[k].buffer] = found.offsets[k];
   }
-  best.height = height, best.offsets = std::move(offsets), best.method = "search with all room filled";
+  best.height = height;
+  best.offsets = std::move(offsets);
+  best.method = "search with all room filled";
 }
 
 }  // namespace rlxc::plan

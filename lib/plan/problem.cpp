@@ -112,7 +112,10 @@ PeakInfo peak(const Problem& p) {
   uint64_t live = 0;
   for (const Event& e : events) {
     live = e.begins ? live + e.bytes : live - e.bytes;
-    if (live > info.bytes) info.bytes = live, info.step = e.step;
+    if (live > info.bytes) {
+      info.bytes = live;
+      info.step = e.step;
+    }
   }
   for (uint32_t i = 0; i < p.buffers.size(); ++i) {
     const Buffer& b = p.buffers[i];

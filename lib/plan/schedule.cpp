@@ -65,7 +65,10 @@ class Scheduler {
     uint64_t more = made;
     size_t taken = 0;
     for (uint32_t b : task.overwrites)
-      if (taken < task.makes.size() && g_.bytes[b] == g_.bytes[task.makes[taken]] && dies(s, b, t)) more -= g_.bytes[b], ++taken;
+      if (taken < task.makes.size() && g_.bytes[b] == g_.bytes[task.makes[taken]] && dies(s, b, t)) {
+        more -= g_.bytes[b];
+        ++taken;
+      }
     uint64_t unread = 0;
     for (uint32_t b : task.makes)
       if (readers_[b].empty() && !g_.kept[b]) unread += g_.bytes[b];
@@ -95,7 +98,10 @@ class Scheduler {
                                      [&](const Ready& r) { return s.live + r.most <= s.peak && s.live + r.after <= s.live; });
       effects_ -= static_cast<uint64_t>(free - s.ready.begin());
       again = free != s.ready.end();
-      if (again) --effects_, run(s, free->task);
+      if (again) {
+        --effects_;
+        run(s, free->task);
+      }
     }
   }
 
@@ -121,7 +127,10 @@ class Scheduler {
           for (uint32_t h = s.history; h != kNone; h = history_[h].first) best.tasks.push_back(history_[h].second);
           std::reverse(best.tasks.begin(), best.tasks.end());
         }
-        if (s.ready.size() >= effects_) return best.exact = false, best;
+        if (s.ready.size() >= effects_) {
+          best.exact = false;
+          return best;
+        }
         effects_ -= s.ready.size();
         for (const auto& [t, most, after] : s.ready)
           choices.push_back({std::max(s.peak, s.live + most), s.live + after, s.hash ^ mix(uint64_t{t} + 1), i, t});

@@ -170,11 +170,16 @@ bool Search::narrow(Range open, int64_t last, size_t first) {
   int64_t ground = kNever, smallest = kNever;
   for (uint32_t k = open.begin; k < open.end; ++k) {
     const uint32_t j = open_[k];
-    to = std::max(to, hi_[j]), ground = std::min(ground, effective_[j]), smallest = std::min(smallest, size_[j]);
+    to = std::max(to, hi_[j]);
+    ground = std::min(ground, effective_[j]);
+    smallest = std::min(smallest, size_[j]);
     work_ += hi_[j] - lo_[j];
   }
   const auto clear = [&](auto& list, auto value) { std::fill(list.begin() + from, list.begin() + to, value); };
-  clear(lowest_, kNever), clear(second_, kNever), clear(tops_, kNever), clear(fillers_, 0u);
+  clear(lowest_, kNever);
+  clear(second_, kNever);
+  clear(tops_, kNever);
+  clear(fillers_, 0u);
   for (uint32_t k = open.begin; k < open.end; ++k) {
     const uint32_t j = open_[k];
     for (uint32_t s = lo_[j]; s < hi_[j]; ++s) {

@@ -40,7 +40,10 @@ class Skyline {
     std::iota(open_.begin(), open_.end(), 0u);
     int64_t height = 0;
     while (!open_.empty()) {
-      if (work_ < 3 * open_.size()) return work_ = 0, limit;
+      if (work_ < 3 * open_.size()) {
+        work_ = 0;
+        return limit;
+      }
       work_ -= 3 * open_.size();
       const size_t at = choose(rank, slack);
       const uint32_t k = open_[at];
@@ -107,9 +110,16 @@ void place_on_skyline(const Instance& in, int64_t enough, uint32_t rounds, uint6
   size_t slack = 0;
   const auto attempt = [&](const std::vector<double>& by, size_t s, const char* name) {
     const int64_t height = skyline.place(by, kSlacks[s], INT64_MAX);
-    if (height < best.height)
-      best.height = height, best.offsets = skyline.offsets(), best.method = std::string("skyline by ") + name;
-    if (height < lowest) lowest = height, rank = by, slack = s;
+    if (height < best.height) {
+      best.height = height;
+      best.offsets = skyline.offsets();
+      best.method = std::string("skyline by ") + name;
+    }
+    if (height < lowest) {
+      lowest = height;
+      rank = by;
+      slack = s;
+    }
     return best.height <= enough || skyline.tired();
   };
   for (size_t s = 0; s < std::size(kSlacks); ++s)

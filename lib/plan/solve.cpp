@@ -27,7 +27,11 @@ constexpr uint64_t kVisitsOfSweep = 5;           // visits that cost as much as 
 void place_in_time(const Instance& part, int64_t enough, uint64_t* work, Placement& best) {
   std::vector<int64_t> offsets;
   const auto take = [&](int64_t height, const char* method) {
-    if (height < best.height) best.height = height, best.offsets.swap(offsets), best.method = method;
+    if (height < best.height) {
+      best.height = height;
+      best.offsets.swap(offsets);
+      best.method = method;
+    }
   };
   take(place_by_sweep(part, &offsets), "best fit in time order");
   uint64_t visits = *work * kVisitsOfSweep;
@@ -90,7 +94,8 @@ Placement solve_part(const Instance& part, int64_t enough, bool must_fit, const 
     Effort filled{own.work / kShareOfFillers, 0};
     own.work -= filled.work;
     place_with_fillers(part, options.pruning, enough, filled, best);
-    own.work += filled.work, own.nodes += filled.nodes;
+    own.work += filled.work;
+    own.nodes += filled.nodes;
   }
   improve(part, options.pruning, enough, must_fit, own, best);
   effort.work -= share - own.work;
@@ -146,7 +151,10 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
     const Placement best = solve_part(part, enough, must_fit, options, effort);
     for (size_t i = 0; i < part.items.size(); ++i) out.offsets[part.items[i].buffer] = best.offsets[i] * unit;
     proved = std::max(proved, best.proved);
-    if (best.height > height) height = best.height, out.method = best.method;
+    if (best.height > height) {
+      height = best.height;
+      out.method = best.method;
+    }
     enough = std::max(enough, height);
   }
   out.height = static_cast<uint64_t>(height) * unit;

@@ -98,7 +98,10 @@ int64_t place_by_deaths(const Instance& in, int64_t ceiling, uint64_t* work, std
   int64_t height = 0;
   for (size_t k = 0; k < in.items.size(); ++k) {
     const Item& item = in.items[k];
-    if (*work <= live.size()) return *work = 0, INT64_MAX;
+    if (*work <= live.size()) {
+      *work = 0;
+      return INT64_MAX;
+    }
     *work -= live.size() + 1;
     // The best gap so far: least difference of ends, then least free space left.
     int64_t at = -1, least = kNever, least_left = 0;
@@ -112,7 +115,10 @@ int64_t place_by_deaths(const Instance& in, int64_t ceiling, uint64_t* work, std
       for (const auto& [offset, death] : {std::pair(low, below.death), std::pair(high, above.death)}) {
         const int64_t difference = std::min(std::abs(death - item.hi), kNever - 1);
         if (high < low || difference > least || (difference == least && left >= least_left)) continue;
-        at = offset, least = difference, least_left = left, place = kept;
+        at = offset;
+        least = difference;
+        least_left = left;
+        place = kept;
       }
     };
     for (const Live& l : live) {
@@ -121,7 +127,10 @@ int64_t place_by_deaths(const Instance& in, int64_t ceiling, uint64_t* work, std
       live[kept++] = below = l;
     }
     gap({ceiling, ceiling, kNever});
-    if (at < 0) at = (below.top + item.align - 1) / item.align * item.align, place = kept;
+    if (at < 0) {
+      at = (below.top + item.align - 1) / item.align * item.align;
+      place = kept;
+    }
     live.resize(kept);
     live.insert(live.begin() + static_cast<std::ptrdiff_t>(place), {at, at + item.size, item.hi});
     (*offsets)[k] = at;

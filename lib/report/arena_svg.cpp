@@ -117,11 +117,17 @@ class ArenaPicture {
 
   void make_curve() {
     std::vector<uint64_t> change(step_of_.size() + 1);  // differences wrap around, sums do not
-    for (const Block& b : blocks_) change[b.first] += b.size, change[b.last + 1] -= b.size;
+    for (const Block& b : blocks_) {
+      change[b.first] += b.size;
+      change[b.last + 1] -= b.size;
+    }
     uint64_t live = 0;
     for (size_t i = 0; i < step_of_.size(); ++i) {
       live += change[i];
-      if (live > live_peak_) live_peak_ = live, peak_column_ = static_cast<uint32_t>(i);
+      if (live > live_peak_) {
+        live_peak_ = live;
+        peak_column_ = static_cast<uint32_t>(i);
+      }
       live_.push_back(live);
     }
     if (!plan_.symbolic) peak_column_ = column(plan_.peak_step);
@@ -202,7 +208,8 @@ class ArenaPicture {
       if (i >= alone || (width < 1.5 && height < 1.5)) {
         Cell& cell = cells[{static_cast<int>((left + width / 2 - kPlotLeft) / kCell),
                             static_cast<int>((up + height / 2 - kPlotTop) / kCell)}];
-        ++cell.count, cell.bytes += b.size;
+        ++cell.count;
+        cell.bytes += b.size;
         continue;
       }
       std::string css(b.root.valid() ? op_class(graph_.op(b.node)).css : "body");

@@ -65,7 +65,10 @@ std::optional<Condition> parse_condition(std::string_view text, std::string* mes
   rest = trim(rest.substr(kind->first.size()));
   c.change = rest.starts_with('+') || rest.starts_with('-');
   if (rest.starts_with('+')) rest.remove_prefix(1);
-  if (rest.ends_with('%')) c.relative = c.change = true, rest = trim(rest.substr(0, rest.size() - 1));
+  if (rest.ends_with('%')) {
+    c.relative = c.change = true;
+    rest = trim(rest.substr(0, rest.size() - 1));
+  }
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), c.limit);
   if (error != std::errc{} || end != rest.data() + rest.size()) return bad("has no number");
   return c;
@@ -87,7 +90,8 @@ bool compare(const Snapshot& before, const Snapshot& after, const std::vector<Co
     if (!only_b) c.before = a->second;
     if (!only_a) c.after = b->second;
     const bool named = c.before.item || c.after.item || !c.before.text.empty() || !c.after.text.empty();
-    c.added = only_b && named, c.removed = only_a && named;
+    c.added = only_b && named;
+    c.removed = only_a && named;
     if (c.added || c.removed || c.before.number != c.after.number || c.before.text != c.after.text)
       out->changes.push_back(std::move(c));
     if (!only_b) ++a;

@@ -15,15 +15,20 @@ class Walk {
     hash_.update_text("rlxc-lir 1");
     hash_.update_u64(lir_.alignment);
     hash_.update_u64(module_.dims.equalities().size());
-    for (const auto& [a, b] : module_.dims.equalities())
-      hash_.update_text(module_.dims.text(a)), hash_.update_text(module_.dims.text(b));
+    for (const auto& [a, b] : module_.dims.equalities()) {
+      hash_.update_text(module_.dims.text(a));
+      hash_.update_text(module_.dims.text(b));
+    }
     hash_.update_u64(module_.graph_count());
     for (size_t i = 0; i < module_.graph_count(); ++i) graph(module_.graph(GraphId(i)), lir_.plans[i]);
     return hash_.digest();
   }
 
  private:
-  void put(Digest128 d) { hash_.update_u64(d.high), hash_.update_u64(d.low); }
+  void put(Digest128 d) {
+    hash_.update_u64(d.high);
+    hash_.update_u64(d.low);
+  }
 
   void put(Dim d) {
     hash_.update_u64(static_cast<uint64_t>(d.is_static() ? d.size() : -1));
@@ -121,11 +126,17 @@ class Walk {
                          uint64_t{s.index} << 32);
         if (s.region == Region::None) continue;
         put_value(s.root);
-        put(s.offset), put(s.size);
+        put(s.offset);
+        put(s.size);
       }
-    put(plan.arena_size), put(plan.packed_size);
+    put(plan.arena_size);
+    put(plan.packed_size);
     hash_.update_u64(plan.prepacked.size());
-    for (const PrepackedWeight& p : plan.prepacked) hash_.update_u64(plan.step[p.node.raw]), put(p.offset), put(p.bytes);
+    for (const PrepackedWeight& p : plan.prepacked) {
+      hash_.update_u64(plan.step[p.node.raw]);
+      put(p.offset);
+      put(p.bytes);
+    }
   }
 
   const LirModule& lir_;

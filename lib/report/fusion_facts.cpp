@@ -81,7 +81,10 @@ void collect_readers(const Graph& g, const GraphLayouts& layouts, const std::vec
 
 void DecisionTotals::add(const Decision& d) {
   ++(d.fused ? formed : missed);
-  if (d.fused) launches += d.launches_saved, bytes += d.bytes_saved;
+  if (d.fused) {
+    launches += d.launches_saved;
+    bytes += d.bytes_saved;
+  }
 }
 
 DecisionSummary::DecisionSummary(std::span<const Decision> decisions) {

@@ -130,7 +130,8 @@ class BoxMaker {
         while (common < x && common < y && last.substr(0, a[common]) == scope.substr(0, b[common])) ++common;
         if (common < x || common < y) ++boundaries[common];
       }
-      last = scope, first = false;
+      last = scope;
+      first = false;
     }
     size_t level = 0, runs = 1;
     for (size_t l = 1; l <= kDeepest && runs + boundaries[l - 1] < kMostBoxes; ++l) {
@@ -153,10 +154,14 @@ class BoxMaker {
         const std::string_view name = name_of(shown_[i]);
         const std::string_view prefix = name.empty() ? last : scope_prefix(scope_of(name), level);
         cut = prefix != last;
-        if (cut && i > begin) part(begin, i, last), begin = i;
+        if (cut && i > begin) {
+          part(begin, i, last);
+          begin = i;
+        }
         last = prefix;
       } else if (i - begin == length) {
-        part(begin, i, {}), begin = i;
+        part(begin, i, {});
+        begin = i;
       }
     }
     part(begin, shown_.size(), last);

@@ -86,7 +86,8 @@ class GraphPicture {
         const double bx = shift + bend, by = middle(++layer);
         curve(svg, px, py, bx, by - kBoxHeight / 2);
         svg.raw("V").number(by + kBoxHeight / 2);
-        px = bx, py = by + kBoxHeight / 2;
+        px = bx;
+        py = by + kBoxHeight / 2;
       }
       curve(svg, px, py, x(e.to), top(e.to));
       svg.raw("\"/>\n");

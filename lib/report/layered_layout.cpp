@@ -63,7 +63,10 @@ class Arranger {
       rows_[layer].push_back(id);
       return id;
     };
-    const auto link = [&](uint32_t a, uint32_t b) { items_[a].below.push_back(b), items_[b].above.push_back(a); };
+    const auto link = [&](uint32_t a, uint32_t b) {
+      items_[a].below.push_back(b);
+      items_[b].above.push_back(a);
+    };
     for (const LayoutNode& n : layout_.nodes) add(n.width, n.layer);
     for (LayoutEdge& e : layout_.edges) {
       const uint32_t top = layout_.nodes[e.from].layer, bottom = layout_.nodes[e.to].layer;
@@ -112,7 +115,9 @@ class Arranger {
         // Preferred centre of each block, relative to the merged block.
         const double shift_a = -b.width / 2, shift_b = a.width / 2;
         a.wish = (a.count * (a.wish - shift_a) + b.count * (b.wish - shift_b)) / (a.count + b.count);
-        a.count += b.count, a.width += b.width, a.end = b.end;
+        a.count += b.count;
+        a.width += b.width;
+        a.end = b.end;
         blocks.pop_back();
       }
     }
@@ -149,7 +154,10 @@ class Arranger {
 
   void write_back() {
     double low = 0, high = 0;
-    for (const Item& i : items_) low = std::min(low, i.x - i.width / 2), high = std::max(high, i.x + i.width / 2);
+    for (const Item& i : items_) {
+      low = std::min(low, i.x - i.width / 2);
+      high = std::max(high, i.x + i.width / 2);
+    }
     layout_.width = high - low;
     for (size_t i = 0; i < layout_.nodes.size(); ++i) layout_.nodes[i].x = items_[i].x - low;
     for (size_t e = 0; e < layout_.edges.size(); ++e) {

@@ -33,7 +33,10 @@ class LirWriter {
     for (const DataDependentDim& e : lir_.extents) {
       out_.begin_object(JsonLayout::Line).key("symbol").string(e.symbol);
       out_.key("graph").unsigned_integer(e.graph.raw).key("node").unsigned_integer(e.node.raw);
-      if (e.bound) out_.key("bound"), terms_.size(*e.bound);
+      if (e.bound) {
+        out_.key("bound");
+        terms_.size(*e.bound);
+      }
       out_.end_object();
     }
     out_.end_array();
@@ -45,9 +48,12 @@ class LirWriter {
     const GraphPlan& plan = lir_.plans[0];
     const auto port = [&](ValueId v, Symbol name) {
       out_.begin_object(JsonLayout::Line).key("name").string(name.valid() ? module_.text(name) : std::string_view());
-      out_.key("value"), terms_.value(v);
-      out_.key("type"), terms_.type(g.type_id(v));
-      out_.key("bytes"), terms_.size(plan.slot[v.raw].size);
+      out_.key("value");
+      terms_.value(v);
+      out_.key("type");
+      terms_.type(g.type_id(v));
+      out_.key("bytes");
+      terms_.size(plan.slot[v.raw].size);
       out_.end_object();
     };
     out_.key("io").begin_object();
@@ -70,9 +76,12 @@ class LirWriter {
     out_.key("inputs").begin_array(JsonLayout::Line);
     for (NodeId n : g.inputs()) terms_.value(g.result(n));
     out_.end_array();
-    out_.key("outputs"), terms_.values(g.outputs());
-    out_.key("arena_bytes"), terms_.size(plan.arena_size);
-    out_.key("packed_bytes"), terms_.size(plan.packed_size);
+    out_.key("outputs");
+    terms_.values(g.outputs());
+    out_.key("arena_bytes");
+    terms_.size(plan.arena_size);
+    out_.key("packed_bytes");
+    terms_.size(plan.packed_size);
     out_.key("nodes").begin_array();
     for (size_t i = 0; i < g.node_capacity(); ++i)
       if (const NodeId n(i); g.alive(n) && n != g.terminator()) node(g, plan, n);
@@ -88,7 +97,10 @@ class LirWriter {
   void node(const Graph& g, const GraphPlan& plan, NodeId n) {
     out_.begin_object(JsonLayout::Line);
     terms_.node(g, n);
-    if (!g.bodies(n).empty() && n.raw < plan.body_offset.size()) out_.key("body_offset"), terms_.size(plan.body_offset[n.raw]);
+    if (!g.bodies(n).empty() && n.raw < plan.body_offset.size()) {
+      out_.key("body_offset");
+      terms_.size(plan.body_offset[n.raw]);
+    }
     out_.key("phase").string(rlxc::name(plan.phase[n.raw]));
     out_.key("step").unsigned_integer(plan.step[n.raw]);
     terms_.provenance(g, n, true);
@@ -101,9 +113,14 @@ class LirWriter {
     out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(v.raw);
     out_.key("region").string(rlxc::name(s.region));
     if (is_of_caller(s.region)) out_.key("index").unsigned_integer(s.index);
-    out_.key("offset"), terms_.size(s.offset);
-    out_.key("bytes"), terms_.size(s.size);
-    if (s.root.valid() && s.root != v) out_.key("root"), terms_.value(s.root);
+    out_.key("offset");
+    terms_.size(s.offset);
+    out_.key("bytes");
+    terms_.size(s.size);
+    if (s.root.valid() && s.root != v) {
+      out_.key("root");
+      terms_.value(s.root);
+    }
     if (s.view) out_.key("view").boolean(true);
     if (s.in_place) out_.key("in_place").boolean(true);
     if (s.part) out_.key("part").boolean(true);
@@ -119,7 +136,8 @@ class LirWriter {
       out_.begin_array(JsonLayout::Line);
       for (const DimFactor& p : axis) {
         out_.begin_array(JsonLayout::Line);
-        terms_.size(p.size), terms_.size(p.stride);
+        terms_.size(p.size);
+        terms_.size(p.stride);
         out_.end_array();
       }
       out_.end_array();

@@ -145,7 +145,8 @@ void ModuleTerms::symbols() {
   out_.key("equalities").begin_array();
   for (const auto& [a, b] : module_.dims.equalities()) {
     out_.begin_array(JsonLayout::Line);
-    size(a), size(b);
+    size(a);
+    size(b);
     out_.end_array();
   }
   out_.end_array();
@@ -154,10 +155,19 @@ void ModuleTerms::symbols() {
 void ModuleTerms::node(const Graph& g, NodeId n) {
   out_.key("id").unsigned_integer(n.raw);
   out_.key("op").string(kind_name(g.op(n)));
-  if (g.node_name(n).valid()) out_.key("name"), name(g.node_name(n));
-  if (!g.operands(n).empty()) out_.key("operands"), values(g.operands(n));
+  if (g.node_name(n).valid()) {
+    out_.key("name");
+    name(g.node_name(n));
+  }
+  if (!g.operands(n).empty()) {
+    out_.key("operands");
+    values(g.operands(n));
+  }
   const AttrId a = g.attr_id(n);
-  if (has_attrs(a)) out_.key("attrs"), attrs(a, g.op(n));
+  if (has_attrs(a)) {
+    out_.key("attrs");
+    attrs(a, g.op(n));
+  }
   out_.key("results").begin_array(JsonLayout::Line);
   for (size_t r = 0; r < g.result_count(n); ++r) {
     const ValueId v = g.result(n, r);
@@ -167,7 +177,10 @@ void ModuleTerms::node(const Graph& g, NodeId n) {
     out_.end_array();
   }
   out_.end_array();
-  if (g.launch(n).valid()) out_.key("launch"), name(g.launch(n));
+  if (g.launch(n).valid()) {
+    out_.key("launch");
+    name(g.launch(n));
+  }
   if (g.bodies(n).empty()) return;
   out_.key("bodies").begin_array(JsonLayout::Line);
   for (GraphId b : g.bodies(n)) out_.unsigned_integer(b.raw);
@@ -178,8 +191,14 @@ void ModuleTerms::provenance(const Graph& g, NodeId n, bool brief) {
   if (!g.origin(n).valid()) return;
   const Origin& origin = module_.origin(g.origin(n));
   const bool left_out = brief && origin.sources.size() == 1 && origin.sources[0] == g.node_name(n);
-  if ((!origin.sources.empty() || !brief) && !left_out) out_.key("sources"), names(origin.sources);
-  if (!origin.passes.empty()) out_.key("passes"), names(origin.passes);
+  if ((!origin.sources.empty() || !brief) && !left_out) {
+    out_.key("sources");
+    names(origin.sources);
+  }
+  if (!origin.passes.empty()) {
+    out_.key("passes");
+    names(origin.passes);
+  }
 }
 
 void ModuleTerms::constants() {

@@ -30,7 +30,10 @@ class PlanWriter {
     regions(slots, plan);
     packing();
     arena(plan);
-    if (!plan.symbolic) peak(g, plan), savings(plan);
+    if (!plan.symbolic) {
+      peak(g, plan);
+      savings(plan);
+    }
     out_.key("graphs").begin_array();
     for (size_t i = 0; i < module_.graph_count(); ++i) {
       const Graph& each = module_.graph(GraphId(i));
@@ -55,7 +58,8 @@ class PlanWriter {
     out_.key("regions").begin_array();
     for (Region r : kRegions) {
       out_.begin_object(JsonLayout::Line).key("region").string(rlxc::name(r));
-      out_.key("bytes"), terms_.size(bytes[static_cast<size_t>(r)]);
+      out_.key("bytes");
+      terms_.size(bytes[static_cast<size_t>(r)]);
       out_.key("slots").unsigned_integer(count[static_cast<size_t>(r)]);
       out_.end_object();
     }
@@ -72,24 +76,29 @@ class PlanWriter {
         if (!plan.prepacked[i].shared) bytes = dims.add(bytes, plan.prepacked[i].bytes);
         nodes += i == 0 || plan.prepacked[i].node != plan.prepacked[i - 1].node;
       }
-      unpacked = dims.add(unpacked, plan.unpacked_bytes), unpacked_nodes += plan.unpacked_nodes;
+      unpacked = dims.add(unpacked, plan.unpacked_bytes);
+      unpacked_nodes += plan.unpacked_nodes;
     }
     out_.key("packing").begin_object(JsonLayout::Line).key("known").boolean(lir_.packs_known);
     if (lir_.packs_known) {
-      out_.key("nodes").unsigned_integer(nodes).key("bytes"), terms_.size(bytes);
-      out_.key("unpacked_nodes").unsigned_integer(unpacked_nodes).key("unpacked_bytes"), terms_.size(unpacked);
+      out_.key("nodes").unsigned_integer(nodes).key("bytes");
+      terms_.size(bytes);
+      out_.key("unpacked_nodes").unsigned_integer(unpacked_nodes).key("unpacked_bytes");
+      terms_.size(unpacked);
     }
     out_.end_object();
   }
 
   void arena(const GraphPlan& plan) {
-    out_.key("arena").begin_object(JsonLayout::Line).key("bytes"), terms_.size(plan.arena_size);
+    out_.key("arena").begin_object(JsonLayout::Line).key("bytes");
+    terms_.size(plan.arena_size);
     if (!plan.symbolic) {
       const uint64_t height = static_cast<uint64_t>(plan.arena_size.size());
       out_.key("lower_bound").unsigned_integer(plan.lower_bound);
       out_.key("gap").unsigned_integer(height - std::min(height, plan.lower_bound));
     }
-    out_.key("given_order"), terms_.size(plan.given_arena);
+    out_.key("given_order");
+    terms_.size(plan.given_arena);
     out_.key("reordered").boolean(plan.reordered);
     if (plan.computed_again) out_.key("computed_again").unsigned_integer(plan.computed_again);
     out_.key("method").string(plan.method);
@@ -116,7 +125,8 @@ class PlanWriter {
     for (ValueId v : values) {
       out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(v.raw);
       out_.key("name").string(value_label(g, v));
-      out_.key("type"), terms_.type(g.type_id(v));
+      out_.key("type");
+      terms_.type(g.type_id(v));
       out_.key("bytes").integer(bytes(v));
       out_.end_object();
     }
@@ -139,8 +149,10 @@ class PlanWriter {
     out_.key("id").unsigned_integer(g.id().raw);
     out_.key("name").string(g.name());
     out_.key("steps").unsigned_integer(plan.schedule.size());
-    out_.key("arena_bytes"), terms_.size(plan.arena_size);
-    out_.key("packed_bytes"), terms_.size(plan.packed_size);
+    out_.key("arena_bytes");
+    terms_.size(plan.arena_size);
+    out_.key("packed_bytes");
+    terms_.size(plan.packed_size);
     out_.key("slots").begin_array();
     for (const RootSlot& s : slots) slot(g, plan, s);
     out_.end_array();
@@ -156,8 +168,10 @@ class PlanWriter {
       out_.key("operands").begin_array(JsonLayout::Line);
       for (uint32_t i : p.operands) out_.unsigned_integer(i);
       out_.end_array();
-      out_.key("offset"), terms_.size(p.offset);
-      out_.key("bytes"), terms_.size(p.bytes);
+      out_.key("offset");
+      terms_.size(p.offset);
+      out_.key("bytes");
+      terms_.size(p.bytes);
       if (p.shared) out_.key("shared").boolean(true);
       out_.end_object();
     }
@@ -166,13 +180,21 @@ class PlanWriter {
 
   void slot(const Graph& g, const GraphPlan& plan, const RootSlot& s) {
     out_.begin_object(JsonLayout::Line).key("value").unsigned_integer(s.root.raw);
-    if (const Symbol name = g.value_name(s.root); name.valid()) out_.key("name"), terms_.name(name);
-    else if (const Symbol node = g.node_name(g.def(s.root)); node.valid()) out_.key("name"), terms_.name(node);
-    out_.key("type"), terms_.type(g.type_id(s.root));
+    if (const Symbol name = g.value_name(s.root); name.valid()) {
+      out_.key("name");
+      terms_.name(name);
+    } else if (const Symbol node = g.node_name(g.def(s.root)); node.valid()) {
+      out_.key("name");
+      terms_.name(node);
+    }
+    out_.key("type");
+    terms_.type(g.type_id(s.root));
     out_.key("region").string(rlxc::name(s.region));
     if (is_of_caller(s.region)) out_.key("index").unsigned_integer(plan.slot[s.root.raw].index);
-    out_.key("offset"), terms_.size(s.offset);
-    out_.key("bytes"), terms_.size(s.size);
+    out_.key("offset");
+    terms_.size(s.offset);
+    out_.key("bytes");
+    terms_.size(s.size);
     out_.key("life").begin_array(JsonLayout::Line).unsigned_integer(s.first_step).unsigned_integer(s.last_step).end_array();
     if (s.values > 1) out_.key("values").unsigned_integer(s.values);
     out_.end_object();

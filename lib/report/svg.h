@@ -12,7 +12,10 @@ class Svg {
   // Opens the document. Screen readers and browsers show `title` and `description`. `style` is CSS.
   Svg(double width, double height, std::string_view title, std::string_view description, std::string_view style);
 
-  Svg& raw(std::string_view s) { return out_ += s, *this; }
+  Svg& raw(std::string_view s) {
+    out_ += s;
+    return *this;
+  }
   Svg& escape(std::string_view);  // see `markup`
   Svg& number(double);
 

@@ -33,7 +33,10 @@ bool read_value(const fs::path& file, const Type& type, std::vector<eval::HostVa
   auto value = onnx_import::read_value_file(file.string(), type.kind, d);
   if (!value) return false;
   auto host = to_host(std::move(*value), type);
-  if (!host) return d.error(Code::BadTensor, "a map needs one value for each key", "\"" + file.string() + "\""), false;
+  if (!host) {
+    d.error(Code::BadTensor, "a map needs one value for each key", "\"" + file.string() + "\"");
+    return false;
+  }
   out->push_back(std::move(*host));
   return true;
 }

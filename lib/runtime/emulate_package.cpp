@@ -33,10 +33,15 @@ class EmulatedRunner : public KernelRunner {
     at_ = folder_->path();
     std::error_code error;
     if (!at_.empty()) fs::create_directories(at_ / "hip", error);
-    if (at_.empty() || error) return d.error(Code::NotWritable, "can't make a folder for the sources"), false;
+    if (at_.empty() || error) {
+      d.error(Code::NotWritable, "can't make a folder for the sources");
+      return false;
+    }
     for (const TextFile& f : emitted->files) std::ofstream(at_ / f.name, std::ios::binary) << f.content;
-    if (!write_weights_file(*package_, packing_, at_.string()))
-      return d.error(Code::NotWritable, "can't write the weights"), false;
+    if (!write_weights_file(*package_, packing_, at_.string())) {
+      d.error(Code::NotWritable, "can't write the weights");
+      return false;
+    }
     switch (how()) {
       case HostRun::How::Native: return build_guarded(emitted->files, d);
       case HostRun::How::Emulated: return build_emulated(d);
@@ -62,7 +67,10 @@ class EmulatedRunner : public KernelRunner {
     }
     std::string log;
     const bool ran = target::run_command(command, (at_ / "log").string(), &log);
-    if (!ran || !read_shapes(log, &*call)) return failed(command[0], log, d), std::nullopt;
+    if (!ran || !read_shapes(log, &*call)) {
+      failed(command[0], log, d);
+      return std::nullopt;
+    }
     for (size_t i = 0; i < call->results.size(); ++i) {
       const std::string bytes = read(at_ / ("output_" + std::to_string(i) + ".bin"));
       if (bytes.size() != static_cast<size_t>(call->results[i].tensor.size_bytes())) {

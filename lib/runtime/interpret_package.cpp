@@ -97,8 +97,10 @@ class InterpretingRunner : public KernelRunner {
     write_launch_json(*package_, target_, std::vector<std::string>(package_->kernels.size()), kPacked, j);
     j.finish();
     folder_.write("launch.json", text);
-    if (!write_weights_file(*package_, kPacked, folder_.path()))
-      return d.error(Code::NotWritable, "can't write the weights"), false;
+    if (!write_weights_file(*package_, kPacked, folder_.path())) {
+      d.error(Code::NotWritable, "can't write the weights");
+      return false;
+    }
     device_ = std::make_unique<InterpretedDevice>(
         *package_, kernel::VerifyLimits{backend.info.mapping.shared_bytes, backend.info.mapping.max_workgroup_size},
         max_operations_);
@@ -111,7 +113,11 @@ class InterpretingRunner : public KernelRunner {
     std::map<std::string, int64_t> sizes;
     for (size_t i = 0; i < call->sizes.size(); ++i) sizes[package_->symbols[i].bytes()] = call->sizes[i];
     device_->begin_run();
-    if (!guarded(d, [&] { program_->set_sizes(sizes), program_->run(call->in, call->out); })) return std::nullopt;
+    if (!guarded(d, [&] {
+          program_->set_sizes(sizes);
+          program_->run(call->in, call->out);
+        }))
+      return std::nullopt;
     for (size_t i = 0; i < call->results.size(); ++i) call->set_shape(i, program_->output_shape(i));
     return std::move(call->results);
   }

@@ -18,7 +18,8 @@ float f16_at(Bytes b, size_t i) { return f16_to_float(static_cast<uint16_t>(b[i]
 // Stores v as f16 and returns the rounded value.
 float put_f16(std::span<uint8_t> b, size_t i, float v) {
   const uint16_t h = float_to_f16(v);
-  b[i] = static_cast<uint8_t>(h), b[i + 1] = static_cast<uint8_t>(h >> 8);
+  b[i] = static_cast<uint8_t>(h);
+  b[i + 1] = static_cast<uint8_t>(h >> 8);
   return f16_to_float(h);
 }
 int nearest(float v, int low, int high) { return std::clamp(saturating_cast<int>(std::nearbyint(v)), low, high); }
@@ -31,7 +32,8 @@ struct Extremes {
 Extremes extremes(Values v) {
   Extremes e{v[0], v[0], v[0]};
   for (float x : v) {
-    e.low = std::min(e.low, x), e.high = std::max(e.high, x);
+    e.low = std::min(e.low, x);
+    e.high = std::max(e.high, x);
     if (std::fabs(x) > std::fabs(e.largest)) e.largest = x;
   }
   return e;
@@ -81,7 +83,8 @@ struct Eight {
     for (size_t s = 0; kWide && s < 16; ++s) {  // sums of 16 quants, for products with other formats
       int sum = 0;
       for (size_t j = 0; j < 16; ++j) sum += static_cast<int8_t>(b[kQuants + s * 16 + j]);
-      b[kQuants + kCount + 2 * s] = static_cast<uint8_t>(sum), b[kQuants + kCount + 2 * s + 1] = static_cast<uint8_t>(sum >> 8);
+      b[kQuants + kCount + 2 * s] = static_cast<uint8_t>(sum);
+      b[kQuants + kCount + 2 * s + 1] = static_cast<uint8_t>(sum >> 8);
     }
   }
 };
@@ -96,9 +99,13 @@ SixBits six_bits(Bytes s, size_t j) {
 }
 void put_six_bits(std::span<uint8_t> s, size_t j, SixBits v) {
   const auto add = [&](size_t i, int bits) { s[i] = static_cast<uint8_t>(s[i] | bits); };
-  if (j < 4) return add(j, v.scale), add(j + 4, v.min);
+  if (j < 4) {
+    add(j, v.scale);
+    return add(j + 4, v.min);
+  }
   add(j + 4, (v.scale & 15) | (v.min & 15) << 4);
-  add(j - 4, v.scale >> 4 << 6), add(j, v.min >> 4 << 6);
+  add(j - 4, v.scale >> 4 << 6);
+  add(j, v.min >> 4 << 6);
 }
 
 // d, dmin, 12 bytes of scales, [32 bytes of fifth bits,] 128 bytes of two quants: x = d*scale*q - dmin*min in blocks of 32.

@@ -40,7 +40,10 @@ bool code_from_text(std::string_view s, Code* out) {
   if (s.starts_with("RLX")) s.remove_prefix(3);
   while (s.size() > 1 && s.front() == '0') s.remove_prefix(1);
   for (const CodeRow& r : kCodeRows)
-    if (std::to_string(static_cast<int>(r.code)) == s) return *out = r.code, true;
+    if (std::to_string(static_cast<int>(r.code)) == s) {
+      *out = r.code;
+      return true;
+    }
   return false;
 }
 

@@ -92,8 +92,10 @@ std::string ForeignText::python_string(char quotation) const {
 std::string ForeignText::markdown() const {
   std::string out;
   for (char c : line()) {
-    if (c == '|' || c == '`' || c == '<') out += "\\x", append_digits(out, static_cast<uint8_t>(c), 16, 2);
-    else out += c;
+    if (c == '|' || c == '`' || c == '<') {
+      out += "\\x";
+      append_digits(out, static_cast<uint8_t>(c), 16, 2);
+    } else out += c;
   }
   return out;
 }
@@ -108,7 +110,10 @@ std::string ForeignText::shell_word() const {
     out += c == "'" && !escapes ? std::string_view("'\\''") : c;
   };
   const auto other = [&](std::string_view c, bool) {
-    for (char byte : c) out += '\\', append_digits(out, static_cast<uint8_t>(byte), 8, 3);
+    for (char byte : c) {
+      out += '\\';
+      append_digits(out, static_cast<uint8_t>(byte), 8, 3);
+    }
   };
   each_character(bytes_, plain, other);
   return out + "'";

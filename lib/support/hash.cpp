@@ -71,10 +71,14 @@ Digest128 Hash128::digest() const {
   uint64_t h1 = h1_, h2 = h2_;
   if (held > 8) h2 ^= mix2(load_u64(last.data() + 8));
   if (held > 0) h1 ^= mix1(load_u64(last.data()));
-  h1 ^= length_, h2 ^= length_;
-  h1 += h2, h2 += h1;
-  h1 = finish_mix(h1), h2 = finish_mix(h2);
-  h1 += h2, h2 += h1;
+  h1 ^= length_;
+  h2 ^= length_;
+  h1 += h2;
+  h2 += h1;
+  h1 = finish_mix(h1);
+  h2 = finish_mix(h2);
+  h1 += h2;
+  h2 += h1;
   return {h1, h2};
 }
 

@@ -24,7 +24,10 @@ class Hash128 {
  public:
   void update(std::span<const std::byte>);
   void update_u64(uint64_t);
-  void update_text(std::string_view s) { update_u64(s.size()), update(bytes_of(s)); }
+  void update_text(std::string_view s) {
+    update_u64(s.size());
+    update(bytes_of(s));
+  }
   Digest128 digest() const;  // of all bytes so far; updates may follow
   std::string hex() const { return digest().hex(); }
 

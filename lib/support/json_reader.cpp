@@ -27,9 +27,19 @@ constexpr auto kPlain = [] {
 void append_utf8(uint32_t c, std::string* out) {
   const auto put = [&](uint32_t byte) { *out += static_cast<char>(byte); };
   if (c < 0x80) return put(c);
-  if (c < 0x800) return put(0xC0 | c >> 6), put(0x80 | (c & 63));
-  if (c < 0x10000) return put(0xE0 | c >> 12), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
-  put(0xF0 | c >> 18), put(0x80 | (c >> 12 & 63)), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
+  if (c < 0x800) {
+    put(0xC0 | c >> 6);
+    return put(0x80 | (c & 63));
+  }
+  if (c < 0x10000) {
+    put(0xE0 | c >> 12);
+    put(0x80 | (c >> 6 & 63));
+    return put(0x80 | (c & 63));
+  }
+  put(0xF0 | c >> 18);
+  put(0x80 | (c >> 12 & 63));
+  put(0x80 | (c >> 6 & 63));
+  put(0x80 | (c & 63));
 }
 
 bool hex4(std::string_view s, uint32_t* out) {
@@ -80,8 +90,10 @@ bool JsonReader::begin(char open) {
   ++at_;
   if (depth_ == levels_.size()) levels_.emplace_back();
   Level& level = levels_[depth_++];
-  level.object = open == '{', level.first = true;
-  level.keys.clear(), level.table.clear();
+  level.object = open == '{';
+  level.first = true;
+  level.keys.clear();
+  level.table.clear();
   return true;
 }
 bool JsonReader::begin_object() { return begin('{'); }
@@ -92,7 +104,11 @@ bool JsonReader::end_or_comma(char close, bool* done) {
   Level& level = levels_[depth_ - 1];
   space();
   *done = at_ < text_.size() && text_[at_] == close;
-  if (*done) return ++at_, --depth_, true;
+  if (*done) {
+    ++at_;
+    --depth_;
+    return true;
+  }
   if (!level.first) {
     if (at_ >= text_.size() || text_[at_] != ',') return expected(close == '}' ? "',' or '}'" : "',' or ']'");
     ++at_;
@@ -129,7 +145,8 @@ bool JsonReader::new_key(Level& level, std::string_view key, size_t at) {
   const auto twice = [&] { return fail("the key \"" + std::string(key) + "\" stands twice in one object", at); };
   if (level.keys.size() < kFewKeys) {
     if (std::find(level.keys.begin(), level.keys.end(), key) != level.keys.end()) return twice();
-    return level.keys.push_back(key), true;
+    level.keys.push_back(key);
+    return true;
   }
   // Open addressing, at most half full.
   constexpr uint32_t kFree = std::numeric_limits<uint32_t>::max();
@@ -233,7 +250,10 @@ bool JsonReader::scan_number(std::string_view* out) {
   bool good = true;
   if (at('0')) ++at_;
   else good = digits();
-  if (at('.')) ++at_, good = good && digits();
+  if (at('.')) {
+    ++at_;
+    good = good && digits();
+  }
   if (at('e') || at('E')) {
     ++at_;
     if (at('+') || at('-')) ++at_;
@@ -274,7 +294,10 @@ bool JsonReader::number(double* out) {
 }
 
 bool JsonReader::literal(std::string_view word) {
-  if (text_.substr(at_).starts_with(word)) return at_ += word.size(), true;
+  if (text_.substr(at_).starts_with(word)) {
+    at_ += word.size();
+    return true;
+  }
   return fail("expected a value");
 }
 

@@ -55,7 +55,10 @@ class JsonReader {
   bool fail(std::string message, size_t at);
   const std::string& error() const { return error_; }
   size_t error_at() const { return error_at_; }  // byte offset
-  size_t at() { return space(), at_; }           // start of the next value
+  size_t at() {
+    space();
+    return at_;
+  }  // start of the next value
 
  private:
   struct Level {

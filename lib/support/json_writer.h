@@ -57,7 +57,10 @@ class JsonWriter {
   JsonWriter& end(char close);
   void separate();  // writes commas and line breaks between values
   void new_line(size_t indent);
-  void put(char c) { *room(1) = c, ++used_; }
+  void put(char c) {
+    *room(1) = c;
+    ++used_;
+  }
   void put(std::string_view);
   void quoted(std::string_view);
   void escaped(char);

@@ -30,15 +30,19 @@ class LineDiff {
     std::vector<Hunk> hunks;
     while (i < a_.size() || j < b_.size()) {
       if (i < a_.size() && keep_[i] == j) {
-        ++i, ++j;
+        ++i;
+        ++j;
         continue;
       }
       Hunk h{i, i, j, j};
       while (h.a_end < a_.size() && keep_[h.a_end] == kNone) ++h.a_end;
       h.b_end = h.a_end < a_.size() ? keep_[h.a_end] : b_.size();
-      i = h.a_end, j = h.b_end;
-      if (!hunks.empty() && h.a - hunks.back().a_end <= 2 * kContext) hunks.back().a_end = h.a_end, hunks.back().b_end = h.b_end;
-      else hunks.push_back(h);
+      i = h.a_end;
+      j = h.b_end;
+      if (!hunks.empty() && h.a - hunks.back().a_end <= 2 * kContext) {
+        hunks.back().a_end = h.a_end;
+        hunks.back().b_end = h.b_end;
+      } else hunks.push_back(h);
     }
     if (hunks.empty()) return out;
     out = "--- " + std::string(before_name) + "\n+++ " + std::string(after_name) + "\n";
@@ -68,7 +72,10 @@ class LineDiff {
     for (size_t i = a; i < h.a_end + after || j < h.b_end + after;) {
       if (i < h.a_end + after && keep_[i] == kNone) *out += "-" + std::string(a_[i++]) + "\n";
       else if (j < h.b_end + after && (i >= h.a_end + after || keep_[i] > j)) *out += "+" + std::string(b_[j++]) + "\n";
-      else *out += " " + std::string(a_[i++]) + "\n", ++j;
+      else {
+        *out += " " + std::string(a_[i++]) + "\n";
+        ++j;
+      }
     }
   }
 
@@ -92,7 +99,8 @@ class LineDiff {
       for (const auto& [i, j] : anchors) {
         keep(i, j);
         work.push_back({rest.a, i, rest.b, j});
-        rest.a = i + 1, rest.b = j + 1;
+        rest.a = i + 1;
+        rest.b = j + 1;
       }
       work.push_back(rest);
     }
@@ -101,7 +109,10 @@ class LineDiff {
   // The longest increasing sequence of pairs of lines that occur once on each side.
   std::vector<std::pair<size_t, size_t>> unique_common(const Hunk& h) {
     count_.resize(kinds_);
-    for (size_t i = h.a; i < h.a_end; ++i) ++count_[x_[i]].a, count_[x_[i]].at = i;
+    for (size_t i = h.a; i < h.a_end; ++i) {
+      ++count_[x_[i]].a;
+      count_[x_[i]].at = i;
+    }
     for (size_t j = h.b; j < h.b_end; ++j) ++count_[y_[j]].b;
     std::vector<std::pair<size_t, size_t>> pairs;  // by j
     for (size_t j = h.b; j < h.b_end; ++j)

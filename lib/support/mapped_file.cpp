@@ -109,15 +109,27 @@ void MappedFile::release(uint64_t offset, uint64_t length) const {
 std::optional<MappedFile> map_descriptor(int fd, std::string path, Code code, Diagnostics& d) {
   const std::string where = quote(path);
   struct stat info;
-  if (::fstat(fd, &info) != 0) return d.error(code, "cannot read: " + system_error_text(errno), where), std::nullopt;
-  if (S_ISDIR(info.st_mode)) return d.error(code, "it is a directory", where), std::nullopt;
-  if (!S_ISREG(info.st_mode)) return d.error(code, "it is not a regular file", where), std::nullopt;
+  if (::fstat(fd, &info) != 0) {
+    d.error(code, "cannot read: " + system_error_text(errno), where);
+    return std::nullopt;
+  }
+  if (S_ISDIR(info.st_mode)) {
+    d.error(code, "it is a directory", where);
+    return std::nullopt;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    d.error(code, "it is not a regular file", where);
+    return std::nullopt;
+  }
   MappedFile file;
   file.path_ = std::move(path);
   if (info.st_size == 0) return file;
   const auto size = static_cast<uint64_t>(info.st_size);
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (address == MAP_FAILED) return d.error(code, "cannot map: " + system_error_text(errno), where), std::nullopt;
+  if (address == MAP_FAILED) {
+    d.error(code, "cannot map: " + system_error_text(errno), where);
+    return std::nullopt;
+  }
   file.data_ = static_cast<const std::byte*>(address);
   file.size_ = size;
   add_mapping(file.data_, size, file.path_);
@@ -134,7 +146,10 @@ const char* mapped_file_at(const void* address) {
 
 std::optional<MappedFile> open_model_file(const std::string& path, Diagnostics& d) {
   const Descriptor file(path.find('\0') == path.npos ? ::open(path.c_str(), kReadFlags) : (errno = EINVAL, -1));
-  if (file.get() < 0) return d.error(Code::UnreadableFile, "cannot open: " + system_error_text(errno), quote(path)), std::nullopt;
+  if (file.get() < 0) {
+    d.error(Code::UnreadableFile, "cannot open: " + system_error_text(errno), quote(path));
+    return std::nullopt;
+  }
   return map_descriptor(file.get(), path, Code::UnreadableFile, d);
 }
 
@@ -161,7 +176,10 @@ std::optional<MappedFile> resolve_external(const std::string& model_dir, std::st
     at.reset(next);
     errno = error;
   }
-  if (at.get() < 0) return d.error(Code::MissingWeights, "cannot open: " + system_error_text(errno), where), std::nullopt;
+  if (at.get() < 0) {
+    d.error(Code::MissingWeights, "cannot open: " + system_error_text(errno), where);
+    return std::nullopt;
+  }
   struct stat info;
   if (::fstat(at.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink != 1)
     return unsafe("the file has several hard links", "put a copy of the file in its place");

@@ -120,7 +120,10 @@ bool OutputFile::write(std::span<const std::byte> data) {
     constexpr size_t kMost = size_t{1} << 30;  // Linux writes at most 2 GiB - 4 KiB per call
     const ssize_t n = ::write(fd_, data.data(), std::min(data.size(), kMost));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail("cannot write", errno), false;
+    if (n < 0) {
+      fail("cannot write", errno);
+      return false;
+    }
     data = data.subspan(static_cast<size_t>(n));
     size_ += static_cast<size_t>(n);
   }

@@ -87,7 +87,14 @@ void sha256_blocks_portable(uint32_t* state, const std::byte* data, size_t block
       const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
       const uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
       const uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-      h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+      h = g;
+      g = f;
+      f = e;
+      e = d + t1;
+      d = c;
+      c = b;
+      b = a;
+      a = t1 + t2;
     }
     const uint32_t add[8] = {a, b, c, d, e, f, g, h};
     for (int i = 0; i < 8; ++i) state[i] += add[i];

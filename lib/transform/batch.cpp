@@ -70,10 +70,14 @@ bool batch_by_scan(Batch& t) {
   ScanAttrs s;
   for (size_t r = 0; r < body.result_count(again); ++r) {
     body.add_output(body.result(again, r), m.symbol("y" + std::to_string(r)));
-    s.output_axes.push_back(0), s.output_reverse.push_back(0);
+    s.output_axes.push_back(0);
+    s.output_reverse.push_back(0);
   }
   for (size_t i = 0; i < t.count(); ++i)
-    if (t.batched(i)) s.input_axes.push_back(0), s.input_reverse.push_back(0);
+    if (t.batched(i)) {
+      s.input_axes.push_back(0);
+      s.input_reverse.push_back(0);
+    }
   s.scan_inputs = static_cast<int64_t>(s.input_axes.size());
   const NodeId n = t.b.create_node(OpKind::Scan, operands, s, std::array{body.id()});
   for (size_t r = 0; n.valid() && r < t.results.size(); ++r) t.give({&t.b, t.b.graph().result(n, r)}, r);
@@ -164,7 +168,10 @@ class Batcher {
     Diagnostics said;
     const auto made = batched_body(b_, alone.id(), inputs, size_, expand_, said);
     alone.clear();
-    if (made.empty()) return t.why = said.items().empty() ? "" : said.items()[0].message, false;
+    if (made.empty()) {
+      t.why = said.items().empty() ? "" : said.items()[0].message;
+      return false;
+    }
     t.results = made;
     return true;
   }

@@ -33,7 +33,11 @@ BatchedBody batched_graph(Batch& t, GraphId body, const std::vector<bool>& has_a
   }
   Diagnostics said;
   const auto out = batched_body(b, body, inputs, t.size, t.expand, said);
-  if (out.empty()) return t.why = said.items().empty() ? "" : said.items()[0].message, made.clear(), BatchedBody{};
+  if (out.empty()) {
+    t.why = said.items().empty() ? "" : said.items()[0].message;
+    made.clear();
+    return BatchedBody{};
+  }
   BatchedBody result{made.id(), {}};
   std::vector<ValueId> results;
   for (size_t i = 0; i < out.size(); ++i) {
@@ -48,7 +52,10 @@ BatchedBody batched_graph(Batch& t, GraphId body, const std::vector<bool>& has_a
 // As the walks of derivatives (duals_control.cpp): `fixed` operands, carried values, slices, captures.
 bool loop(Batch& t, size_t fixed, size_t carried, size_t slices, size_t controls, Attrs attrs) {
   for (size_t i = 0; i < fixed; ++i)
-    if (t.batched(i)) return t.why = "samples would iterate a different number of times", false;
+    if (t.batched(i)) {
+      t.why = "samples would iterate a different number of times";
+      return false;
+    }
   const size_t count = t.count();
   std::vector<bool> has_axis(count), lift;
   for (size_t i = fixed; i < count; ++i) has_axis[i] = t.batched(i);
@@ -64,7 +71,10 @@ bool loop(Batch& t, size_t fixed, size_t carried, size_t slices, size_t controls
     if (!more) break;
     t.b.module().graph(body.graph).clear();
   }
-  if (controls > 0 && body.has_axis[0]) return t.why = "samples would iterate a different number of times", false;
+  if (controls > 0 && body.has_axis[0]) {
+    t.why = "samples would iterate a different number of times";
+    return false;
+  }
   std::vector<ValueId> operands;
   for (size_t i = 0; i < count; ++i) {
     const bool state = i >= fixed && i < fixed + carried && has_axis[i];
@@ -107,11 +117,17 @@ bool if_batch(Batch& t) {
     for (GraphId body : bodies) {
       Diagnostics said;
       results.push_back(batched_body(t.b, body, t.operands().subspan(1), t.size, t.expand, said));
-      if (results.back().empty()) return t.why = said.items().empty() ? "" : said.items()[0].message, false;
+      if (results.back().empty()) {
+        t.why = said.items().empty() ? "" : said.items()[0].message;
+        return false;
+      }
     }
     for (size_t r = 0; r < t.results.size(); ++r) {
       const Term a = lifted(t.b, results[0][r], t.size), b = lifted(t.b, results[1][r], t.size);
-      if (a.dims() != b.dims()) return t.why = "samples would have results of different sizes", false;
+      if (a.dims() != b.dims()) {
+        t.why = "samples would have results of different sizes";
+        return false;
+      }
       std::vector<Dim> beside(static_cast<size_t>(a.rank()), Dim(1));
       beside[0] = t.size;
       t.give(select(reshape(t.in(0), beside), a, b), r);
@@ -120,7 +136,10 @@ bool if_batch(Batch& t) {
   }
   std::vector<bool> has_axis;
   std::vector<ValueId> operands{t.in(0).v};
-  for (size_t i = 1; i < t.count(); ++i) has_axis.push_back(t.batched(i)), operands.push_back(t.in(i).v);
+  for (size_t i = 1; i < t.count(); ++i) {
+    has_axis.push_back(t.batched(i));
+    operands.push_back(t.in(i).v);
+  }
   const std::vector<bool> all(t.results.size(), true);
   const BatchedBody a = batched_graph(t, bodies[0], has_axis, all), b = batched_graph(t, bodies[1], has_axis, all);
   if (!a.graph.valid() || !b.graph.valid()) return false;

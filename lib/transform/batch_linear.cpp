@@ -10,7 +10,8 @@ namespace {
 bool matmul_batch(Batch& t) {
   const int rank = std::max(t.rank(0), t.rank(1));
   if (t.rank(0) < 2 || t.rank(1) < 2) return false;
-  return t.give(make(OpKind::MatMul, {t.aligned(0, rank), t.aligned(1, rank)}, t.attrs<MatMulAttrs>())), true;
+  t.give(make(OpKind::MatMul, {t.aligned(0, rank), t.aligned(1, rank)}, t.attrs<MatMulAttrs>()));
+  return true;
 }
 
 bool q_matmul_batch(Batch& t) {
@@ -19,7 +20,8 @@ bool q_matmul_batch(Batch& t) {
     if (t.has(i) && num_elements(t.graph.type(t.graph.operand(t.node, i))) != 1) return false;
   const int rank = std::max(t.rank(0), t.rank(1));
   const ValueId y = t.b.create(OpKind::QMatMul, {t.aligned(0, rank).v, t.aligned(1, rank).v, t.in(2).v, t.in(3).v}, NoAttrs{});
-  return t.give({&t.b, y}), y.valid();
+  t.give({&t.b, y});
+  return y.valid();
 }
 
 bool dot_general_batch(Batch& t) {
@@ -27,18 +29,31 @@ bool dot_general_batch(Batch& t) {
   const auto further = [](std::vector<int64_t>& axes) {
     for (int64_t& a : axes) ++a;
   };
-  if (t.batched(0)) further(d.lhs_batch), further(d.lhs_contracting);
-  if (t.batched(1)) further(d.rhs_batch), further(d.rhs_contracting);
-  if (t.batched(0) && t.batched(1)) d.lhs_batch.insert(d.lhs_batch.begin(), 0), d.rhs_batch.insert(d.rhs_batch.begin(), 0);
+  if (t.batched(0)) {
+    further(d.lhs_batch);
+    further(d.lhs_contracting);
+  }
+  if (t.batched(1)) {
+    further(d.rhs_batch);
+    further(d.rhs_contracting);
+  }
+  if (t.batched(0) && t.batched(1)) {
+    d.lhs_batch.insert(d.lhs_batch.begin(), 0);
+    d.rhs_batch.insert(d.rhs_batch.begin(), 0);
+  }
   const auto batch = static_cast<int64_t>(d.lhs_batch.size());
   const auto lhs_free = t.rank(0) - batch - static_cast<int64_t>(d.lhs_contracting.size());
   const Term y = make(OpKind::DotGeneral, {t.in(0), t.in(1)}, d);
-  if (t.batched(0) && t.batched(1)) return t.give(y), true;
+  if (t.batched(0) && t.batched(1)) {
+    t.give(y);
+    return true;
+  }
   const int64_t at = t.batched(0) ? batch : batch + lhs_free;  // the axis of samples is the first free one of its operand
   std::vector<int64_t> order{at};
   for (int64_t i = 0; i < y.rank(); ++i)
     if (i != at) order.push_back(i);
-  return t.give(transpose(y, order)), true;
+  t.give(transpose(y, order));
+  return true;
 }
 
 // Each sample's axes 0 and 1 joined to one, or parted again.
@@ -83,13 +98,15 @@ bool conv_batch(Batch& t) {
     beside[1] = y[1];
     out = out + reshape(t.in(2), t.batched(2) ? t.with_axis(beside) : beside);
   }
-  return t.give(out), out.valid();
+  t.give(out);
+  return out.valid();
 }
 
 bool grouped_matmul_batch(Batch& t) {
   if (t.batched(1)) return false;
   const Term y = make(OpKind::GroupedMatMul, {joined(t.lifted(0), 0), t.in(1), joined(t.lifted(2), 0)}, t.attrs<MatMulAttrs>());
-  return t.give(parted(y, 0, t.size, t.result_dims()[0])), true;
+  t.give(parted(y, 0, t.size, t.result_dims()[0]));
+  return true;
 }
 
 // What works on each item of axis 0 alone.
@@ -98,7 +115,8 @@ bool by_items(Batch& t) {
   std::vector<ValueId> operands;
   for (size_t i = 0; i < t.count(); ++i) operands.push_back((i == 0 ? joined(t.in(0), 0) : t.in(i)).v);
   const ValueId y = t.b.create(t.op(), operands, t.b.module().attrs[t.graph.attr_id(t.node)]);
-  return t.give(parted({&t.b, y}, 0, t.size, t.result_dims()[0])), y.valid();
+  t.give(parted({&t.b, y}, 0, t.size, t.result_dims()[0]));
+  return y.valid();
 }
 
 // All but the decay, which items share.
@@ -106,7 +124,8 @@ bool selective_scan_batch(Batch& t) {
   if (t.batched(2)) return false;
   const auto item = [&](size_t i) { return joined(t.lifted(i), 0); };
   const Term y = make(OpKind::SelectiveScan, {item(0), item(1), t.in(2), item(3), item(4)});
-  return t.give(parted(y, 0, t.size, t.result_dims()[0])), true;
+  t.give(parted(y, 0, t.size, t.result_dims()[0]));
+  return true;
 }
 
 bool max_pool_indices_batch(Batch& t) {
@@ -118,7 +137,8 @@ bool max_pool_indices_batch(Batch& t) {
   // Positions count from the beginning of a sample.
   const Term at = parted({&t.b, t.b.graph().result(n, 1)}, 0, t.size, items);
   const Term length{&t.b, t.b.create(OpKind::DimValue, {}, DimsAttrs{{all}, true})};
-  return t.give(make(OpKind::Mod, {at, length}), 1), true;
+  t.give(make(OpKind::Mod, {at, length}), 1);
+  return true;
 }
 
 bool attention_batch(Batch& t) {
@@ -138,7 +158,8 @@ bool attention_batch(Batch& t) {
     operands.push_back(mask.v);
   }
   const ValueId y = t.b.create(OpKind::Attention, operands, a);
-  return t.give(parted({&t.b, y}, 0, t.size, t.result_dims()[0])), y.valid();
+  t.give(parted({&t.b, y}, 0, t.size, t.result_dims()[0]));
+  return y.valid();
 }
 
 // Tables that are the same for all items.
@@ -155,7 +176,8 @@ bool quantize_batch(Batch& t) {
   if (q.block != 0) return false;
   ++q.axis;
   const ValueId y = t.b.create(t.op(), {t.in(0).v, t.in(1).v, t.in(2).v}, q);
-  return t.give({&t.b, y}), y.valid();
+  t.give({&t.b, y});
+  return y.valid();
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ bool elementwise_batch(Batch& t) {
   const int rank = static_cast<int>(t.result_dims().size());
   for (size_t i = 0; i < t.count(); ++i) operands.push_back(t.aligned(i, rank).v);
   const Term y{&t.b, t.b.create(t.op(), operands, t.b.module().attrs[t.graph.attr_id(t.node)])};
-  return t.give(y), y.valid();
+  t.give(y);
+  return y.valid();
 }
 
 namespace {
@@ -56,20 +57,23 @@ constexpr auto as_it_is = [](const Batch&, auto&) {};
 
 bool expand_batch(Batch& t) {
   const int rank = static_cast<int>(t.result_dims().size());
-  return t.give(expand(t.aligned(0, rank), t.with_axis(t.result_dims()))), true;
+  t.give(expand(t.aligned(0, rank), t.with_axis(t.result_dims())));
+  return true;
 }
 
 bool reshape_to_batch(Batch& t) {
   if (t.batched(1)) return false;
   const std::vector<Dim> dims = t.result_dims();
   if (std::ranges::any_of(dims, [&](Dim d) { return !t.b.dims().constant_value(d); })) return false;
-  return t.give(reshape(t.in(0), t.with_axis(dims))), true;
+  t.give(reshape(t.in(0), t.with_axis(dims)));
+  return true;
 }
 
 bool concat_batch(Batch& t) {
   std::vector<Term> parts;
   for (size_t i = 0; i < t.count(); ++i) parts.push_back(t.lifted(i));
-  return t.give(concat(parts, t.attrs<AxisAttrs>().axis + 1)), true;
+  t.give(concat(parts, t.attrs<AxisAttrs>().axis + 1));
+  return true;
 }
 
 bool resize_batch(Batch& t) {
@@ -80,7 +84,8 @@ bool resize_batch(Batch& t) {
   }
   a.sizes.insert(a.sizes.begin(), t.size);
   if (!a.scales.empty()) a.scales.insert(a.scales.begin(), 1);
-  return t.give(make(OpKind::Resize, {t.in(0)}, a)), true;
+  t.give(make(OpKind::Resize, {t.in(0)}, a));
+  return true;
 }
 
 // 0, 1, .. beside samples, to make of positions in one sample those in all.
@@ -93,7 +98,10 @@ Term sample_numbers(Batch& t, DType type, int rank) {
 
 bool gather_batch(Batch& t) {
   const int64_t axis = t.attrs<AxisAttrs>().axis;
-  if (!t.batched(1)) return t.give(create(t, OpKind::Gather, {t.in(0)}, AxisAttrs{axis + 1})), true;
+  if (!t.batched(1)) {
+    t.give(create(t, OpKind::Gather, {t.in(0)}, AxisAttrs{axis + 1}));
+    return true;
+  }
   const std::vector<Dim> d = t.dims(0);
   const int indices = t.rank(1);
   if (!t.batched(0)) {  // a shared table: the axis of samples is among those of the indices
@@ -101,7 +109,8 @@ bool gather_batch(Batch& t) {
     std::vector<int64_t> order{axis};
     for (int64_t i = 0; i < y.rank(); ++i)
       if (i != axis) order.push_back(i);
-    return t.give(transpose(y, order)), true;
+    t.give(transpose(y, order));
+    return true;
   }
   // Rows of all samples one after another.
   DimTable& dims = t.b.dims();
@@ -122,23 +131,28 @@ bool gather_batch(Batch& t) {
   for (int64_t i = 0; i < axis; ++i) order.push_back(1 + indices + i);
   for (int64_t i = 0; i < indices; ++i) order.push_back(1 + i);
   for (int64_t i = 1 + indices + axis; i < y.rank(); ++i) order.push_back(i);
-  return t.give(transpose(y, order)), true;
+  t.give(transpose(y, order));
+  return true;
 }
 
 bool gather_elements_batch(Batch& t) {
-  return t.give(make(OpKind::GatherElements, {t.lifted(0), t.lifted(1)}, AxisAttrs{t.attrs<AxisAttrs>().axis + 1})), true;
+  t.give(make(OpKind::GatherElements, {t.lifted(0), t.lifted(1)}, AxisAttrs{t.attrs<AxisAttrs>().axis + 1}));
+  return true;
 }
 bool gather_nd_batch(Batch& t) {
   const int64_t batch = t.attrs<BatchDimsAttrs>().batch_dims;
-  if (t.batched(0) || batch > 0)
-    return t.give(make(OpKind::GatherNd, {t.lifted(0), t.lifted(1)}, BatchDimsAttrs{batch + 1})), true;
-  return t.give(make(OpKind::GatherNd, {t.in(0), t.in(1)}, BatchDimsAttrs{0})), true;
+  if (t.batched(0) || batch > 0) {
+    t.give(make(OpKind::GatherNd, {t.lifted(0), t.lifted(1)}, BatchDimsAttrs{batch + 1}));
+    return true;
+  }
+  t.give(make(OpKind::GatherNd, {t.in(0), t.in(1)}, BatchDimsAttrs{0}));
+  return true;
 }
 
 bool scatter_elements_batch(Batch& t) {
   const ScatterAttrs s = t.attrs<ScatterAttrs>();
-  return t.give(make(OpKind::ScatterElements, {t.lifted(0), t.lifted(1), t.lifted(2)}, ScatterAttrs{s.axis + 1, s.reduction})),
-         true;
+  t.give(make(OpKind::ScatterElements, {t.lifted(0), t.lifted(1), t.lifted(2)}, ScatterAttrs{s.axis + 1, s.reduction}));
+  return true;
 }
 
 // The number of the sample becomes the first coordinate.
@@ -147,24 +161,30 @@ bool scatter_nd_batch(Batch& t) {
   std::vector<Dim> column = index.dims();
   column.back() = Dim(1);
   const Term at = concat({expand(sample_numbers(t, index.dtype(), index.rank()), column), index}, index.rank() - 1);
-  return t.give(make(OpKind::ScatterNd, {t.lifted(0), at, t.lifted(2)}, t.attrs<ScatterAttrs>())), true;
+  t.give(make(OpKind::ScatterNd, {t.lifted(0), at, t.lifted(2)}, t.attrs<ScatterAttrs>()));
+  return true;
 }
 
 bool one_hot_batch(Batch& t) {
   if (t.batched(1)) return false;
   OneHotAttrs a = t.attrs<OneHotAttrs>();
   ++a.axis;
-  return t.give(create(t, OpKind::OneHot, {t.in(0)}, a)), true;
+  t.give(create(t, OpKind::OneHot, {t.in(0)}, a));
+  return true;
 }
 
 bool range_batch(Batch& t) {
   const auto column = [&](size_t i) { return reshape(t.in(i), t.batched(i) ? std::vector{t.size, Dim(1)} : std::vector<Dim>{}); };
   const Dim n = t.attrs<DimsAttrs>().dims[0];
   const Term at = count_up(t.b, n), start = column(0);
-  return t.give(start + start.with(t.b.cast(at.v, start.dtype())) * column(1)), true;
+  t.give(start + start.with(t.b.cast(at.v, start.dtype())) * column(1));
+  return true;
 }
 
-bool bit_cast_batch(Batch& t) { return t.give(create(t, OpKind::BitCast, {t.in(0)}, t.attrs<CastAttrs>())), true; }
+bool bit_cast_batch(Batch& t) {
+  t.give(create(t, OpKind::BitCast, {t.in(0)}, t.attrs<CastAttrs>()));
+  return true;
+}
 
 }  // namespace
 

@@ -58,7 +58,10 @@ struct TangentWalk {
       }
     };
     const size_t first = fixed + carried, second = first + slices;
-    inputs(0, fixed), inputs(fixed, first), inputs(first, second), inputs(second, count());
+    inputs(0, fixed);
+    inputs(fixed, first);
+    inputs(first, second);
+    inputs(second, count());
     const std::vector<ValueId> out = inlined(b, body(), own);
     if (out.size() < controls + carried) return false;
     std::vector<ValueId> ys;
@@ -66,7 +69,10 @@ struct TangentWalk {
       if (is_float_tensor(made, v)) ys.push_back(v);
     Diagnostics said;
     const auto t = tangents(b, ys, xs, dxs, {}, said, d.expand);
-    if (!t) return d.inside = said.items()[0].message, false;
+    if (!t) {
+      d.inside = said.items()[0].message;
+      return false;
+    }
     const auto tangent_of = [&](ValueId v) {
       const auto at = std::ranges::find(ys, v);
       return at == ys.end() ? ValueId() : (*t)[static_cast<size_t>(at - ys.begin())];
@@ -80,19 +86,26 @@ struct TangentWalk {
       results.push_back(dv.valid() ? dv : zeros(b, made.dtype(v), {made.dims(v).begin(), made.dims(v).end()}).v);
     }
     for (size_t i = controls + carried; i < out.size(); ++i)
-      if (const ValueId dv = tangent_of(out[i]); dv.valid()) stack_of.push_back(i - controls - carried), results.push_back(dv);
+      if (const ValueId dv = tangent_of(out[i]); dv.valid()) {
+        stack_of.push_back(i - controls - carried);
+        results.push_back(dv);
+      }
     made.set_outputs(results);
     if (auto* s = std::get_if<ScanAttrs>(&attrs)) {
       ScanAttrs more = *s;
       more.states += static_cast<int64_t>(state_of.size());
-      more.output_axes.clear(), more.output_reverse.clear();
+      more.output_axes.clear();
+      more.output_reverse.clear();
       for (size_t i = 0; i < slices; ++i) {
         if (!moves[first + i]) continue;
         ++more.scan_inputs;
-        more.input_axes.push_back(s->input_axes[i]), more.input_reverse.push_back(s->input_reverse[i]);
+        more.input_axes.push_back(s->input_axes[i]);
+        more.input_reverse.push_back(s->input_reverse[i]);
       }
-      for (size_t i : stack_of)
-        more.output_axes.push_back(s->output_axes[i]), more.output_reverse.push_back(s->output_reverse[i]);
+      for (size_t i : stack_of) {
+        more.output_axes.push_back(s->output_axes[i]);
+        more.output_reverse.push_back(s->output_reverse[i]);
+      }
       attrs = more;
     } else {
       std::get<LoopAttrs>(attrs).carries += static_cast<int64_t>(state_of.size());
@@ -125,7 +138,10 @@ bool if_dual(Dual& d) {
   std::vector<ValueId> operands(d.graph.operands(d.node).begin(), d.graph.operands(d.node).end());
   std::vector<size_t> moving, floats;
   for (size_t i = 0; i < captures; ++i)
-    if (d.moves(1 + i)) moving.push_back(i), operands.push_back(d.t(1 + i).v);
+    if (d.moves(1 + i)) {
+      moving.push_back(i);
+      operands.push_back(d.t(1 + i).v);
+    }
   for (size_t r = 0; r < d.graph.result_count(d.node); ++r)
     if (is_float_tensor(d.graph, d.out(r).v)) floats.push_back(r);
   std::vector<GraphId> bodies;
@@ -141,7 +157,10 @@ bool if_dual(Dual& d) {
     for (size_t i : moving) xs.push_back(inputs[i]);
     Diagnostics said;
     auto t = tangents(b, ys, xs, std::span(inputs).subspan(captures), {}, said, d.expand);
-    if (!t) return d.inside = said.items()[0].message, false;
+    if (!t) {
+      d.inside = said.items()[0].message;
+      return false;
+    }
     for (size_t i = 0; i < ys.size(); ++i)
       if (!(*t)[i].valid()) (*t)[i] = zeros(b, made.dtype(ys[i]), {made.dims(ys[i]).begin(), made.dims(ys[i]).end()}).v;
     made.set_outputs(*t);

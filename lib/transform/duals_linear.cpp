@@ -7,7 +7,8 @@ namespace rlxc::transform {
 namespace {
 
 bool bilinear(Dual& d) {
-  return d.give(plus(d.moves(0) ? d.again({d.t(0)}) : d.t(0), d.moves(1) ? d.again({d.in(0), d.t(1)}) : d.t(1))), true;
+  d.give(plus(d.moves(0) ? d.again({d.t(0)}) : d.t(0), d.moves(1) ? d.again({d.in(0), d.t(1)}) : d.t(1)));
+  return true;
 }
 
 bool conv_dual(Dual& d) {
@@ -19,7 +20,8 @@ bool conv_dual(Dual& d) {
     dims[1] = d.in(2).dims()[0];
     t = plus(t, reshape(d.t(2), dims));
   }
-  return d.give(t), true;
+  d.give(t);
+  return true;
 }
 
 // The elements of x at flat positions, which have the sizes of the result.
@@ -34,27 +36,35 @@ bool pool_dual(Dual& d) {
   if (p.op == ReduceOp::Max) {
     const NodeId made = d.b.create_node(OpKind::MaxPoolIndices, std::array{d.in(0).v}, p);
     if (!made.valid()) return false;
-    return d.give(taken(d.t(0), d.in(0).with(d.graph.result(made, 1)))), true;
+    d.give(taken(d.t(0), d.in(0).with(d.graph.result(made, 1))));
+    return true;
   }
-  if (p.op == ReduceOp::Sum || p.op == ReduceOp::Mean) return d.give(make(OpKind::Pool, {d.t(0)}, p)), true;
+  if (p.op == ReduceOp::Sum || p.op == ReduceOp::Mean) {
+    d.give(make(OpKind::Pool, {d.t(0)}, p));
+    return true;
+  }
   if (p.op != ReduceOp::L2) return false;
-  return d.give(power_pool_tangent(d.in(0), d.out(), d.t(0), p)), true;
+  d.give(power_pool_tangent(d.in(0), d.out(), d.t(0), p));
+  return true;
 }
 
 bool max_pool_indices_dual(Dual& d) {
   if (d.attrs<PoolAttrs>().column_major) return false;
-  return d.give(taken(d.t(0), d.out(1))), true;
+  d.give(taken(d.t(0), d.out(1)));
+  return true;
 }
 
 bool rope_dual(Dual& d) {
   if (d.has(3) || d.moves(1) || d.moves(2)) return false;
-  return d.give(d.again({d.t(0)})), true;
+  d.give(d.again({d.t(0)}));
+  return true;
 }
 
 bool quantize_dual(Dual& d) {
   const StraightThrough s = straight_through(d.in(0), d.in(1), d.has(2) ? d.in(2) : d.in(0).with({}), d.attrs<QuantAttrs>());
   if (!s.scale.valid() || d.moves(1)) return false;
-  return d.give(select(s.inside, d.t(0) / s.scale, 0.0)), true;
+  d.give(select(s.inside, d.t(0) / s.scale, 0.0));
+  return true;
 }
 bool dequantize_dual(Dual& d) {
   const Spread s = spread(d.in(0), d.in(1), d.has(2) ? d.in(2) : d.in(0).with({}), d.attrs<QuantAttrs>());
@@ -65,7 +75,8 @@ bool dequantize_dual(Dual& d) {
     const Term moved = spread(d.in(0), d.t(1), d.in(0).with({}), d.attrs<QuantAttrs>()).scale;
     t = plus(t, (s.zero_point.valid() ? q - s.zero_point : q) * moved);
   }
-  return d.give(t), true;
+  d.give(t);
+  return true;
 }
 
 bool integer_product_dual(Dual& d) {
@@ -75,7 +86,8 @@ bool integer_product_dual(Dual& d) {
   const auto product = [&](Term x, Term w) {
     return op == OpKind::QMatMul ? matmul(x, w) : make(OpKind::Conv, {x, w}, d.attrs<ConvAttrs>());
   };
-  return d.give(plus(d.moves(0) ? product(d.t(0), c.second) : d.t(0), d.moves(1) ? product(c.first, d.t(1)) : d.t(1))), true;
+  d.give(plus(d.moves(0) ? product(d.t(0), c.second) : d.t(0), d.moves(1) ? product(c.first, d.t(1)) : d.t(1)));
+  return true;
 }
 
 }  // namespace

@@ -7,18 +7,24 @@ namespace {
 
 bool reduce_dual(Dual& d) {
   const ReduceAttrs r = d.attrs<ReduceAttrs>();
-  if (r.op == ReduceOp::Sum || r.op == ReduceOp::Mean) return d.give(d.again({d.t(0)})), true;
+  if (r.op == ReduceOp::Sum || r.op == ReduceOp::Mean) {
+    d.give(d.again({d.t(0)}));
+    return true;
+  }
   const Term x = d.in(0), slope = reduction_slope(r, x, kept(d.out(), x, r.axes));
-  return d.give(sum(slope * d.t(0), r.axes, r.keep_dim)), true;
+  d.give(sum(slope * d.t(0), r.axes, r.keep_dim));
+  return true;
 }
 
 bool softmax_dual(Dual& d) {
   const Term y = d.out(), t = d.t(0);
-  return d.give(y * (t - sum(y * t, {d.attrs<AxisAttrs>().axis}))), true;
+  d.give(y * (t - sum(y * t, {d.attrs<AxisAttrs>().axis})));
+  return true;
 }
 bool log_softmax_dual(Dual& d) {
   const Term t = d.t(0);
-  return d.give(t - sum(exp(d.out()) * t, {d.attrs<AxisAttrs>().axis})), true;
+  d.give(t - sum(exp(d.out()) * t, {d.attrs<AxisAttrs>().axis}));
+  return true;
 }
 
 // x is normalised, then times gamma plus beta, which `beside` puts beside x.
@@ -27,7 +33,8 @@ bool scaled(Dual& d, Term unit, Term moved, Beside beside) {
   Term t = d.has(1) && moved.valid() ? moved * beside(d.in(1)) : moved;
   if (d.moves(1)) t = plus(t, unit * beside(d.t(1)));
   if (d.moves(2)) t = plus(t, beside(d.t(2)));
-  return d.give(t), true;
+  d.give(t);
+  return true;
 }
 const auto beside_itself = [](Term v) { return v; };
 
@@ -60,7 +67,8 @@ bool batch_norm_dual(Dual& d) {  // x, gamma, beta, mean, var
   if (d.moves(1)) t = plus(t, centred * r * beside(d.t(1)));
   if (d.moves(2)) t = plus(t, beside(d.t(2)));
   if (d.moves(4)) t = plus(t, gamma * centred * (r * square(r)) * -0.5 * beside(d.t(4)));
-  return d.give(t), true;
+  d.give(t);
+  return true;
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ ValueId total(Builder& b, std::vector<ValueId> parts) {  // in pairs, so that th
 bool elementwise_back(Adjoint& a) {
   double alpha = 0, beta = 0;
   slope_parameters(a.b.module().attrs[a.graph.attr_id(a.node)], &alpha, &beta);
-  return a.give(0, a.g() * slope(a.graph.op(a.node), alpha, beta, a.in(0), a.out())), true;
+  a.give(0, a.g() * slope(a.graph.op(a.node), alpha, beta, a.in(0), a.out()));
+  return true;
 }
 
 // The gradient of what the node consists of.
@@ -62,7 +63,10 @@ bool back_by_expansion(Adjoint& a) {
   const std::vector<ValueId> results = expanded(a.b, g, a.node, operands, a.expand);
   std::vector<ValueId> ys, seeds, wrt, fixed;
   for (size_t r = 0; r < results.size(); ++r)
-    if (a.has_gradient(r)) ys.push_back(results[r]), seeds.push_back(a.g(r).v);
+    if (a.has_gradient(r)) {
+      ys.push_back(results[r]);
+      seeds.push_back(a.g(r).v);
+    }
   for (size_t i = 0; i < operands.size(); ++i) {
     if (a.has(i)) fixed.push_back(operands[i]);
     if (a.wants(i) && std::ranges::find(wrt, operands[i]) == wrt.end()) wrt.push_back(operands[i]);
@@ -70,7 +74,10 @@ bool back_by_expansion(Adjoint& a) {
   if (ys.empty()) return false;
   Diagnostics said;
   const auto made = gradients(a.b, ys, seeds, wrt, fixed, said, a.expand);
-  if (!made) return a.inside = said.items()[0].message, false;
+  if (!made) {
+    a.inside = said.items()[0].message;
+    return false;
+  }
   for (size_t i = 0; i < wrt.size(); ++i) a.parts.push_back({wrt[i], {&a.b, (*made)[i]}});
   return true;
 }
@@ -90,7 +97,10 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, std::span<const ValueI
   const std::vector<bool>& active = way.reached;
   std::vector<std::vector<ValueId>> parts(active.size());
   for (size_t i = 0; i < ys.size(); ++i) {
-    if (!is_float_tensor(g, ys[i]) && !active[ys[i].raw]) return no_gradient(ys[i]), std::nullopt;
+    if (!is_float_tensor(g, ys[i]) && !active[ys[i].raw]) {
+      no_gradient(ys[i]);
+      return std::nullopt;
+    }
     parts[ys[i].raw].push_back(
         i < seeds.size() && seeds[i].valid() ? seeds[i] : b.expand(b.scalar(derivative_dtype(g, ys[i]), 1), dims_of(ys[i])));
   }
@@ -122,7 +132,10 @@ std::optional<std::vector<ValueId>> gradients(Builder& b, std::span<const ValueI
   if (diagnostics.errors() != errors) return std::nullopt;
   std::vector<ValueId> out;
   for (ValueId x : wrt) {
-    if (!is_float_tensor(g, x) && parts[x.raw].empty()) return no_gradient(x), std::nullopt;
+    if (!is_float_tensor(g, x) && parts[x.raw].empty()) {
+      no_gradient(x);
+      return std::nullopt;
+    }
     const ValueId d = total(b, std::move(parts[x.raw]));
     out.push_back(d.valid() ? d : zeros(b, g.dtype(x), dims_of(x)).v);
     parts[x.raw].assign(1, out.back());
@@ -134,7 +147,10 @@ ValueId substitute(Builder& b, ValueId y, std::span<const ValueId> from, std::sp
   Graph& g = b.graph();
   std::vector<ValueId> sources, map(g.value_capacity());
   for (size_t i = 0; i < from.size(); ++i)
-    if (from[i] != to[i]) sources.push_back(from[i]), map[from[i].raw] = to[i];
+    if (from[i] != to[i]) {
+      sources.push_back(from[i]);
+      map[from[i].raw] = to[i];
+    }
   const auto mapped = [&](ValueId v) { return v.valid() && v.raw < map.size() && map[v.raw].valid() ? map[v.raw] : v; };
   for (NodeId n : between(g, std::array{y}, sources, from, Follow::Everything).nodes) {
     if (!g.bodies(n).empty()) {

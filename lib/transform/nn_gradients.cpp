@@ -73,8 +73,10 @@ Term conv_weight_gradient(Term x, Term dy, ConvAttrs a, const std::vector<Dim>& 
   std::vector<Dim> split{d[0], groups, each}, joined{each, t.mul(groups, d[0])};
   std::vector<int64_t> order{2, 1, 0}, swap{1, 0};
   for (size_t i = 2; i < d.size(); ++i) {
-    split.push_back(d[i]), joined.push_back(d[i]);
-    order.push_back(static_cast<int64_t>(i) + 1), swap.push_back(static_cast<int64_t>(i));
+    split.push_back(d[i]);
+    joined.push_back(d[i]);
+    order.push_back(static_cast<int64_t>(i) + 1);
+    swap.push_back(static_cast<int64_t>(i));
   }
   std::swap(a.strides, a.dilations);
   Term w = make(OpKind::Conv, {reshape(transpose(reshape(x, split), order), joined), transpose(dy, swap)}, std::move(a));
@@ -98,7 +100,10 @@ Term sum_pool_gradient(Term dy, const PoolAttrs& p, const std::vector<Dim>& dx) 
     return out;
   };
   ConvAttrs c;
-  c.strides = p.strides, c.pads_begin = p.pads_begin, c.pads_end = p.pads_end, c.dilations = p.dilations;
+  c.strides = p.strides;
+  c.pads_begin = p.pads_begin;
+  c.pads_end = p.pads_end;
+  c.dilations = p.dilations;
   std::vector<Dim> kernel{Dim(1), Dim(1)};
   kernel.insert(kernel.end(), p.kernel.begin(), p.kernel.end());
   return reshape(conv_input_gradient(reshape(dy, alone(dy.dims())), expand(dy.number(1), kernel), c, alone(dx)), dx);

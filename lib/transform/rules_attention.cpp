@@ -38,7 +38,9 @@ bool attention_back(Adjoint& a) {
   const AttentionGradients g =
       attention_gradients(a.attrs<AttentionAttrs>(), a.in(0), a.in(1), a.in(2), a.has(3) ? a.in(3) : a.in(0).with({}), a.g());
   if (!g.q.valid() || !g.k.valid() || !g.v.valid()) return false;
-  a.give(0, g.q), a.give(1, g.k), a.give(2, g.v);
+  a.give(0, g.q);
+  a.give(1, g.k);
+  a.give(2, g.v);
   if (a.has(3)) a.give(3, g.scores);
   return true;
 }
@@ -67,7 +69,8 @@ AttentionGradients attention_gradients(const AttentionAttrs& a, Term q0, Term k0
   Term s = products(q, k) * scale, slope = none;
   if (a.softcap > 0) {
     const Term t = tanh(s / a.softcap);
-    s = t * a.softcap, slope = 1 - square(t);
+    s = t * a.softcap;
+    slope = 1 - square(t);
   }
   if (a.mask == MaskKind::Bias && mask.valid()) s = s + mask;
   const Term seen = visible(a, mask, q, d[2], keys);

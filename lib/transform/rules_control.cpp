@@ -34,12 +34,19 @@ struct Walk {
     ScanAttrs s;
     std::vector<size_t> moving, summed, sliced, stacked;  // carried values, captures, slices, stacks that have gradients
     for (size_t i = 0; i < carried; ++i)
-      if (is_float_tensor(a.graph, a.graph.result(a.node, i))) moving.push_back(i), states.push_back(a.g(i).v);
+      if (is_float_tensor(a.graph, a.graph.result(a.node, i))) {
+        moving.push_back(i);
+        states.push_back(a.g(i).v);
+      }
     for (size_t i = 0; i < captures; ++i)
-      if (const size_t at = fixed + carried + slices + i; a.wants(at))
-        summed.push_back(i), states.push_back(zeros(a.b, a.in(at).dtype(), a.in(at).dims()).v);
+      if (const size_t at = fixed + carried + slices + i; a.wants(at)) {
+        summed.push_back(i);
+        states.push_back(zeros(a.b, a.in(at).dtype(), a.in(at).dims()).v);
+      }
     const auto scan = [&](Term x, int64_t axis, int64_t reverse) {
-      scanned.push_back(x.v), s.input_axes.push_back(axis), s.input_reverse.push_back(reverse);
+      scanned.push_back(x.v);
+      s.input_axes.push_back(axis);
+      s.input_reverse.push_back(reverse);
     };
     for (const Term& t : counters) scan(t, 0, 1);
     for (const Term& t : saved) scan(t, 0, 1);
@@ -48,7 +55,10 @@ struct Walk {
       if (a.wants(fixed + carried + i)) sliced.push_back(i);
     }
     for (size_t i = 0; i < stacks; ++i)
-      if (a.has_gradient(carried + i)) stacked.push_back(i), scan(a.g(carried + i), stack_axes[i], 1 - stack_reverse[i]);
+      if (a.has_gradient(carried + i)) {
+        stacked.push_back(i);
+        scan(a.g(carried + i), stack_axes[i], 1 - stack_reverse[i]);
+      }
     for (size_t i = 0; i < captures; ++i) fixed_values.push_back(a.graph.operand(a.node, fixed + carried + slices + i));
 
     // One iteration.
@@ -59,7 +69,10 @@ struct Walk {
       return b.input("v" + std::to_string(back.inputs().size()), type);
     };
     std::vector<ValueId> operands, dstate, given, dstack, captured;
-    for (ValueId v : states) dstate.push_back(input(a.graph.type(v), -1)), operands.push_back(v);
+    for (ValueId v : states) {
+      dstate.push_back(input(a.graph.type(v), -1));
+      operands.push_back(v);
+    }
     const size_t seen = counters.size() + saved.size() + slices;
     for (size_t i = 0; i < scanned.size(); ++i) {
       (i < seen ? given : dstack).push_back(input(a.graph.type(scanned[i]), s.input_axes[i]));
@@ -99,8 +112,12 @@ struct Walk {
     for (size_t i = moving.size(); i < moving.size() + summed.size(); ++i) results[i] = b.add(results[i], dstate[i]);
     back.set_outputs(results);
 
-    s.states = static_cast<int64_t>(states.size()), s.scan_inputs = static_cast<int64_t>(scanned.size());
-    for (size_t i : sliced) s.output_axes.push_back(slice_axes[i]), s.output_reverse.push_back(1 - slice_reverse[i]);
+    s.states = static_cast<int64_t>(states.size());
+    s.scan_inputs = static_cast<int64_t>(scanned.size());
+    for (size_t i : sliced) {
+      s.output_axes.push_back(slice_axes[i]);
+      s.output_reverse.push_back(1 - slice_reverse[i]);
+    }
     const NodeId made = a.b.create_node(OpKind::Scan, operands, s, std::array{back.id()});
     if (!made.valid()) return false;
     size_t r = 0;
@@ -124,7 +141,10 @@ std::vector<Term> stacked_inputs(Adjoint& a, size_t outputs, size_t extra, size_
   body.set_outputs(results);
   Attrs attrs = m.attrs[a.graph.attr_id(a.node)];
   const size_t stacks = extra - (skip < extra);
-  if (auto* s = std::get_if<ScanAttrs>(&attrs)) s->output_axes.assign(stacks, 0), s->output_reverse.assign(stacks, 0);
+  if (auto* s = std::get_if<ScanAttrs>(&attrs)) {
+    s->output_axes.assign(stacks, 0);
+    s->output_reverse.assign(stacks, 0);
+  }
   const std::vector<ValueId> operands(a.graph.operands(a.node).begin(), a.graph.operands(a.node).end());
   const NodeId made = a.b.create_node(a.graph.op(a.node), operands, attrs, std::array{copy});
   std::vector<Term> out;
@@ -161,7 +181,10 @@ bool if_back(Adjoint& a) {
   std::vector<ValueId> operands(a.graph.operands(a.node).begin(), a.graph.operands(a.node).end());
   std::vector<size_t> given, wanted;
   for (size_t r = 0; r < a.graph.result_count(a.node); ++r)
-    if (a.has_gradient(r)) given.push_back(r), operands.push_back(a.g(r).v);
+    if (a.has_gradient(r)) {
+      given.push_back(r);
+      operands.push_back(a.g(r).v);
+    }
   for (size_t i = 0; i < captures; ++i)
     if (a.wants(1 + i)) wanted.push_back(i);
   std::vector<GraphId> bodies;
@@ -173,11 +196,17 @@ bool if_back(Adjoint& a) {
     for (size_t i = 1; i < operands.size(); ++i) inputs.push_back(b.input("v" + std::to_string(i), a.graph.type(operands[i])));
     const std::vector<ValueId> out = inlined(b, of, std::span(inputs).first(captures));
     if (out.empty()) return false;
-    for (size_t i = 0; i < given.size(); ++i) ys.push_back(out[given[i]]), seeds.push_back(inputs[captures + i]);
+    for (size_t i = 0; i < given.size(); ++i) {
+      ys.push_back(out[given[i]]);
+      seeds.push_back(inputs[captures + i]);
+    }
     for (size_t i : wanted) wrt.push_back(inputs[i]);
     Diagnostics said;
     const auto made = gradients(b, ys, seeds, wrt, {}, said, a.expand);
-    if (!made) return a.inside = said.items()[0].message, false;
+    if (!made) {
+      a.inside = said.items()[0].message;
+      return false;
+    }
     back.set_outputs(*made);
     bodies.push_back(back.id());
   }

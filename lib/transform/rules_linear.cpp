@@ -90,8 +90,14 @@ bool conv_transpose_back(Adjoint& a) {
 bool pool_back(Adjoint& a) {
   const PoolAttrs p = a.attrs<PoolAttrs>();
   const Term x = a.in(0);
-  if (p.op == ReduceOp::Max) return a.give(0, max_pool_gradient(x, a.g(), p)), all_valid(a);
-  if (p.op == ReduceOp::L2) return a.give(0, power_pool_gradient(x, a.out(), a.g(), p)), all_valid(a);
+  if (p.op == ReduceOp::Max) {
+    a.give(0, max_pool_gradient(x, a.g(), p));
+    return all_valid(a);
+  }
+  if (p.op == ReduceOp::L2) {
+    a.give(0, power_pool_gradient(x, a.out(), a.g(), p));
+    return all_valid(a);
+  }
   if (p.op != ReduceOp::Sum && p.op != ReduceOp::Mean) return false;
   Term g = a.g();
   if (p.op == ReduceOp::Mean) {
@@ -106,7 +112,8 @@ bool pool_back(Adjoint& a) {
 
 bool max_pool_indices_back(Adjoint& a) {
   if (a.attrs<PoolAttrs>().column_major) return false;
-  return a.give(0, added_at(a.in(0).dims(), a.out(1), a.g())), all_valid(a);
+  a.give(0, added_at(a.in(0).dims(), a.out(1), a.g()));
+  return all_valid(a);
 }
 
 // Of each row the product with its own matrix; the gradient of a matrix adds up over its rows.
@@ -129,7 +136,8 @@ bool grouped_matmul_back(Adjoint& a) {
 // The rotation back.
 bool rope_back(Adjoint& a) {
   if (a.has(3) || a.wants(1) || a.wants(2)) return false;
-  return a.give(0, make(OpKind::Rope, {a.g(), a.in(1), -a.in(2)}, a.attrs<RopeAttrs>())), true;
+  a.give(0, make(OpKind::Rope, {a.g(), a.in(1), -a.in(2)}, a.attrs<RopeAttrs>()));
+  return true;
 }
 
 }  // namespace

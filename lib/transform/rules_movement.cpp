@@ -6,18 +6,28 @@
 namespace rlxc::transform {
 namespace {
 
-bool back_to_shape(Adjoint& a) { return a.give(0, reshape(a.g(), a.in(0).dims())), true; }
+bool back_to_shape(Adjoint& a) {
+  a.give(0, reshape(a.g(), a.in(0).dims()));
+  return true;
+}
 
-bool transpose_back(Adjoint& a) { return a.give(0, transpose(a.g(), inverse_permutation(a.attrs<PermAttrs>().perm))), true; }
+bool transpose_back(Adjoint& a) {
+  a.give(0, transpose(a.g(), inverse_permutation(a.attrs<PermAttrs>().perm)));
+  return true;
+}
 
-bool broadcast_back(Adjoint& a) { return a.give(0, a.g()), true; }
+bool broadcast_back(Adjoint& a) {
+  a.give(0, a.g());
+  return true;
+}
 
 // The same movement of the gradient: flips and triangles undo or repeat themselves.
 bool same_again(Adjoint& a) {
   std::vector<ValueId> operands(a.graph.operands(a.node).begin(), a.graph.operands(a.node).end());
   operands[0] = a.g().v;
   const OpKind op = a.graph.op(a.node);
-  return a.give(0, a.g().with(a.b.create(op, operands, a.b.module().attrs[a.graph.attr_id(a.node)]))), true;
+  a.give(0, a.g().with(a.b.create(op, operands, a.b.module().attrs[a.graph.attr_id(a.node)])));
+  return true;
 }
 
 // Whatever the operation does: it moves the positions of the elements in the same way, and they say where the gradient goes.
@@ -28,7 +38,8 @@ bool by_positions(Adjoint& a) {
   operands[0] = positions.v;
   const Attrs attrs = a.b.module().attrs[a.graph.attr_id(a.node)];
   const Term moved = x.with(a.b.create(a.graph.op(a.node), operands, attrs));
-  return a.give(0, added_at(x.dims(), moved, a.g())), moved.valid();
+  a.give(0, added_at(x.dims(), moved, a.g()));
+  return moved.valid();
 }
 
 Term padded(Term x, std::vector<Dim> before, std::vector<Dim> after) {
@@ -42,7 +53,8 @@ bool narrow_back(Adjoint& a) {
   const auto axis = static_cast<size_t>(n.axis);
   before[axis] = n.start;
   after[axis] = a.b.dims().sub(d[axis], a.b.dims().add(n.start, n.len));
-  return a.give(0, padded(a.g(), std::move(before), std::move(after))), true;
+  a.give(0, padded(a.g(), std::move(before), std::move(after)));
+  return true;
 }
 
 bool pad_back(Adjoint& a) {
@@ -78,9 +90,11 @@ bool tile_back(Adjoint& a) {
   std::vector<int64_t> axes;
   for (size_t i = 0; i < d.size(); ++i) {
     axes.push_back(static_cast<int64_t>(split.size()));
-    split.push_back(repeats[i]), split.push_back(d[i]);
+    split.push_back(repeats[i]);
+    split.push_back(d[i]);
   }
-  return a.give(0, sum(reshape(a.g(), split), axes, false)), true;
+  a.give(0, sum(reshape(a.g(), split), axes, false));
+  return true;
 }
 
 bool scatter_back(Adjoint& a) {
@@ -99,13 +113,15 @@ bool one_hot_back(Adjoint& a) {
   const Term hot = make(OpKind::OneHot, {a.in(0), ends}, a.attrs<OneHotAttrs>());
   const std::vector<int64_t> all = all_but(-1, g.rank());
   const Term on = reshape(sum(g * hot, all), {Dim(1)}), off = reshape(sum(g, all), {Dim(1)}) - on;
-  return a.give(1, reshape(concat({off, on}, 0), a.in(1).dims())), true;
+  a.give(1, reshape(concat({off, on}, 0), a.in(1).dims()));
+  return true;
 }
 
 bool range_back(Adjoint& a) {
   const Term g = a.g(), at = count_up(a.b, g.dims()[0]);
   a.give(0, reshape(sum(g, {0}), a.in(0).dims()));
-  return a.give(1, reshape(sum(g * g.with(a.b.cast(at.v, g.dtype())), {0}), a.in(1).dims())), true;
+  a.give(1, reshape(sum(g * g.with(a.b.cast(at.v, g.dtype())), {0}), a.in(1).dims()));
+  return true;
 }
 
 // Values come from their first places.
@@ -117,14 +133,15 @@ bool unique_back(Adjoint& a) {
   if (!u.flat)
     positions =
         make(OpKind::Gather, {reshape(count_up(a.b, a.b.dims().product(x.dims())), x.dims()), positions}, AxisAttrs{u.axis});
-  return a.give(0, added_at(x.dims(), positions, a.g())), true;
+  a.give(0, added_at(x.dims(), positions, a.g()));
+  return true;
 }
 
 bool topk_back(Adjoint& a) {
   const Term x = a.in(0);
-  return a.give(0, make(OpKind::ScatterElements, {zeros(a.b, x.dtype(), x.dims()), a.out(1), a.g()},
-                        ScatterAttrs{a.attrs<TopKAttrs>().axis, Reduction::Add})),
-         true;
+  a.give(0, make(OpKind::ScatterElements, {zeros(a.b, x.dtype(), x.dims()), a.out(1), a.g()},
+                 ScatterAttrs{a.attrs<TopKAttrs>().axis, Reduction::Add}));
+  return true;
 }
 
 bool nearest_back(Adjoint& a) {

@@ -16,7 +16,8 @@ bool quantize_back(Adjoint& a) {
   a.give(0, part);
   if (!a.wants(1)) return true;
   const Term all = shared_sums(-(part * x.with(a.b.cast(x.v, s.scale.dtype())) / s.scale), a.in(1), q);
-  return a.give(1, all), all.valid();
+  a.give(1, all);
+  return all.valid();
 }
 
 bool dequantize_back(Adjoint& a) {
@@ -29,7 +30,8 @@ bool dequantize_back(Adjoint& a) {
   if (!a.wants(1)) return true;
   const Term from = x.with(a.b.cast(x.v, s.scale.dtype()));
   const Term all = shared_sums(g * (s.zero_point.valid() ? from - s.zero_point : from), a.in(1), q);
-  return a.give(1, all), all.valid();
+  a.give(1, all);
+  return all.valid();
 }
 
 Centred numbers_of(Adjoint& a) {

@@ -69,7 +69,10 @@ bool recurrent_back(Adjoint& a) {
   for (size_t i : {0, 1, 2, 3, 5, 6}) {
     if (!a.has(i)) continue;
     own[i] = a.in(i)*1;
-    if (a.wants(i)) wanted.push_back(i), wrt.push_back(own[i].v);
+    if (a.wants(i)) {
+      wanted.push_back(i);
+      wrt.push_back(own[i].v);
+    }
   }
   const auto x = own[0].dims();
   const std::vector<Dim> state{x[static_cast<size_t>(1 - axis)], Dim(attrs.hidden)};
@@ -97,7 +100,10 @@ bool recurrent_back(Adjoint& a) {
   }
   Diagnostics said;
   const auto grads = gradients(a.b, total.v, {}, wrt, {}, said, a.expand);
-  if (!grads) return a.inside = said.items()[0].message, false;
+  if (!grads) {
+    a.inside = said.items()[0].message;
+    return false;
+  }
   for (size_t i = 0; i < wanted.size(); ++i) a.give(wanted[i], own[0].with((*grads)[i]));
   return true;
 }

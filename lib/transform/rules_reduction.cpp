@@ -71,30 +71,43 @@ namespace {
 bool reduce_back(Adjoint& a) {
   const ReduceAttrs r = a.attrs<ReduceAttrs>();
   const Term x = a.in(0), g = kept(a.g(), x, r.axes);
-  if (r.op == ReduceOp::Sum) return a.give(0, expand(g, x.dims())), true;
-  return a.give(0, expand(g * reduction_slope(r, x, kept(a.out(), x, r.axes)), x.dims())), true;
+  if (r.op == ReduceOp::Sum) {
+    a.give(0, expand(g, x.dims()));
+    return true;
+  }
+  a.give(0, expand(g * reduction_slope(r, x, kept(a.out(), x, r.axes)), x.dims()));
+  return true;
 }
 
 bool cumsum_back(Adjoint& a) {
   CumAttrs c = a.attrs<CumAttrs>();
   c.reverse = !c.reverse;
-  return a.give(0, make(OpKind::Cumsum, {a.g()}, c)), true;
+  a.give(0, make(OpKind::Cumsum, {a.g()}, c));
+  return true;
 }
 
 bool det_back(Adjoint& a) {
   const Term x = a.in(0), slopes = cofactors(x);
   std::vector<Dim> d = a.g().dims();
   d.insert(d.end(), {Dim(1), Dim(1)});
-  return a.give(0, reshape(a.g(), d) * slopes), slopes.valid();
+  a.give(0, reshape(a.g(), d) * slopes);
+  return slopes.valid();
 }
 
-bool fft_back(Adjoint& a) { return a.give(0, fft_transposed(a.attrs<FftAttrs>(), a.g(), a.in(0).dims())), true; }
+bool fft_back(Adjoint& a) {
+  a.give(0, fft_transposed(a.attrs<FftAttrs>(), a.g(), a.in(0).dims()));
+  return true;
+}
 
 bool softmax_back(Adjoint& a) {
   const Term y = a.out(), g = a.g();
-  return a.give(0, y * (g - sum(g * y, {a.attrs<AxisAttrs>().axis}))), true;
+  a.give(0, y * (g - sum(g * y, {a.attrs<AxisAttrs>().axis})));
+  return true;
 }
-bool log_softmax_back(Adjoint& a) { return a.give(0, a.g() - exp(a.out()) * sum(a.g(), {a.attrs<AxisAttrs>().axis})), true; }
+bool log_softmax_back(Adjoint& a) {
+  a.give(0, a.g() - exp(a.out()) * sum(a.g(), {a.attrs<AxisAttrs>().axis}));
+  return true;
+}
 
 // gamma and beta have the sizes of the axes that are normalised, so they add up as broadcast operands do.
 bool layer_norm_back(Adjoint& a) {
@@ -103,7 +116,8 @@ bool layer_norm_back(Adjoint& a) {
   const Normalised v = normalised(a.in(0), rows, n.eps);
   if (a.wants(0)) a.give(0, norm_gradient(v, a.has(1) ? a.g() * a.in(1) : a.g(), rows));
   if (a.wants(1)) a.give(1, a.g() * v.x);
-  return a.give(2, a.g()), true;
+  a.give(2, a.g());
+  return true;
 }
 bool rms_norm_back(Adjoint& a) {
   const NormAttrs n = a.attrs<NormAttrs>();
@@ -111,7 +125,8 @@ bool rms_norm_back(Adjoint& a) {
   const Term r = rms_inverse(a.in(0), rows, n.eps);
   if (a.wants(0)) a.give(0, rms_gradient(a.in(0), r, a.has(1) ? a.g() * a.in(1) : a.g(), rows));
   if (a.wants(1)) a.give(1, a.g() * (a.in(0) * r));
-  return a.give(2, a.g()), true;
+  a.give(2, a.g());
+  return true;
 }
 
 bool group_norm_back(Adjoint& a) {
@@ -137,7 +152,8 @@ bool batch_norm_back(Adjoint& a) {  // x, gamma, beta, mean, var
   give(1, g * centred * r);
   give(2, g);
   give(3, -(g * gamma * r));
-  return give(4, g * gamma * centred * (r * square(r)) * -0.5), true;
+  give(4, g * gamma * centred * (r * square(r)) * -0.5);
+  return true;
 }
 
 }  // namespace

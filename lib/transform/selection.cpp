@@ -77,7 +77,8 @@ Term fft_transposed(const FftAttrs& a, Term dy, const std::vector<Dim>& dx) {
   };
   if (a.onesided && a.inverse) {  // the upper half was that of the lower one
     FftAttrs back = a;
-    back.inverse = false, back.length = n;
+    back.inverse = false;
+    back.length = n;
     const Term half = make(OpKind::Fft, {dy}, back);
     const Dim count = t.add(t.floor_div(n, Dim(2)), Dim(1));
     const Term at = count_up(*dy.b, count),
@@ -88,7 +89,9 @@ Term fft_transposed(const FftAttrs& a, Term dy, const std::vector<Dim>& dx) {
     return fitted(half * reshape(twice, beside), dx[k]);
   }
   FftAttrs back = a;
-  back.inverse = !a.inverse, back.onesided = false, back.length = n;
+  back.inverse = !a.inverse;
+  back.onesided = false;
+  back.length = n;
   const Term whole = make(OpKind::Fft, {fitted(dy, n)}, back);
   const auto last = static_cast<int64_t>(dx.size()) - 1;
   return fitted(t.equal(dx.back(), Dim(1)) ? narrow(whole, last, Dim(0), Dim(1)) : whole, dx[k]);

@@ -21,7 +21,8 @@ class Stage {
   bool run() {
     for (const Step& s : steps_.list) {
       row_ = {};
-      row_.text = s.text, row_.nodes_before = live_nodes(m_);
+      row_.text = s.text;
+      row_.nodes_before = live_nodes(m_);
       index_names();
       fixed_.clear();
       for (const std::string& name : steps_.stopped)
@@ -86,8 +87,10 @@ class Stage {
     Wanted out;
     const auto leaves = [&](OpKind op) {
       for (NodeId n : g_.nodes())
-        if (g_.op(n) == op && is_float_tensor(g_, g_.result(n)))
-          out.values.push_back(g_.result(n)), out.names.push_back(name_of(g_.result(n)));
+        if (g_.op(n) == op && is_float_tensor(g_, g_.result(n))) {
+          out.values.push_back(g_.result(n));
+          out.names.push_back(name_of(g_.result(n)));
+        }
     };
     const bool kind = asked.size() == 1 && (asked[0] == "params" || asked[0] == "inputs") && !names_.contains(asked[0]);
     if (asked.empty() || kind) {
@@ -108,7 +111,8 @@ class Stage {
         ok = false;
       }
       ok &= v.valid();
-      out.values.push_back(v), out.names.push_back(name);
+      out.values.push_back(v);
+      out.names.push_back(name);
     }
     return ok ? std::optional(std::move(out)) : std::nullopt;
   }
@@ -152,11 +156,14 @@ class Stage {
     for (size_t i = 0; i < w->values.size(); ++i) {
       const ValueId v = w->values[i];
       LedgerValue& row = row_.values.emplace_back(ledger_value(v, w->names[i]));
-      row.paths = paths[v.raw], row.reached = row.paths > 0;
+      row.paths = paths[v.raw];
+      row.reached = row.paths > 0;
       bool stopped = false;
       if (!row.reached) row.why = reason(v, targets, &stopped);
-      if (row.reached || stopped) kept.values.push_back(v), kept.names.push_back(w->names[i]);
-      else if (!w->all)
+      if (row.reached || stopped) {
+        kept.values.push_back(v);
+        kept.names.push_back(w->names[i]);
+      } else if (!w->all)
         d_.error(Code::UnsupportedOp, quote(w->names[i]) + " has no gradient: " + row.why, {},
                  "--stop-gradient NAME of what is in the way makes it zeros");
     }
@@ -190,10 +197,11 @@ class Stage {
     const ValueId loss = find(s.loss, "--grad");
     auto w = wanted(s.wrt, "--wrt");
     if (!loss.valid() || !w) return false;
-    if (!is_float_tensor(g_, loss))
-      return d_.error(Code::BadType,
-                      "--grad " + quote(s.loss) + ": a value of type " + text(g_.type(loss), m_.dims) + " has no gradient"),
-             false;
+    if (!is_float_tensor(g_, loss)) {
+      d_.error(Code::BadType,
+               "--grad " + quote(s.loss) + ": a value of type " + text(g_.type(loss), m_.dims) + " has no gradient");
+      return false;
+    }
     if (!account(std::array{loss}, &*w, quote(s.loss) + " depends on none of the values through floats")) return false;
     last_ = {s.loss, loss, *w, {}};
     ValueId y = loss;
@@ -225,7 +233,10 @@ class Stage {
     std::vector<ValueId> ys;
     std::vector<std::string> names;
     for (size_t i = 0; i < g_.outputs().size(); ++i)
-      if (is_float_tensor(g_, g_.outputs()[i])) ys.push_back(g_.outputs()[i]), names.emplace_back(m_.text(g_.output_name(i)));
+      if (is_float_tensor(g_, g_.outputs()[i])) {
+        ys.push_back(g_.outputs()[i]);
+        names.emplace_back(m_.text(g_.output_name(i)));
+      }
     if (!account(ys, &*w, "no output depends on any of the values through floats")) return false;
     const auto made = push(*w, ys);
     if (!made) return false;
@@ -240,7 +251,8 @@ class Stage {
     for (size_t i = 0; i < last_.by.values.size(); ++i) {
       LedgerValue& row = row_.values.emplace_back(ledger_value(last_.by.values[i], last_.by.names[i]));
       const Between way = between(g_, std::span(ys).subspan(1), std::array{last_.by.values[i]}, fixed_, Follow::Derivatives);
-      row.paths = count_paths(g_, way, std::span(ys).subspan(1))[last_.by.values[i].raw], row.reached = row.paths > 0;
+      row.paths = count_paths(g_, way, std::span(ys).subspan(1))[last_.by.values[i].raw];
+      row.reached = row.paths > 0;
       if (!row.reached) row.why = "the gradient does not depend on it";
     }
     const auto made = push(last_.by, ys);
@@ -256,7 +268,10 @@ class Stage {
 
   bool vmap(const Step& s) {
     Dim size = m_.dims.parse(s.size).value_or(Dim(0));
-    if (size == Dim(0)) return d_.error(Code::BadFlag, "--size takes a number above 0 or a name, got " + quote(s.size)), false;
+    if (size == Dim(0)) {
+      d_.error(Code::BadFlag, "--size takes a number above 0 or a name, got " + quote(s.size));
+      return false;
+    }
     std::vector<BatchAxis> axes(g_.inputs().size());
     for (BatchedInput in : s.batched) {
       const auto index = [&](const std::string& name) {
@@ -265,8 +280,10 @@ class Stage {
         return i;
       };
       size_t i = index(in.name);
-      if (const std::string whole = in.name + ":" + std::to_string(in.axis); i == axes.size() && index(whole) < axes.size())
-        i = index(whole), in.axis = 0;
+      if (const std::string whole = in.name + ":" + std::to_string(in.axis); i == axes.size() && index(whole) < axes.size()) {
+        i = index(whole);
+        in.axis = 0;
+      }
       if (i == axes.size()) {
         find(in.name, "--vmap");
         if (d_.ok()) d_.error(Code::BadFlag, "--vmap names " + quote(in.name) + ", which is no input");

@@ -71,7 +71,8 @@ class Parser {
     text += (text.empty() ? "" : " ") + std::string(key) + (value.empty() ? "" : " " + std::string(value));
   }
   bool fail(std::string message, std::string help = {}) {
-    return diagnostics_.error(Code::BadFlag, std::move(message), {}, std::move(help)), false;
+    diagnostics_.error(Code::BadFlag, std::move(message), {}, std::move(help));
+    return false;
   }
   bool misplaced(std::string_view key, std::string_view owner) {
     return fail("--" + std::string(key) + " says more about --" + std::string(owner) + ", which does not stand before it");

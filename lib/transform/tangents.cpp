@@ -32,14 +32,18 @@ Term Dual::again(std::initializer_list<Term> first) const {
   return {&b, b.create(graph.op(node), operands, b.module().attrs[graph.attr_id(node)])};
 }
 
-bool moves_alike(Dual& d) { return d.give(d.again({d.t(0)})), true; }
+bool moves_alike(Dual& d) {
+  d.give(d.again({d.t(0)}));
+  return true;
+}
 
 namespace {
 
 bool elementwise_dual(Dual& d) {
   double alpha = 0, beta = 0;
   slope_parameters(d.b.module().attrs[d.graph.attr_id(d.node)], &alpha, &beta);
-  return d.give(d.t(0) * slope(d.graph.op(d.node), alpha, beta, d.in(0), d.out())), true;
+  d.give(d.t(0) * slope(d.graph.op(d.node), alpha, beta, d.in(0), d.out()));
+  return true;
 }
 
 // The tangents of what the node consists of.
@@ -51,16 +55,25 @@ bool dual_by_expansion(Dual& d) {
   std::vector<ValueId> ys, xs, dxs, fixed;
   std::vector<size_t> of;
   for (size_t r = 0; r < made.size(); ++r)
-    if (is_float_tensor(g, made[r])) ys.push_back(made[r]), of.push_back(r);
+    if (is_float_tensor(g, made[r])) {
+      ys.push_back(made[r]);
+      of.push_back(r);
+    }
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!d.has(i)) continue;
     const bool first = std::ranges::find(operands, operands[i]) == operands.begin() + static_cast<std::ptrdiff_t>(i);
     if (!d.moves(i)) fixed.push_back(operands[i]);
-    else if (first) xs.push_back(operands[i]), dxs.push_back(d.t(i).v);
+    else if (first) {
+      xs.push_back(operands[i]);
+      dxs.push_back(d.t(i).v);
+    }
   }
   Diagnostics said;
   const auto t = tangents(d.b, ys, xs, dxs, fixed, said, d.expand);
-  if (!t) return d.inside = said.items()[0].message, false;
+  if (!t) {
+    d.inside = said.items()[0].message;
+    return false;
+  }
   for (size_t k = 0; k < ys.size(); ++k) d.give({&d.b, (*t)[k]}, of[k]);
   return true;
 }

@@ -178,7 +178,10 @@ class Launcher {
     Dim at = s.held;
     for (ValueId v : body.outputs()) {
       const Dim size = t.mul(t.ceil_div(p_.lir->plans[body.id().raw].slot[v.raw].size, Dim(64)), Dim(64));
-      for (int copy = 0; copy < 2; ++copy) places.push_back("H(" + n_(at) + ")"), at = t.add(at, size);
+      for (int copy = 0; copy < 2; ++copy) {
+        places.push_back("H(" + n_(at) + ")");
+        at = t.add(at, size);
+      }
     }
     return places;
   }
@@ -249,8 +252,10 @@ class Launcher {
     line("  " + list("const void*", "bi", in));
     line("  " + list("void*", "bo", out));
     before_loop(stacks);
-    for (const codegen::ControlFlowDim& e : s.extents)
-      line("  " + at("x", e.extent) + " = " + n_(e.size[0]) + ";"), check_extent(e.extent, "  ");
+    for (const codegen::ControlFlowDim& e : s.extents) {
+      line("  " + at("x", e.extent) + " = " + n_(e.size[0]) + ";");
+      check_extent(e.extent, "  ");
+    }
     line("  for (; i < trips && go; ++i) {");
     spend(s, body);
     for (size_t k = 0; k < carries; ++k)
@@ -264,8 +269,10 @@ class Launcher {
     for (size_t k = 0; k < carries; ++k) line("    " + at("bi", k + 2) + " = " + at("bo", k + 1) + ";");
     for (const codegen::ControlFlowDim& e : s.extents)
       line("    const int64_t next_" + std::to_string(e.extent) + " = " + n_(e.size[1]) + ";");
-    for (const codegen::ControlFlowDim& e : s.extents)
-      line("    " + at("x", e.extent) + " = next_" + std::to_string(e.extent) + ";"), check_extent(e.extent, "    ");
+    for (const codegen::ControlFlowDim& e : s.extents) {
+      line("    " + at("x", e.extent) + " = next_" + std::to_string(e.extent) + ";");
+      check_extent(e.extent, "    ");
+    }
     line("  }");
     for (const codegen::Stacked& k : s.stacked)
       line(k.extent ? "  " + at("x", *k.extent) + " = i;" : "  if (i != " + n_(k.rows) + ") return RLXC_DYNAMIC_SIZE;");

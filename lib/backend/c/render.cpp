@@ -41,7 +41,8 @@ class Printer {
 
   std::string kernel(const Kernel& k) {
     k_ = &k;
-    out_.clear(), outlined_.clear();
+    out_.clear();
+    outlined_.clear();
     std::string head;
     for (const Comment& c : k.comments) head += c.line() + "\n";
     Launch launch = launch_of(k);
@@ -60,7 +61,8 @@ class Printer {
 
   // Prints the body of a function of kernel/math.h; its last store is the return value.
   std::string function_body(const Kernel& k) {
-    k_ = &k, depth_ = 1;
+    k_ = &k;
+    depth_ = 1;
     for (const Stmt& s : k.body) {
       if (s.kind == StmtKind::Let) statement(s, k.body);
       if (s.kind == StmtKind::Store) line("return " + value(s.value) + ";");
@@ -203,11 +205,15 @@ class Printer {
     }
     for (VarId v : k_->symbols)
       if (used.vars.count(v.raw)) field("int64_t ", k_->var(v).name, "const int64_t ");
-    if (fields.empty()) fields = "  int unused;\n", pack = "0";
+    if (fields.empty()) {
+      fields = "  int unused;\n";
+      pack = "0";
+    }
 
     std::string saved = std::move(out_);
     int saved_depth = depth_;
-    out_.clear(), depth_ = 1;
+    out_.clear();
+    depth_ = 1;
     for (const Stmt* let : lets) statement(*let, siblings);
     const std::string& i = k_->var(s.var).name;
     line("for (int64_t " + i + " = rlxc_begin; " + i + " < rlxc_end; ++" + i + ") {");
@@ -217,7 +223,8 @@ class Printer {
                  "(const void* rlxc_data, int64_t rlxc_begin, int64_t rlxc_end) {\n";
     outlined_ += unpack.empty() ? "  (void)rlxc_data;\n" : "  const struct " + id + "_args* rlxc_args = rlxc_data;\n" + unpack;
     outlined_ += out_ + "}\n\n";
-    out_ = std::move(saved), depth_ = saved_depth;
+    out_ = std::move(saved);
+    depth_ = saved_depth;
     line("const struct " + id + "_args " + id + "_a = {" + pack + "};");
     line("rlxc_parallel_for(" + value(s.index) + ", " + (s.value.valid() ? value(s.value) : "1") + ", " + id + ", &" + id +
          "_a);");

@@ -53,7 +53,8 @@ class Memory {
       const auto state = std::ranges::find(p.lir->states, i, &State::input);
       inputs_[i] = state != p.lir->states.end() ? outputs_[state->output] : part(port_bytes(p.inputs[i]));
     }
-    arena_[0] = part(p.arena_bytes), part(p.held_bytes);
+    arena_[0] = part(p.arena_bytes);
+    part(p.held_bytes);
     scratch_ = part(p.scratch_bytes);
     cells_ = part(Dim(static_cast<int64_t>(codegen::cell_bytes(p))));
     place_bodies();
@@ -175,8 +176,11 @@ class KernelSplitter {
     const auto [it, is_new] = variants_.try_emplace({s.kernel, key}, static_cast<uint32_t>(kernels_.size()));
     if (!is_new) return it->second;
     kernel::Kernel k = p_.kernels[s.kernel];
-    for (size_t b = 0; b < arguments.size(); ++b)
-      k.buffers[b].separate = key[3 * b], k.buffers[b].binding = key[3 * b + 1], k.buffers[b].bindings = key[3 * b + 2];
+    for (size_t b = 0; b < arguments.size(); ++b) {
+      k.buffers[b].separate = key[3 * b];
+      k.buffers[b].binding = key[3 * b + 1];
+      k.buffers[b].bindings = key[3 * b + 2];
+    }
     if (const uint32_t n = counts_[s.kernel]++) k.name += "_" + std::to_string(n);
     if (count > kSureBindings && count <= kMostBindings) too_many(s, count);
     kernels_.push_back(std::move(k));

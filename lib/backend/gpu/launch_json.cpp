@@ -34,7 +34,10 @@ void postfix(const kernel::Kernel& k, kernel::ExprId id, std::vector<std::string
   for (int a = 0; a < kernel::operand_count(e.op); ++a) postfix(k, e.args[static_cast<size_t>(a)], out);
   if (e.op == ExprOp::Cast) return;  // integer casts; sizes fit
   for (const auto& [op, text] : kOperators)
-    if (op == e.op) return out->emplace_back(text), void();
+    if (op == e.op) {
+      out->emplace_back(text);
+      return void();
+    }
   out->emplace_back(kernel::name(e.op));  // not an operator of grids: hosts reject it
 }
 
@@ -58,8 +61,11 @@ class Writer {
       }
     j_.end_array();
     j_.key("memory").begin_object(JsonLayout::Line);
-    size("packed", p_.packed_bytes), size("load_scratch", p_.load_scratch_bytes);
-    size("arena", p_.arena_bytes), size("held", most(p_.held_bytes)), size("scratch", most(p_.scratch_bytes));
+    size("packed", p_.packed_bytes);
+    size("load_scratch", p_.load_scratch_bytes);
+    size("arena", p_.arena_bytes);
+    size("held", most(p_.held_bytes));
+    size("scratch", most(p_.scratch_bytes));
     j_.key("cells").unsigned_integer(codegen::cell_bytes(p_));
     j_.end_object();
     j_.key("max_binding").unsigned_integer(p_.lir->max_binding).key("cuts").begin_array(JsonLayout::Line);
@@ -144,7 +150,8 @@ class Writer {
     j_.key("extents").begin_array(JsonLayout::Line);
     for (const codegen::ControlFlowDim& e : s.extents) {
       j_.begin_array(JsonLayout::Line).unsigned_integer(e.extent);
-      size(e.size[0]), size(e.size[1]);
+      size(e.size[0]);
+      size(e.size[1]);
       j_.end_array();
     }
     j_.end_array();
@@ -170,7 +177,8 @@ class Writer {
       j_.begin_object(JsonLayout::Line).key("name").string(port.name).key("dtype").string(name(g.dtype(port.value)));
       const auto dims = g.dims(port.value);
       sizes("shape", {dims.begin(), dims.end()});
-      size("bytes", bytes(g, port.value)), size("room", most(room(g, port.value)));
+      size("bytes", bytes(g, port.value));
+      size("room", most(room(g, port.value)));
       j_.end_object();
     }
     j_.end_array();
@@ -257,7 +265,8 @@ class Writer {
     std::vector<Dim> carried, rows;
     for (size_t k = 0; k < carries; ++k) carried.push_back(bytes(g, g.result(s.node, k)));
     for (size_t k = first + carries; k < body.outputs().size(); ++k) rows.push_back(bytes(body, body.outputs()[k]));
-    sizes("bytes", carried), sizes("row_bytes", rows);
+    sizes("bytes", carried);
+    sizes("row_bytes", rows);
     stacked(s);
     j_.key("held").begin_array(JsonLayout::Line);
     Dim at = s.held;

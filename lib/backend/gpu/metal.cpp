@@ -70,8 +70,10 @@ class Metal : public GpuCxx {
       s += (slot ? ", " : "") + pointer(b, (b.access == Access::Read ? "const " : "") + scalar(b.type.dtype)) + " " + b.name +
            attribute(slot);
     }
-    for (kernel::VarId v : k.symbols)
-      s += (slot ? ", " : "") + ("constant " + type(k.var(v).type, h)) + "& " + k.var(v).name + attribute(slot), ++slot;
+    for (kernel::VarId v : k.symbols) {
+      s += (slot ? ", " : "") + ("constant " + type(k.var(v).type, h)) + "& " + k.var(v).name + attribute(slot);
+      ++slot;
+    }
     bool grid = launch.grid[0].valid() || launch.grid[1].valid(), lanes = launch.threads[0].valid() || launch.threads[1].valid();
     if (grid) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_group [[threadgroup_position_in_grid]]");
     if (lanes) s += (slot++ ? ", " : "") + std::string("uint3 rlxc_thread [[thread_position_in_threadgroup]]");

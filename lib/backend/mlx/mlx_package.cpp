@@ -191,7 +191,9 @@ class MlxModule {
   // Returns the arguments of a loop or scan: carried extents, and the rows of stacked results.
   std::string iterated(const Graph& g, NodeId n) const {
     codegen::Command s;
-    s.kind = g.op(n) == OpKind::Loop ? codegen::Command::Kind::Loop : codegen::Command::Kind::Scan, s.graph = g.id(), s.node = n;
+    s.kind = g.op(n) == OpKind::Loop ? codegen::Command::Kind::Loop : codegen::Command::Kind::Scan;
+    s.graph = g.id();
+    s.node = n;
     extents_.tell(&s);
     const auto name = [&](uint32_t e) { return p_.lir->extents[e].symbol.python_string(); };
     std::string carried, rows;
@@ -218,7 +220,8 @@ class MlxModule {
       const std::string rest = comma == arguments.npos ? "" : arguments.substr(comma);
       Keywords equal(m_.dims);
       const auto& a = g.attrs<IfAttrs>(n);
-      equal("then_equal", given_pairs(p_, a.then_equal)), equal("else_equal", given_pairs(p_, a.else_equal));
+      equal("then_equal", given_pairs(p_, a.then_equal));
+      equal("else_equal", given_pairs(p_, a.else_equal));
       return "ops.branch(" + arguments.substr(0, comma) + ", " + body(0) + ", " + body(1) + rest + equal.take() + ")";
     }
     if (g.op(n) == OpKind::Loop)
@@ -226,8 +229,10 @@ class MlxModule {
              iterated(g, n) + ")";
     Keywords keywords(m_.dims);
     const auto& a = g.attrs<ScanAttrs>(n);
-    keywords("states", a.states), keywords("scan_inputs", a.scan_inputs), keywords("input_reverse", a.input_reverse),
-        keywords("output_reverse", a.output_reverse);
+    keywords("states", a.states);
+    keywords("scan_inputs", a.scan_inputs);
+    keywords("input_reverse", a.input_reverse);
+    keywords("output_reverse", a.output_reverse);
     return "ops.scan(" + arguments + ", body=" + body(0) + keywords.take() + iterated(g, n) + ")";
   }
 

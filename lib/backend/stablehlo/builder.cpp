@@ -75,7 +75,10 @@ std::vector<Hlo> HloBuilder::ops(std::string_view op, const std::vector<Hlo>& op
     out[r].name = out.size() == 1 ? base : base + "#" + std::to_string(r);
     to += (r ? ", " : "") + type(out[r]);
   }
-  for (const Hlo& v : operands) names += (names.empty() ? "" : ", ") + v.name, in += (in.empty() ? "" : ", ") + type(v);
+  for (const Hlo& v : operands) {
+    names += (names.empty() ? "" : ", ") + v.name;
+    in += (in.empty() ? "" : ", ") + type(v);
+  }
   text_ += indent_ + base + (out.size() > 1 ? ":" + std::to_string(out.size()) : "") + " = \"stablehlo." + std::string(op) +
            "\"(" + names + ")";
   if (!regions.empty()) text_ += " ({" + regions + "})";
@@ -124,7 +127,9 @@ Hlo HloBuilder::transpose(const Hlo& v, const std::vector<int64_t>& perm) {
 }
 Hlo HloBuilder::slice(const Hlo& v, size_t axis, int64_t start, int64_t limit, int64_t step) {
   std::vector<int64_t> begin(v.dims.size(), 0), end = v.dims, steps(v.dims.size(), 1), dims = v.dims;
-  begin[axis] = start, end[axis] = limit, steps[axis] = step;
+  begin[axis] = start;
+  end[axis] = limit;
+  steps[axis] = step;
   dims[axis] = limit > start ? (limit - start + step - 1) / step : 0;
   return op("slice", {v}, v.dtype, std::move(dims),
             "start_indices = " + ints(begin) + ", limit_indices = " + ints(end) + ", strides = " + ints(steps));
@@ -159,7 +164,10 @@ std::string HloBuilder::open_region(std::vector<Hlo>& arguments) {
 
 std::string HloBuilder::close_region(std::string outside, const std::vector<Hlo>& results) {
   std::string names, types;
-  for (const Hlo& v : results) names += (names.empty() ? "" : ", ") + v.name, types += (types.empty() ? "" : ", ") + type(v);
+  for (const Hlo& v : results) {
+    names += (names.empty() ? "" : ", ") + v.name;
+    types += (types.empty() ? "" : ", ") + type(v);
+  }
   text_ += indent_ + "\"stablehlo.return\"(" + names + ") : (" + types + ") -> ()\n";
   indent_.resize(indent_.size() - 2);
   return std::exchange(text_, std::move(outside)) + indent_;
@@ -289,7 +297,10 @@ Hlo HloBuilder::expression(const kernel::Kernel& k, kernel::ExprId root, const s
     const kernel::ExprNode& e = k.expr(id);
     bool ready = true;
     for (int a = 0; a < kernel::operand_count(e.op); ++a)
-      if (!done.contains(e.args[static_cast<size_t>(a)].raw)) work.push_back(e.args[static_cast<size_t>(a)]), ready = false;
+      if (!done.contains(e.args[static_cast<size_t>(a)].raw)) {
+        work.push_back(e.args[static_cast<size_t>(a)]);
+        ready = false;
+      }
     if (!ready) continue;
     work.pop_back();
     if (done.contains(id.raw)) continue;

@@ -117,7 +117,8 @@ class Control : public NodeTranslator {
   }
   Hlo row(const Hlo& v, const Hlo& place, size_t axis) {
     Ints one_row = v.dims, dims = v.dims;
-    one_row[axis] = 1, dims.erase(dims.begin() + static_cast<int64_t>(axis));
+    one_row[axis] = 1;
+    dims.erase(dims.begin() + static_cast<int64_t>(axis));
     std::vector<Hlo> operands = at(v, place, axis);
     operands.insert(operands.begin(), v);
     return b_.reshape(b_.op("dynamic_slice", operands, v.dtype, one_row, "slice_sizes = " + HloBuilder::ints(one_row)), dims);

@@ -65,7 +65,9 @@ class Elementwise : public NodeTranslator {
     if (a.block == 0) return b_.broadcast(b_.reshape(s, {volume(s)}), dims, {a.axis});
     const auto axis = static_cast<size_t>(a.axis);
     Ints split = s.dims, merged = s.dims, axes = range(0, static_cast<int64_t>(dims.size()) + 1);
-    split.insert(split.begin() + a.axis + 1, a.block), merged[axis] *= a.block, axes.erase(axes.begin() + a.axis + 1);
+    split.insert(split.begin() + a.axis + 1, a.block);
+    merged[axis] *= a.block;
+    axes.erase(axes.begin() + a.axis + 1);
     return b_.slice(b_.reshape(b_.broadcast(s, split, axes), merged), axis, 0, dims[axis]);
   }
 };

@@ -29,7 +29,10 @@ class Linear : public NodeTranslator {
   std::string convolution(const ConvAttrs& a, size_t rank, const Ints& low, const Ints& high, const Ints& lhs_dilation,
                           const Ints& strides) {
     std::string spatial, reversal;
-    for (size_t i = 0; i < rank; ++i) spatial += ", " + std::to_string(i), reversal += i ? ", false" : "false";
+    for (size_t i = 0; i < rank; ++i) {
+      spatial += ", " + std::to_string(i);
+      reversal += i ? ", false" : "false";
+    }
     return "dimension_numbers = #stablehlo.conv<[b, f" + spatial + "]x[o, i" + spatial + "]->[b, f" + spatial +
            "]>, feature_group_count = " + std::to_string(a.groups) +
            " : i64, batch_group_count = 1 : i64, window_strides = " + HloBuilder::ints(strides) +
@@ -53,16 +56,20 @@ class Linear : public NodeTranslator {
     Hlo w = in(1);  // [in, out / groups, ...] -> [out, in / groups, ...], spatially reversed
     const int64_t per = w.dims[0] / a.groups, out = w.dims[1];
     Ints split = {a.groups, per, out}, perm = {0, 2, 1}, merged = {a.groups * out, per}, spatial;
-    for (size_t i = 0; i < rank; ++i)
-      split.push_back(w.dims[2 + i]), merged.push_back(w.dims[2 + i]), perm.push_back(static_cast<int64_t>(3 + i)),
-          spatial.push_back(static_cast<int64_t>(2 + i));
+    for (size_t i = 0; i < rank; ++i) {
+      split.push_back(w.dims[2 + i]);
+      merged.push_back(w.dims[2 + i]);
+      perm.push_back(static_cast<int64_t>(3 + i));
+      spatial.push_back(static_cast<int64_t>(2 + i));
+    }
     w = b_.reshape(b_.transpose(b_.reshape(w, split), perm), merged);
     w = reversed(w, spatial);
     Ints low, high;
     for (size_t i = 0; i < rank; ++i) {
       const int64_t reach = (in(1).dims[2 + i] - 1) * a.dilations[i],
                     extra = i < a.output_padding.size() ? a.output_padding[i] : 0;
-      low.push_back(reach - a.pads_begin[i]), high.push_back(reach - a.pads_end[i] + extra);
+      low.push_back(reach - a.pads_begin[i]);
+      high.push_back(reach - a.pads_end[i] + extra);
     }
     return with_bias(b_.op("convolution", {in(0), w}, wide(in(0).dtype), result_dims(),
                            convolution(a, rank, low, high, a.strides, Ints(rank, 1))));
@@ -72,8 +79,10 @@ class Linear : public NodeTranslator {
     const Ints y = result_dims();
     Ints window = {1, 1}, strides = {1, 1}, dilations = {1, 1}, low = {0, 0}, high = {0, 0};
     for (size_t i = 0; i < a.kernel.size(); ++i) {
-      window.push_back(a.kernel[i]), strides.push_back(a.strides[i]), dilations.push_back(a.dilations[i]),
-          low.push_back(a.pads_begin[i]);
+      window.push_back(a.kernel[i]);
+      strides.push_back(a.strides[i]);
+      dilations.push_back(a.dilations[i]);
+      low.push_back(a.pads_begin[i]);
       // Pads to exactly the windows of the result: ceil_mode windows may reach beyond the padding.
       high.push_back((y[2 + i] - 1) * a.strides[i] + (a.kernel[i] - 1) * a.dilations[i] + 1 - in(0).dims[2 + i] -
                      a.pads_begin[i]);
@@ -90,8 +99,8 @@ class Linear : public NodeTranslator {
     Hlo inside = b_.constant(x.dtype, 1, x.dims);
     if (a.count_include_pad) {  // padding counts, elements beyond it do not
       Ints before = {0, 0}, after = {0, 0};
-      before.insert(before.end(), a.pads_begin.begin(), a.pads_begin.end()),
-          after.insert(after.end(), a.pads_end.begin(), a.pads_end.end());
+      before.insert(before.end(), a.pads_begin.begin(), a.pads_begin.end());
+      after.insert(after.end(), a.pads_end.begin(), a.pads_end.end());
       inside = b_.pad(inside, b_.constant(x.dtype, 1), before, after);
       Ints rest = high;
       for (size_t i = 2; i < rest.size(); ++i) rest[i] -= a.pads_end[i - 2];

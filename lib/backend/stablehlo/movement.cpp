@@ -34,8 +34,11 @@ class Movement : public NodeTranslator {
   bool tile() {
     Ints wide_dims, axes;
     const Ints repeats = sizes(attrs<DimsAttrs>().dims);
-    for (size_t i = 0; i < repeats.size(); ++i)
-      wide_dims.push_back(repeats[i]), wide_dims.push_back(in(0).dims[i]), axes.push_back(static_cast<int64_t>(2 * i + 1));
+    for (size_t i = 0; i < repeats.size(); ++i) {
+      wide_dims.push_back(repeats[i]);
+      wide_dims.push_back(in(0).dims[i]);
+      axes.push_back(static_cast<int64_t>(2 * i + 1));
+    }
     return set(b_.reshape(b_.broadcast(in(0), wide_dims, axes), result_dims()));
   }
   // Reflecting and repeating modes gather at constant indices.

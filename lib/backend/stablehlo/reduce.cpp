@@ -81,7 +81,8 @@ class Reducing : public NodeTranslator {
     const int64_t n = x.dims[axis];
     const auto shifted = [&](const Hlo& v, int64_t by) {
       Ints low(v.dims.size(), 0), high(v.dims.size(), 0);
-      (a.reverse ? high : low)[axis] = by, (a.reverse ? low : high)[axis] = -by;
+      (a.reverse ? high : low)[axis] = by;
+      (a.reverse ? low : high)[axis] = -by;
       return b_.pad(v, b_.constant(v.dtype, 0), low, high);
     };
     for (int64_t by = 1; by < n; by *= 2) x = bin("add", x, shifted(x, by));

@@ -46,7 +46,8 @@ bool codec::Decoding::start(int64_t width, int64_t height) {
   if (height > max_pixels / width)
     return fail("its " + std::to_string(width) + " x " + std::to_string(height) + " pixels are more than the " +
                 std::to_string(max_pixels) + " allowed");
-  image.width = width, image.height = height;
+  image.width = width;
+  image.height = height;
   image.rgb.resize(static_cast<size_t>(width * height) * 3);
   return true;
 }

@@ -68,7 +68,11 @@ bool decode_tiff(Decoding& d) {
   if (!TIFFReadRGBAImageOriented(tiff.get(), width, height, raster.data(), ORIENTATION_TOPLEFT, 1))
     return d.fail("it is damaged or cut off");
   uint8_t* out = d.pixels();
-  for (const uint32_t pixel : raster) *out++ = TIFFGetR(pixel), *out++ = TIFFGetG(pixel), *out++ = TIFFGetB(pixel);
+  for (const uint32_t pixel : raster) {
+    *out++ = TIFFGetR(pixel);
+    *out++ = TIFFGetG(pixel);
+    *out++ = TIFFGetB(pixel);
+  }
   return d.error.empty();
 }
 

@@ -22,7 +22,9 @@ Message tensor(const TensorData& d, const std::string& name, bool embed) {
     const auto entry = [&](std::string_view key, const std::string& value) {
       t.message(13, Message().bytes(1, key).bytes(2, value));
     };
-    entry("location", d.file), entry("offset", std::to_string(d.offset)), entry("length", std::to_string(d.size_bytes()));
+    entry("location", d.file);
+    entry("offset", std::to_string(d.offset));
+    entry("length", std::to_string(d.size_bytes()));
     return std::move(t.integer(14, 1));
   }
   const std::string_view bytes(reinterpret_cast<const char*>(d.bytes.data()), d.bytes.size());

@@ -97,7 +97,10 @@ struct Site {
   std::string out(size_t r = 0) const { return w.name_of(g, g.result(n, r)); }
   Names outs() const;
   // The operator that gives the results of the node.
-  bool be(std::string_view op, const Names& in, const Attributes& a = {}) const { return w.node_of(op, in, a, outs()), true; }
+  bool be(std::string_view op, const Names& in, const Attributes& a = {}) const {
+    w.node_of(op, in, a, outs());
+    return true;
+  }
 };
 
 using Rule = bool (*)(const Site&);  // false: these attributes or types have no operator

@@ -72,7 +72,10 @@ std::vector<Term> jacobi(Term start, int64_t n, Products products, Apply apply) 
 void sort(Term* values, std::vector<Term*> vectors, bool largest) {
   const Dim n = values->dims()[1];
   const NodeId made = values->b->create_node(OpKind::TopK, std::array{values->v}, TopKAttrs{n, 1, largest, true});
-  if (!made.valid()) return *values = values->with({}), void();
+  if (!made.valid()) {
+    *values = values->with({});
+    return void();
+  }
   const Term order = row(values->with(values->b->graph().result(made, 1)));
   *values = values->with(values->b->graph().result(made));
   for (Term* v : vectors) *v = make(OpKind::GatherElements, {*v, expand(order, v->dims())}, AxisAttrs{2});

@@ -34,11 +34,17 @@ bool read_attr_value(JsonReader& r, AttrValue* out) {
   for (r.begin_array(); r.next_item(); ++count) {
     AttrValue v;
     if (!scalar(&v)) return false;
-    if (const auto* i = std::get_if<int64_t>(&v))
-      ints.push_back(*i), doubles.push_back(static_cast<double>(*i)), strings.push_back(std::to_string(*i));
-    else if (const auto* d = std::get_if<double>(&v)) all_ints = false, doubles.push_back(*d);
-    else if (auto* s = std::get_if<std::string>(&v)) has_text = true, strings.push_back(std::move(*s));
-    else return r.fail("lists hold numbers or strings");
+    if (const auto* i = std::get_if<int64_t>(&v)) {
+      ints.push_back(*i);
+      doubles.push_back(static_cast<double>(*i));
+      strings.push_back(std::to_string(*i));
+    } else if (const auto* d = std::get_if<double>(&v)) {
+      all_ints = false;
+      doubles.push_back(*d);
+    } else if (auto* s = std::get_if<std::string>(&v)) {
+      has_text = true;
+      strings.push_back(std::move(*s));
+    } else return r.fail("lists hold numbers or strings");
   }
   if (!r.ok()) return false;
   if (has_text) *out = std::move(strings);
@@ -60,7 +66,10 @@ class GraphReader {
     if (key == "stage") return stage();
     if (key == "symbols") return symbols();
     if (key == "equalities") return equalities();
-    if (key == "constants") return constants_.read_list(), r_.ok();
+    if (key == "constants") {
+      constants_.read_list();
+      return r_.ok();
+    }
     if (key == "graphs") return graphs();
     if (key == "io") return io();
     return r_.skip();
@@ -127,7 +136,10 @@ class GraphReader {
     std::string_view s;
     if (!r_.string(&s)) return false;
     // A planned module is planned again.
-    if (s == "hir" || s == "mir" || s == "lir") return module_.stage = s == "hir" ? Stage::Hir : Stage::Mir, true;
+    if (s == "hir" || s == "mir" || s == "lir") {
+      module_.stage = s == "hir" ? Stage::Hir : Stage::Mir;
+      return true;
+    }
     return doc_.error(Code::BadJson, "the stage is \"hir\" or \"mir\"", at);
   }
   bool symbols() {
@@ -220,7 +232,8 @@ class GraphReader {
   }
 
   void graph(Graph& g) {
-    values_.clear(), far_values_.clear();
+    values_.clear();
+    far_values_.clear();
     std::vector<int64_t> inputs;
     struct Output {
       int64_t id = kAbsent;
@@ -273,20 +286,33 @@ class GraphReader {
   // Reads the members of a node, then creates it.
   bool node(Graph& g) {
     NodeText& t = text_;
-    t.op.clear(), t.name.clear(), t.attrs = {}, t.operands.clear(), t.bodies.clear(), t.sources.clear(), t.passes.clear();
-    t.result_count = 0, t.has_origin = false;
+    t.op.clear();
+    t.name.clear();
+    t.attrs = {};
+    t.operands.clear();
+    t.bodies.clear();
+    t.sources.clear();
+    t.passes.clear();
+    t.result_count = 0;
+    t.has_origin = false;
     t.at = r_.at();
     if (!r_.begin_object()) return false;
     for (std::string_view key; r_.next_key(&key);) {
       if (key == "op") r_.string(&t.op);
       else if (key == "operands") ids(&t.operands);
       else if (key == "results") results();
-      else if (key == "attrs") t.attrs_at = r_.at(), r_.raw(&t.attrs);
-      else if (key == "name") r_.string(&t.name);
+      else if (key == "attrs") {
+        t.attrs_at = r_.at();
+        r_.raw(&t.attrs);
+      } else if (key == "name") r_.string(&t.name);
       else if (key == "bodies") ids(&t.bodies);
-      else if (key == "sources") t.has_origin = true, names(&t.sources);
-      else if (key == "passes") t.has_origin = true, names(&t.passes);
-      else r_.skip();
+      else if (key == "sources") {
+        t.has_origin = true;
+        names(&t.sources);
+      } else if (key == "passes") {
+        t.has_origin = true;
+        names(&t.passes);
+      } else r_.skip();
     }
     if (!r_.ok()) return false;
     if (make(g)) return true;
@@ -296,8 +322,10 @@ class GraphReader {
 
   void ids(std::vector<int64_t>* out) {
     for (r_.begin_array(); r_.next_item();) {
-      if (r_.peek() == JsonReader::Kind::Null) out->push_back(kAbsent), r_.null();
-      else if (r_.integer(&out->emplace_back()) && out->back() < 0) r_.fail("an id is negative");
+      if (r_.peek() == JsonReader::Kind::Null) {
+        out->push_back(kAbsent);
+        r_.null();
+      } else if (r_.integer(&out->emplace_back()) && out->back() < 0) r_.fail("an id is negative");
     }
   }
   void names(std::vector<Symbol>* out) {
@@ -363,7 +391,10 @@ class GraphReader {
   }
   // Returns false after an error, including one of the node that defines the value.
   bool value(int64_t id, size_t at, const std::string& node, ValueId* out) {
-    if (id == kAbsent) return *out = ValueId(), true;
+    if (id == kAbsent) {
+      *out = ValueId();
+      return true;
+    }
     const ValueSlot* s = slot(id);
     if (!s) return doc_.error(Code::UnknownName, "reads value " + std::to_string(id) + ", which no earlier node makes", at, node);
     return !s->bad && (*out = s->value, true);
@@ -407,7 +438,10 @@ class GraphReader {
     NodeText& t = text_;
     types_.clear();
     bool complete = true;
-    for (size_t i = 0; i < t.result_count; ++i) complete &= t.results[i].type.valid(), types_.push_back(t.results[i].type);
+    for (size_t i = 0; i < t.result_count; ++i) {
+      complete &= t.results[i].type.valid();
+      types_.push_back(t.results[i].type);
+    }
     if (complete && (t.result_count > 0 || rlxc::result_count(op) == 0)) return true;
     if (op == OpKind::Input || op == OpKind::Param || t.result_count == 0)
       return bad(Code::BadJson, "a node needs \"results\" with their types");
@@ -430,7 +464,10 @@ class GraphReader {
     std::unordered_map<std::string_view, AttrId>& known = attrs_[static_cast<size_t>(op)];
     const bool holds_data = std::holds_alternative<DataAttrs>(default_attrs(op));
     if (!holds_data)
-      if (const auto it = known.find(t.attrs); it != known.end()) return *out = it->second, true;
+      if (const auto it = known.find(t.attrs); it != known.end()) {
+        *out = it->second;
+        return true;
+      }
     Attrs attrs = default_attrs(op);
     if (!t.attrs.empty()) {
       JsonReader r(t.attrs);

@@ -21,10 +21,15 @@ ValueId activation_backward(Node& n) {
   if (!n.count(2, 2)) return {};
   const std::string word = n.word(n.find("kind") ? "kind" : "activation");
   const auto kind = op_from_name(word);
-  if (!kind || !has_trait(*kind, kActivation) || !transform::has_slope(*kind))
-    return n.fail(Code::UnsupportedAttribute, "the activation \"" + word + "\" has no derivative here"), ValueId();
+  if (!kind || !has_trait(*kind, kActivation) || !transform::has_slope(*kind)) {
+    n.fail(Code::UnsupportedAttribute, "the activation \"" + word + "\" has no derivative here");
+    return ValueId();
+  }
   double alpha = 0, beta = 0;
-  if (const auto* a = std::get_if<AlphaBetaAttrs>(&default_attrs(*kind))) alpha = a->alpha, beta = a->beta;
+  if (const auto* a = std::get_if<AlphaBetaAttrs>(&default_attrs(*kind))) {
+    alpha = a->alpha;
+    beta = a->beta;
+  }
   const Term x = term(n, 0);
   return (term(n, 1) * transform::slope(*kind, alpha, beta, x, transform::make(*kind, {x}))).v;
 }
@@ -55,7 +60,8 @@ ValueId rms_norm_backward_beta(Node& n) { return n.count(4, 4) ? sum(term(n, 3),
 std::optional<std::vector<Dim>> groups_of(Node& n) {
   const int64_t groups = n.integer("num_groups");
   if (n.rank(0) >= 2 && groups >= 1) return transform::grouped(term(n, 0), groups);
-  return n.fail(Code::BadShape, "needs [N,C,...] and groups"), std::nullopt;
+  n.fail(Code::BadShape, "needs [N,C,...] and groups");
+  return std::nullopt;
 }
 ValueId group_norm_backward_input(Node& n) {  // x, gamma, beta, dy
   const auto g = n.count(4, 4) ? groups_of(n) : std::nullopt;
@@ -81,7 +87,8 @@ ValueId group_norm_backward_beta(Node& n) {
 ValueId rope_backward(Node& n) {  // inverse rotation
   RopeAttrs a;
   if (!reference_rope_style(n, &a)) return {};
-  a.head_dim = n.integer("head_dim"), a.n_rot = n.integer("n_rot", a.head_dim);
+  a.head_dim = n.integer("head_dim");
+  a.n_rot = n.integer("n_rot", a.head_dim);
   a.layout = n.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BSHD;
   return n.good && n.count(3, 3) ? n.b.create(OpKind::Rope, {n.in[0], n.in[1], n.b.unary(OpKind::Neg, n.in[2])}, a) : ValueId();
 }
@@ -91,8 +98,10 @@ ValueId cumsum_backward(Node& n) {
 }
 // Adds slices of dy [before, indices, after] into zeros of the declared shape at axis `axis`.
 ValueId added_at(Node& n, int64_t axis) {
-  if (!n.count(2, 2) || axis < 0 || axis >= n.type.rank())
-    return n.fail(Code::BadAttribute, "the axis is out of range"), ValueId();
+  if (!n.count(2, 2) || axis < 0 || axis >= n.type.rank()) {
+    n.fail(Code::BadAttribute, "the axis is out of range");
+    return ValueId();
+  }
   DimTable& t = n.b.dims();
   const auto& d = n.type.dims;
   const auto at = d.begin() + axis;
@@ -128,7 +137,10 @@ ValueId max_pool_backward(Node& n) {  // x, dy
   const ConvAttrs c = reference_conv_attrs(n);
   PoolAttrs a;
   a.op = ReduceOp::Max;
-  a.kernel = n.integers("kernel_size"), a.strides = c.strides, a.pads_begin = c.pads_begin, a.pads_end = c.pads_end,
+  a.kernel = n.integers("kernel_size");
+  a.strides = c.strides;
+  a.pads_begin = c.pads_begin;
+  a.pads_end = c.pads_end;
   a.dilations = c.dilations;
   return n.good ? transform::max_pool_gradient(term(n, 0), term(n, 1), std::move(a)).v : ValueId();
 }
@@ -152,10 +164,14 @@ std::optional<std::array<ValueId, 3>> attention_gradients(Node& n) {  // q, k, v
   const int64_t heads = n.integer("num_heads"), width = n.integer("head_dim");
   const auto layout = n.good ? reference_head_layout(n, heads) : std::nullopt;
   if (!layout || width < 1) return std::nullopt;
-  if ((a.mask == MaskKind::Custom || a.mask == MaskKind::Bias) != (n.in.size() == 5))
-    return n.fail(Code::BadArity, "the mask kind and the number of inputs disagree"), std::nullopt;
-  a.num_heads = a.num_kv_heads = heads, a.layout = a.out_layout = *layout;
-  a.scale = 1 / std::sqrt(static_cast<double>(width)), a.finite_mask = true;
+  if ((a.mask == MaskKind::Custom || a.mask == MaskKind::Bias) != (n.in.size() == 5)) {
+    n.fail(Code::BadArity, "the mask kind and the number of inputs disagree");
+    return std::nullopt;
+  }
+  a.num_heads = a.num_kv_heads = heads;
+  a.layout = a.out_layout = *layout;
+  a.scale = 1 / std::sqrt(static_cast<double>(width));
+  a.finite_mask = true;
   Term mask = n.in.size() == 5 ? term(n, 4) : term(n, 0).with({});
   if (a.mask == MaskKind::Custom) mask = mask.with(reference_custom_mask(n, mask.v));
   const auto g = transform::attention_gradients(a, term(n, 0), term(n, 1), term(n, 2), mask, term(n, 3));
@@ -165,7 +181,10 @@ std::optional<std::array<ValueId, 3>> attention_gradients(Node& n) {  // q, k, v
 ValueId attention_backward(Node& n) {
   static constexpr std::string_view kNames[] = {"Query", "Key", "Value"};
   const auto which = std::ranges::find(kNames, n.word("wrt"));
-  if (which == std::end(kNames)) return n.fail(Code::BadAttribute, "\"wrt\" must be Query, Key or Value"), ValueId();
+  if (which == std::end(kNames)) {
+    n.fail(Code::BadAttribute, "\"wrt\" must be Query, Key or Value");
+    return ValueId();
+  }
   const auto all = attention_gradients(n);
   return all ? (*all)[static_cast<size_t>(which - kNames)] : ValueId();
 }

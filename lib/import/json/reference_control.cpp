@@ -13,9 +13,15 @@ ValueId if_(Node& n) {
   std::vector<GraphId> bodies;
   for (const char* branch : {"then_branch", "else_branch"}) {
     const Field* f = n.find(branch);
-    if (!f) return n.fail(Code::BadGraph, "\"" + std::string(branch) + "\" is missing"), ValueId();
+    if (!f) {
+      n.fail(Code::BadGraph, "\"" + std::string(branch) + "\" is missing");
+      return ValueId();
+    }
     const GraphId id = read_reference_body(n, *f, branch + std::to_string(n.doc.module.graph_count()));
-    if (!id.valid()) return n.good = false, ValueId();
+    if (!id.valid()) {
+      n.good = false;
+      return ValueId();
+    }
     bodies.push_back(id);
   }
   const NodeId made = n.count(1, ~size_t{0}) ? n.b.create_node(OpKind::If, n.in, IfAttrs{}, bodies) : NodeId();
@@ -59,7 +65,10 @@ ValueId while_(Node& n) {
   for (ValueId v : n.in) carries.push_back(body.input("x" + std::to_string(carries.size()), b.graph().type(v)));
   auto next = read_reference_inline(n, "body", body, {carries, {}});
   if (!n.good) return {};
-  if (next.size() != carries.size()) return n.fail(Code::BadArity, "the body needs an output for each carried value"), ValueId();
+  if (next.size() != carries.size()) {
+    n.fail(Code::BadArity, "the body needs an output for each carried value");
+    return ValueId();
+  }
   const ValueId go = condition(body, next);
   if (!n.good || !go.valid()) return {};
   next.insert(next.begin(), go);
@@ -88,7 +97,10 @@ NodeId scan_of(Node& n, const Steps& s, Step step) {
   const ValueId state = body.input("state", b.graph().type(s.state));
   for (ValueId v : s.sliced) {
     Type t = b.graph().type(v);
-    if (t.dims.empty()) return n.fail(Code::BadShape, "a sliced input needs an axis"), NodeId();
+    if (t.dims.empty()) {
+      n.fail(Code::BadShape, "a sliced input needs an axis");
+      return NodeId();
+    }
     t.dims.erase(t.dims.begin());
     slices.push_back(body.input("slice" + std::to_string(slices.size()), std::move(t)));
     operands.push_back(v);
@@ -101,9 +113,12 @@ NodeId scan_of(Node& n, const Steps& s, Step step) {
   if (!n.good || results.empty()) return {};
   g.set_outputs(results);
   ScanAttrs a;
-  a.states = 1, a.scan_inputs = static_cast<int64_t>(s.sliced.size());
-  a.input_axes.assign(s.sliced.size(), 0), a.input_reverse.assign(s.sliced.size(), s.reverse);
-  a.output_axes.assign(s.keep, 0), a.output_reverse.assign(s.keep, s.reverse);
+  a.states = 1;
+  a.scan_inputs = static_cast<int64_t>(s.sliced.size());
+  a.input_axes.assign(s.sliced.size(), 0);
+  a.input_reverse.assign(s.sliced.size(), s.reverse);
+  a.output_axes.assign(s.keep, 0);
+  a.output_reverse.assign(s.keep, s.reverse);
   return b.create_node(OpKind::Scan, operands, std::move(a), std::array{g.id()});
 }
 
@@ -150,9 +165,18 @@ ValueId scan_backward_result(Node& n, size_t result) {
   const int64_t xs = n.integer("num_xs", 0), kept = n.integer("num_checkpoints", 0);
   const auto length = length_of(n);
   if (!length || xs < 0 || !n.count(static_cast<size_t>(3 + xs), static_cast<size_t>(3 + xs))) return {};
-  if (kept > 0 && kept < *length) return n.fail(Code::UnsupportedAttribute, "states of some steps only"), ValueId();
-  if (*length == 0) return n.fail(Code::UnsupportedAttribute, "no steps"), ValueId();
-  if (result > static_cast<size_t>(xs)) return n.fail(Code::BadAttribute, "\"xs_idx\" is out of range"), ValueId();
+  if (kept > 0 && kept < *length) {
+    n.fail(Code::UnsupportedAttribute, "states of some steps only");
+    return ValueId();
+  }
+  if (*length == 0) {
+    n.fail(Code::UnsupportedAttribute, "no steps");
+    return ValueId();
+  }
+  if (result > static_cast<size_t>(xs)) {
+    n.fail(Code::BadAttribute, "\"xs_idx\" is out of range");
+    return ValueId();
+  }
   Builder& b = n.b;
   const bool trajectory = n.flag("save_trajectory");
   std::vector<Dim> one(b.graph().dims(n.in[0]).begin(), b.graph().dims(n.in[0]).end());
@@ -162,7 +186,8 @@ ValueId scan_backward_result(Node& n, size_t result) {
                              ? b.reshape(n.in[0], one)
                              : b.concat(std::array{b.reshape(n.in[0], one), b.narrow(n.in[1], 0, Dim(0), Dim(*length - 1))}, 0);
   Steps s;
-  s.reverse = true, s.keep = result > 0;
+  s.reverse = true;
+  s.keep = result > 0;
   s.sliced = {before};
   s.sliced.insert(s.sliced.end(), n.in.begin() + 3, n.in.end());
   s.state = n.in[2];
@@ -198,9 +223,8 @@ ValueId custom_fn(Node& n) {
 // Ops that are known but cannot be imported.
 ValueId refused(Node& n) {
   const bool splat = n.op.starts_with("GaussianSplat");
-  return n.fail(Code::UnsupportedOp,
-                splat ? "rendering of splats is not supported" : "operations of a host program are not supported"),
-         ValueId();
+  n.fail(Code::UnsupportedOp, splat ? "rendering of splats is not supported" : "operations of a host program are not supported");
+  return ValueId();
 }
 
 }  // namespace

@@ -34,7 +34,10 @@ struct AttentionWeights {
 };
 ValueId attention_block(Node& n, Heads h, ValueId x, const AttentionWeights& w) {
   const auto d = sizes(n, x);
-  if (d.size() != 3) return n.fail(Code::BadShape, "needs x [batch, length, width]"), ValueId();
+  if (d.size() != 3) {
+    n.fail(Code::BadShape, "needs x [batch, length, width]");
+    return ValueId();
+  }
   const ValueId qkv = biased(n, x, w.qkv, w.qkv_bias);
   const Dim hidden(h.count * h.width);
   std::array<ValueId, 3> parts;
@@ -47,7 +50,8 @@ ValueId attention_block(Node& n, Heads h, ValueId x, const AttentionWeights& w) 
   AttentionAttrs a;
   a.num_heads = a.num_kv_heads = h.count;
   a.layout = a.out_layout = AttentionLayout::Packed;
-  a.mask = MaskKind::Custom, a.finite_mask = true;
+  a.mask = MaskKind::Custom;
+  a.finite_mask = true;
   const ValueId y = n.b.create(OpKind::Attention, {parts[0], parts[1], parts[2], reference_custom_mask(n, w.mask)}, a);
   return biased(n, y, w.out, w.out_bias);
 }
@@ -58,8 +62,14 @@ ValueId fused_attention_block(Node& n) {
   const size_t count = 4 + 2 * bias + 2 * rope;
   if (!h || !n.count(count, count)) return {};
   AttentionWeights w{n.in[1], {}, n.in[2], {}, n.in[3], {}, {}};
-  if (bias) w.qkv_bias = n.in[4], w.out_bias = n.in[5];
-  if (rope) w.cos = n.in[count - 2], w.sin = n.in[count - 1];
+  if (bias) {
+    w.qkv_bias = n.in[4];
+    w.out_bias = n.in[5];
+  }
+  if (rope) {
+    w.cos = n.in[count - 2];
+    w.sin = n.in[count - 1];
+  }
   return attention_block(n, *h, n.in[0], w);
 }
 
@@ -72,7 +82,11 @@ ValueId fused_transformer_layer(Node& n) {  // post-norm
   const auto next = [&] { return n.in[at++]; };
   const auto next_bias = [&] { return bias ? n.in[at++] : ValueId(); };
   AttentionWeights w;
-  w.qkv = next(), w.qkv_bias = next_bias(), w.out = next(), w.out_bias = next_bias(), w.mask = n.in.back();
+  w.qkv = next();
+  w.qkv_bias = next_bias();
+  w.out = next();
+  w.out_bias = next_bias();
+  w.mask = n.in.back();
   const ValueId gamma1 = next(), beta1 = next(), fc1 = next(), bias1 = next_bias(), fc2 = next(), bias2 = next_bias(),
                 gamma2 = next(), beta2 = next();
   const int64_t last = n.rank(0) - 1;
@@ -92,10 +106,15 @@ ValueId axial_rope_2d(Node& n) {
   const double theta = n.number("theta", 10000);
   if (!n.good || !n.count(1, 1)) return {};
   if (columns < 1 || rows < 1 || width < 4 || width % 4 != 0 || width > 1 << 16 || columns > 1 << 12 || rows > 1 << 12 ||
-      repeat > 1 << 12)
-    return n.fail(Code::BadAttribute, "the grid or head_dim is out of range"), ValueId();
+      repeat > 1 << 12) {
+    n.fail(Code::BadAttribute, "the grid or head_dim is out of range");
+    return ValueId();
+  }
   const int64_t length = columns * rows * repeat, quarter = width / 4;
-  if (length * width > int64_t{1} << 28) return n.fail(Code::TooLarge, "the grid is too large"), ValueId();
+  if (length * width > int64_t{1} << 28) {
+    n.fail(Code::TooLarge, "the grid is too large");
+    return ValueId();
+  }
   std::vector<float> cos, sin;
   for (int64_t token = 0; token < length; ++token)
     for (int64_t c = 0; c < 2 * quarter; ++c) {
@@ -118,7 +137,10 @@ ValueId dense_solve(Node& n) {  // a [.., n, n], b [.., n] or [.., n, k]
   if (!n.count(2, 2)) return {};
   const auto d = sizes(n, n.in[1]);
   if (n.rank(1) == n.rank(0)) return compose::solve(n.b, n.in[0], n.in[1]);
-  if (n.rank(1) + 1 != n.rank(0)) return n.fail(Code::BadShape, "a and b do not fit"), ValueId();
+  if (n.rank(1) + 1 != n.rank(0)) {
+    n.fail(Code::BadShape, "a and b do not fit");
+    return ValueId();
+  }
   std::vector<Dim> column = d;
   column.emplace_back(1);
   return n.b.reshape(compose::solve(n.b, n.in[0], n.b.reshape(n.in[1], column)), d);
@@ -135,7 +157,8 @@ uint32_t philox_word(uint64_t seed, uint64_t index) {
     const uint32_t next[4] = {static_cast<uint32_t>(p1 >> 32) ^ s[1] ^ k0, static_cast<uint32_t>(p1),
                               static_cast<uint32_t>(p0 >> 32) ^ s[3] ^ k1, static_cast<uint32_t>(p0)};
     std::copy(next, next + 4, s);
-    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
   }
   return s[index % 4];
 }
@@ -149,8 +172,10 @@ ValueId sample(Node& n) {
   const auto d = sizes(n, n.in[0]);
   const auto rows = d.size() == 2 ? b.dims().constant_value(d[0]) : std::nullopt,
              classes = d.size() == 2 ? b.dims().constant_value(d[1]) : std::nullopt;
-  if (!rows || !classes || *rows > 1 << 20 || *classes < 1)
-    return n.fail(Code::UnsupportedAttribute, "needs logits [B,V] of known sizes"), ValueId();
+  if (!rows || !classes || *rows > 1 << 20 || *classes < 1) {
+    n.fail(Code::UnsupportedAttribute, "needs logits [B,V] of known sizes");
+    return ValueId();
+  }
   const DType t = DType::F32;
   const auto sorted = [&](ValueId x, int64_t count) {
     return b.create_node(OpKind::TopK, std::array{x}, TopKAttrs{Dim(count), 1, true, true});
@@ -213,19 +238,26 @@ ValueId fft(Node& n) {
   const std::string norm = n.find("norm") ? n.word("norm") : "Backward";
   if (norm == "Forward") a.norm = a.inverse ? FftNorm::InverseN : FftNorm::None;
   else if (norm == "Ortho") a.norm = FftNorm::Unitary;
-  else if (norm != "Backward") return n.fail(Code::BadAttribute, "the norm \"" + norm + "\" is unknown"), ValueId();
+  else if (norm != "Backward") {
+    n.fail(Code::BadAttribute, "the norm \"" + norm + "\" is unknown");
+    return ValueId();
+  }
   const int rank = n.rank(0);
   if (!n.count(1, 1) || rank < 1) return {};
   a.axis = rank - 1;
   if (n.b.graph().dtype(n.in[0]) == DType::C64) return whole(n, n.b.create(OpKind::Fft, {parts(n, n.in[0])}, a));
   const auto d = sizes(n, n.in[0]);
-  if (!n.b.dims().divides(Dim(2), d.back())) return n.fail(Code::BadShape, "the last size must be even"), ValueId();
+  if (!n.b.dims().divides(Dim(2), d.back())) {
+    n.fail(Code::BadShape, "the last size must be even");
+    return ValueId();
+  }
   auto split = d;
   split.back() = Dim(2);
   split.push_back(n.b.dims().floor_div(d.back(), Dim(2)));
   std::vector<int64_t> perm;
   for (int64_t i = 0; i < rank - 1; ++i) perm.push_back(i);
-  perm.push_back(rank), perm.push_back(rank - 1);
+  perm.push_back(rank);
+  perm.push_back(rank - 1);
   const ValueId pairs = n.b.transpose(n.b.reshape(n.in[0], split), perm);
   return n.b.reshape(n.b.transpose(n.b.create(OpKind::Fft, {pairs}, a), perm), d);
 }

@@ -29,7 +29,10 @@ class ReferenceGraph {
       for (r.begin_array(); r.next_item();) r.integer(&outputs_.emplace_back());
       return r.ok();
     }
-    if (key == "fusion_policy") return doc_.module.stage = Stage::Hir, r.skip();
+    if (key == "fusion_policy") {
+      doc_.module.stage = Stage::Hir;
+      return r.skip();
+    }
     return r.skip();
   }
 
@@ -75,18 +78,35 @@ class ReferenceGraph {
       else r.skip();
     }
     if (!r.ok()) return false;
-    if (id < 0) return doc_.error(Code::BadJson, "a node needs an \"id\"", n.at), true;
-    if (values_.contains(id)) return doc_.error(Code::DuplicateName, "two nodes have the id " + std::to_string(id), n.at), true;
+    if (id < 0) {
+      doc_.error(Code::BadJson, "a node needs an \"id\"", n.at);
+      return true;
+    }
+    if (values_.contains(id)) {
+      doc_.error(Code::DuplicateName, "two nodes have the id " + std::to_string(id), n.at);
+      return true;
+    }
     if (n.name.empty()) n.name = label;
     ValueSlot& slot = values_.emplace(id, ValueSlot{ValueId(), true}).first->second;
-    if (n.op.empty()) return n.fail(Code::BadJson, "a node needs an \"op\""), true;
+    if (n.op.empty()) {
+      n.fail(Code::BadJson, "a node needs an \"op\"");
+      return true;
+    }
     const ReferenceHandler handler = find_reference_op(n.op);
-    if (!handler) return n.fail(Code::UnsupportedOp, "the operation is unknown"), true;
-    if (!has_shape) return n.fail(Code::BadJson, "a node needs a \"shape\" with \"dims\" and \"dtype\""), true;
+    if (!handler) {
+      n.fail(Code::UnsupportedOp, "the operation is unknown");
+      return true;
+    }
+    if (!has_shape) {
+      n.fail(Code::BadJson, "a node needs a \"shape\" with \"dims\" and \"dtype\"");
+      return true;
+    }
     for (int64_t i : inputs) {
       const auto it = values_.find(i);
-      if (it == values_.end() || i == id)
-        return n.fail(Code::UnknownName, "reads node " + std::to_string(i) + ", which is not before it"), true;
+      if (it == values_.end() || i == id) {
+        n.fail(Code::UnknownName, "reads node " + std::to_string(i) + ", which is not before it");
+        return true;
+      }
       if (it->second.bad) return true;
       n.in.push_back(it->second.value);
     }
@@ -95,7 +115,10 @@ class ReferenceGraph {
     const ValueId made = bound_ && n.op == "Input" ? bound_input(n) : handler(n);
     builder_.set_node_name({});
     if (!n.good) return true;
-    if (!made.valid()) return n.fail(Code::BadShape, builder_.error().empty() ? "cannot be made" : builder_.error()), true;
+    if (!made.valid()) {
+      n.fail(Code::BadShape, builder_.error().empty() ? "cannot be made" : builder_.error());
+      return true;
+    }
     if (!agree(n, made)) return true;
     slot = {made, false};
     return true;
@@ -106,7 +129,8 @@ class ReferenceGraph {
     for (const auto& [key, value] : bound_->by_name)
       if (key == name) return value;
     if (next_input_ < bound_->in_order.size()) return bound_->in_order[next_input_++];
-    return n.fail(Code::BadArity, "the body has more inputs than it is given"), ValueId();
+    n.fail(Code::BadArity, "the body has more inputs than it is given");
+    return ValueId();
   }
 
   // Checks the declared shape against the inferred one. Records symbolically different dims as equal.
@@ -155,7 +179,8 @@ class ReferenceGraph {
         if (!r.string(&s)) return false;
         const auto t = dtype_from_name(s);
         if (!t) return r.fail("\"" + std::string(s) + "\" is no element type", at);
-        type->dtype = *t, has_dtype = true;
+        type->dtype = *t;
+        has_dtype = true;
       } else if (key == "dims") {
         has_dims = true;
         for (r.begin_array(); r.next_item();) dim(r, &type->dims.emplace_back());
@@ -236,26 +261,41 @@ bool ReferenceNode::fail(Code code, std::string message) {
 }
 
 GraphId read_reference_body(ReferenceNode& n, const Field& field, std::string name) {
-  if (n.depth + 1 > n.doc.options.max_depth) return n.fail(Code::TooLarge, "bodies are nested too deep"), GraphId();
+  if (n.depth + 1 > n.doc.options.max_depth) {
+    n.fail(Code::TooLarge, "bodies are nested too deep");
+    return GraphId();
+  }
   const GraphId id = n.doc.module.make_graph(std::move(name));
   JsonReader r(field.value);
   static const std::vector<std::string> kUnnamed;
   ReferenceGraph body(n.doc, kUnnamed, n.doc.module.graph(id), field.at, n.depth + 1);
-  if (!body.read(r)) return n.fail(Code::BadJson, r.error() + " (" + n.doc.lines.place(field.at + r.error_at()) + ")"), GraphId();
+  if (!body.read(r)) {
+    n.fail(Code::BadJson, r.error() + " (" + n.doc.lines.place(field.at + r.error_at()) + ")");
+    return GraphId();
+  }
   return id;
 }
 
 std::vector<ValueId> read_reference_inline(ReferenceNode& n, std::string_view field_name, Builder& b, const BoundInputs& inputs) {
   const Field* field = n.find(field_name);
-  if (!field) return n.fail(Code::BadGraph, "\"" + std::string(field_name) + "\" is missing"), std::vector<ValueId>();
-  if (n.depth + 1 > n.doc.options.max_depth) return n.fail(Code::TooLarge, "bodies are nested too deep"), std::vector<ValueId>();
+  if (!field) {
+    n.fail(Code::BadGraph, "\"" + std::string(field_name) + "\" is missing");
+    return std::vector<ValueId>();
+  }
+  if (n.depth + 1 > n.doc.options.max_depth) {
+    n.fail(Code::TooLarge, "bodies are nested too deep");
+    return std::vector<ValueId>();
+  }
   const size_t errors = n.doc.diagnostics.errors();
   JsonReader r(field->value);
   static const std::vector<std::string> kUnnamed;
   ReferenceGraph body(n.doc, kUnnamed, b.graph(), field->at, n.depth + 1);
   body.bind(inputs);
   if (!body.read(r)) n.fail(Code::BadJson, r.error() + " (" + n.doc.lines.place(field->at + r.error_at()) + ")");
-  if (n.doc.diagnostics.errors() != errors) return n.good = false, std::vector<ValueId>();
+  if (n.doc.diagnostics.errors() != errors) {
+    n.good = false;
+    return std::vector<ValueId>();
+  }
   return std::move(body.results);
 }
 

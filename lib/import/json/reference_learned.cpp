@@ -61,9 +61,15 @@ ValueId synth_matmul_backward(Node& n) {  // x, indices, code book, dy
   if (!n.count(4, 4)) return {};
   const std::string wrt = n.word("wrt");
   if (wrt == "Dx") return matmul(term(n, 3), from_codebook(term(n, 1), term(n, 2))).v;
-  if (wrt != "Codebook") return n.fail(Code::BadAttribute, "\"wrt\" must be Dx or Codebook"), ValueId();
+  if (wrt != "Codebook") {
+    n.fail(Code::BadAttribute, "\"wrt\" must be Dx or Codebook");
+    return ValueId();
+  }
   const auto book = term(n, 2).dims();
-  if (book.size() != 2) return n.fail(Code::BadShape, "needs a code book [entries, size]"), ValueId();
+  if (book.size() != 2) {
+    n.fail(Code::BadShape, "needs a code book [entries, size]");
+    return ValueId();
+  }
   const Dim count = n.b.dims().product(term(n, 1).dims());
   const Term dw = reshape(matmul(term(n, 3), term(n, 0), true), {count, book[1]});
   const Term index{&n.b, n.b.expand(n.b.reshape(n.b.cast(n.in[1], DType::I64), {count, Dim(1)}), {count, book[1]})};
@@ -81,8 +87,10 @@ std::optional<Bells> bells_of(Node& n) {
   const int64_t count = n.integer("num_basis");
   const double low = n.number("grid_min", 0), high = n.number("grid_max", 0);
   if (!n.good) return std::nullopt;
-  if (count < 1 || count > 1 << 20 || n.rank(0) < 1 || (count > 1 && !(high > low)))
-    return n.fail(Code::BadAttribute, "num_basis, grid_min or grid_max are out of range"), std::nullopt;
+  if (count < 1 || count > 1 << 20 || n.rank(0) < 1 || (count > 1 && !(high > low))) {
+    n.fail(Code::BadAttribute, "num_basis, grid_min or grid_max are out of range");
+    return std::nullopt;
+  }
   Bells s;
   if (count > 1) s.width = (high - low) / static_cast<double>(count - 1);
   std::vector<float> centers;
@@ -120,8 +128,10 @@ std::vector<ValueId> reference_gradients(ReferenceNode& n, ValueId y, ValueId dy
   if (!y.valid()) return {};
   for (size_t i = 0; i < n.in.size(); ++i)
     if (std::find(n.in.begin(), n.in.begin() + static_cast<std::ptrdiff_t>(i), n.in[i]) !=
-        n.in.begin() + static_cast<std::ptrdiff_t>(i))
-      return n.fail(Code::UnsupportedAttribute, "two of its inputs are the same value"), std::vector<ValueId>();
+        n.in.begin() + static_cast<std::ptrdiff_t>(i)) {
+      n.fail(Code::UnsupportedAttribute, "two of its inputs are the same value");
+      return std::vector<ValueId>();
+    }
   Diagnostics said;
   const auto all = transform::gradients(n.b, y, dy, operands, n.in, said);
   if (all) return *all;

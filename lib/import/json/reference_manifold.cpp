@@ -27,7 +27,10 @@ constexpr Spectral kLog{[](Term v) { return log(v); }, [](Term v) { return recip
     kRoot{[](Term v) { return sqrt(v); }, [](Term v) { return rsqrt(v) * 0.5; }},
     kInverseRoot{[](Term v) { return rsqrt(v); }, [](Term v) { return rsqrt(v) / v * -0.5; }},
     kSelf{[](Term v) { return v; }, one_like};
-Spectral above(Spectral s, double least) { return s.least = least, s; }
+Spectral above(Spectral s, double least) {
+  s.least = least;
+  return s;
+}
 
 Term symmetric(Term x) { return (x + transposed(x)) * 0.5; }
 
@@ -92,7 +95,8 @@ const Spectral* function_named(Node& n) {
   const std::string kind = n.word("kind");
   const auto row = std::ranges::find(kFunctions, kind, [](const auto& r) { return r.first; });
   if (row != std::end(kFunctions)) return row->second;
-  return n.fail(Code::BadAttribute, "the function \"" + kind + "\" is unknown"), nullptr;
+  n.fail(Code::BadAttribute, "the function \"" + kind + "\" is unknown");
+  return nullptr;
 }
 ValueId matrix_function(Node& n) {
   const Spectral* f = function_named(n);
@@ -192,8 +196,10 @@ ValueId karcher_mean(Node& n) {
   const int64_t steps = n.integer("iters", 10);
   const auto a = n.count(kWeighted ? 2 : 1, kWeighted ? 2 : 1) ? reference_matrices(n, 0, true, true) : std::nullopt;
   if (!a) return {};
-  if (a->outer.size() != 1 || steps < 1 || steps > 100)
-    return n.fail(Code::BadShape, "needs matrices [batch,n,n] and 1 to 100 iterations"), ValueId();
+  if (a->outer.size() != 1 || steps < 1 || steps > 100) {
+    n.fail(Code::BadShape, "needs matrices [batch,n,n] and 1 to 100 iterations");
+    return ValueId();
+  }
   const Term weights = kWeighted ? reshape(Term{&n.b, n.in[1]}, {a->outer[0], Dim(1), Dim(1)}) : Term();
   const auto mean_of = [&](Term x) { return kWeighted ? sum(x * weights / sum(weights, {0}), {0}) : mean(x, {0}); };
   Term p = mean_of(a->x);
@@ -239,7 +245,10 @@ ValueId bi_map(Node& n) {
     return x[l - 1] == x[l - 2] && w[k - 1] == x[l - 1] && n.type.rank() >= 2 && n.type.dims.back() == w[k - 2];
   };
   const bool first = fits(0, 1), second = fits(1, 0);
-  if (!first && !second) return n.fail(Code::BadShape, "the sizes do not fit"), ValueId();
+  if (!first && !second) {
+    n.fail(Code::BadShape, "the sizes do not fit");
+    return ValueId();
+  }
   const Term w{&n.b, n.in[first ? 0 : 1]}, x{&n.b, n.in[first ? 1 : 0]};  // w is first if both are square
   return matmul(matmul(w, x), w, false, true).v;
 }

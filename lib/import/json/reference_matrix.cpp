@@ -19,10 +19,16 @@ ValueId cholesky(Node& n) {
 ValueId qr(Node& n) {
   const auto a = n.count(1, 1) ? reference_matrices(n, 0, false, true) : std::nullopt;
   if (!a) return {};
-  if (a->m.size() < a->n.size()) return n.fail(Code::BadShape, "needs at least as many rows as columns"), ValueId();
+  if (a->m.size() < a->n.size()) {
+    n.fail(Code::BadShape, "needs at least as many rows as columns");
+    return ValueId();
+  }
   const auto f = compose::qr(a->x);
   const std::string part = n.word("part");
-  if (part != "Q" && part != "R") return n.fail(Code::BadAttribute, "\"part\" must be Q or R"), ValueId();
+  if (part != "Q" && part != "R") {
+    n.fail(Code::BadAttribute, "\"part\" must be Q or R");
+    return ValueId();
+  }
   return a->whole(part == "Q" ? f.q : f.r).v;
 }
 ValueId svd(Node& n) {
@@ -30,7 +36,10 @@ ValueId svd(Node& n) {
   if (!a) return {};
   const auto f = compose::svd(a->x);
   const std::string part = n.word("part");
-  if (part != "U" && part != "S" && part != "Vt") return n.fail(Code::BadAttribute, "\"part\" must be U, S or Vt"), ValueId();
+  if (part != "U" && part != "S" && part != "Vt") {
+    n.fail(Code::BadAttribute, "\"part\" must be U, S or Vt");
+    return ValueId();
+  }
   return a->whole(part == "U" ? f.u : part == "S" ? f.s : transposed(f.v)).v;
 }
 
@@ -43,7 +52,10 @@ ValueId eigh(Node& n) {  // returns the eigenvalues, then the eigenvectors row b
 
 // Gradient of eigh with packed eigenvalues and vectors. Pairs of equal eigenvalues contribute nothing.
 ValueId eigh_backward(Node& n) {  // eigh's result, and the gradients by it
-  if (!n.count(2, 2) || n.rank(0) < 1 || n.type.rank() < 2) return n.fail(Code::BadShape, "needs packed eigenvalues"), ValueId();
+  if (!n.count(2, 2) || n.rank(0) < 1 || n.type.rank() < 2) {
+    n.fail(Code::BadShape, "needs packed eigenvalues");
+    return ValueId();
+  }
   const Dim size = n.type.dims.back(), rows = n.b.dims().product(std::span(n.type.dims).first(n.type.dims.size() - 2));
   const auto unpacked = [&](size_t i) {
     const Term all = reshape(Term{&n.b, n.in[i]}, {rows, n.b.dims().add(size, n.b.dims().mul(size, size))});
@@ -64,13 +76,16 @@ ValueId eigh_backward(Node& n) {  // eigh's result, and the gradients by it
 std::optional<Matrices> reference_matrices(ReferenceNode& n, size_t operand, bool square, bool known) {
   const Term x{&n.b, n.in[operand]};
   auto d = x.dims();
-  if (d.size() < 2 || (square && !n.b.dims().equal(d[d.size() - 1], d[d.size() - 2])))
-    return n.fail(Code::BadShape, square ? "needs square matrices" : "needs matrices"), std::nullopt;
+  if (d.size() < 2 || (square && !n.b.dims().equal(d[d.size() - 1], d[d.size() - 2]))) {
+    n.fail(Code::BadShape, square ? "needs square matrices" : "needs matrices");
+    return std::nullopt;
+  }
   Matrices a{{}, {d.begin(), d.end() - 2}, d[d.size() - 2], d.back()};
   if (known && (!a.m.is_static() || !a.n.is_static() || a.m.size() > kLargest || a.n.size() > kLargest || a.m.size() < 1 ||
-                a.n.size() < 1))
-    return n.fail(Code::UnsupportedAttribute, "needs matrices of known sizes from 1 to " + std::to_string(kLargest)),
-           std::nullopt;
+                a.n.size() < 1)) {
+    n.fail(Code::UnsupportedAttribute, "needs matrices of known sizes from 1 to " + std::to_string(kLargest));
+    return std::nullopt;
+  }
   a.x = reshape(x, {n.b.dims().product(a.outer), a.m, a.n});
   return a;
 }

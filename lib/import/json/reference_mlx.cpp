@@ -20,10 +20,16 @@ std::optional<MlxScheme> mlx_scheme_of(Node& n) {
   s.group = tag.number(tag.has("group_size") ? "group_size" : tag.has("group") ? "group" : "g");
   if (tag.name == "MlxAffine") s.bits = tag.number("bits");
   else if (tag.name == "MlxMxfp4") s.kind = MlxScheme::Mxfp4;
-  else if (tag.name == "MlxMxfp8") s.kind = MlxScheme::Mxfp8, s.bits = 8;
-  else return n.good ? n.fail(Code::UnsupportedAttribute, "the scheme \"" + tag.name + "\" is unknown") : false, std::nullopt;
+  else if (tag.name == "MlxMxfp8") {
+    s.kind = MlxScheme::Mxfp8;
+    s.bits = 8;
+  } else {
+    n.good ? n.fail(Code::UnsupportedAttribute, "the scheme \"" + tag.name + "\" is unknown") : false;
+    return std::nullopt;
+  }
   if (s.bits >= 2 && s.bits <= 8 && s.bits != 7 && s.group >= 8 && s.group <= 1 << 20) return s;
-  return n.fail(Code::BadAttribute, "bits or the size of a group are out of range"), std::nullopt;
+  n.fail(Code::BadAttribute, "bits or the size of a group are out of range");
+  return std::nullopt;
 }
 
 // Unpacks the quantized values to one row of numbers.
@@ -45,8 +51,10 @@ Term codes(Node& n, const MlxScheme& s, ValueId packed) {
 // Returns f32 [rows, k].
 Term weights(Node& n, const MlxScheme& s, Dim rows, Dim k) {
   DimTable& t = n.b.dims();
-  if (!t.divides(Dim(s.group), k) || n.b.graph().dtype(n.in[1]) != DType::U8)
-    return n.fail(Code::BadShape, "needs bytes, and rows that are whole groups of " + std::to_string(s.group)), Term{&n.b, {}};
+  if (!t.divides(Dim(s.group), k) || n.b.graph().dtype(n.in[1]) != DType::U8) {
+    n.fail(Code::BadShape, "needs bytes, and rows that are whole groups of " + std::to_string(s.group));
+    return Term{&n.b, {}};
+  }
   const Dim groups = t.floor_div(k, Dim(s.group));
   const auto of_group = [&](size_t i) {
     ValueId v = n.in[i];
@@ -62,8 +70,10 @@ ValueId mlx_grouped_matmul(Node& n) {
   const auto s = n.count(5, 5) ? mlx_scheme_of(n) : std::nullopt;
   if (!s) return {};
   const auto scales = Term{&n.b, n.in[2]}.dims();
-  if (n.rank(0) != 2 || n.type.rank() != 2 || scales.size() != 3)
-    return n.fail(Code::BadShape, "needs x [M,K] and scales [experts, out, groups]"), ValueId();
+  if (n.rank(0) != 2 || n.type.rank() != 2 || scales.size() != 3) {
+    n.fail(Code::BadShape, "needs x [M,K] and scales [experts, out, groups]");
+    return ValueId();
+  }
   const Dim k = Term{&n.b, n.in[0]}.dims()[1], out = n.type.dims[1];
   const Term w = reshape(weights(n, *s, n.b.dims().mul(scales[0], out), k), {scales[0], out, k});
   return w.valid() ? reference_by_expert(n, n.in[0], transpose(w, {0, 2, 1}).v, n.in[4]) : ValueId();
@@ -73,7 +83,10 @@ ValueId mlx_grouped_matmul(Node& n) {
 
 ValueId reference_mlx_matmul(ReferenceNode& n) {  // x, codes, scales, biases
   const auto s = n.count(4, 4) ? mlx_scheme_of(n) : std::nullopt;
-  if (!s || n.rank(0) < 2 || n.type.rank() < 2) return n.good ? n.fail(Code::BadShape, "needs x [.., K]"), ValueId() : ValueId();
+  if (!s || n.rank(0) < 2 || n.type.rank() < 2) {
+    if (n.good) n.fail(Code::BadShape, "needs x [.., K]");
+    return {};
+  }
   const Term x{&n.b, n.b.cast(n.in[0], kReal)};
   return x.valid() ? matmul(x, weights(n, *s, n.type.dims.back(), x.dims().back()), false, true).v : ValueId();
 }

@@ -44,7 +44,10 @@ const Field* ReferenceNode::find(std::string_view field) const {
 int64_t ReferenceNode::integer(std::string_view field) {
   int64_t v = 0;
   const Field* f = find(field);
-  if (!f) return fail(Code::BadAttribute, "\"" + std::string(field) + "\" is missing"), 0;
+  if (!f) {
+    fail(Code::BadAttribute, "\"" + std::string(field) + "\" is missing");
+    return 0;
+  }
   read_field(*this, *f, [&](JsonReader& r) { r.integer(&v); });
   return v;
 }
@@ -87,8 +90,10 @@ std::string ReferenceNode::payload_word() {
 
 int64_t ReferenceNode::axis(int64_t written, int rank) {
   const int64_t a = written < 0 ? written + rank : written;
-  if (a < 0 || a >= rank)
-    return fail(Code::BadAttribute, "axis " + std::to_string(written) + " is not one of " + std::to_string(rank)), 0;
+  if (a < 0 || a >= rank) {
+    fail(Code::BadAttribute, "axis " + std::to_string(written) + " is not one of " + std::to_string(rank));
+    return 0;
+  }
   return a;
 }
 

@@ -14,8 +14,10 @@ ValueId elementwise(Node& n, uint32_t trait, size_t operands) {
   const std::string word = n.payload_word();
   const auto op = word == "Mod" ? OpKind::Fmod : op_from_name(word);  // the remainder has the sign of the dividend
   if (!n.good || !n.count(operands, operands)) return {};
-  if (!op || !(has_trait(*op, trait) || (trait == kBinary && *op == OpKind::Pow)))
-    return n.fail(Code::UnsupportedOp, "\"" + word + "\" is unknown"), ValueId();
+  if (!op || !(has_trait(*op, trait) || (trait == kBinary && *op == OpKind::Pow))) {
+    n.fail(Code::UnsupportedOp, "\"" + word + "\" is unknown");
+    return ValueId();
+  }
   return n.b.create(*op, n.in, default_attrs(*op));
 }
 ValueId activation(Node& n) { return elementwise(n, kActivation, 1); }
@@ -37,14 +39,18 @@ ValueId constant(Node& n) {
   const std::vector<int64_t> data = n.integers("data");
   std::vector<std::byte> bytes;
   for (int64_t v : data) {
-    if (v < 0 || v > 255) return n.fail(Code::BadTensor, std::to_string(v) + " is no byte"), ValueId();
+    if (v < 0 || v > 255) {
+      n.fail(Code::BadTensor, std::to_string(v) + " is no byte");
+      return ValueId();
+    }
     bytes.push_back(static_cast<std::byte>(v));
   }
   const auto want = byte_size(n.type);
-  if (!want || *want != bytes.size())
-    return n.fail(Code::BadTensor, "has " + std::to_string(bytes.size()) + " bytes, its shape asks for " +
-                                       (want ? std::to_string(*want) : "another number")),
-           ValueId();
+  if (!want || *want != bytes.size()) {
+    n.fail(Code::BadTensor, "has " + std::to_string(bytes.size()) + " bytes, its shape asks for " +
+                                (want ? std::to_string(*want) : "another number"));
+    return ValueId();
+  }
   std::vector<int64_t> dims;
   for (Dim d : n.type.dims) dims.push_back(d.size());
   return n.b.constant(make_data(n.type.dtype, std::move(dims), bytes));
@@ -52,7 +58,10 @@ ValueId constant(Node& n) {
 
 ValueId cast(Node& n) {
   const auto to = dtype_from_name(n.word("to"));
-  if (!to) return n.fail(Code::BadAttribute, "\"to\" is no element type"), ValueId();
+  if (!to) {
+    n.fail(Code::BadAttribute, "\"to\" is no element type");
+    return ValueId();
+  }
   return n.b.create(OpKind::Cast, {n.operand(0)}, CastAttrs{*to, true});
 }
 // The declared shape resolves -1.
@@ -85,7 +94,10 @@ bool reduce_op(Node& n, std::string_view field, ReduceOp* out) {
       {"Sum", ReduceOp::Sum}, {"Mean", ReduceOp::Mean}, {"Max", ReduceOp::Max}, {"Min", ReduceOp::Min}, {"Prod", ReduceOp::Prod}};
   const std::string word = n.word(field);
   for (const auto& [name, op] : kNames)
-    if (name == word) return *out = op, true;
+    if (name == word) {
+      *out = op;
+      return true;
+    }
   return n.fail(Code::BadAttribute, "\"" + word + "\" is no reduction");
 }
 ValueId reduce(Node& n) {
@@ -99,7 +111,8 @@ ValueId reduce(Node& n) {
 // Returns indices only, as floats.
 ValueId topk(Node& n) {
   TopKAttrs a;
-  a.k = Dim(n.integer("k")), a.axis = n.rank(0) - 1;
+  a.k = Dim(n.integer("k"));
+  a.axis = n.rank(0) - 1;
   if (!n.good || !n.count(1, 1)) return {};
   const NodeId made = n.b.create_node(OpKind::TopK, n.in, a);
   return made.valid() ? n.b.cast(n.b.graph().result(made, 1), n.type.dtype) : ValueId();
@@ -152,7 +165,10 @@ ValueId conv(Node& n) {
 ValueId pool(Node& n) {
   const ConvAttrs c = reference_conv_attrs(n);
   PoolAttrs a;
-  a.kernel = n.integers("kernel_size"), a.strides = c.strides, a.pads_begin = c.pads_begin, a.pads_end = c.pads_end,
+  a.kernel = n.integers("kernel_size");
+  a.strides = c.strides;
+  a.pads_begin = c.pads_begin;
+  a.pads_end = c.pads_end;
   a.dilations = c.dilations;
   a.count_include_pad = true;
   return reduce_op(n, "kind", &a.op) && n.good ? n.b.create(OpKind::Pool, n.in, std::move(a)) : ValueId();
@@ -162,13 +178,16 @@ ValueId attention(Node& n) {
   AttentionAttrs a;
   if (!n.count(3, 4) || !reference_mask_kind(n, n.find("mask") ? "mask" : "mask_kind", &a)) return {};
   const bool needs_mask = a.mask == MaskKind::Custom || a.mask == MaskKind::Bias;
-  if (needs_mask != (n.in.size() == 4))
-    return n.fail(Code::BadArity, "the mask kind and the number of inputs disagree"), ValueId();
+  if (needs_mask != (n.in.size() == 4)) {
+    n.fail(Code::BadArity, "the mask kind and the number of inputs disagree");
+    return ValueId();
+  }
   a.num_heads = a.num_kv_heads = n.integer("num_heads");
   const auto layout = n.good ? reference_head_layout(n, a.num_heads) : std::nullopt;
   if (!layout) return {};
   a.layout = a.out_layout = *layout;
-  a.scale = n.number("score_scale", 0), a.softcap = n.number("attn_logit_softcap", 0);
+  a.scale = n.number("score_scale", 0);
+  a.softcap = n.number("attn_logit_softcap", 0);
   std::vector<ValueId> in = n.in;
   if (a.mask == MaskKind::Custom) {
     in[3] = reference_custom_mask(n, in[3]);
@@ -179,7 +198,8 @@ ValueId attention(Node& n) {
 ValueId rope(Node& n) {
   RopeAttrs a;
   if (!reference_rope_style(n, &a)) return {};
-  a.head_dim = n.integer("head_dim"), a.n_rot = n.integer("n_rot", a.head_dim);
+  a.head_dim = n.integer("head_dim");
+  a.n_rot = n.integer("n_rot", a.head_dim);
   a.layout = n.rank(0) == 3 ? AttentionLayout::Packed : AttentionLayout::BSHD;
   return n.good && n.count(3, 3) ? n.b.create(OpKind::Rope, n.in, a) : ValueId();
 }
@@ -198,7 +218,10 @@ ValueId fused_swiglu(Node& n) {
 }
 ValueId shared_linear_pair(Node& n) {
   const int64_t slot = n.integer("slot", 0);
-  if (slot < 0 || slot > 1) return n.fail(Code::BadAttribute, "\"slot\" is 0 or 1"), ValueId();
+  if (slot < 0 || slot > 1) {
+    n.fail(Code::BadAttribute, "\"slot\" is 0 or 1");
+    return ValueId();
+  }
   if (!n.count(3, 3)) return {};
   const NodeId made = n.b.create_node(OpKind::SharedLinearPair, n.in, NoAttrs{});
   return made.valid() ? n.b.graph().result(made, static_cast<size_t>(slot)) : ValueId();
@@ -207,7 +230,8 @@ ValueId decoder(Node& n) {
   DecoderAttrs a;
   AttentionAttrs mask;
   mask.mask = MaskKind::Causal;
-  a.num_heads = n.integer("num_heads"), a.head_dim = n.integer("head_dim"),
+  a.num_heads = n.integer("num_heads");
+  a.head_dim = n.integer("head_dim");
   a.num_kv_heads = n.integer("num_kv_heads", a.num_heads);
   a.eps = n.number("eps", 1e-5);
   if (!n.good || !reference_mask_kind(n, "mask", &mask)) return {};
@@ -222,21 +246,31 @@ ValueId quantise(Node& n) {
   std::vector<int64_t> zeros = n.integers("zero_points");
   zeros.resize(scales.size());
   if (!n.good || !n.count(1, 1)) return {};
-  if (scales.empty() || std::ranges::any_of(scales, [](double s) { return !(s > 0) || s - s != 0; }))
-    return n.fail(Code::BadAttribute, "scales must be positive numbers"), ValueId();
-  if (std::ranges::any_of(zeros, [](int64_t z) { return z < -128 || z > 127; }))
-    return n.fail(Code::BadAttribute, "zero points lie in -128..127"), ValueId();
+  if (scales.empty() || std::ranges::any_of(scales, [](double s) { return !(s > 0) || s - s != 0; })) {
+    n.fail(Code::BadAttribute, "scales must be positive numbers");
+    return ValueId();
+  }
+  if (std::ranges::any_of(zeros, [](int64_t z) { return z < -128 || z > 127; })) {
+    n.fail(Code::BadAttribute, "zero points lie in -128..127");
+    return ValueId();
+  }
   QuantAttrs a;
   const bool per_axis = n.find("axis") != nullptr;
   if (per_axis) a.axis = n.axis(n.integer("axis"), n.rank(0));
-  else if (scales.size() != 1) return n.fail(Code::BadAttribute, "several scales need an axis"), ValueId();
+  else if (scales.size() != 1) {
+    n.fail(Code::BadAttribute, "several scales need an axis");
+    return ValueId();
+  }
   a.to = n.type.dtype;
   const DType real = kOp == OpKind::Quantize ? n.b.graph().dtype(n.in[0]) : n.type.dtype;
   std::vector<std::byte> bytes, points;
   for (double s : scales)
     for (std::byte x : element_bytes(real, s)) bytes.push_back(x);
   for (int64_t z : zeros) points.push_back(static_cast<std::byte>(z));
-  if (bytes.empty()) return n.fail(Code::BadType, "needs a float type"), ValueId();
+  if (bytes.empty()) {
+    n.fail(Code::BadType, "needs a float type");
+    return ValueId();
+  }
   const std::vector<int64_t> dims = per_axis ? std::vector<int64_t>{static_cast<int64_t>(scales.size())} : std::vector<int64_t>{};
   const ValueId scale = n.b.constant(make_data(real, dims, bytes)), zero = n.b.constant(make_data(DType::I8, dims, points));
   return n.b.create(kOp, {n.in[0], scale, zero}, a);
@@ -314,7 +348,10 @@ const ReferenceRow* find_row(std::string_view name) {
 
 ValueId reference_twice_as_large(ReferenceNode& n, ValueId x) {
   if (!x.valid()) return {};
-  if (n.b.graph().rank(x) != 4) return n.fail(Code::BadShape, "needs images [N,C,H,W]"), ValueId();
+  if (n.b.graph().rank(x) != 4) {
+    n.fail(Code::BadShape, "needs images [N,C,H,W]");
+    return ValueId();
+  }
   const std::vector<Dim> d(n.b.graph().dims(x).begin(), n.b.graph().dims(x).end());
   DimTable& t = n.b.dims();
   const Dim planes = t.mul(d[0], d[1]);
@@ -330,8 +367,10 @@ ConvAttrs reference_conv_attrs(ReferenceNode& n) {
     if (v.empty()) v.assign(spatial, otherwise);
     return v;
   };
-  a.strides = list("stride", 1), a.pads_begin = a.pads_end = list("padding", 0);
-  a.dilations = list("dilation", 1), a.output_padding = list("output_padding", 0);
+  a.strides = list("stride", 1);
+  a.pads_begin = a.pads_end = list("padding", 0);
+  a.dilations = list("dilation", 1);
+  a.output_padding = list("output_padding", 0);
   a.groups = n.integer("groups", 1);
   return a;
 }
@@ -360,7 +399,10 @@ bool reference_mask_kind(ReferenceNode& n, std::string_view field, AttentionAttr
       {"None", MaskKind::None}, {"Causal", MaskKind::Causal}, {"Custom", MaskKind::Custom}, {"Bias", MaskKind::Bias}};
   const std::string word = n.word(field);
   for (const auto& [name, kind] : kNames)
-    if (name == word) return a->mask = kind, true;
+    if (name == word) {
+      a->mask = kind;
+      return true;
+    }
   return n.fail(Code::BadAttribute, "the mask kind \"" + word + "\" is unknown");
 }
 
@@ -370,12 +412,16 @@ bool reference_epilogue(ReferenceNode& n, Epilogue* e) {
   const auto op = op_from_name(word);
   if (!op || !has_trait(*op, kActivation))
     return n.fail(Code::UnsupportedAttribute, "the activation \"" + word + "\" is unknown");
-  return *e = {true, *op, 0, 0}, true;
+  *e = {true, *op, 0, 0};
+  return true;
 }
 ValueId reference_custom_mask(ReferenceNode& n, ValueId mask) {
   if (!mask.valid()) return {};
   const std::vector<Dim> d(n.b.graph().dims(mask).begin(), n.b.graph().dims(mask).end());
-  if (d.size() != 2) return n.fail(Code::BadShape, "a custom mask has the shape [batch, keys]"), ValueId();
+  if (d.size() != 2) {
+    n.fail(Code::BadShape, "a custom mask has the shape [batch, keys]");
+    return ValueId();
+  }
   const ValueId rows = n.b.reshape(mask, {d[0], Dim(1), Dim(1), d[1]});
   return n.b.create(OpKind::Ge, {rows, n.b.scalar(n.b.graph().dtype(rows), 0.5)});
 }
@@ -390,7 +436,10 @@ int64_t ReferenceTag::number(std::string_view field) const {
 ReferenceTag reference_tag(ReferenceNode& n, std::string_view field) {
   ReferenceTag tag;
   const Field* f = n.find(field);
-  if (!f) return n.fail(Code::BadAttribute, "\"" + std::string(field) + "\" is missing"), tag;
+  if (!f) {
+    n.fail(Code::BadAttribute, "\"" + std::string(field) + "\" is missing");
+    return tag;
+  }
   JsonReader r(f->value);
   std::string_view key;
   if (r.peek() != JsonReader::Kind::Object) {

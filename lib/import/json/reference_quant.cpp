@@ -37,22 +37,28 @@ std::optional<Scheme> scheme_of(Node& n) {
   Scheme s;
   const ReferenceTag tag = reference_tag(n, "scheme");
   if (!n.good) return std::nullopt;
-  s.name = tag.name, s.block = tag.number("block_size");
+  s.name = tag.name;
+  s.block = tag.number("block_size");
   if (s.name.starts_with("Gguf")) {  // GgufQ4K, GgufQ4_0, GgufIQ4NL
     std::string text;
     for (char c : s.name.substr(4)) text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (text.ends_with("k")) text.insert(text.size() - 1, "_");
     if (text.starts_with("iq") && text.size() > 3 && text[3] != '_') text.insert(3, "_");
     s.gguf = block_format_from_name(text);
-    if (!s.gguf)
-      return n.fail(Code::UnsupportedAttribute, "the format " + s.name + " " + std::string(unsupported_reason(text))),
-             std::nullopt;
+    if (!s.gguf) {
+      n.fail(Code::UnsupportedAttribute, "the format " + s.name + " " + std::string(unsupported_reason(text)));
+      return std::nullopt;
+    }
   }
   const bool blocked = s.name == "Int8Block" || s.name == "Int8BlockAsym" || s.name == "Int4Block";
-  if (blocked && (s.block < 1 || s.block > 1 << 20))
-    return n.fail(Code::BadAttribute, "block_size is out of range"), std::nullopt;
-  if (!blocked && !s.gguf && s.name != "Fp8E4m3" && s.name != "Fp8E5m2" && s.name != "Nvfp4Block")
-    return n.fail(Code::UnsupportedAttribute, "the scheme \"" + s.name + "\" is unknown"), std::nullopt;
+  if (blocked && (s.block < 1 || s.block > 1 << 20)) {
+    n.fail(Code::BadAttribute, "block_size is out of range");
+    return std::nullopt;
+  }
+  if (!blocked && !s.gguf && s.name != "Fp8E4m3" && s.name != "Fp8E5m2" && s.name != "Nvfp4Block") {
+    n.fail(Code::UnsupportedAttribute, "the scheme \"" + s.name + "\" is unknown");
+    return std::nullopt;
+  }
   return s;
 }
 
@@ -77,8 +83,10 @@ ValueId nibbles(Node& n, ValueId packed, Dim k, Dim columns) {
 ValueId gguf_rows(Node& n, BlockFormat f, ValueId packed, Dim rows, Dim k) {
   DimTable& t = n.b.dims();
   if (!packed.valid()) return {};
-  if (!t.divides(Dim(block_elements(f)), k))
-    return n.fail(Code::BadShape, "rows must be whole blocks of " + std::to_string(block_elements(f))), ValueId();
+  if (!t.divides(Dim(block_elements(f)), k)) {
+    n.fail(Code::BadShape, "rows must be whole blocks of " + std::to_string(block_elements(f)));
+    return ValueId();
+  }
   const Dim blocks = t.floor_div(t.mul(rows, k), Dim(block_elements(f)));
   return n.b.reshape(compose::decode_blocks(n.b, f, n.b.reshape(packed, {blocks, Dim(block_bytes(f))})), {rows, k});
 }
@@ -123,7 +131,10 @@ ValueId expert_weights(Node& n, BlockFormat f, ValueId packed, Dim experts, Dim 
 ValueId dequant_moe_weights(Node& n) {
   const auto s = scheme_of(n);
   if (!s || !n.count(1, 1)) return {};
-  if (!s->gguf || n.type.rank() != 3) return n.fail(Code::UnsupportedAttribute, "needs a gguf format and [E,K,N]"), ValueId();
+  if (!s->gguf || n.type.rank() != 3) {
+    n.fail(Code::UnsupportedAttribute, "needs a gguf format and [E,K,N]");
+    return ValueId();
+  }
   return expert_weights(n, *s->gguf, n.in[0], n.type.dims[0], n.type.dims[1], n.type.dims[2]);
 }
 
@@ -133,8 +144,10 @@ ValueId dequant_grouped_matmul(Node& n) {
   const auto s = scheme_of(n);
   if (!s || !n.count(3, 3)) return {};
   DimTable& t = n.b.dims();
-  if (!s->gguf || n.rank(0) != 2 || n.type.rank() != 2)
-    return n.fail(Code::UnsupportedAttribute, "needs a gguf format and x [M,K]"), ValueId();
+  if (!s->gguf || n.rank(0) != 2 || n.type.rank() != 2) {
+    n.fail(Code::UnsupportedAttribute, "needs a gguf format and x [M,K]");
+    return ValueId();
+  }
   const Dim k = sizes(n, n.in[0])[1], columns = n.type.dims[1], bytes = t.product(sizes(n, n.in[1]));
   const Dim elements = t.mul(t.floor_div(bytes, Dim(block_bytes(*s->gguf))), Dim(block_elements(*s->gguf)));
   const Dim experts = t.floor_div(elements, t.mul(k, columns));
@@ -195,7 +208,7 @@ std::optional<double> largest_code(Node& n) {
     case 8: return 127;
     case 4: return 7;
     case 2: return 1;
-    default: return n.fail(Code::BadAttribute, "bits must be 8, 4 or 2"), std::nullopt;
+    default: n.fail(Code::BadAttribute, "bits must be 8, 4 or 2"); return std::nullopt;
   }
 }
 
@@ -217,8 +230,10 @@ ValueId fake_quantize(Node& n) {
   if (!c) return {};
   const std::string mode = n.word("scale_mode");
   if (mode == "Fixed" && n.count(2, 2)) return quantised_with(n, n.in[0], at_least(n.b, n.b.reshape(n.in[1], c->shape)), *qm);
-  if (mode.empty() && n.find("scale_mode"))
-    return n.fail(Code::UnsupportedAttribute, "a moving average updates its state in place"), ValueId();
+  if (mode.empty() && n.find("scale_mode")) {
+    n.fail(Code::UnsupportedAttribute, "a moving average updates its state in place");
+    return ValueId();
+  }
   return n.good ? quantised_with(n, n.in[0], batch_scale(n, n.in[0], *c, *qm), *qm) : ValueId();
 }
 
@@ -243,7 +258,8 @@ ValueId fake_quantize_backward(Node& n) {
   if (ste == "HardTanh") return b.mul(dy, b.create(OpKind::Max, {real(0), b.sub(real(1), b.div(size, edge))}));
   const ValueId t = b.unary(OpKind::Tanh, b.div(x, scale));
   if (ste == "Tanh") return b.mul(dy, b.sub(real(1), b.mul(t, t)));
-  return n.fail(Code::BadAttribute, "the gradient \"" + ste + "\" is unknown"), ValueId();
+  n.fail(Code::BadAttribute, "the gradient \"" + ste + "\" is unknown");
+  return ValueId();
 }
 
 ValueId lsq_backward_x(Node& n) {
@@ -269,7 +285,10 @@ ValueId lsq_backward_scale(Node& n) {
 }  // namespace
 
 ValueId reference_by_expert(ReferenceNode& n, ValueId x, ValueId weights, ValueId experts) {
-  if (sizes(n, x).size() != 2) return n.fail(Code::BadShape, "needs x [M,K]"), ValueId();
+  if (sizes(n, x).size() != 2) {
+    n.fail(Code::BadShape, "needs x [M,K]");
+    return ValueId();
+  }
   return n.b.create(OpKind::GroupedMatMul, {x, weights, n.b.cast(experts, DType::I64)});
 }
 

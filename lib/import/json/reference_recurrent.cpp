@@ -21,7 +21,10 @@ Term scanned(Node& n, std::string_view what, Term state, const std::vector<Term>
   std::vector<Term> x;
   for (const Term& t : sequences) {
     if (!t.valid() || !state.valid()) return {&n.b, {}};
-    if (operands.empty()) operands.push_back(state.v), x.push_back({&body, body.input("state", n.b.graph().type(state.v))});
+    if (operands.empty()) {
+      operands.push_back(state.v);
+      x.push_back({&body, body.input("state", n.b.graph().type(state.v))});
+    }
     Type type = n.b.graph().type(t.v);
     type.dims.erase(type.dims.begin() + 1);
     operands.push_back(t.v);
@@ -31,9 +34,12 @@ Term scanned(Node& n, std::string_view what, Term state, const std::vector<Term>
   if (!made.first.valid() || !made.second.valid()) return {&n.b, {}};
   g.set_outputs(std::array{made.first.v, made.second.v});
   ScanAttrs a;
-  a.states = 1, a.scan_inputs = static_cast<int64_t>(sequences.size());
-  a.input_axes.assign(sequences.size(), 1), a.input_reverse.assign(sequences.size(), 0);
-  a.output_axes = {1}, a.output_reverse = {0};
+  a.states = 1;
+  a.scan_inputs = static_cast<int64_t>(sequences.size());
+  a.input_axes.assign(sequences.size(), 1);
+  a.input_reverse.assign(sequences.size(), 0);
+  a.output_axes = {1};
+  a.output_reverse = {0};
   const NodeId scan = n.b.create_node(OpKind::Scan, operands, std::move(a), std::array{g.id()});
   return {&n.b, scan.valid() ? n.b.graph().result(scan, 1) : ValueId()};
 }
@@ -50,7 +56,10 @@ Term as_matrix(Term x, Dim rows, Dim columns) {
 ValueId delta_net(Node& n, bool has_state) {
   const int64_t width = n.integer("state_size");
   const auto d = sizes(n, n.in[0]);
-  if (d.size() != 4 || width < 1) return n.fail(Code::BadShape, "needs q [batch, length, heads, size]"), ValueId();
+  if (d.size() != 4 || width < 1) {
+    n.fail(Code::BadShape, "needs q [batch, length, heads, size]");
+    return ValueId();
+  }
   const auto in = [&](size_t i) { return Term{&n.b, n.in[i]}; };
   const Dim one(1), rows = n.flag("gate_per_channel") ? d[3] : one;
   const Term start = has_state ? in(5) : transform::zeros(n.b, in(0).dtype(), {d[0], d[2], d[3], d[3]});
@@ -67,7 +76,10 @@ ValueId delta_net(Node& n, bool has_state) {
 
 ValueId gated_delta_net(Node& n) {
   if (!n.count(5, 6)) return {};
-  if (n.flag("carry_state")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
+  if (n.flag("carry_state")) {
+    n.fail(Code::UnsupportedAttribute, "the state would be updated in place");
+    return ValueId();
+  }
   return delta_net(n, n.in.size() > 5);
 }
 // Also takes dy; packs the gradients by the other operands.
@@ -82,8 +94,10 @@ ValueId gated_delta_net_backward(Node& n) {
 ValueId mamba2(Node& n) {
   if (!n.count(5, 5)) return {};
   const auto d = sizes(n, n.in[0]), wide = sizes(n, n.in[3]);
-  if (d.size() != 4 || wide.size() != 4 || n.rank(1) != 3 || n.rank(4) != 4)
-    return n.fail(Code::BadShape, "needs x [batch, length, heads, size], dt, a, b and c"), ValueId();
+  if (d.size() != 4 || wide.size() != 4 || n.rank(1) != 3 || n.rank(4) != 4) {
+    n.fail(Code::BadShape, "needs x [batch, length, heads, size], dt, a, b and c");
+    return ValueId();
+  }
   const auto in = [&](size_t i) { return Term{&n.b, n.in[i]}; };
   const Dim one(1);
   const Term start = transform::zeros(n.b, in(0).dtype(), {d[0], d[2], d[3], wide[3]}), dt = as_matrix(in(1), one, one);
@@ -128,14 +142,20 @@ ValueId recurrent(Node& n) {
   const int64_t hidden = n.integer(n.find("hidden_size") ? "hidden_size" : "hidden"),
                 layers = n.integer(n.find("num_layers") ? "num_layers" : "layers", 1), both = n.flag("bidirectional") ? 2 : 1;
   if (!n.good || !n.count(kFixed, kFixed + (kLstm ? 2 : 1))) return {};
-  if (n.flag("carry")) return n.fail(Code::UnsupportedAttribute, "the state would be updated in place"), ValueId();
+  if (n.flag("carry")) {
+    n.fail(Code::UnsupportedAttribute, "the state would be updated in place");
+    return ValueId();
+  }
   const auto d = sizes(n, n.in[0]);
   const auto width = d.size() == 3 ? n.b.dims().constant_value(d[2]) : std::nullopt;
-  if (!width || hidden < 1 || hidden > 1 << 20 || layers < 1 || layers > 1 << 10)
-    return n.fail(Code::BadShape, "needs x [batch, length, size] of a known size, and layers of at least one unit"), ValueId();
+  if (!width || hidden < 1 || hidden > 1 << 20 || layers < 1 || layers > 1 << 10) {
+    n.fail(Code::BadShape, "needs x [batch, length, size] of a known size, and layers of at least one unit");
+    return ValueId();
+  }
   Packed w(n, 1), r(n, 2), bias(n, 3), inner(n, kFixed - 1);
   RnnAttrs a;
-  a.hidden = hidden, a.linear_before_reset = kGru;
+  a.hidden = hidden;
+  a.linear_before_reset = kGru;
   a.direction = both == 2 ? RnnDirection::Bidirectional : RnnDirection::Forward;
   if (kOp == OpKind::Rnn && n.flag("relu")) a.activations.assign(static_cast<size_t>(both), "Relu");
   Term x = transpose(Term{&n.b, n.in[0]}, {1, 0, 2});
@@ -159,8 +179,10 @@ ValueId recurrent(Node& n) {
     if (!cell.valid()) return {};
     x = reshape(transpose(Term{&n.b, n.b.graph().result(cell)}, {0, 2, 1, 3}), {d[1], d[0], Dim(both * hidden)});
   }
-  if (!w.used_up() || !r.used_up() || !bias.used_up() || (kGru && !inner.used_up()))
-    return n.fail(Code::BadShape, "the weights are larger than the layers ask for"), ValueId();
+  if (!w.used_up() || !r.used_up() || !bias.used_up() || (kGru && !inner.used_up())) {
+    n.fail(Code::BadShape, "the weights are larger than the layers ask for");
+    return ValueId();
+  }
   return transpose(x, {1, 0, 2}).v;
 }
 

@@ -66,10 +66,14 @@ ValueId program(Node& n, std::vector<ValueId> operands) {
     ValueId& x = operands[static_cast<size_t>(first)];
     x = reference_twice_as_large(n, x);
   } else if (prologue != "None") {
-    return n.fail(Code::UnsupportedAttribute, "the prologue \"" + prologue + "\" of input " + std::to_string(first)), ValueId();
+    n.fail(Code::UnsupportedAttribute, "the prologue \"" + prologue + "\" of input " + std::to_string(first));
+    return ValueId();
   }
   const Field* f = n.find("chain");
-  if (!f) return n.fail(Code::BadAttribute, "\"chain\" is missing"), ValueId();
+  if (!f) {
+    n.fail(Code::BadAttribute, "\"chain\" is missing");
+    return ValueId();
+  }
   RegionAttrs a;
   JsonReader r(f->value);
   StepReader steps{n, operands, a.steps, {}};
@@ -95,7 +99,10 @@ ValueId batch_region(Node& n) {
 // Steps [{"ResizeNearest2x": {"Input": 0}}, ..]. Returns the result of the last one.
 ValueId transform_region(Node& n) {
   const Field* f = n.find("steps");
-  if (!f || n.in.empty()) return n.fail(Code::BadAttribute, "needs \"steps\" and an input"), ValueId();
+  if (!f || n.in.empty()) {
+    n.fail(Code::BadAttribute, "needs \"steps\" and an input");
+    return ValueId();
+  }
   std::vector<ValueId> made;
   JsonReader r(f->value);
   std::string_view kind, source;
@@ -103,11 +110,16 @@ ValueId transform_region(Node& n) {
     int64_t i = 0;
     if (!r.begin_object() || !r.next_key(&kind)) break;
     const bool known = kind == "ResizeNearest2x";
-    if (!known) return n.fail(Code::UnsupportedOp, "the step \"" + std::string(kind) + "\" is unknown"), ValueId();
+    if (!known) {
+      n.fail(Code::UnsupportedOp, "the step \"" + std::string(kind) + "\" is unknown");
+      return ValueId();
+    }
     if (!r.begin_object() || !r.next_key(&source)) break;
     const std::vector<ValueId>& from = source == "Step" ? made : n.in;
-    if (!r.integer(&i) || (source != "Step" && source != "Input") || i < 0 || i >= static_cast<int64_t>(from.size()))
-      return n.fail(Code::BadAttribute, "a step reads what does not exist"), ValueId();
+    if (!r.integer(&i) || (source != "Step" && source != "Input") || i < 0 || i >= static_cast<int64_t>(from.size())) {
+      n.fail(Code::BadAttribute, "a step reads what does not exist");
+      return ValueId();
+    }
     made.push_back(reference_twice_as_large(n, from[static_cast<size_t>(i)]));
     if (!made.back().valid() || r.next_key(&source) || r.next_key(&kind)) break;
   }

@@ -86,8 +86,10 @@ std::optional<Layout> layout_of(Node& n) {
 // Reshapes [.., k] to [.., k/block, block].
 Term in_blocks(Node& n, Term x, const Layout& l) {
   auto d = x.dims();
-  if (!x.valid() || d.empty() || !n.b.dims().divides(Dim(l.block), d.back()))
-    return n.fail(Code::BadShape, "rows must be whole blocks of " + std::to_string(l.block)), x.with({});
+  if (!x.valid() || d.empty() || !n.b.dims().divides(Dim(l.block), d.back())) {
+    n.fail(Code::BadShape, "rows must be whole blocks of " + std::to_string(l.block));
+    return x.with({});
+  }
   d.back() = n.b.dims().floor_div(d.back(), Dim(l.block));
   d.emplace_back(l.block);
   return reshape(x, d);
@@ -184,7 +186,10 @@ ValueId scaled_matmul(Node& n) {
   if (!x.valid() || !w.valid()) return {};
   Term y = x;
   if (kExperts) {
-    if (x.rank() != 2 || w.rank() != 3) return n.fail(Code::BadShape, "needs codes [m,k] and [experts,n,k]"), ValueId();
+    if (x.rank() != 2 || w.rank() != 3) {
+      n.fail(Code::BadShape, "needs codes [m,k] and [experts,n,k]");
+      return ValueId();
+    }
     y = y.with(reference_by_expert(n, x.v, n.b.transpose(w.v, {0, 2, 1}), n.in[4]));
   } else {
     y = matmul(x, w, false, true);

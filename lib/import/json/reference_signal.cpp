@@ -24,12 +24,17 @@ Term gathered(Term x, const std::vector<int64_t>& index, std::vector<int64_t> di
 
 // x [N,C,H,W] -> [N*Ho*Wo, C*kH*kW]: windows as rows.
 ValueId im2col(Node& n) {
-  if (!n.count(1, 1) || n.rank(0) != 4) return n.fail(Code::BadShape, "needs one input of rank 4"), ValueId();
+  if (!n.count(1, 1) || n.rank(0) != 4) {
+    n.fail(Code::BadShape, "needs one input of rank 4");
+    return ValueId();
+  }
   const ConvAttrs a = reference_conv_attrs(n);
   const auto kernel = n.integers(n.find("kernel") ? "kernel" : "kernel_size");
   if (!n.good) return {};
-  if (kernel.size() != 2 || a.strides.size() != 2 || a.pads_begin.size() != 2 || a.dilations.size() != 2)
-    return n.fail(Code::BadAttribute, "kernel, stride, padding and dilation have two entries"), ValueId();
+  if (kernel.size() != 2 || a.strides.size() != 2 || a.pads_begin.size() != 2 || a.dilations.size() != 2) {
+    n.fail(Code::BadAttribute, "kernel, stride, padding and dilation have two entries");
+    return ValueId();
+  }
   const auto d = term(n, 0).dims();
   const Dim none(0), top(a.pads_begin[0]), left(a.pads_begin[1]);
   Term x = make(OpKind::Pad, {term(n, 0)}, PadAttrs{{none, none, top, left}, {none, none, top, left}, PadMode::Constant});
@@ -38,8 +43,10 @@ ValueId im2col(Node& n) {
     const auto size = known(n, x.dims()[i + 2]);
     const int64_t reach = a.dilations[i] * (kernel[i] - 1) + 1;
     if (!size) return {};
-    if (kernel[i] < 1 || a.dilations[i] < 1 || a.strides[i] < 1 || reach > *size)
-      return n.fail(Code::BadAttribute, "a window does not fit the image"), ValueId();
+    if (kernel[i] < 1 || a.dilations[i] < 1 || a.strides[i] < 1 || reach > *size) {
+      n.fail(Code::BadAttribute, "a window does not fit the image");
+      return ValueId();
+    }
     out[i] = (*size - reach) / a.strides[i] + 1;
   }
   for (size_t i = 0; i < 2; ++i) {  // [N,C,Ho,kH,W], then [N,C,Ho,kH,Wo,kW]
@@ -56,14 +63,18 @@ ValueId im2col(Node& n) {
 // Nearest neighbour, rounding down, by the ratio of sizes.
 ValueId interpolate_3d(Node& n) {
   const auto size = n.integers("size");
-  if (!n.count(1, 1) || n.rank(0) != 5 || size.size() != 3)
-    return n.fail(Code::BadShape, "needs one input of rank 5 and three sizes"), ValueId();
+  if (!n.count(1, 1) || n.rank(0) != 5 || size.size() != 3) {
+    n.fail(Code::BadShape, "needs one input of rank 5 and three sizes");
+    return ValueId();
+  }
   Term x = term(n, 0);
   for (size_t i = 0; i < 3; ++i) {
     const auto in = known(n, x.dims()[i + 2]);
     if (!in) return {};
-    if (size[i] < 1 || *in < 1 || size[i] > 1 << 20 || *in > 1 << 20)
-      return n.fail(Code::BadAttribute, "a size is out of range"), ValueId();
+    if (size[i] < 1 || *in < 1 || size[i] > 1 << 20 || *in > 1 << 20) {
+      n.fail(Code::BadAttribute, "a size is out of range");
+      return ValueId();
+    }
     std::vector<int64_t> index;
     for (int64_t o = 0; o < size[i]; ++o) index.push_back(std::min(o * *in / size[i], *in - 1));
     x = gathered(x, index, {size[i]}, static_cast<int64_t>(i) + 2);
@@ -78,8 +89,10 @@ ValueId kv_append(Node& n) {
   const Term row = term(n, 1), cache = term(n, 0);
   const auto capacity = n.b.dims().constant_value(cache.dims()[static_cast<size_t>(axis)]);
   if (row.rank() != cache.rank() || !(row.dims()[static_cast<size_t>(axis)] == Dim(1)) || pos < 0 ||
-      (capacity && pos >= *capacity))
-    return n.fail(Code::BadShape, "needs a row of extent 1 and a position within the cache"), ValueId();
+      (capacity && pos >= *capacity)) {
+    n.fail(Code::BadShape, "needs a row of extent 1 and a position within the cache");
+    return ValueId();
+  }
   return n.b.concat(std::array{narrow(cache, axis, Dim(0), Dim(pos)).v, row.v}, axis);
 }
 
@@ -106,15 +119,21 @@ ValueId cummax(Node& n) {
 template <bool kNormal>
 ValueId random(Node& n) {
   RandomAttrs a;
-  a.dims = n.type.dims, a.to = n.type.dtype, a.normal = kNormal;
-  a.a = n.number(kNormal ? "mean" : "low", 0), a.b = n.number(kNormal ? "scale" : "high", 1);
+  a.dims = n.type.dims;
+  a.to = n.type.dtype;
+  a.normal = kNormal;
+  a.a = n.number(kNormal ? "mean" : "low", 0);
+  a.b = n.number(kNormal ? "scale" : "high", 1);
   a.seed = n.integer("key", 0) ^ n.integer("op_seed", 0);
   return n.good && n.count(0, 1) ? n.b.create(OpKind::Random, {}, std::move(a)) : ValueId();
 }
 
 // Full convolution of x [.., L] with h [M], length L+M-1. The partitioning of other engines does not affect the result.
 ValueId partitioned_conv(Node& n) {
-  if (!n.count(2, 2) || n.rank(0) < 1 || n.rank(1) != 1) return n.fail(Code::BadShape, "needs x [.., L] and h [M]"), ValueId();
+  if (!n.count(2, 2) || n.rank(0) < 1 || n.rank(1) != 1) {
+    n.fail(Code::BadShape, "needs x [.., L] and h [M]");
+    return ValueId();
+  }
   const auto d = term(n, 0).dims();
   const auto taps = known(n, term(n, 1).dims()[0]);
   if (!taps || *taps < 1) return {};

@@ -61,11 +61,15 @@ ValueId fft_q(Node& n) {
   const auto d = x.dims();
   const auto width = d.empty() ? std::nullopt : n.b.dims().constant_value(d.back());
   if (!width || *width < 2 || *width % 2 || !std::has_single_bit(static_cast<uint64_t>(*width / 2)) || *width > 1 << 24 ||
-      x.dtype() != DType::I32)
-    return n.fail(Code::BadShape, "needs i32 [.., 2n] with a known n that is a power of two"), ValueId();
+      x.dtype() != DType::I32) {
+    n.fail(Code::BadShape, "needs i32 [.., 2n] with a known n that is a power of two");
+    return ValueId();
+  }
   if ((!every && !other && scale != "None" && scale != "Saturating") ||
-      (norm != "Backward" && norm != "Forward" && norm != "Ortho"))
-    return n.fail(Code::BadAttribute, "the scale \"" + scale + "\" or the norm \"" + norm + "\" is unknown"), ValueId();
+      (norm != "Backward" && norm != "Forward" && norm != "Ortho")) {
+    n.fail(Code::BadAttribute, "the scale \"" + scale + "\" or the norm \"" + norm + "\" is unknown");
+    return ValueId();
+  }
   const int64_t points = *width / 2;
   const int bits = std::countr_zero(static_cast<uint64_t>(points));
   const Dim rows = n.b.dims().product(std::span(d).first(d.size() - 1));
@@ -99,8 +103,10 @@ ValueId butterfly(Node& n) {
   if (!n.good || !n.count(5, 5)) return {};
   const auto d = term(n, 0).dims();
   if (stage < 0 || stage > 30 || points < 2 || points > 1 << 24 || points % (int64_t{2} << stage) || d.size() != 3 ||
-      !n.b.dims().equal(d[1], Dim(points)) || !n.b.dims().equal(d[2], Dim(2)))
-    return n.fail(Code::BadShape, "needs state [batch, n_fft, 2] and n_fft in whole pairs of 2^stage"), ValueId();
+      !n.b.dims().equal(d[1], Dim(points)) || !n.b.dims().equal(d[2], Dim(2))) {
+    n.fail(Code::BadShape, "needs state [batch, n_fft, 2] and n_fft in whole pairs of 2^stage");
+    return ValueId();
+  }
   const Dim stride(int64_t{1} << stage), groups(points / (int64_t{2} << stage));
   const Term state = reshape(term(n, 0), {d[0], groups, Dim(2), stride, Dim(2)});
   const auto of_pair = [&](size_t i) { return reshape(term(n, i), {groups, Dim(1), stride, Dim(1)}); };
@@ -120,7 +126,10 @@ struct Mel {
   Term energy, logs, floor;  // [rows, m]; floor: 8 below the largest of a row
 };
 std::optional<Mel> mel_of(Node& n) {
-  if (n.rank(0) < 1 || n.rank(1) != 2) return n.fail(Code::BadShape, "needs a spectrum and filters"), std::nullopt;
+  if (n.rank(0) < 1 || n.rank(1) != 2) {
+    n.fail(Code::BadShape, "needs a spectrum and filters");
+    return std::nullopt;
+  }
   const auto d = term(n, 0).dims();
   const Dim half = n.b.dims().floor_div(d.back(), Dim(2)), bins = term(n, 1).dims()[1];
   const Term x = reshape(term(n, 0), {n.b.dims().product(std::span(d).first(d.size() - 1)), d.back()});
@@ -161,10 +170,15 @@ ValueId welch_peaks(Node& n) {
   const Term x = term(n, 0);
   const auto d = x.dims();
   const auto width = d.size() == 2 ? n.b.dims().constant_value(d[1]) : std::nullopt;
-  if (!width || *width < 2 || *width % 2 || segments < 1 || !n.b.dims().divides(Dim(segments), d[0]))
-    return n.fail(Code::BadShape, "needs spectra [batch*n_segments, 2n] of a known n"), ValueId();
+  if (!width || *width < 2 || *width % 2 || segments < 1 || !n.b.dims().divides(Dim(segments), d[0])) {
+    n.fail(Code::BadShape, "needs spectra [batch*n_segments, 2n] of a known n");
+    return ValueId();
+  }
   const int64_t points = *width / 2, bins = points / 2 + 1;
-  if (k < 1 || k > bins) return n.fail(Code::BadAttribute, "k must be 1 to " + std::to_string(bins)), ValueId();
+  if (k < 1 || k > bins) {
+    n.fail(Code::BadAttribute, "k must be 1 to " + std::to_string(bins));
+    return ValueId();
+  }
   const Dim batch = n.b.dims().floor_div(d[0], Dim(segments));
   std::vector<float> weights(static_cast<size_t>(bins), 2);
   weights.front() = weights.back() = 1;

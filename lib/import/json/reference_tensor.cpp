@@ -27,7 +27,8 @@ BatchDimsAttrs batch_dims(Node& n) { return {n.integer("batch_dims", 0)}; }
 ConvAttrs conv_attrs(Node& n) { return reference_conv_attrs(n); }
 ClampAttrs limits(Node& n) {
   ClampAttrs a;
-  a.min = n.number("min", a.min), a.max = n.number("max", a.max);
+  a.min = n.number("min", a.min);
+  a.max = n.number("max", a.max);
   return a;
 }
 SliceAttrs slice_attrs(Node& n) {
@@ -65,13 +66,17 @@ ScatterAttrs scatter(Node& n) {
 PadAttrs pad_attrs(Node& n) {
   PadAttrs a;
   const Field* f = n.find("pads");
-  if (!f) return n.fail(Code::BadAttribute, "\"pads\" is missing"), a;
+  if (!f) {
+    n.fail(Code::BadAttribute, "\"pads\" is missing");
+    return a;
+  }
   JsonReader r(f->value);
   for (r.begin_array(); r.next_item();) {
     std::vector<int64_t> pair;
     for (r.begin_array(); r.next_item();) r.integer(&pair.emplace_back());
     pair.resize(2);
-    a.before.push_back(n.b.dims().constant(pair[0])), a.after.push_back(n.b.dims().constant(pair[1]));
+    a.before.push_back(n.b.dims().constant(pair[0]));
+    a.after.push_back(n.b.dims().constant(pair[1]));
   }
   if (!r.ok()) n.fail(Code::BadJson, "\"pads\": " + r.error());
   static constexpr std::pair<std::string_view, PadMode> kNames[] = {
@@ -98,7 +103,10 @@ ValueId identity(Node& n) { return n.count(1, 1) ? n.in[0] : ValueId(); }
 // Rotates: the last `shift` elements become the first.
 ValueId roll(Node& n) {
   const auto shifts = n.integers("shifts"), axes = n.integers("dims");
-  if (!n.count(1, 1) || shifts.size() != axes.size()) return n.fail(Code::BadAttribute, "needs a shift for each axis"), ValueId();
+  if (!n.count(1, 1) || shifts.size() != axes.size()) {
+    n.fail(Code::BadAttribute, "needs a shift for each axis");
+    return ValueId();
+  }
   ValueId x = n.in[0];
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = n.axis(axes[i], n.rank(0));
@@ -163,8 +171,10 @@ ValueId histogram(Node& n) {
   const int64_t bins = n.integer("bins");
   const double low = n.number("min", 0), high = n.number("max", 1);
   if (!n.good || !n.count(1, 1)) return {};
-  if (bins < 1 || bins > 1 << 20 || !(high > low))
-    return n.fail(Code::BadAttribute, "bins, min or max are out of range"), ValueId();
+  if (bins < 1 || bins > 1 << 20 || !(high > low)) {
+    n.fail(Code::BadAttribute, "bins, min or max are out of range");
+    return ValueId();
+  }
   Builder& b = n.b;
   const DType t = b.graph().dtype(n.in[0]);
   const Dim count = b.dims().product(sizes(n, n.in[0]));

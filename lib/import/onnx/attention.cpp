@@ -21,9 +21,10 @@ ValueId size_of(Op& op, Dim d) {
 ValueId heads_first(Op& op, ValueId x, int64_t heads) {
   if (!x.valid() || op.graph().rank(x) == 4) return x;
   const std::vector<Dim> d(op.graph().dims(x).begin(), op.graph().dims(x).end());
-  if (d.size() != 3 || heads < 1)
-    return op.fail(Code::BadShape, "needs [batch, heads, length, size], or [batch, length, hidden] and the number of heads"),
-           ValueId();
+  if (d.size() != 3 || heads < 1) {
+    op.fail(Code::BadShape, "needs [batch, heads, length, size], or [batch, length, hidden] and the number of heads");
+    return ValueId();
+  }
   return op.b.transpose(op.b.reshape(x, {d[0], d[1], Dim(heads), op.dims().floor_div(d[2], Dim(heads))}), {0, 2, 1, 3});
 }
 
@@ -113,7 +114,10 @@ ValueId weigh(Op& op, ValueId p, ValueId v) {
 double scale_of(Op& op, ValueId q) {
   if (const double given = op.f("scale", 0); given != 0) return given;
   const auto width = q.valid() ? op.dims().constant_value(op.graph().dims(q)[3]) : std::nullopt;
-  if (!width || *width < 1) return op.unsupported("the head size must be known"), 1;
+  if (!width || *width < 1) {
+    op.unsupported("the head size must be known");
+    return 1;
+  }
   return 1 / std::sqrt(static_cast<double>(*width));
 }
 
@@ -227,7 +231,10 @@ void flex_attention(Op& op) {
     if (!body) return {};
     const std::array inputs{op.im.value(x)};
     const auto results = op.im.inline_body(*body, inputs);
-    if (results.size() != 1) return op.give_up(), ValueId();
+    if (results.size() != 1) {
+      op.give_up();
+      return ValueId();
+    }
     return op.im.materialise(results[0]);
   };
   const ValueId s = modified("score_mod", scores(op, q, k, scale));

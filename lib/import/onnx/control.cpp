@@ -138,7 +138,8 @@ void if_else(Op& op) {
     return (void)op.fail(Code::BadShape, "the body " + quote(a.misfit.empty() ? b.name : a.name) + " does not fit the sizes");
   if (ranks_differ(*a.graph, *b.graph) && (compared_sizes(op, condition) || !same_ranks(op, a.graph, b.graph))) {
     const auto equal = compared_sizes(op, condition);
-    a.graph->clear(), b.graph->clear();
+    a.graph->clear();
+    b.graph->clear();
     if (!equal)
       return (void)op.fail(Code::BadShape, "the ranks of the results depend on the condition, which is not known here",
                            "bind sizes, or give input data, so that it is known when the model is read");

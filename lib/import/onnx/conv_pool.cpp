@@ -100,8 +100,10 @@ std::optional<ConvAttrs> conv_attrs(Op& op, std::vector<Dim> spatial, std::span<
   Windows w;
   if (!kernel_of_weights(op, kernel, &w.kernel) || !windows(op, spatial, &w, open)) return std::nullopt;
   ConvAttrs a{w.strides, w.begin, w.end, w.dilations, std::vector<int64_t>(w.strides.size(), 0), op.i("group", 1)};
-  if (a.groups < 1 || a.groups > kMaxEntry)
-    return op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1"), std::nullopt;
+  if (a.groups < 1 || a.groups > kMaxEntry) {
+    op.fail(Code::BadAttribute, "group is " + std::to_string(a.groups) + ", must be >= 1");
+    return std::nullopt;
+  }
   return a;
 }
 
@@ -114,12 +116,16 @@ std::optional<ConvAttrs> conv_attrs(Op& op, size_t weights, PadAttrs* open) {
 std::optional<double> order_of(Op& op) {
   const double p = op.opset < 2 ? op.f("p", 2) : static_cast<double>(op.i("p", 2));
   if (p >= 1) return p;
-  return op.fail(Code::BadAttribute, "p must be >= 1"), std::nullopt;
+  op.fail(Code::BadAttribute, "p must be >= 1");
+  return std::nullopt;
 }
 
 std::optional<PoolAttrs> pool_attrs(Op& op, std::vector<Dim> spatial, ReduceOp how, PadAttrs* open) {
   Windows w;
-  if (!op.has_attr("kernel_shape")) return op.fail(Code::BadAttribute, "kernel_shape is missing"), std::nullopt;
+  if (!op.has_attr("kernel_shape")) {
+    op.fail(Code::BadAttribute, "kernel_shape is missing");
+    return std::nullopt;
+  }
   if (!fill(op, "kernel_shape", spatial.size(), 1, 1, &w.kernel) || !windows(op, spatial, &w, open)) return std::nullopt;
   PoolAttrs a;
   a.op = how;
@@ -187,7 +193,10 @@ void conv_transpose(Op& op) {
         return (void)op.fail(Code::BadAttribute, "output_shape is out of range");
       total = (*size - 1) * a.strides[i] + a.output_padding[i] + reach - want[i];
     }
-    if (total < 0) a.output_padding[i] -= total, total = 0;
+    if (total < 0) {
+      a.output_padding[i] -= total;
+      total = 0;
+    }
     a.pads_begin[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
     a.pads_end[i] = total - a.pads_begin[i];
   }

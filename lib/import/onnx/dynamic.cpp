@@ -70,7 +70,10 @@ ValueId broadcast_to(Op& op, ValueId x, ValueId sizes, int64_t count) {
     const int64_t axis = skip + i;
     const Dim size = have[static_cast<size_t>(axis)];
     if (const auto to = constant_element(op, sizes, i)) {
-      if (*to < 0) return op.fail(Code::BadShape, "size " + std::to_string(*to) + " is negative"), ValueId();
+      if (*to < 0) {
+        op.fail(Code::BadShape, "size " + std::to_string(*to) + " is negative");
+        return ValueId();
+      }
       if (*to == 1 || size == Dim(*to)) continue;
       if (size == Dim(1)) {
         std::vector<Dim> d(op.graph().dims(x).begin(), op.graph().dims(x).end());

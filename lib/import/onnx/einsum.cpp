@@ -46,7 +46,10 @@ class Contraction {
         std::vector<int64_t> perm;
         Labels rest;
         for (size_t a = 0; a < t->labels.size(); ++a)
-          if (a != i && a != k) perm.push_back(static_cast<int64_t>(a)), rest.push_back(t->labels[a]);
+          if (a != i && a != k) {
+            perm.push_back(static_cast<int64_t>(a));
+            rest.push_back(t->labels[a]);
+          }
         const int label = t->labels[i];
         perm.push_back(static_cast<int64_t>(i));
         perm.push_back(static_cast<int64_t>(k));
@@ -122,7 +125,10 @@ class Contraction {
     const auto db = part(sa, 0, batch.size()), dm = part(sa, batch.size(), m.size()),
                dk = part(sa, batch.size() + m.size(), k.size());
     const auto dn = part(sb, batch.size() + (trans_b ? 0 : k.size()), n.size());
-    const auto sized = [](std::vector<Dim> s, std::initializer_list<Dim> more) { return s.insert(s.end(), more), s; };
+    const auto sized = [](std::vector<Dim> s, std::initializer_list<Dim> more) {
+      s.insert(s.end(), more);
+      return s;
+    };
     Term out;
     out.labels = join({batch, m, n});
     std::vector<Dim> result = db;

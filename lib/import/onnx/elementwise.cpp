@@ -25,7 +25,10 @@ ValueId legacy_aligned(Op& op, ValueId b) {
   const auto axis = op.axis(op.i("axis", 0), op.rank(0));
   if (!axis) return {};
   std::vector<Dim> sizes = op.sizes(1);
-  if (*axis + op.rank(1) > op.rank(0)) return op.fail(Code::BadShape, "the second operand does not fit at this axis"), ValueId();
+  if (*axis + op.rank(1) > op.rank(0)) {
+    op.fail(Code::BadShape, "the second operand does not fit at this axis");
+    return ValueId();
+  }
   sizes.resize(static_cast<size_t>(op.rank(0) - *axis), Dim(1));
   return op.b.reshape(b, std::move(sizes));
 }

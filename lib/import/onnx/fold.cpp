@@ -149,7 +149,10 @@ bool fold_where(Op& op) {
   Known out;
   out.dtype = a.dtype;
   for (const Known* k : {&c, &a, &b})
-    if (k->v.size() > out.v.size() || k->shape.size() > out.shape.size()) out.shape = k->shape, out.v.resize(k->v.size());
+    if (k->v.size() > out.v.size() || k->shape.size() > out.shape.size()) {
+      out.shape = k->shape;
+      out.v.resize(k->v.size());
+    }
   const auto at = [](const Known& k, size_t i) { return k.v.size() == 1 ? k.v[0] : k.v[i]; };
   if (static_cast<size_t>(count(out.shape)) != out.v.size()) return false;
   for (size_t i = 0; i < out.v.size(); ++i) {
@@ -203,7 +206,9 @@ bool fold_slice(Op& op) {
       (i == 1 ? starts : i == 2 ? ends : i == 3 ? axes : steps) = *v;
     }
   } else {
-    starts = op.ints("starts"), ends = op.ints("ends"), axes = op.ints("axes");
+    starts = op.ints("starts");
+    ends = op.ints("ends");
+    axes = op.ints("axes");
   }
   if (axes.empty()) axes = iota(starts.size());
   if (steps.empty()) steps.assign(starts.size(), 1);

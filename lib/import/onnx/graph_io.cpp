@@ -166,7 +166,8 @@ std::optional<Type> Importer::read_type(Bytes proto, const std::string& place) {
   if (type.key != MapKey::None) {
     if (std::ranges::any_of(type.dims, [](Dim d) { return d != Dim(1); }))
       return fail(Code::UnsupportedAttribute, "the values of a map must be single elements");
-    type.ranked = true, type.dims.clear();
+    type.ranked = true;
+    type.dims.clear();
   }
   return type;
 }
@@ -294,7 +295,8 @@ void Importer::assume_equal_sizes() {
         error == std::errc() && end == side.data() + side.size() && number >= 0 && number <= Dim::kMax)
       return Dim(number);
     if (model_dims_.contains(side)) return named_dim(side);
-    return unknown_dim(side), std::nullopt;
+    unknown_dim(side);
+    return std::nullopt;
   };
   for (const auto& [a, b] : options_.assume) {
     const auto x = size(a), y = size(b);
@@ -419,7 +421,10 @@ std::unique_ptr<Module> import_onnx(const std::string& path, const ImportOptions
   auto mapped = open_model_file(path, d);
   if (!mapped) return nullptr;
   const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
-  if (file->size() == 0) return d.error(Code::NotAModel, "the file is empty", quote(path)), nullptr;
+  if (file->size() == 0) {
+    d.error(Code::NotAModel, "the file is empty", quote(path));
+    return nullptr;
+  }
   ModelView model;
   if (!read_model(file->bytes(), &model) || model.graphs != 1) {
     const bool some = model.ir_version > 0 || model.graphs > 0;

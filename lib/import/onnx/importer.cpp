@@ -110,9 +110,10 @@ bool Importer::run() {
   warn_of_repeated_domains(model_.opsets, diagnostics_);
   for (const OpsetView& o : model_.opsets)
     if (o.domain.empty() || o.domain == "ai.onnx") {
-      if (o.version < 1)
-        return diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx"),
-               false;
+      if (o.version < 1) {
+        diagnostics_.error(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx");
+        return false;
+      }
       if (o.version > kNewestOpset)
         diagnostics_.warning(Code::UnsupportedOp, "the model uses opset " + std::to_string(o.version) + " of ai.onnx; to " +
                                                       std::to_string(kNewestOpset) + " are known, and later ones taken for that");
@@ -271,7 +272,8 @@ bool Importer::import_node(Bytes b, Symbol* missing) {
   NodeWork& work = work_[scopes_.size()];
   if (!read_node(b, &work.view)) {
     work.outputs.clear();
-    return diagnostics_.error(Code::NotAModel, "a node is cut short or malformed"), true;
+    diagnostics_.error(Code::NotAModel, "a node is cut short or malformed");
+    return true;
   }
   note_node(work.view.name);
   if (!calls_.empty()) substitute_references(work.view);
@@ -287,8 +289,10 @@ bool Importer::import_node(Bytes b, Symbol* missing) {
 }
 
 bool Importer::valid_attributes(const NodeView& node) {
-  if (const std::string_view name = node.repeated_attribute(); !name.empty())
-    return diagnostics_.error(Code::BadAttribute, "the attribute " + quote(name) + " is given twice", where(node)), false;
+  if (const std::string_view name = node.repeated_attribute(); !name.empty()) {
+    diagnostics_.error(Code::BadAttribute, "the attribute " + quote(name) + " is given twice", where(node));
+    return false;
+  }
   for (const AttributeView& a : node.attributes)
     if (!a.reference.empty() && calls_.empty()) {
       diagnostics_.error(Code::BadAttribute,
@@ -304,7 +308,10 @@ bool Importer::resolve_names(NodeWork& work, Symbol* missing) {
   work.inputs.clear();
   work.outputs.clear();
   for (std::string_view name : names_in_attributes(work.view))
-    if (!named(name).valid()) return *missing = symbol(name), false;
+    if (!named(name).valid()) {
+      *missing = symbol(name);
+      return false;
+    }
   for (std::string_view name : work.view.inputs) {
     if (name.empty()) {
       work.inputs.emplace_back();
@@ -312,7 +319,10 @@ bool Importer::resolve_names(NodeWork& work, Symbol* missing) {
     }
     const Symbol s = symbol(name);
     const ValId v = lookup(s);
-    if (!v.valid() && !(!absent_.empty() && absent_.back().contains(s.raw))) return *missing = s, false;
+    if (!v.valid() && !(!absent_.empty() && absent_.back().contains(s.raw))) {
+      *missing = s;
+      return false;
+    }
     work.inputs.push_back(v);
   }
   for (const AttributeView& a : work.view.attributes) {
@@ -322,7 +332,10 @@ bool Importer::resolve_names(NodeWork& work, Symbol* missing) {
     free_names(a.message, &names, 1, &budget);
     for (std::string_view name : names) {
       const Symbol s = symbol(name);
-      if (!lookup(s).valid()) return *missing = s, false;
+      if (!lookup(s).valid()) {
+        *missing = s;
+        return false;
+      }
     }
   }
   for (std::string_view name : work.view.outputs) work.outputs.push_back(name.empty() ? Symbol() : symbol(name));

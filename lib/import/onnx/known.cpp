@@ -54,7 +54,10 @@ std::optional<Pair> fractions(DimTable& t, const Num& a, const Num& b) {
 
 Num reduced(DimTable& t, Dim num, int64_t den) {
   for (int64_t p = 2; p <= 64 && den > 1; ++p)
-    while (den % p == 0 && t.divides(Dim(p), num)) num = t.floor_div(num, Dim(p)), den /= p;
+    while (den % p == 0 && t.divides(Dim(p), num)) {
+      num = t.floor_div(num, Dim(p));
+      den /= p;
+    }
   return {num, den, 0, false};
 }
 

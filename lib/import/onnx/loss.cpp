@@ -10,11 +10,15 @@ namespace {
 ValueId negative_log_likelihood(Op& op, ValueId log_prob) {
   if (!log_prob.valid()) return {};
   const DType t = op.dtype(0);
-  if (op.rank(0) < 2 || op.rank(1) != op.rank(0) - 1)
-    return op.fail(Code::BadShape, "needs scores [N,C,...] and targets [N,...]: " + op.show(0) + ", " + op.show(1)), ValueId();
+  if (op.rank(0) < 2 || op.rank(1) != op.rank(0) - 1) {
+    op.fail(Code::BadShape, "needs scores [N,C,...] and targets [N,...]: " + op.show(0) + ", " + op.show(1));
+    return ValueId();
+  }
   const std::string_view reduction = op.s("reduction", "mean");
-  if (reduction != "none" && reduction != "sum" && reduction != "mean")
-    return op.fail(Code::BadAttribute, "reduction must be none, sum or mean"), ValueId();
+  if (reduction != "none" && reduction != "sum" && reduction != "mean") {
+    op.fail(Code::BadAttribute, "reduction must be none, sum or mean");
+    return ValueId();
+  }
   ValueId target = op.b.cast(op.in(1), DType::I64), ignored;
   if (op.has_attr("ignore_index")) {
     ignored = op.b.create(OpKind::Eq, {target, op.b.scalar(DType::I64, static_cast<double>(op.i("ignore_index", 0)))});

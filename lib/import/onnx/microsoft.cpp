@@ -24,7 +24,10 @@ ValueId activate(Op& op, ValueId x) {
     return op.b.create(OpKind::Clamp, {x}, ClampAttrs{parameter("min", 0, all.min), parameter("max", 1, all.max)});
   }
   const OpRow* row = find_row("", name);
-  if (!row || row->handler != unary) return op.unsupported("activation " + quote(name)), ValueId();
+  if (!row || row->handler != unary) {
+    op.unsupported("activation " + quote(name));
+    return ValueId();
+  }
   if (!std::holds_alternative<AlphaBetaAttrs>(default_attrs(row->kind))) return op.b.unary(row->kind, x);
   return op.b.create(row->kind, {x},
                      AlphaBetaAttrs{parameter(row->alpha_name, 0, row->alpha), parameter(row->beta_name, 1, row->beta)});
@@ -142,9 +145,18 @@ namespace {
 ValueId image_group_norm(Op& op, ValueId x) {
   const int64_t groups = op.i("groups", 0), activation = op.i("activation", 0);
   const bool last = op.i("channels_last", 1) != 0;
-  if (groups < 1) return op.fail(Code::BadAttribute, "groups must be >= 1"), ValueId();
-  if (activation != 0 && activation != 1) return op.fail(Code::BadAttribute, "activation must be 0 or 1"), ValueId();
-  if (op.rank(0) != 4) return op.fail(Code::BadShape, "needs four axes: " + op.show(0)), ValueId();
+  if (groups < 1) {
+    op.fail(Code::BadAttribute, "groups must be >= 1");
+    return ValueId();
+  }
+  if (activation != 0 && activation != 1) {
+    op.fail(Code::BadAttribute, "activation must be 0 or 1");
+    return ValueId();
+  }
+  if (op.rank(0) != 4) {
+    op.fail(Code::BadShape, "needs four axes: " + op.show(0));
+    return ValueId();
+  }
   if (last) x = op.b.transpose(x, {0, 3, 1, 2});
   const DType t = op.dtype(0);
   ValueId y = op.b.create(OpKind::GroupNorm, {x, op.b.cast(op.in(1), t), op.b.cast(op.in(2), t)},

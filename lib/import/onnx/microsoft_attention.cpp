@@ -48,7 +48,8 @@ ValueId visible_keys(Op& op, size_t i, Dim batch, Dim keys) {
   if (d.size() == 2) return op.b.reshape(shown, {d[0], Dim(1), Dim(1), d[1]});
   if (d.size() == 3) return op.b.reshape(shown, {d[0], Dim(1), d[1], d[2]});
   if (d.size() == 4) return shown;
-  return op.unsupported("a mask " + op.show(i)), ValueId();
+  op.unsupported("a mask " + op.show(i));
+  return ValueId();
 }
 
 // Applies the masks of Attention and MultiHeadAttention: input i and `unidirectional`. As in onnxruntime, input i lowers scores
@@ -67,7 +68,8 @@ ValueId appended(Op& op, ValueId cache, ValueId fresh, ValueId past, Dim total) 
   if (!cache.valid() || !fresh.valid()) return {};
   const std::vector<Dim> d = sizes_of(op, fresh);
   PadAttrs p;
-  p.before.assign(4, Dim(0)), p.after = p.before;
+  p.before.assign(4, Dim(0));
+  p.after = p.before;
   p.after[2] = op.dims().sub(total, op.graph().dims(cache)[2]);
   const ValueId room = p.after[2] == Dim(0) ? cache : op.b.create(OpKind::Pad, {cache}, std::move(p));
   const ValueId at = op.b.add(op.b.reshape(positions(op, d[2]), {d[2], Dim(1)}), past);
@@ -87,7 +89,10 @@ struct PastInputs {
 ValueId reordered(Op& op, ValueId cache, size_t indirection) {
   if (!op.has(indirection) || !cache.valid()) return cache;
   const std::vector<Dim> d = sizes_of(op, cache), from = op.sizes(indirection);
-  if (from.size() != 3) return op.fail(Code::BadShape, "the indirection needs [batches, beams, room]"), ValueId();
+  if (from.size() != 3) {
+    op.fail(Code::BadShape, "the indirection needs [batches, beams, room]");
+    return ValueId();
+  }
   Builder& b = op.b;
   const ValueId first = b.mul(positions(op, from[0]), size_of(op, from[1]));  // first beam of a batch
   ValueId at = b.add(b.cast(op.in(indirection), DType::I64), b.reshape(first, {from[0], Dim(1), Dim(1)}));
@@ -195,7 +200,10 @@ void multi_head(Op& op, const MultiHeadInputs& at) {
   std::array<ValueId, 3> x{op.in(0), op.in(1), op.in(2)};
   const bool packed = !op.has(1) && op.rank(0) == 5, packed_kv = op.has(1) && !op.has(2) && op.rank(1) == 5;
   if (packed) x = {entry(op, op.in(0), 3, 0), entry(op, op.in(0), 3, 1), entry(op, op.in(0), 3, 2)};
-  if (packed_kv) x[1] = entry(op, op.in(1), 3, 0), x[2] = entry(op, op.in(1), 3, 1);
+  if (packed_kv) {
+    x[1] = entry(op, op.in(1), 3, 0);
+    x[2] = entry(op, op.in(1), 3, 1);
+  }
   if (!op.has(1) && op.rank(0) == 3) {
     const ValueId all = x[0];
     const Dim third = op.dims().floor_div(op.sizes(0)[2], Dim(3));
@@ -285,10 +293,18 @@ CacheCode cache_code(Op& op, std::string_view attribute, size_t input, int64_t h
   const std::string_view how = op.s(attribute, "NONE");
   const int64_t width = op.i("kv_cache_bit_width", 8);
   if (how == "NONE" || !x.valid()) return {};
-  if (how != "PER_TENSOR" && how != "PER_CHANNEL")
-    return op.fail(Code::BadAttribute, "attribute " + quote(attribute) + " must be NONE, PER_TENSOR or PER_CHANNEL"), CacheCode();
-  if (width != 8) return op.unsupported("a cache of " + std::to_string(width) + " bits"), CacheCode();
-  if (!op.has(input)) return op.fail(Code::BadArity, "input " + std::to_string(input) + " is absent"), CacheCode();
+  if (how != "PER_TENSOR" && how != "PER_CHANNEL") {
+    op.fail(Code::BadAttribute, "attribute " + quote(attribute) + " must be NONE, PER_TENSOR or PER_CHANNEL");
+    return CacheCode();
+  }
+  if (width != 8) {
+    op.unsupported("a cache of " + std::to_string(width) + " bits");
+    return CacheCode();
+  }
+  if (!op.has(input)) {
+    op.fail(Code::BadArity, "input " + std::to_string(input) + " is absent");
+    return CacheCode();
+  }
   const std::vector<Dim> one(4, Dim(1)), each{Dim(1), Dim(heads), Dim(1), op.graph().dims(x)[3]};
   return {op.b.reshape(op.b.cast(op.in(input), op.graph().dtype(x)), how == "PER_TENSOR" ? one : each)};
 }

@@ -55,7 +55,8 @@ void rfft(Op& op) {
   if (d.empty()) return (void)op.fail(Code::BadShape, "needs an axis");
   d.emplace_back(1);
   FftAttrs a;
-  a.axis = op.rank(0) - 1, a.onesided = true;
+  a.axis = op.rank(0) - 1;
+  a.onesided = true;
   op.set(0, op.b.create(OpKind::Fft, {op.b.reshape(op.in(0), std::move(d))}, a));
 }
 
@@ -65,7 +66,9 @@ void irfft(Op& op) {
   std::vector<Dim> d = op.sizes(0);
   if (d.size() < 2 || d.back() != Dim(2)) return (void)op.fail(Code::BadShape, "needs [..., bins, 2]: " + op.show(0));
   FftAttrs a;
-  a.axis = op.rank(0) - 2, a.onesided = a.inverse = true, a.norm = FftNorm::InverseN;
+  a.axis = op.rank(0) - 2;
+  a.onesided = a.inverse = true;
+  a.norm = FftNorm::InverseN;
   a.length = op.dims().mul(op.dims().sub(d[d.size() - 2], Dim(1)), Dim(2));
   const ValueId y = op.b.create(OpKind::Fft, {op.in(0)}, a);
   d.pop_back();

@@ -52,16 +52,22 @@ class Mixture {
   // Dequantizes q [experts, n, k], centred in its range, with one scale per row or per block of it.
   ValueId decoded(const Layer& l) {
     const int64_t width = op_.i("expert_weight_bits", 4);
-    if ((width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8)
-      return op_.unsupported("weights must be bytes of 4 or 8 bits a number"), ValueId();
+    if ((width != 4 && width != 8) || op_.dtype(l.weight) != DType::U8) {
+      op_.unsupported("weights must be bytes of 4 or 8 bits a number");
+      return ValueId();
+    }
     const ValueId q = compose::unpack_bits(b_, op_.in(l.weight), static_cast<int>(width));
     if (!q.valid()) return {};
     const ValueId v = b_.sub(b_.cast(q, t_), b_.scalar(t_, static_cast<double>(1 << (width - 1))));
     std::vector<Dim> sizes(op_.graph().dims(v).begin(), op_.graph().dims(v).end());
     const std::vector<Dim> whole = sizes;
     const Dim blocks = op_.rank(l.scale) == 3 ? op_.sizes(l.scale)[2] : Dim(1);
-    if (!op_.dims().divides(blocks, sizes[2])) return op_.fail(Code::BadShape, "scales do not divide the rows"), ValueId();
-    sizes.insert(sizes.begin() + 2, blocks), sizes[3] = op_.dims().floor_div(sizes[3], blocks);
+    if (!op_.dims().divides(blocks, sizes[2])) {
+      op_.fail(Code::BadShape, "scales do not divide the rows");
+      return ValueId();
+    }
+    sizes.insert(sizes.begin() + 2, blocks);
+    sizes[3] = op_.dims().floor_div(sizes[3], blocks);
     const ValueId scale = b_.reshape(b_.cast(op_.in(l.scale), t_), {sizes[0], sizes[1], blocks, Dim(1)});
     return b_.reshape(b_.mul(b_.reshape(v, sizes), scale), whole);
   }
@@ -89,12 +95,16 @@ class Mixture {
     if (name == "identity") return times_third(h);
     for (const auto& [text, kind] : kActivations)
       if (text == name) return times_third(b_.unary(kind, h));
-    return op_.unsupported("activation " + quote(name)), ValueId();
+    op_.unsupported("activation " + quote(name));
+    return ValueId();
   }
 
   ValueId gated(ValueId h, const Layer& third) {
     const int64_t how = op_.i("swiglu_fusion", 0);
-    if ((how != 1 && how != 2) || op_.has(third.weight)) return op_.unsupported("swiglu of separate layers"), ValueId();
+    if ((how != 1 && how != 2) || op_.has(third.weight)) {
+      op_.unsupported("swiglu of separate layers");
+      return ValueId();
+    }
     const Dim rows = op_.graph().dims(h)[0], half = op_.dims().floor_div(op_.graph().dims(h)[1], Dim(2));
     const int64_t axis = how == 1 ? 2 : 1;  // interleaved, halves
     const ValueId both = how == 1 ? b_.reshape(h, {rows, half, Dim(2)}) : b_.reshape(h, {rows, Dim(2), half});

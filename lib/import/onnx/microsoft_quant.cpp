@@ -46,7 +46,8 @@ ValueId quantized_values(Op& op, int64_t n, int64_t k, int64_t width) {
   const TensorData* given = op.tensor(1);
   if (!given || given->splat) return {};
   TensorData d = *given;
-  d.dtype = width == 4 ? DType::U4 : DType::U2, d.dims = {n, k};
+  d.dtype = width == 4 ? DType::U4 : DType::U2;
+  d.dims = {n, k};
   return op.b.constant(std::move(d));
 }
 
@@ -118,7 +119,9 @@ void gather_block_quantized(Op& op) {
     return bytes && width == 4 ? compose::unpack_bits(b, x, 4) : x;
   };
   QuantAttrs a;
-  a.axis = *blocked, a.block = block, a.to = t;
+  a.axis = *blocked;
+  a.block = block;
+  a.to = t;
   const ValueId q = numbers(0), scale = op.in(2);
   if (!q.valid()) return;
   ValueId zero = op.has(3) ? numbers(3) : ValueId();

@@ -43,8 +43,10 @@ ValueId probit(Op& op, ValueId p) {
 // x [rows, features] times coefficients [n, features] plus intercepts [n] (default 0).
 ValueId linear(Op& op, int64_t n) {
   const auto coefficients = op.floats("coefficients"), intercepts = op.floats("intercepts");
-  if (n < 1 || coefficients.empty() || static_cast<int64_t>(coefficients.size()) % n != 0)
-    return op.fail(Code::BadAttribute, "the coefficients do not fit the number of results"), ValueId();
+  if (n < 1 || coefficients.empty() || static_cast<int64_t>(coefficients.size()) % n != 0) {
+    op.fail(Code::BadAttribute, "the coefficients do not fit the number of results");
+    return ValueId();
+  }
   const ValueId w =
       op.b.reshape(real_vector(op, DType::F32, coefficients), {Dim(n), Dim(static_cast<int64_t>(coefficients.size()) / n)});
   const ValueId y = op.b.matmul(as_rows(op), w, false, true);
@@ -61,7 +63,10 @@ ValueId real_vector(Op& op, DType t, const std::vector<double>& values) {
 }
 
 ValueId as_rows(Op& op, DType t) {
-  if (op.rank(0) < 1 || op.rank(0) > 2) return op.fail(Code::BadShape, "needs [rows, features]: " + op.show(0)), ValueId();
+  if (op.rank(0) < 1 || op.rank(0) > 2) {
+    op.fail(Code::BadShape, "needs [rows, features]: " + op.show(0));
+    return ValueId();
+  }
   const ValueId x = op.b.cast(op.in(0), t);
   return op.rank(0) == 1 ? op.b.reshape(x, {Dim(1), op.sizes(0)[0]}) : x;
 }
@@ -74,7 +79,8 @@ ValueId post_transform(Op& op, ValueId scores, std::string_view name) {
   if (name == "SOFTMAX") return op.b.create(OpKind::Softmax, {scores}, AxisAttrs{1});
   if (name == "SOFTMAX_ZERO") return softmax_zero(op, scores);
   if (name == "PROBIT") return probit(op, scores);
-  return op.fail(Code::BadAttribute, "post_transform " + quote(name) + " is unknown"), ValueId();
+  op.fail(Code::BadAttribute, "post_transform " + quote(name) + " is unknown");
+  return ValueId();
 }
 
 ValueId first_largest(Op& op, ValueId scores) {

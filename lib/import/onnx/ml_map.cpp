@@ -23,13 +23,15 @@ void set_vector(Op& op, ValueId v) {
 
 void zip_map(Op& op) {
   MapKeysAttrs a;
-  a.ints = op.ints("classlabels_int64s"), a.strings = op.strings("classlabels_strings");
+  a.ints = op.ints("classlabels_int64s");
+  a.strings = op.strings("classlabels_strings");
   op.set(0, op.b.create(OpKind::MapOfRow, {op.in(0)}, std::move(a)));
 }
 
 void dict_vectorizer(Op& op) {
   MapKeysAttrs a;
-  a.ints = op.ints("int64_vocabulary"), a.strings = op.strings("string_vocabulary");
+  a.ints = op.ints("int64_vocabulary");
+  a.strings = op.strings("string_vocabulary");
   if (needs_map(op)) set_vector(op, op.b.create(OpKind::MapLookup, {op.in(0)}, std::move(a)));
 }
 

@@ -36,7 +36,8 @@ ValueId kernel(Op& op, ValueId x, ValueId vectors) {
   const ValueId shifted = b.add(b.mul(dot, real(p[0])), real(p[1]));
   if (name == "POLY") return b.create(OpKind::Pow, {shifted, real(std::trunc(p[2]))});
   if (name == "SIGMOID") return b.unary(OpKind::Tanh, shifted);
-  return op.fail(Code::BadAttribute, "kernel_type " + quote(name) + " is unknown"), ValueId();
+  op.fail(Code::BadAttribute, "kernel_type " + quote(name) + " is unknown");
+  return ValueId();
 }
 
 // One iteration for probabilities p [rows,k] of the quadratic form q [rows,k,k]. Converged rows are unchanged.
@@ -98,8 +99,10 @@ struct Pairs {
 std::optional<Pairs> pairs_of(Op& op, const std::vector<int64_t>& per_class, int64_t vectors) {
   const auto coefficients = op.floats("coefficients");
   Pairs p{static_cast<int64_t>(per_class.size()), {}, {}};
-  if (p.classes > 4096 || static_cast<int64_t>(coefficients.size()) != (p.classes - 1) * vectors)
-    return op.fail(Code::BadAttribute, "the coefficients do not fit the support vectors and classes"), std::nullopt;
+  if (p.classes > 4096 || static_cast<int64_t>(coefficients.size()) != (p.classes - 1) * vectors) {
+    op.fail(Code::BadAttribute, "the coefficients do not fit the support vectors and classes");
+    return std::nullopt;
+  }
   for (int64_t i = 0; i < p.classes; ++i)
     for (int64_t j = i + 1; j < p.classes; ++j) p.list.emplace_back(i, j);
   int64_t v = 0;
@@ -123,9 +126,14 @@ ValueId members(Op& op, const Pairs& p, bool first) {
 ValueId probabilities(Op& op, ValueId scores, const Pairs& p) {
   Builder& b = op.b;
   const auto slope = op.floats("prob_a"), offset = op.floats("prob_b");
-  if (slope.size() != p.list.size() || offset.size() != p.list.size())
-    return op.fail(Code::BadAttribute, "prob_a and prob_b need an entry for each pair of classes"), ValueId();
-  if (p.classes > kMaxClasses || !scores.valid()) return op.unsupported("probabilities of that many classes"), ValueId();
+  if (slope.size() != p.list.size() || offset.size() != p.list.size()) {
+    op.fail(Code::BadAttribute, "prob_a and prob_b need an entry for each pair of classes");
+    return ValueId();
+  }
+  if (p.classes > kMaxClasses || !scores.valid()) {
+    op.unsupported("probabilities of that many classes");
+    return ValueId();
+  }
   const ValueId z = b.add(b.mul(scores, real_vector(op, kReal, slope)), real_vector(op, kReal, offset));
   const ValueId first = b.create(OpKind::Clamp, {b.unary(OpKind::Sigmoid, b.unary(OpKind::Neg, z))}, ClampAttrs{1e-7, 1 - 1e-7}),
                 second = b.sub(b.scalar(kReal, 1), first);

@@ -39,7 +39,11 @@ struct Trees {
 
   int64_t add(bool nan_yes = false) {
     const auto i = static_cast<int64_t>(yes.size());
-    yes.push_back(i), no.push_back(i), feature.push_back(0), mode.push_back(0), threshold.push_back(0);
+    yes.push_back(i);
+    no.push_back(i);
+    feature.push_back(0);
+    mode.push_back(0);
+    threshold.push_back(0);
     nan_is_yes.push_back(nan_yes);
     return i;
   }
@@ -52,7 +56,10 @@ std::optional<size_t> depth_of(const Trees& t) {
   std::vector<size_t> waiting(n, 0), depth(n, 0), ready;
   size_t deepest = 0, done = 0;
   for (size_t i = 0; i < n; ++i)
-    if (!t.leaf(i)) ++waiting[static_cast<size_t>(t.yes[i])], ++waiting[static_cast<size_t>(t.no[i])];
+    if (!t.leaf(i)) {
+      ++waiting[static_cast<size_t>(t.yes[i])];
+      ++waiting[static_cast<size_t>(t.no[i])];
+    }
   for (size_t i = 0; i < n; ++i)
     if (waiting[i] == 0) ready.push_back(i);
   while (!ready.empty()) {
@@ -107,9 +114,18 @@ ValueId walk(Op& op, const Trees& t, ValueId x, size_t depth) {
 ValueId scores(Op& op, const Trees& t, Aggregate how) {
   const auto depth = depth_of(t);
   const size_t n = t.yes.size();
-  if (!depth) return op.fail(Code::BadAttribute, "the trees have a cycle"), ValueId();
-  if (*depth > 1024) return op.unsupported("trees deeper than 1024"), ValueId();
-  if (n > kMaxWeights / static_cast<size_t>(t.targets)) return op.unsupported("that many nodes and targets"), ValueId();
+  if (!depth) {
+    op.fail(Code::BadAttribute, "the trees have a cycle");
+    return ValueId();
+  }
+  if (*depth > 1024) {
+    op.unsupported("trees deeper than 1024");
+    return ValueId();
+  }
+  if (n > kMaxWeights / static_cast<size_t>(t.targets)) {
+    op.unsupported("that many nodes and targets");
+    return ValueId();
+  }
   const double limit = t.type == DType::F64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
   const double nothing = how == Aggregate::Min ? limit : how == Aggregate::Max ? -limit : 0;
   std::vector<double> weights(n * static_cast<size_t>(t.targets), nothing);
@@ -155,7 +171,10 @@ std::optional<Trees> listed_trees(Op& op, const std::string& votes, int64_t targ
   const auto vote_tree = op.ints(votes + "_treeids"), vote_node = op.ints(votes + "_nodeids"), vote_for = op.ints(votes + "_ids");
   const auto weight = reals(op, votes + "_weights");
   const size_t n = node.size();
-  const auto bad = [&](std::string message) { return op.fail(Code::BadAttribute, std::move(message)), std::nullopt; };
+  const auto bad = [&](std::string message) {
+    op.fail(Code::BadAttribute, std::move(message));
+    return std::nullopt;
+  };
   if (n == 0 || tree.size() != n || feature.size() != n || yes.size() != n || no.size() != n || value.size() != n ||
       mode.size() != n || (!nan.empty() && nan.size() != n) || vote_node.size() != vote_tree.size() ||
       vote_for.size() != vote_tree.size() || weight.size() != vote_tree.size())
@@ -177,7 +196,10 @@ std::optional<Trees> listed_trees(Op& op, const std::string& votes, int64_t targ
     const auto a = index.find({tree[i], yes[i]}), b = index.find({tree[i], no[i]});
     if (a == index.end() || b == index.end() || feature[i] < 0)
       return bad("node " + std::to_string(node[i]) + " of tree " + std::to_string(tree[i]) + " leads nowhere");
-    t.yes[i] = a->second, t.no[i] = b->second, t.feature[i] = feature[i], t.threshold[i] = value[i];
+    t.yes[i] = a->second;
+    t.no[i] = b->second;
+    t.feature[i] = feature[i];
+    t.threshold[i] = value[i];
     t.mode[i] = static_cast<size_t>(kind - kModes.begin());
   }
   for (size_t i = 0; i < vote_for.size(); ++i) {
@@ -266,7 +288,11 @@ void tree_ensemble(Op& op) {
     if (mode < 0 || mode > static_cast<int64_t>(kMember)) return bad("node mode " + std::to_string(mode) + " is unknown");
     auto at = i;
     const auto set = [&](size_t kind, double threshold) {
-      t.feature[at] = feature[i], t.mode[at] = kind, t.threshold[at] = threshold, t.yes[at] = a, t.no[at] = b;
+      t.feature[at] = feature[i];
+      t.mode[at] = kind;
+      t.threshold[at] = threshold;
+      t.yes[at] = a;
+      t.no[at] = b;
     };
     if (static_cast<size_t>(mode) < kMember) {
       set(static_cast<size_t>(mode), element_as_double(*splits, static_cast<int64_t>(i)));

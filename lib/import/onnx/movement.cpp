@@ -131,7 +131,8 @@ void slice(Op& op) {
   bool by_data = false;  // starts and ends are known at run time only
   const int rank = op.rank(0);
   if (op.opset >= 10 || op.row.name == "DynamicSlice") {
-    starts = op.find_dims(1), ends = op.find_dims(2);
+    starts = op.find_dims(1);
+    ends = op.find_dims(2);
     by_data = !starts || !ends;
     const auto count = list_length(op, {1, 2, 3, 4});
     if (!count) return;
@@ -148,7 +149,8 @@ void slice(Op& op) {
       steps = *s;
     }
   } else {
-    starts.emplace(), ends.emplace();
+    starts.emplace();
+    ends.emplace();
     for (int64_t v : op.ints("starts")) starts->push_back(op.dims().constant(v));
     for (int64_t v : op.ints("ends")) ends->push_back(op.dims().constant(v));
     axes = op.ints("axes");
@@ -378,8 +380,11 @@ void center_crop_pad(Op& op) {
     const auto have = op.dims().constant_value(op.sizes(0)[axis]), want = op.dims().constant_value((*target)[i]);
     if (!have || !want) return (void)op.unsupported("needs known sizes");
     if (*want < *have) x = op.b.narrow(x, (*normal)[i], Dim((*have - *want) / 2), Dim(*want));
-    if (*want > *have)
-      p.before[axis] = Dim((*want - *have) / 2), p.after[axis] = Dim(*want - *have - (*want - *have) / 2), pads = true;
+    if (*want > *have) {
+      p.before[axis] = Dim((*want - *have) / 2);
+      p.after[axis] = Dim(*want - *have - (*want - *have) / 2);
+      pads = true;
+    }
   }
   if (pads) x = op.b.create(OpKind::Pad, {x}, std::move(p));
   op.set(0, x);

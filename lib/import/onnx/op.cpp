@@ -100,7 +100,8 @@ bool Op::choose(std::string_view name, std::string_view value, std::span<const s
   const auto at = std::ranges::find(names, value);
   if (at == names.end())
     return fail(Code::BadAttribute, std::string(name) + " is " + quote(value) + ", must be " + join(names, ", "));
-  return *out = static_cast<size_t>(at - names.begin()), true;
+  *out = static_cast<size_t>(at - names.begin());
+  return true;
 }
 
 std::optional<int64_t> Op::axis(int64_t value, int rank_of) {
@@ -114,8 +115,10 @@ std::optional<std::vector<int64_t>> Op::axes(std::vector<int64_t> values, int ra
   for (int64_t& v : values) {
     const auto a = axis(v, rank_of);
     if (!a) return std::nullopt;
-    if (seen[static_cast<size_t>(*a)])
-      return fail(Code::BadAttribute, "axis " + std::to_string(v) + " is listed twice"), std::nullopt;
+    if (seen[static_cast<size_t>(*a)]) {
+      fail(Code::BadAttribute, "axis " + std::to_string(v) + " is listed twice");
+      return std::nullopt;
+    }
     seen[static_cast<size_t>(*a)] = true;
     v = *a;
   }

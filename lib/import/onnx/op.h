@@ -93,7 +93,8 @@ class Op {
   bool choose(std::string_view attribute_name, std::string_view value, E* out) {
     size_t at = 0;
     if (!choose(attribute_name, value, enum_names(E{}), &at)) return false;
-    return *out = static_cast<E>(at), true;
+    *out = static_cast<E>(at);
+    return true;
   }
   bool choose(std::string_view attribute_name, std::string_view value, std::span<const std::string_view> names, size_t* out);
   // Normalizes negative axes and checks the range.
@@ -111,7 +112,10 @@ class Op {
   void set_ref(size_t out, ValId v) {
     if (out < results_.size()) results_[out] = v;
   }
-  bool set_known(size_t out, Known k) { return set_ref(out, im.known_value(std::move(k))), true; }
+  bool set_known(size_t out, Known k) {
+    set_ref(out, im.known_value(std::move(k)));
+    return true;
+  }
   std::span<const ValId> results() const { return results_; }
 
   // Reports an error with the node's name. Returns false, for `return op.fail(...)`.

@@ -73,7 +73,10 @@ std::vector<std::string_view> AttributeView::strings() const {
 
 const AttributeView* NodeView::attribute(std::string_view attribute_name) const {
   for (const AttributeView& a : attributes)
-    if (a.name == attribute_name) return a.asked = true, &a;
+    if (a.name == attribute_name) {
+      a.asked = true;
+      return &a;
+    }
   return nullptr;
 }
 

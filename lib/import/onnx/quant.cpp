@@ -22,7 +22,10 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
   const int64_t given_axis = op.i("axis", 1);
   const bool scalar = op.rank(1) == 0 || (op.rank(1) == 1 && op.sizes(1)[0] == Dim(1) && op.rank(0) != 1);
   a.block = op.opset >= 21 ? op.i("block_size", 0) : 0;
-  if (a.block < 0) return op.fail(Code::BadAttribute, "block_size is negative"), std::nullopt;
+  if (a.block < 0) {
+    op.fail(Code::BadAttribute, "block_size is negative");
+    return std::nullopt;
+  }
   if (op.rank(0) == 0 || scalar) return a;
   const auto axis = op.axis(given_axis, op.rank(0) == 1 ? std::max(op.rank(0), 2) : op.rank(0));
   if (!axis) return std::nullopt;
@@ -33,8 +36,10 @@ std::optional<QuantAttrs> quant_attrs(Op& op) {
 // Scales are floats, or i32 if the values are i32. Zero points have the quantized type.
 bool check_parameters(Op& op, DType quantised) {
   const bool ints = quantised != DType::I32 && op.dtype(0) == DType::I32 && op.dtype(1) == DType::I32;
-  if (!is_float(op.dtype(1)) && !ints)
-    return op.fail(Code::BadType, "the scale is " + op.show(1) + ", and must be a float"), false;
+  if (!is_float(op.dtype(1)) && !ints) {
+    op.fail(Code::BadType, "the scale is " + op.show(1) + ", and must be a float");
+    return false;
+  }
   if (!op.has(2) || op.dtype(2) == quantised) return true;
   op.fail(Code::BadType, "the zero point is " + op.show(2) + ", and must be " + std::string(name(quantised)));
   return false;
@@ -66,7 +71,10 @@ ValueId per_row(Op& op, size_t i) {
 ValueId integer_matmul(Op& op, size_t a, size_t b, size_t a_zero, size_t b_zero) {
   ValueId x = op.in(a), y = op.in(b);
   const int ra = op.rank(a), rb = op.rank(b);
-  if (ra < 1 || rb < 1) return op.fail(Code::BadShape, "operands need an axis"), ValueId();
+  if (ra < 1 || rb < 1) {
+    op.fail(Code::BadShape, "operands need an axis");
+    return ValueId();
+  }
   if (ra == 1) x = op.b.reshape(x, {Dim(1), op.sizes(a)[0]});
   if (rb == 1) y = op.b.reshape(y, {op.sizes(b)[0], Dim(1)});
   ValueId r = op.b.create(OpKind::QMatMul, {x, y, per_row(op, a_zero), scalar_or_vector(op, b_zero)});

@@ -402,7 +402,9 @@ void col2im(Op& op) {
     padded[i] = (*image)[i] + pads[i] + pads[n + i];
     steps[i] = (padded[i] - (dilations[i] * ((*block)[i] - 1) + 1)) / strides[i] + 1;
     if (steps[i] < 1) return (void)op.fail(Code::BadShape, "the block does not fit into the image");
-    taps *= (*block)[i], columns *= steps[i], volume *= padded[i];
+    taps *= (*block)[i];
+    columns *= steps[i];
+    volume *= padded[i];
     if (taps > 1 << 24 || columns > 1 << 24 || volume > 1 << 28 || taps * columns > 1 << 26)
       return (void)op.fail(Code::TooLarge, "the image is too large");
   }
@@ -413,7 +415,9 @@ void col2im(Op& op) {
       int64_t tap = t, column = c, stride = 1, at = 0;
       for (size_t i = n; i-- > 0;) {
         at += ((tap % (*block)[i]) * dilations[i] + (column % steps[i]) * strides[i]) * stride;
-        tap /= (*block)[i], column /= steps[i], stride *= padded[i];
+        tap /= (*block)[i];
+        column /= steps[i];
+        stride *= padded[i];
       }
       index.push_back(at);
     }

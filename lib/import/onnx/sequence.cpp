@@ -70,8 +70,10 @@ void split_to_sequence(Op& op) {
   if (!axis) return;
   bool keep = op.i("keepdims", 1) != 0;
   ValueId sizes = op.in(1);
-  if (const auto size = op.has(1) && op.rank(1) == 0 ? op.known_reals(1) : std::nullopt; size && (*size)[0] == 1)
-    sizes = {}, keep = true;  // what is done without it, by which all pieces have one size
+  if (const auto size = op.has(1) && op.rank(1) == 0 ? op.known_reals(1) : std::nullopt; size && (*size)[0] == 1) {
+    sizes = {};
+    keep = true;
+  }  // what is done without it, by which all pieces have one size
   op.set(0, op.b.create(OpKind::SplitToSequence, {op.in(0), sizes}, SequenceSplitAttrs{*axis, keep}));
 }
 

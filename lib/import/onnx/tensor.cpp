@@ -73,11 +73,11 @@ bool TensorSource::verify_checksum(const ExternalData& e, External& external, co
 bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t size, const std::string& where, Diagnostics& d,
                                  bool* missing) {
   const ExternalData& e = t.external_data;
-  if (e.malformed || e.location.empty())
-    return d.error(Code::BadTensor,
-                   e.malformed ? "offset or length of the external data is not a number" : "the external data name no file",
-                   where),
-           false;
+  if (e.malformed || e.location.empty()) {
+    d.error(Code::BadTensor,
+            e.malformed ? "offset or length of the external data is not a number" : "the external data name no file", where);
+    return false;
+  }
   auto it = external_.find(e.location);
   if (it == external_.end()) {
     Diagnostics local;
@@ -91,11 +91,11 @@ bool TensorSource::load_external(const TensorView& t, TensorData* data, uint64_t
   }
   External& external = it->second;
   const MappedFile* file = external.file.get();
-  if (file && e.length && *e.length != size)
-    return d.error(Code::BadTensor,
-                   "the external data have " + std::to_string(*e.length) + " bytes, the shape needs " + std::to_string(size),
-                   where),
-           false;
+  if (file && e.length && *e.length != size) {
+    d.error(Code::BadTensor,
+            "the external data have " + std::to_string(*e.length) + " bytes, the shape needs " + std::to_string(size), where);
+    return false;
+  }
   if (!verify_checksum(e, external, where, d)) return false;
   const bool there = file && in_bounds(e.offset, size, file->size());
   if (file && !there && policy_ != MissingWeights::Allow) {

@@ -94,7 +94,8 @@ class ValueReader {
     if (!r.ok() || (!keys.empty() && !strings.empty())) return malformed();
     TensorData& list = key_list.tensor = make_data(DType::I64, {static_cast<int64_t>(keys.size())}, keys);
     if (!strings.empty()) {
-      list.dtype = DType::String, list.dims = {static_cast<int64_t>(strings.size())};
+      list.dtype = DType::String;
+      list.dims = {static_cast<int64_t>(strings.size())};
       list.strings = std::move(strings);
     }
     auto vector = vector_of(values->items);

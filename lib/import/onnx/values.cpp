@@ -20,7 +20,10 @@ TensorData constant_from(const Known& k, DimTable& t, bool* exact) {
   std::vector<std::byte> bytes;
   for (const Num& n : k.v) {
     const auto v = t.constant_value(n.num);
-    if (!n.is_real && (!v || *v >= Dim::kMax || *v <= -Dim::kMax)) return *exact = false, TensorData();
+    if (!n.is_real && (!v || *v >= Dim::kMax || *v <= -Dim::kMax)) {
+      *exact = false;
+      return TensorData();
+    }
     if (n.is_real || n.den != 1 || is_float(k.dtype)) {
       const auto one = element_bytes(k.dtype, n.is_real ? n.real : static_cast<double>(*v) / static_cast<double>(n.den));
       bytes.insert(bytes.end(), one.begin(), one.end());
@@ -75,8 +78,10 @@ ValId Importer::bad_value() {
 
 std::optional<TensorData> Importer::load(Bytes tensor_proto, const std::string& place, bool* missing) {
   TensorView view;
-  if (!read_tensor(tensor_proto, &view))
-    return diagnostics_.error(Code::BadTensor, "the tensor is malformed", place), std::nullopt;
+  if (!read_tensor(tensor_proto, &view)) {
+    diagnostics_.error(Code::BadTensor, "the tensor is malformed", place);
+    return std::nullopt;
+  }
   return source_.load(view, place, diagnostics_, missing);
 }
 

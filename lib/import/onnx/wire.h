@@ -54,14 +54,20 @@ class WireReader {
   std::string_view text() const { return as_text(bytes_); }
 
  private:
-  bool fail() { return at_ = end_, ok_ = false; }
+  bool fail() {
+    at_ = end_;
+    return ok_ = false;
+  }
 
   bool read_varint(uint64_t* out) {
     uint64_t v = 0;
     for (int shift = 0; shift < 70 && at_ != end_; shift += 7) {
       const auto byte = std::to_integer<uint64_t>(*at_++);
       v |= (byte & 127) << shift;
-      if (byte < 128) return *out = v, true;
+      if (byte < 128) {
+        *out = v;
+        return true;
+      }
     }
     return false;
   }

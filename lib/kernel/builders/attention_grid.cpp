@@ -52,8 +52,11 @@ class GridAttention {
     const int64_t least = std::max(u_.k, u_.n);
     for (warps_ = std::clamp<int64_t>(m_.max_workgroup_size / u_.warp, 1, kWarps); warps_ >= 1; warps_ /= 2)
       for (int64_t keys = o_.spec.value_width > 64 ? kMostKeys / 2 : kMostKeys; keys >= least; keys /= 2) {
-        q_.rows = exponentials_.rows = warps_ * u_.m, keys_.rows = keys, values_.rows = round_up(o_.spec.value_width, u_.n);
-        q_.depth = keys_.depth = round_up(o_.spec.width, u_.k), values_.depth = exponentials_.depth = keys;
+        q_.rows = exponentials_.rows = warps_ * u_.m;
+        keys_.rows = keys;
+        values_.rows = round_up(o_.spec.value_width, u_.n);
+        q_.depth = keys_.depth = round_up(o_.spec.width, u_.k);
+        values_.depth = exponentials_.depth = keys;
         const int64_t elements = q_.elements() + keys_.elements() + values_.elements() + exponentials_.elements();
         if (elements * element_bytes() <= m_.shared_bytes) return true;
       }
@@ -67,9 +70,11 @@ class GridAttention {
     for_each_workgroup(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, threads_, [&](Expr work, Expr thread) {
       first_ = b_.let("query0", work % blocks * rows);
       o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
-      thread_ = thread, in_warp_ = b_.let("in_warp", thread % int64_t{u_.warp});
+      thread_ = thread;
+      in_warp_ = b_.let("in_warp", thread % int64_t{u_.warp});
       warp_row_ = b_.let("warp_row", thread / int64_t{u_.warp} * int64_t{u_.m});
-      row_ = b_.let("row", warp_row_ + start(u_.c, &Step::row)), column_ = b_.let("column", start(u_.c, &Step::column));
+      row_ = b_.let("row", warp_row_ + start(u_.c, &Step::row));
+      column_ = b_.let("column", start(u_.c, &Step::column));
       body();
     });
   }
@@ -203,15 +208,18 @@ class GridAttention {
     const int elements = u_.c.elements();
     const Buf scores = b_.registers("scores", o_.type, score_units() * elements),
               results = b_.registers("results", o_.type, result_units() * elements);
-    for (size_t r = 0; r < own_rows_.size(); ++r)
-      tops_.push_back(b_.variable("top", o_.low())), sums_.push_back(b_.variable("sum", o_.zero()));
+    for (size_t r = 0; r < own_rows_.size(); ++r) {
+      tops_.push_back(b_.variable("top", o_.low()));
+      sums_.push_back(b_.variable("sum", o_.zero()));
+    }
     clear(results, result_units());
     fill(AttentionPart::Q, q_, first_, o_.queries);
     const int64_t keys = keys_.rows;
     const Expr end = o_.end(first_, q_.rows), begin = o_.first_block(first_, keys);
     b_.loop("block", ceil_div(end, keys) - begin, [&](Expr block) {
       const Expr key0 = b_.let("key0", (begin + block) * keys);
-      fill(AttentionPart::K, keys_, key0, end), fill(AttentionPart::V, values_, key0, end);
+      fill(AttentionPart::K, keys_, key0, end);
+      fill(AttentionPart::V, values_, key0, end);
       b_.barrier();
       clear(scores, score_units());
       multiply(q_, keys_, scores);
@@ -252,7 +260,8 @@ bool attention_on_grid(AttentionOperands& o, const Mapping& m) {
   const MatrixUnit tile = lane_tile(m.warp, o.type);
   GridAttention attention(o, m, unit ? *unit : tile, unit != nullptr);
   if (!attention.plan()) return false;
-  return attention.run(), true;
+  attention.run();
+  return true;
 }
 
 }  // namespace rlxc::kernel

@@ -6,14 +6,16 @@ namespace rlxc::kernel {
 
 AttentionOperands::AttentionOperands(Builder& builder, const AttentionSpec& s)
     : b(builder), spec(s), type(compute_dtype(s.q.dtype)), queries(s.queries.in(b.kernel())), keys(s.keys.in(b.kernel())) {
-  q_ = b.input(s.q.name, s.q.dtype, s.q.extent), k_ = b.input(s.k.name, s.k.dtype, s.k.extent),
+  q_ = b.input(s.q.name, s.q.dtype, s.q.extent);
+  k_ = b.input(s.k.name, s.k.dtype, s.k.extent);
   v_ = b.input(s.v.name, s.v.dtype, s.v.extent);
   if (s.mask) mask_ = b.input(s.mask->name, s.mask->dtype, s.mask->extent);
   y_ = b.output(s.y.name, s.y.dtype, s.y.extent);
 }
 
 void AttentionOperands::at_head(Expr batch, Expr head) {
-  batch_ = batch, head_ = head;
+  batch_ = batch;
+  head_ = head;
   kv_head_ = spec.group == 1 ? head : b.let("kv_head", head / spec.group);
 }
 

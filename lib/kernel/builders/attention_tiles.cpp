@@ -29,7 +29,8 @@ class AttentionTiles {
     for_each(b_, m_, "work", o_.spec.batch.in(b_.kernel()) * heads * blocks, block_ << 14, [&](Expr work) {
       first_ = b_.let("query0", work % blocks * block_);
       o_.at_head(b_.let("batch", work / (blocks * heads)), b_.let("head", work / blocks % heads));
-      count_ = b_.let("queries", min(o_.queries - first_, block_)), tiles_ = b_.let("tiles", ceil_div(count_, int64_t{rows_}));
+      count_ = b_.let("queries", min(o_.queries - first_, block_));
+      tiles_ = b_.let("tiles", ceil_div(count_, int64_t{rows_}));
       block();
     });
   }
@@ -37,19 +38,23 @@ class AttentionTiles {
  private:
   void block() {
     const AttentionSpec& s = o_.spec;
-    q_ = b_.registers("q_block", o_.type, block_ * s.width), k_ = b_.registers("k_panel", o_.type, s.width * keys_);
-    scores_ = b_.registers("scores", o_.type, block_ * keys_), acc_ = b_.registers("acc", o_.type, block_ * s.value_width);
+    q_ = b_.registers("q_block", o_.type, block_ * s.width);
+    k_ = b_.registers("k_panel", o_.type, s.width * keys_);
+    scores_ = b_.registers("scores", o_.type, block_ * keys_);
+    acc_ = b_.registers("acc", o_.type, block_ * s.value_width);
     Buf tops = b_.registers("tops", o_.type, block_), sums = b_.registers("sums", o_.type, block_);
     // The last tile repeats the last query.
     b_.loop("r", tiles_ * rows_, [&](Expr r) {
       const Expr query = b_.let("query", min(first_ + r, o_.queries - 1));
       b_.loop("d", s.width, [&](Expr d) { q_.store(r * s.width + d, o_.load_q(query, d)); });
       b_.loop("d", s.value_width, [&](Expr d) { acc_.store(r * s.value_width + d, o_.zero()); });
-      tops.store(r, o_.low()), sums.store(r, o_.zero());
+      tops.store(r, o_.low());
+      sums.store(r, o_.zero());
     });
     const Expr end = o_.end(first_, block_), begin = o_.first_block(first_, keys_);
     b_.loop("block", ceil_div(end, keys_) - begin, [&](Expr block) {
-      key0_ = b_.let("key0", (begin + block) * keys_), some_ = b_.let("count", min(end - key0_, keys_));
+      key0_ = b_.let("key0", (begin + block) * keys_);
+      some_ = b_.let("count", min(end - key0_, keys_));
       pack_keys();
       b_.loop("tile", tiles_, [&](Expr i) { dots(i * rows_); });
       b_.loop("r", tiles_ * rows_, [&](Expr r) { exponentials(r, tops, sums); });

@@ -6,7 +6,8 @@ namespace rlxc::kernel {
 
 bool constant(const Index& i, int64_t* value) {
   if (i.expr.kernel) return i.expr.kernel->constant_int(i.expr.id, value);
-  return *value = i.value, true;
+  *value = i.value;
+  return true;
 }
 
 bool is_constant(const Index& i, int64_t value) {

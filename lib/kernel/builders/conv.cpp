@@ -60,7 +60,10 @@ GemmSpec weights_as_rows(Kernel* k, const WindowSpec& s, int64_t group_channels)
   GemmSpec g;
   const Expr rows = s.out_channels.in(k) / s.groups;
   const int64_t depth = group_channels * taps_of(s);
-  g.batch = {s.batch, Index(s.groups)}, g.m = rows, g.k = depth, g.accumulate = s.accumulate;
+  g.batch = {s.batch, Index(s.groups)};
+  g.m = rows;
+  g.k = depth;
+  g.accumulate = s.accumulate;
   g.a = {"w", s.weight, {0, rows * depth, depth, 1}, s.out_channels.in(k)*depth, 0};
   if (s.w_zero) {
     g.a_zero = *s.w_zero;
@@ -107,7 +110,8 @@ void build_conv(Builder& b, const WindowSpec& given, int64_t given_channels, con
   g.b.strides = {s.in_channels.in(k)*image.plane(), group_channels * image.plane(), image.plane(), 1};
   if (s.image && is_phase_split(s)) {
     const Dims& x = s.image->strides;
-    g.b.strides = {x[0], group_channels * x[1].in(k), x[1], x.back()}, g.b.extent = s.image->extent;
+    g.b.strides = {x[0], group_channels * x[1].in(k), x[1], x.back()};
+    g.b.extent = s.image->extent;
   }
   if (taps > 1) {
     g.b_at = [&](const std::vector<Expr>& batch, Expr at, Expr column) {

@@ -18,7 +18,9 @@ bool conv_fits_dots(const WindowSpec& s, int64_t group_channels, const Mapping& 
 WindowSpec window_of_words(const WindowSpec& s, int64_t group_channels) {
   WindowSpec w = s;
   w.in_channels = (group_channels + kWordCodes - 1) / kWordCodes * s.groups;
-  w.input = w.accumulate = DType::I32, w.image.reset(), w.x_zero.emplace();
+  w.input = w.accumulate = DType::I32;
+  w.image.reset();
+  w.x_zero.emplace();
   return w;
 }
 
@@ -40,9 +42,11 @@ void build_pack_weight_words(Builder& b, const WindowSpec& s, int64_t group_chan
         const Expr at = min(channel + q, b.i64(group_channels - 1));
         Expr code = cast_to(w[(o * group_channels + at) * taps + tap], DType::I32) + shift;
         code = b.let("code", select(channel + q < group_channels, code, 0));
-        word = word | (code & 255) << 8 * q, all = all + code;
+        word = word | (code & 255) << 8 * q;
+        all = all + code;
       }
-      y.store(o * (words + 1) + p, word), sum.set(all);
+      y.store(o * (words + 1) + p, word);
+      sum.set(all);
     });
     y.store(o * (words + 1) + words, sum.get());
   });
@@ -52,15 +56,23 @@ GemmSpec conv_by_dots(Kernel* k, const WindowSpec& s, int64_t group_channels) {
   const int64_t words = words_of_channel(s, group_channels);
   const Expr rows = s.out_channels.in(k) / s.groups;
   GemmSpec g;
-  g.batch = {s.batch, Index(s.groups)}, g.m = rows, g.k = kWordCodes * words, g.accumulate = DType::I32;
+  g.batch = {s.batch, Index(s.groups)};
+  g.m = rows;
+  g.k = kWordCodes * words;
+  g.accumulate = DType::I32;
   g.a = {"w", DType::I32, {0, rows * (words + 1), words + 1, 1}, s.out_channels.in(k) * (words + 1), 0};
   g.dots = g.rows_packed = true;
-  g.a_shift = s.weight == DType::U8 ? -kSignFlip : 0, g.b_shift = s.input == DType::I8 ? kSignFlip : 0;
+  g.a_shift = s.weight == DType::U8 ? -kSignFlip : 0;
+  g.b_shift = s.input == DType::I8 ? kSignFlip : 0;
   if (s.w_zero) {
     const Index& step = s.w_zero->strides[0];
-    g.a_zero = *s.w_zero, g.a_zero->strides = {0, step.in(k)*rows, step};
+    g.a_zero = *s.w_zero;
+    g.a_zero->strides = {0, step.in(k)*rows, step};
   }
-  if (s.x_zero) g.b_zero = *s.x_zero, g.b_zero->strides = {0, 0, 0};
+  if (s.x_zero) {
+    g.b_zero = *s.x_zero;
+    g.b_zero->strides = {0, 0, 0};
+  }
   return g;
 }
 

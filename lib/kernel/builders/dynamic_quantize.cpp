@@ -30,7 +30,8 @@ void build_range(Builder& b, DType dtype, Index count, const Mapping& m) {
     Buf low = b.variable("low", b.f32(0)), high = b.variable("high", b.f32(0));
     const auto take = [&](Expr at) {
       const Expr v = b.let("v", cast_to(x.load(at), DType::F32));
-      low.set(min(low.get(), v)), high.set(max(high.get(), v));
+      low.set(min(low.get(), v));
+      high.set(max(high.get(), v));
     };
     if (m.workgroups) {  // neighbours read neighbours
       b.loop("i", (n - part + (parts - 1)) / parts, [&](Expr i) { take(part + i * parts); });
@@ -39,23 +40,28 @@ void build_range(Builder& b, DType dtype, Index count, const Mapping& m) {
       const Expr size = ceil_div(ceil_div(n, parts), step) * step;
       const Expr first = b.let("first", min(part * size, n)), last = b.let("last", min(first + size, n));
       std::vector<Buf> lows, highs;
-      for (int s = 0; s < kChains; ++s)
-        lows.push_back(b.variable("lows", broadcast(b.f32(0), lanes))),
-            highs.push_back(b.variable("highs", broadcast(b.f32(0), lanes)));
+      for (int s = 0; s < kChains; ++s) {
+        lows.push_back(b.variable("lows", broadcast(b.f32(0), lanes)));
+        highs.push_back(b.variable("highs", broadcast(b.f32(0), lanes)));
+      }
       const Expr steps = b.let("steps", (last - first) / step);
       b.loop("s", steps, [&](Expr s) {
         for (size_t i = 0; i < kChains; ++i) {
           const Expr v = b.let("v", cast_to(x.load(first + s * step + static_cast<int64_t>(i) * lanes, lanes), DType::F32));
-          lows[i].set(min(lows[i].get(), v)), highs[i].set(max(highs[i].get(), v));
+          lows[i].set(min(lows[i].get(), v));
+          highs[i].set(max(highs[i].get(), v));
         }
       });
       for (size_t i = 1; i < kChains; ++i) {
-        lows[0].set(min(lows[0].get(), lows[i].get())), highs[0].set(max(highs[0].get(), highs[i].get()));
+        lows[0].set(min(lows[0].get(), lows[i].get()));
+        highs[0].set(max(highs[0].get(), highs[i].get()));
       }
-      low.set(reduce_min(lows[0].get())), high.set(reduce_max(highs[0].get()));
+      low.set(reduce_min(lows[0].get()));
+      high.set(reduce_max(highs[0].get()));
       b.loop("i", last - first - steps * step, [&](Expr i) { take(first + steps * step + i); });
     }
-    range.store(part * 2, low.get()), range.store(part * 2 + 1, high.get());
+    range.store(part * 2, low.get());
+    range.store(part * 2 + 1, high.get());
   });
 }
 
@@ -65,10 +71,13 @@ void build_range_quantization(Builder& b, const Mapping& m) {
       zero = b.output("zero", DType::U8, 1);
   for_each(b, m, "one", 1, 8 * parts, [&](Expr one) {
     Buf low = b.variable("low", b.f32(0)), high = b.variable("high", b.f32(0));
-    b.loop("part", parts,
-           [&](Expr part) { low.set(min(low.get(), range[part * 2])), high.set(max(high.get(), range[part * 2 + 1])); });
+    b.loop("part", parts, [&](Expr part) {
+      low.set(min(low.get(), range[part * 2]));
+      high.set(max(high.get(), range[part * 2 + 1]));
+    });
     const Expr s = b.let("s", (high.get() - low.get()) / 255);
-    scale.store(one, s), zero.store(one, cast_to(round_even((0 - low.get()) / s), DType::U8));
+    scale.store(one, s);
+    zero.store(one, cast_to(round_even((0 - low.get()) / s), DType::U8));
   });
 }
 

@@ -112,7 +112,10 @@ bool gemm_is_tiled(const GemmSpec& s) {
 
 void build_gemm(Builder& b, const GemmSpec& s, const Mapping& m) {
   GemmOperands o(b, s);
-  o.add_a(), o.add_b(), o.add_zeros(), o.add_extras_and_c();
+  o.add_a();
+  o.add_b();
+  o.add_zeros();
+  o.add_extras_and_c();
   if (s.dots) return s.quantized ? gemm_on_quantized_dots(o, m) : gemm_on_dots(o, m);
   if (!s.packed && !gemm_is_tiled(s)) return RowByRow(o, m).run();
   if (!m.workgroups) return gemm_on_tiles(o, m);

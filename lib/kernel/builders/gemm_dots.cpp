@@ -48,9 +48,11 @@ class DotTiles {
           Expr word = o_.zero(lanes), all = sum.get();
           for (int q = 0; q < kWordCodes; ++q) {
             const Expr code = b_.let("code", code_of_b(p * kWordCodes + q, first + j, lanes));
-            word = word | (code & 255) << 8 * q, all = all + code;
+            word = word | (code & 255) << 8 * q;
+            all = all + code;
           }
-          to.store(base + p * w_ + j, word), sum.set(all);
+          to.store(base + p * w_ + j, word);
+          sum.set(all);
         });
         to.store(base + steps_ * w_ + j, sum.get());
       };
@@ -90,7 +92,8 @@ class DotTiles {
       rows_ = b_.let("rows", min(o_.m - row0_, row_block_));
       column0_ = b_.let("column0", panel * w_);
       if (left_) return by_filled_panel();
-      panel_ = o_.from_b, at_ = b_.let("at", (o_.base_b() * panels + panel) * ((steps_ + 1) * w_));
+      panel_ = o_.from_b;
+      at_ = b_.let("at", (o_.base_b() * panels + panel) * ((steps_ + 1) * w_));
       if (sums_rows()) add_rows();
       columns([&](int vectors, Count count) { rows(vectors, count); });
     });
@@ -149,13 +152,15 @@ class DotTiles {
     int64_t steps = 0;
     constant(steps_, &steps);
     const int64_t chunk = std::clamp<int64_t>(kChunkWords / o_.spec.k_step, 1, std::max<int64_t>(steps, 1)) * o_.spec.k_step;
-    panel_ = b_.registers("panel_b", DType::I32, std::min(chunk, std::max<int64_t>(steps, 1)) * w_ + t_.lanes), at_ = b_.i64(0);
+    panel_ = b_.registers("panel_b", DType::I32, std::min(chunk, std::max<int64_t>(steps, 1)) * w_ + t_.lanes);
+    at_ = b_.i64(0);
     if (sums_columns()) {
       column_sums_ = b_.registers("column_sums", DType::I32, w_);
       b_.loop("v", t_.vectors, [&](Expr v) { column_sums_.store(v * t_.lanes, o_.zero(t_.lanes)); });
     }
     const auto filled = [&](Expr first, Expr count) {
-      first_ = first, count_ = count;
+      first_ = first;
+      count_ = count;
       fill_panel();
       if (sums_columns()) add_columns();
       columns([&](int vectors, Count wanted) { rows(vectors, wanted); });

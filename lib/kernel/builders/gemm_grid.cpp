@@ -32,7 +32,9 @@ class GridTiles {
       row0_ = b_.let("row0", tile / columns % rows * (rows_ * side_));
       column0_ = b_.let("column0", tile % columns * (own_ * side_));
       const Expr beside = thread % side_, apart = thread / side_;  // threads that are neighbours write neighbours
-      thread_ = thread, x_ = b_.let("x", o_.c_down() ? apart : beside), y_ = b_.let("y", o_.c_down() ? beside : apart);
+      thread_ = thread;
+      x_ = b_.let("x", o_.c_down() ? apart : beside);
+      y_ = b_.let("y", o_.c_down() ? beside : apart);
       body();
     });
   }

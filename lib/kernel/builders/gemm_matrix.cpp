@@ -40,16 +40,19 @@ class MatrixTiles {
   MatrixTiles(GemmOperands& o, const Mapping& m, const MatrixUnit& u) : o_(o), b_(o.b), m_(m), u_(u) {
     const int64_t warps = std::max<int64_t>(std::min(m.workgroup_size, 256) / u.warp, 1);
     threads_ = warps * u.warp;
-    warps_down_ = warps > 1 ? 2 : 1, warps_across_ = warps / warps_down_;
+    warps_down_ = warps > 1 ? 2 : 1;
+    warps_across_ = warps / warps_down_;
     // Larger tiles read less memory; smaller ones increase occupancy.
     int64_t rows = kLarge, columns = kLarge;
-    constant(o.m, &rows), constant(o.n, &columns);
+    constant(o.m, &rows);
+    constant(o.n, &columns);
     const int64_t most = rows >= kLarge && columns >= kLarge ? 4 : 2;
     halves_ = o.spec.pair ? 2 : 1;
     down_ = std::clamp<int64_t>((rows + warps_down_ * u.m - 1) / (warps_down_ * u.m), 1, most);
     each_half_ = std::clamp<int64_t>((columns + warps_across_ * u.n - 1) / (warps_across_ * u.n), 1, most / halves_);
     own_ = warps_across_ * each_half_ * u.n;
-    a_.size = warps_down_ * down_ * u.m, b_tile_.size = halves_ * own_;
+    a_.size = warps_down_ * down_ * u.m;
+    b_tile_.size = halves_ * own_;
   }
 
   void run() {
@@ -60,7 +63,8 @@ class MatrixTiles {
       column0_ = b_.let("column0", tile % columns * own_);
       thread_ = thread;
       const Expr warp = thread / int64_t{u_.warp};
-      down_at_ = b_.let("warp_row", warp / warps_across_), across_at_ = b_.let("warp_column", warp % warps_across_);
+      down_at_ = b_.let("warp_row", warp / warps_across_);
+      across_at_ = b_.let("warp_column", warp % warps_across_);
       in_warp_ = b_.let("in_warp", thread % int64_t{u_.warp});
       set_up();
       body();
@@ -69,7 +73,10 @@ class MatrixTiles {
 
  private:
   void set_up() {
-    a_.name = "a", a_.from = o_.from_a, b_tile_.name = "b", b_tile_.from = o_.from_b;
+    a_.name = "a";
+    a_.from = o_.from_a;
+    b_tile_.name = "b";
+    b_tile_.from = o_.from_b;
     a_.exists = [&](Expr i) { return row0_ + i < o_.m; };
     a_.at = [&](Expr i, Expr k) { return o_.where_a(row0_ + i, k); };
     auto column = [&](Expr i) { return halves_ == 1 ? column0_ + i : column0_ + i % own_; };
@@ -180,7 +187,8 @@ class MatrixTiles {
     auto move = [&](Expr slice, bool get) {
       for (Tile* t : {&a_, &b_tile_}) get ? fetch(*t, slice * kSliceDepth) : put(*t, slice % int64_t{2} * slice_elements(*t));
     };
-    move(b_.i64(0), true), move(b_.i64(0), false);
+    move(b_.i64(0), true);
+    move(b_.i64(0), false);
     b_.barrier();
     b_.loop("slice", ceil_div(o_.k, kSliceDepth), [&](Expr slice) {
       const Expr next = b_.let("next", slice + 1);

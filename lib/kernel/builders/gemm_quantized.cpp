@@ -80,7 +80,8 @@ int64_t gemm_code_words(const GemmSpec& s, const Mapping& m) {
   const RegisterTile t = register_tile(m, s.accumulate);
   const int64_t columns = s.pair ? t.panel() / 2 : t.panel(), rows = rows_of_word(*s.quantized, t);
   int64_t n = 0, k = 0;
-  constant(s.n, &n), constant(s.k, &k);
+  constant(s.n, &n);
+  constant(s.k, &k);
   return (n + columns - 1) / columns * ((k + rows - 1) / rows) * t.lanes;
 }
 

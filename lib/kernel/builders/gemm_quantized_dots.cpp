@@ -229,7 +229,8 @@ bool gemm_fits_quantized_dots(int bits, int64_t block, int64_t n, int64_t k, con
 int64_t quantized_dot_words(const GemmSpec& s, const Mapping& m) {
   const int64_t w = gemm_panel(m, DType::I32), own = s.pair ? w / 2 : w;
   int64_t n = 0, k = 0;
-  constant(s.n, &n), constant(s.k, &k);
+  constant(s.n, &n);
+  constant(s.k, &k);
   return (n + own - 1) / own * (k / codes_of_word(s.quantized->bits)) * w;
 }
 

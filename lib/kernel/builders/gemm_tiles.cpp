@@ -71,7 +71,8 @@ class GemmTiles {
     copied_ = gemm_copies_rows(o_.spec);
     const Expr panels = ceil_div(o_.n, own_);
     int64_t k = 64, m = kRowBlock, count = 0;
-    constant(o_.k, &k), constant(o_.m, &m);
+    constant(o_.k, &k);
+    constant(o_.m, &m);
     const bool known = constant(o_.batches() * panels, &count);
     // Rows that are copied, or exceed the cache, are reused for several panels.
     const bool grouped = copied_ || (o_.spec.rows_packed && m > kStays / k);
@@ -214,7 +215,9 @@ class GemmTiles {
   void with_columns(Chunk c) {
     const std::vector<int> all(static_cast<size_t>(t_.vectors), t_.lanes);
     auto with = [&](const std::vector<int>& lanes, Columns of_result, int singles = 0) {
-      c.lanes = lanes, c.of_result = of_result, c.singles = singles;
+      c.lanes = lanes;
+      c.of_result = of_result;
+      c.singles = singles;
       tiles(c);
     };
     int64_t n = 0;
@@ -419,7 +422,8 @@ void gemm_on_tiles(GemmOperands& o, const Mapping& m) { GemmTiles(o, m).run(); }
 
 void build_pack(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
-  o.add_b(), o.add_zeros();
+  o.add_b();
+  o.add_zeros();
   GemmTiles(o, m).pack(out);
 }
 
@@ -431,7 +435,8 @@ void build_pack_codes(Builder& b, const GemmSpec& s, const std::string& out, con
 
 void build_pack_rows(Builder& b, const GemmSpec& s, const std::string& out, const Mapping& m) {
   GemmOperands o(b, s);
-  o.add_a(), o.add_zeros();
+  o.add_a();
+  o.add_zeros();
   GemmTiles(o, m).pack_rows(out);
 }
 

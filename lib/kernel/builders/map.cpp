@@ -12,8 +12,14 @@ int bytes(DType t) { return rlxc::bits(t) / 8; }
 class MapBuilder {
  public:
   MapBuilder(Builder& b, MapSpec spec, const Mapping& m) : b_(b), spec_(std::move(spec)), m_(m) {
-    for (Operand& o : spec_.inputs) operands_.push_back(&o), bufs_.push_back(b.input(o.name, o.dtype, o.extent));
-    for (Operand& o : spec_.outputs) operands_.push_back(&o), bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+    for (Operand& o : spec_.inputs) {
+      operands_.push_back(&o);
+      bufs_.push_back(b.input(o.name, o.dtype, o.extent));
+    }
+    for (Operand& o : spec_.outputs) {
+      operands_.push_back(&o);
+      bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+    }
     if (merge_dims(b.kernel(), &spec_.shape, operands_, 0, spec_.shape.size()) == 0) {
       spec_.shape.push_back(1);
       for (Operand* o : operands_) o->strides.push_back(1);

@@ -18,8 +18,13 @@ std::vector<PhaseSplitAxis> phase_split_axes(const WindowSpec& s) {
     PhaseSplitAxis& a = axes[d];
     const int64_t reach = (s.kernel[d] - 1) * s.dilations[d];
     if (s.kernel[d] == 1) a.source_step = s.strides[d];
-    else if (d + 1 < axes.size()) a.step = s.strides[d], a.extra = reach;
-    else a.phases = a.source_step = s.strides[d], a.extra = (reach + s.strides[d] - 1) / s.strides[d];
+    else if (d + 1 < axes.size()) {
+      a.step = s.strides[d];
+      a.extra = reach;
+    } else {
+      a.phases = a.source_step = s.strides[d];
+      a.extra = (reach + s.strides[d] - 1) / s.strides[d];
+    }
   }
   return axes;
 }

@@ -79,13 +79,20 @@ class ReduceBuilder {
         axes.strides.insert(axes.strides.begin(), steps);
         if (!any) row_ = s_.reduced[d];
       }
-      last_reduced = s_.reduced[d], any = true;
+      last_reduced = s_.reduced[d];
+      any = true;
     }
-    if (reduced_.dims.empty()) reduced_ = {{1}, {Dims(s_.inputs.size(), 0)}}, row_ = row_ || kept_.dims.empty();
-    results_ = product(k, kept_.dims), count_ = product(k, reduced_.dims);
+    if (reduced_.dims.empty()) {
+      reduced_ = {{1}, {Dims(s_.inputs.size(), 0)}};
+      row_ = row_ || kept_.dims.empty();
+    }
+    results_ = product(k, kept_.dims);
+    count_ = product(k, reduced_.dims);
     y_ = b.output(s_.output.name, s_.output.dtype, results_);
-    for (const Operand& o : s_.inputs)
-      widest_ = std::max(widest_, rlxc::bits(compute_dtype(o.dtype)) / 8), bytes_ += rlxc::bits(o.dtype) / 8;
+    for (const Operand& o : s_.inputs) {
+      widest_ = std::max(widest_, rlxc::bits(compute_dtype(o.dtype)) / 8);
+      bytes_ += rlxc::bits(o.dtype) / 8;
+    }
   }
 
   void run() {

@@ -237,7 +237,10 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
     return b.input(o.name, o.dtype, o.extent);
   };
   for (int i : {0, 1}) half[i].x = in(s.x[i]);
-  for (int i : {0, 1}) half[i].cosine = in(s.cosine[i]), half[i].sine = in(s.sine[i]);
+  for (int i : {0, 1}) {
+    half[i].cosine = in(s.cosine[i]);
+    half[i].sine = in(s.sine[i]);
+  }
   for (int i : {0, 1}) half[i].gamma = in(s.gamma[i]);
   for (int i : {0, 1}) half[i].y = b.output(s.y[i].name, s.y[i].dtype, s.y[i].extent);
   vectors = vectors && same(s.y[0].strides.back(), 1);
@@ -263,7 +266,8 @@ void build_rotate_norm(Builder& b, const RotateNormSpec& s, const Mapping& m) {
       for (int h : {0, 1}) {
         v[h] = load(half[h].x, s.x[h], i, w) * broadcast(scale, w) * load(half[h].gamma, s.gamma[h], i, w);
         v[h] = b.let("v", v[h]);
-        c[h] = load(half[h].cosine, s.cosine[h], i, w), sine[h] = load(half[h].sine, s.sine[h], i, w);
+        c[h] = load(half[h].cosine, s.cosine[h], i, w);
+        sine[h] = load(half[h].sine, s.sine[h], i, w);
       }
       half[0].y.store(place(s.y[0], i), broadcast(cast_to(v[0] * c[0] - v[1] * sine[0], s.y[0].dtype), w));
       half[1].y.store(place(s.y[1], i), broadcast(cast_to(v[1] * c[1] + v[0] * sine[1], s.y[1].dtype), w));

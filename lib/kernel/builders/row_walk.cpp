@@ -63,8 +63,14 @@ int vector_for(const Mapping& m, Expr n, DType compute) {
 }
 
 RowBuilder::RowBuilder(Builder& b, RowSpec spec, const Mapping& m) : b_(b), k_(b.kernel()), s_(std::move(spec)), m_(m) {
-  for (Operand& o : s_.inputs) operands_.push_back(&o), bufs_.push_back(b.input(o.name, o.dtype, o.extent));
-  for (Operand& o : s_.outputs) operands_.push_back(&o), bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+  for (Operand& o : s_.inputs) {
+    operands_.push_back(&o);
+    bufs_.push_back(b.input(o.name, o.dtype, o.extent));
+  }
+  for (Operand& o : s_.outputs) {
+    operands_.push_back(&o);
+    bufs_.push_back(b.output(o.name, o.dtype, o.extent));
+  }
   if (merge_dims(k_, &s_.shape, operands_, s_.axis, s_.shape.size()) == s_.axis) {
     s_.shape.push_back(1);
     for (Operand* o : operands_) o->strides.push_back(1);
@@ -96,7 +102,11 @@ void RowBuilder::walk(Thread thread, int slots, const std::function<void(const P
   std::vector<Expr> at;
   const std::function<void(size_t)> nest = [&](size_t d) {
     if (d + 1 < s_.shape.size()) {
-      b_.loop("c", s_.shape[d], [&](Expr i) { at.push_back(i), nest(d + 1), at.pop_back(); });
+      b_.loop("c", s_.shape[d], [&](Expr i) {
+        at.push_back(i);
+        nest(d + 1);
+        at.pop_back();
+      });
       return;
     }
     across(b_, s_.shape[d].in(k_), lanes_, thread, m_.workgroup_size, slots, [&](Expr i, int lanes, int slot) {

@@ -136,7 +136,10 @@ void build_max_pool_indices(Builder& b, const WindowSpec& s, bool column_major, 
                    window.taps({at.begin() + 2, at.end()}, false, [&](Expr, Expr offset, Expr inside, Expr) {
                      b.when(inside, [&] {
                        const Expr v = b.let("v", cast_to(x[from + offset], s.accumulate)), old = best.get();
-                       b.when(v > old || where.get() < 0, [&] { best.set(v), where.set(offset); });
+                       b.when(v > old || where.get() < 0, [&] {
+                         best.set(v);
+                         where.set(offset);
+                       });
                      });
                    });
                    Expr index = max(where.get(), 0);

@@ -13,9 +13,13 @@ std::optional<Epilogue> describe(const Graph& g, NodeId n, DType t) {
   if (n == g.terminator() || !has_trait(g.op(n), kActivation) || g.dtype(g.result(n)) != t) return std::nullopt;
   Epilogue e{true, g.op(n), 0, 0};
   const Attrs& a = g.module().attrs[g.attr_id(n)];
-  if (const auto* p = std::get_if<AlphaBetaAttrs>(&a)) e.alpha = p->alpha, e.beta = p->beta;
-  else if (const auto* c = std::get_if<ClampAttrs>(&a)) e.alpha = c->min, e.beta = c->max;
-  else if (!std::holds_alternative<NoAttrs>(a)) return std::nullopt;
+  if (const auto* p = std::get_if<AlphaBetaAttrs>(&a)) {
+    e.alpha = p->alpha;
+    e.beta = p->beta;
+  } else if (const auto* c = std::get_if<ClampAttrs>(&a)) {
+    e.alpha = c->min;
+    e.beta = c->max;
+  } else if (!std::holds_alternative<NoAttrs>(a)) return std::nullopt;
   return e;
 }
 

@@ -167,7 +167,10 @@ class MatMulEpilogue {
     if (e) d.detail = name(e->act.op);
     record_before(ctx_, first, std::move(d));
     merge_origins(g_, g_.def(y), members);
-    while (!path.empty()) y = moved(b, path.back(), y), path.pop_back();
+    while (!path.empty()) {
+      y = moved(b, path.back(), y);
+      path.pop_back();
+    }
     replace(g_, g_.result(root), y);
     if (e && !at_once) take_out(g_, e->node);
     return true;

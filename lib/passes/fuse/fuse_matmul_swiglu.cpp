@@ -39,8 +39,10 @@ Packed packed_matmul(const Graph& g, NodeId gate) {
     }
     const bool adds = g.op(n) == OpKind::Add && !p.bias.valid();
     for (size_t i = 0; adds && i < 2 && !p.bias.valid(); ++i)
-      if (const ValueId x = g.operand(n, i), row = g.operand(n, 1 - i); is_row(g, row, x) && same_type(g, x, v))
-        p.biased = x, p.bias = row;
+      if (const ValueId x = g.operand(n, i), row = g.operand(n, 1 - i); is_row(g, row, x) && same_type(g, x, v)) {
+        p.biased = x;
+        p.bias = row;
+      }
     p.members.insert(p.members.begin(), n);
     if (!adds || !p.bias.valid()) break;
     v = p.biased;

@@ -111,11 +111,13 @@ class NormRegions {
     if (shared || is_summed(n)) {
       if (after.valid() && read_before(sum, after, members)) {
         decline(n, "read_before", "what is normalised is read before " + g_.label(after).line());
-        members.pop_back(), after = {};
+        members.pop_back();
+        after = {};
       }
       if (shared && read_before(sum, members.back(), members)) {
         decline(n, "read_before", "what is normalised is read before it is");
-        members.erase(members.begin()), before.clear();
+        members.erase(members.begin());
+        before.clear();
       }
     }
     return members.size() > 1 && emit(n, before, after, members, sum, first);
@@ -139,7 +141,9 @@ class NormRegions {
     RegionStep s{OpKind::LayerNorm, g_.dtype(g_.result(n)), {of, RegionStep::kNone, RegionStep::kNone}, 0, 0};
     if (g_.op(n) == OpKind::GroupNorm) {
       const auto& a = g_.attrs<GroupNormAttrs>(n);
-      s.op = OpKind::GroupNorm, s.alpha = a.eps, s.beta = static_cast<double>(a.groups);
+      s.op = OpKind::GroupNorm;
+      s.alpha = a.eps;
+      s.beta = static_cast<double>(a.groups);
     } else if (is_softmax(n)) {
       s.op = g_.op(n);
     } else {

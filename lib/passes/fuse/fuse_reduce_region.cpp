@@ -67,7 +67,8 @@ class ReduceRegions {
     std::ranges::sort(r.axes);
     for (size_t i = 0; i < d.size(); ++i) {
       const bool reduced = std::ranges::binary_search(r.axes, static_cast<int64_t>(i));
-      r.whole.push_back(d[i]), r.kept.push_back(reduced ? Dim(1) : d[i]);
+      r.whole.push_back(d[i]);
+      r.kept.push_back(reduced ? Dim(1) : d[i]);
       if (!reduced) r.bare.push_back(d[i]);
     }
     r.last_axes = r.axes.front() == static_cast<int64_t>(d.size() - r.axes.size());
@@ -133,7 +134,8 @@ class ReduceRegions {
       for (size_t i = 0; i < group.members.size() && group.members.size() < kMostMembers; ++i)
         for (ValueId v : g_.operands(group.members[i])) {
           if (!v.valid() || !joins(v)) continue;
-          group.members.push_back(g_.def(v)), grown = true;
+          group.members.push_back(g_.def(v));
+          grown = true;
           group.reductions += g_.op(g_.def(v)) == OpKind::Reduce;
         }
     }

@@ -51,8 +51,10 @@ class SharedInput {
     if (!add.valid() || g_.op(add) != OpKind::Add) return m;
     const ValueId v = other(g_, add, m.value);
     if (v.valid() && is_row(g_, v, m.value) && is_weight(g_, v) && same_dims(g_, g_.result(add), m.value) && g_.rank(v) > 0 &&
-        g_.dims(v).back() == g_.dims(m.value).back())
-      m.bias = v, m.value = g_.result(add);
+        g_.dims(v).back() == g_.dims(m.value).back()) {
+      m.bias = v;
+      m.value = g_.result(add);
+    }
     return m;
   }
 
@@ -175,7 +177,10 @@ class SharedInput {
         if (v.valid()) needed = checked_add(needed, bytes(g_, v)).value_or(INT64_MAX);
       if (m.bias.valid()) needed = checked_add(needed, bytes(g_, m.bias)).value_or(INT64_MAX);
     }
-    if (room_ >= needed) return room_ -= needed, true;
+    if (room_ >= needed) {
+      room_ -= needed;
+      return true;
+    }
     for (const Member& m : members)
       ctx_.decisions.push_back(declined(g_, "shared_input_matmul", m.matmul, "packed_limit",
                                         "the weights side by side take " + std::to_string(needed) + " bytes, " +

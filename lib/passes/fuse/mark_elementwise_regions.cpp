@@ -41,7 +41,11 @@ class Marker {
     for (auto n = order.rbegin(); n != order.rend(); ++n)
       if (can_be_step(graph_, *n) && graph_.use_count(graph_.result(*n)) > 0) place(*n);
     for (const Group& group : groups_)
-      if (group.members.size() > 1) context_.rewrite([&] { return emit(group), true; });
+      if (group.members.size() > 1)
+        context_.rewrite([&] {
+          emit(group);
+          return true;
+        });
     // After the regions: a node separate from its users may end a region of its own.
     std::ranges::move(misses_, std::back_inserter(context_.decisions));
   }
@@ -63,11 +67,20 @@ class Marker {
     }
     if (!wanted.empty() && outside) miss(n, graph_.is_output(value(n)) ? "graph_output" : "multi_consumer", wanted[0]);
     if (wanted.empty() || outside) return start(n);
-    if (wanted.size() > kMostCopies) return miss(n, "multi_consumer", wanted[0]), start(n);
+    if (wanted.size() > kMostCopies) {
+      miss(n, "multi_consumer", wanted[0]);
+      return start(n);
+    }
     for (uint32_t u : wanted)
-      if (const char* reason = refusal(n, groups_[u])) return miss(n, reason, u), start(n);
+      if (const char* reason = refusal(n, groups_[u])) {
+        miss(n, reason, u);
+        return start(n);
+      }
     if (wanted.size() > 1 || !std::ranges::equal(graph_.dims(value(n)), graph_.dims(value(groups_[wanted[0]].root)))) {
-      if (const auto time = recompute(n, wanted); !time.pays()) return miss(n, "cost", wanted[0], time.detail()), start(n);
+      if (const auto time = recompute(n, wanted); !time.pays()) {
+        miss(n, "cost", wanted[0], time.detail());
+        return start(n);
+      }
       if (wanted.size() > 1 && !context_.rewrite([] { return true; })) return start(n);
     }
     for (size_t i = 1; i < wanted.size(); ++i) join(copy_for(n, wanted[i]), wanted[i]);

@@ -28,15 +28,27 @@ RegionStep make_step(const Graph& g, NodeId n) {
   s.op = g.op(n);
   s.dtype = g.dtype(g.result(n));
   const Attrs& a = g.module().attrs[g.attr_id(n)];
-  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&a)) s.alpha = ab->alpha, s.beta = ab->beta;
-  if (const auto* c = std::get_if<ClampAttrs>(&a)) s.alpha = c->min, s.beta = c->max;
+  if (const auto* ab = std::get_if<AlphaBetaAttrs>(&a)) {
+    s.alpha = ab->alpha;
+    s.beta = ab->beta;
+  }
+  if (const auto* c = std::get_if<ClampAttrs>(&a)) {
+    s.alpha = c->min;
+    s.beta = c->max;
+  }
   return s;
 }
 
 Attrs attrs_of_step(const RegionStep& s) {
   Attrs a = default_attrs(s.op);
-  if (auto* ab = std::get_if<AlphaBetaAttrs>(&a)) ab->alpha = s.alpha, ab->beta = s.beta;
-  if (auto* c = std::get_if<ClampAttrs>(&a)) c->min = s.alpha, c->max = s.beta;
+  if (auto* ab = std::get_if<AlphaBetaAttrs>(&a)) {
+    ab->alpha = s.alpha;
+    ab->beta = s.beta;
+  }
+  if (auto* c = std::get_if<ClampAttrs>(&a)) {
+    c->min = s.alpha;
+    c->max = s.beta;
+  }
   if (auto* c = std::get_if<CastAttrs>(&a)) c->to = s.dtype;
   return a;
 }

@@ -95,7 +95,9 @@ ValueId with_gate(Builder& b, NodeId n, ValueId bias, const SwiGLUAttrs& gate) {
   const auto in = [&](size_t i) { return g.operand(n, i); };
   if (by_codes(g, n)) {
     auto a = g.attrs<DequantMatMulAttrs>(n);
-    a.act = gate.act, a.gated = true, a.gate_first = gate.gate_first;
+    a.act = gate.act;
+    a.gated = true;
+    a.gate_first = gate.gate_first;
     return b.create(g.op(n), {in(0), in(1), in(2), in(3), bias}, a);
   }
   return b.create(OpKind::FusedMatMulSwiGLU, {in(0), in(1), bias}, GatedMatMulAttrs{trans_b(g, n), gate.gate_first, gate.act});

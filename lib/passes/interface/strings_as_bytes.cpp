@@ -85,7 +85,8 @@ class TextLowering {
   ValueId where(ValueId c, ValueId x, ValueId y) { return b_.create(OpKind::Where, {c, x, y}); }
   ValueId padded(ValueId x, Dim before, Dim after) {  // pads along the width
     std::vector<Dim> first(dims(x).size()), second(first);
-    first.back() = before, second.back() = after;
+    first.back() = before;
+    second.back() = after;
     return b_.create(OpKind::Pad, {x}, PadAttrs{first, second, PadMode::Constant});
   }
   ValueId widened(ValueId x, Dim w) { return t_.equal(width(x), w) ? x : padded(x, Dim(0), t_.sub(w, width(x))); }
@@ -152,7 +153,8 @@ class TextLowering {
       d.push_back(width(v));
       return b_.expand(v, d);
     };
-    x = spread(x), y = spread(y);
+    x = spread(x);
+    y = spread(y);
     const Dim w = t_.add(width(x), width(y));
     const ValueId length = b_.reduce(ReduceOp::Sum, b_.cast(make(OpKind::Ne, x, zero), DType::I32), {last(x)}, true);
     const ValueId at = b_.create(OpKind::Range, {number(0), number(1)}, DimsAttrs{{w}, false});
@@ -175,7 +177,8 @@ class TextLowering {
     std::vector<uint8_t> high, low;
     for (int i = 0; i < 32 * 64; ++i) {
       const std::string s = ops::change_case({static_cast<char>(0xC0 | i / 64), static_cast<char>(0x80 | i % 64)}, change);
-      high.push_back(static_cast<uint8_t>(s[0])), low.push_back(static_cast<uint8_t>(s[1]));
+      high.push_back(static_cast<uint8_t>(s[0]));
+      low.push_back(static_cast<uint8_t>(s[1]));
     }
     const Dim w = width(x);
     const ValueId next = b_.narrow(padded(x, Dim(0), Dim(1)), last(x), Dim(1), w),
@@ -216,7 +219,8 @@ class TextLowering {
     }
     const Dim count = dims(rows)[0];
     t_.assume_equal(outer.back(), count);
-    outer.back() = count, outer.push_back(w);
+    outer.back() = count;
+    outer.push_back(w);
     return b_.reshape(cased(rows, a.change), outer);
   }
 

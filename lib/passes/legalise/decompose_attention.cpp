@@ -117,7 +117,10 @@ std::vector<ValueId> rope(Expansion& e) {
   }
   ValueId c = beside(e, e.b.cast(e.in(1), wide), x, heads_inner), s = beside(e, e.b.cast(e.in(2), wide), x, heads_inner);
   if (!c.valid() || !s.valid()) return {};
-  if (columns.size() > rotated) c = e.b.narrow(c, e.g.rank(c) - 1, 0, rotated), s = e.b.narrow(s, e.g.rank(s) - 1, 0, rotated);
+  if (columns.size() > rotated) {
+    c = e.b.narrow(c, e.g.rank(c) - 1, 0, rotated);
+    s = e.b.narrow(s, e.g.rank(s) - 1, 0, rotated);
+  }
   const bool full = columns.size() >= rotated;
   const Halves cs = full ? halves(e, c, half, a.style) : Halves{c, c}, sn = full ? halves(e, s, half, a.style) : Halves{s, s};
   const Halves xs = halves(e, rotated == width ? x : e.b.narrow(x, 3, 0, rotated), half, a.style);

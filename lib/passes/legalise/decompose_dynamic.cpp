@@ -36,7 +36,8 @@ std::optional<Grams> grams_of_length(const NgramAttrs& a, int64_t length) {
       std::vector<int64_t> word(a.pool_ints.begin() + at, a.pool_ints.begin() + at + words);
       if (k != n || !seen.insert(word).second) continue;
       if (id >= static_cast<int64_t>(a.indexes.size())) return std::nullopt;
-      out.words.push_back(std::move(word)), out.ids.push_back(id);
+      out.words.push_back(std::move(word));
+      out.ids.push_back(id);
     }
   }
   return out;

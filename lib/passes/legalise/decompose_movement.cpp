@@ -13,8 +13,10 @@ std::vector<ValueId> tile(Expansion& e) {
   std::vector<Dim> split, wide;
   for (size_t i = 0; i < repeats.size(); ++i) {
     const Dim d = e.dim(e.in(0), static_cast<int>(i));
-    split.push_back(Dim(1)), split.push_back(d);
-    wide.push_back(repeats[i]), wide.push_back(d);
+    split.push_back(Dim(1));
+    split.push_back(d);
+    wide.push_back(repeats[i]);
+    wide.push_back(d);
   }
   return {e.b.reshape(e.b.expand(e.b.reshape(e.in(0), split), wide), e.result_dims())};
 }

@@ -26,7 +26,8 @@ class Step {
   }
   Term next_gru() {
     matmuls_ = part(0, 2, before);
-    update_ = ops::gru_gate(*this, 0), reset_ = ops::gru_gate(*this, 1);
+    update_ = ops::gru_gate(*this, 0);
+    reset_ = ops::gru_gate(*this, 1);
     return ops::gru_step(*this, a_.linear_before_reset);
   }
   Term next_rnn() {
@@ -67,7 +68,10 @@ class Step {
   Term output(size_t i, Term v) {
     return f_[i](v, [](OpKind op, double alpha, double beta, Term u) {
       Attrs attrs = default_attrs(op);
-      if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) ab->alpha = alpha, ab->beta = beta;
+      if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) {
+        ab->alpha = alpha;
+        ab->beta = beta;
+      }
       return make(op, {u}, attrs);
     });
   }
@@ -111,7 +115,8 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
   Step s(e.b.module().graph(body), a, activations);
   std::vector<ValueId> operands, inside;
   const auto pass = [&](std::string_view label, ValueId v, ValueId slice) {
-    operands.push_back(v), inside.push_back(s.builder().input(label, e.g.type(slice)));
+    operands.push_back(v);
+    inside.push_back(s.builder().input(label, e.g.type(slice)));
     return inside.back();
   };
   const auto optional = [&](size_t i) { return e.g.operands(e.n).size() > i && e.has(i); };
@@ -129,14 +134,19 @@ DirectionResults direction(Expansion& e, int64_t d, const ops::Recurrence& r, st
 
   Builder& b = s.builder();
   const auto term = [&](ValueId v) { return Term{&b, v}; };
-  s.x = term(now), s.before = term(old), s.weights = term(weights), s.bias = term(recurrent_bias), s.peepholes = term(peepholes);
+  s.x = term(now);
+  s.before = term(old);
+  s.weights = term(weights);
+  s.bias = term(recurrent_bias);
+  s.peepholes = term(peepholes);
   Term new_memory = term(old_memory);
   ValueId next = (lstm ? s.next_lstm(&new_memory) : op == OpKind::Gru ? s.next_gru() : s.next_rnn()).v, memory = new_memory.v;
   ValueId y = next;
   if (lengths.valid()) {
     const ValueId going = b.create(OpKind::Lt, {step, lengths});
     const auto kept = [&](ValueId v, ValueId otherwise) { return b.create(OpKind::Where, {going, v, otherwise}); };
-    y = kept(next, b.scalar(b.graph().dtype(next), 0)), next = kept(next, old);
+    y = kept(next, b.scalar(b.graph().dtype(next), 0));
+    next = kept(next, old);
     if (lstm) memory = kept(memory, old_memory);
   }
   Graph& g = b.graph();

@@ -20,8 +20,12 @@ std::optional<AxisTaps> axis_taps(const ResizeAttrs& a, const ops::ResizeAxis& k
   for (int64_t x = 0; x < k.out; ++x) {
     const auto taps = ops::resize_taps(a, k, x);
     if (!taps || taps->at.size() * static_cast<size_t>(k.out) > kMaxWeights) return std::nullopt;
-    all.at.resize(taps->at.size()), all.weight.resize(taps->at.size());
-    for (size_t t = 0; t < taps->at.size(); ++t) all.at[t].push_back(taps->at[t]), all.weight[t].push_back(taps->weight[t]);
+    all.at.resize(taps->at.size());
+    all.weight.resize(taps->at.size());
+    for (size_t t = 0; t < taps->at.size(); ++t) {
+      all.at[t].push_back(taps->at[t]);
+      all.weight[t].push_back(taps->weight[t]);
+    }
     all.outside.push_back(taps->outside);
   }
   return all;

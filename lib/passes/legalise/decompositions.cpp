@@ -14,8 +14,14 @@ ValueId Expansion::wide(ValueId x) {
 ValueId Expansion::activation(ValueId x, const Epilogue& e) {
   if (!e.has) return x;
   Attrs a = default_attrs(e.op);
-  if (auto* ab = std::get_if<AlphaBetaAttrs>(&a)) ab->alpha = e.alpha, ab->beta = e.beta;
-  if (auto* c = std::get_if<ClampAttrs>(&a)) c->min = e.alpha, c->max = e.beta;
+  if (auto* ab = std::get_if<AlphaBetaAttrs>(&a)) {
+    ab->alpha = e.alpha;
+    ab->beta = e.beta;
+  }
+  if (auto* c = std::get_if<ClampAttrs>(&a)) {
+    c->min = e.alpha;
+    c->max = e.beta;
+  }
   return b.create(e.op, {x}, a);
 }
 

@@ -249,7 +249,10 @@ class Rewriter {
     double clamped = 0;
     for (int64_t i = 0; i < count; ++i) {
       double x = element_as_double(data, i);
-      if (std::isfinite(x) && std::fabs(x) > largest) clamped = x, x = std::copysign(largest, x);
+      if (std::isfinite(x) && std::fabs(x) > largest) {
+        clamped = x;
+        x = std::copysign(largest, x);
+      }
       const auto element = element_bytes(t, x);
       bytes.insert(bytes.end(), element.begin(), element.end());
     }
@@ -293,7 +296,9 @@ PassResult auto_mixed_precision(Module& m, PassContext& context) {
     for (GraphId id : graphs_in_use(m)) {
       Rewriter r(m.graph(id), policy, overflows, context);
       r.run();
-      casts += r.casts, constants += r.constants, lowered += r.lowered;
+      casts += r.casts;
+      constants += r.constants;
+      lowered += r.lowered;
     }
   return {casts + constants + lowered > 0, {{"nodes_lowered", lowered}, {"casts", casts}, {"constants_converted", constants}}};
 }

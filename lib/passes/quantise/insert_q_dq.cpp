@@ -121,7 +121,11 @@ PassResult insert_q_dq(Module& m, PassContext& context) {
     if (!found[i]) absent += (absent.empty() ? "\"" : ", \"") + entries[i].first + "\"";
   if (!absent.empty())
     context.diagnostics.warning(Code::BadCalibration, "not quantised, for they became part of other operations: " + absent);
-  for (const Tap& t : taps) result.counts[0].second += context.rewrite([&] { return insert(m, t, context.precision), true; });
+  for (const Tap& t : taps)
+    result.counts[0].second += context.rewrite([&] {
+      insert(m, t, context.precision);
+      return true;
+    });
   result.changed = result.counts[0].second > 0;
   return result;
 }

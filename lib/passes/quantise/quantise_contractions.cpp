@@ -214,7 +214,9 @@ PassResult quantise_contractions(Module& m, PassContext& context) {
     for (GraphId id : graphs_in_use(m)) {
       Quantiser q(m.graph(id), context);
       q.run();
-      contractions += q.contractions, moved += q.moved, cancelled += q.cancelled;
+      contractions += q.contractions;
+      moved += q.moved;
+      cancelled += q.cancelled;
     }
   return {contractions + moved + cancelled > 0,
           {{"contractions", contractions}, {"dequantize_moved", moved}, {"pairs_cancelled", cancelled}}};

@@ -92,7 +92,8 @@ Quantised quantise(const TensorData& w, bool rows_of_k, const CastConfig& c) {
       if (!c.per_tensor || scales.empty()) scales.push_back(static_cast<float>(scale));
       for (int64_t p = first; p < last; ++p) {
         const double v = element(j, p), d = quantized.put(v / scale) * scale - v;
-        error += d * d, energy += v * v;
+        error += d * d;
+        energy += v * v;
       }
     }
   return {make_data(c.to, {n, k}, quantized.bytes()), make_data(DType::F32, {c.per_tensor ? 1 : n, blocks}, scales),
@@ -108,7 +109,10 @@ class WeightQuantiser {
     ValueId w = g_.operand(n, 1);
     if (g_.rank(w) != 2 || !is_weight(g_, w)) return false;
     bool rows_of_k = m.trans_b;
-    if (const NodeId t = defining_op(g_, w, OpKind::Transpose); t.valid()) w = g_.operand(t, 0), rows_of_k = !rows_of_k;
+    if (const NodeId t = defining_op(g_, w, OpKind::Transpose); t.valid()) {
+      w = g_.operand(t, 0);
+      rows_of_k = !rows_of_k;
+    }
     const auto elements = num_elements(g_.type(w));
     if (elements && *elements < kFewest)
       return decline(context_, g_, kQuantizedWeights, n, "small", std::to_string(*elements) + " elements");

@@ -69,7 +69,8 @@ double ValueRange::cost(const Ends& e, RangeMethod method) const {
     if (x < e.low || x > e.high) continue;
     inside[static_cast<size_t>(b)] = n;
     const auto l = static_cast<size_t>(level_of(b));
-    level_sum[l] += n, level_bins[l] += n > 0;
+    level_sum[l] += n;
+    level_bins[l] += n > 0;
   }
   double kl = 0, kept = 0;
   for (double n : inside) kept += n;
@@ -100,7 +101,10 @@ ValueRange::Ends ValueRange::choose(RangeMethod method, double percentile) const
     const double ratio = 1 - 0.01 * i;
     const Ends e{all.low * ratio, all.high * ratio};
     const double c = cost(e, method);
-    if (c < least) least = c, best = e;
+    if (c < least) {
+      least = c;
+      best = e;
+    }
   }
   return best;
 }

@@ -48,11 +48,16 @@ class Finder {
       }
     }
     if (const NodeId n = g_.only_user(p); n.valid() && g_.op(n) == OpKind::Where && same_dims(g_, g_.result(n), p)) {
-      zeroed_ = g_.operand(n, 0), zeroed_where_true_ = g_.operand(n, 2) == p;
+      zeroed_ = g_.operand(n, 0);
+      zeroed_where_true_ = g_.operand(n, 2) == p;
       if (!is_scalar(g_, g_.operand(n, zeroed_where_true_ ? 1 : 2), 0)) return false;
-      after.push_back(n), p = g_.result(n);
+      after.push_back(n);
+      p = g_.result(n);
     }
-    if (const NodeId n = g_.only_user(p); n.valid() && reshapes(n)) after.push_back(n), p = g_.result(n);
+    if (const NodeId n = g_.only_user(p); n.valid() && reshapes(n)) {
+      after.push_back(n);
+      p = g_.result(n);
+    }
     for (const auto use : g_.uses(p)) {
       if (g_.op(use.user) != OpKind::MatMul || use.index != 0 || g_.attrs<MatMulAttrs>(use.user).trans_a) continue;
       if (!g_.has_one_use(p)) {
@@ -84,7 +89,10 @@ class Finder {
       const NodeId n = g_.def(v);
       if (g_.op(n) == OpKind::MatMul) {
         c_.scores = n;
-        if (!g_.has_one_use(v)) return *reason_ = "multi_consumer", false;
+        if (!g_.has_one_use(v)) {
+          *reason_ = "multi_consumer";
+          return false;
+        }
         c_.nodes.insert(c_.nodes.begin(), n);
         return zeroes_hidden();
       }
@@ -118,7 +126,8 @@ class Finder {
       if (!tanh.valid() || c_.scale != s->c || c_.softcap != 0) return s->x;
       const auto inner = scaled(g_, g_.operand(tanh, 0));
       if (!inner || std::abs(inner->c * s->c - 1) >= 1e-4) return s->x;
-      c_.softcap = s->c, c_.scale = 1;
+      c_.softcap = s->c;
+      c_.scale = 1;
       c_.nodes.insert(c_.nodes.begin(), {g_.def(g_.operand(tanh, 0)), tanh});
       return inner->x;
     }
@@ -132,15 +141,19 @@ class Finder {
       case OpKind::Max:
         if (c_.scale != 1) return {};
         for (size_t i = 0; i < 2; ++i)
-          if (const auto least = scalar(g_, g_.operand(n, i)); least && hides(g_.dtype(v), *least) && std::isfinite(*least))
-            return c_.least = g_.operand(n, i), g_.operand(n, 1 - i);
+          if (const auto least = scalar(g_, g_.operand(n, i)); least && hides(g_.dtype(v), *least) && std::isfinite(*least)) {
+            c_.least = g_.operand(n, i);
+            return g_.operand(n, 1 - i);
+          }
         return {};
       case OpKind::Where: {
         if (c_.filled) return {};
         c_.filled_scores = v;
         for (size_t hidden : {size_t{2}, size_t{1}})
-          if (const auto low = scalar(g_, g_.operand(n, hidden)); low && *low * c_.scale <= -1e9)
-            return c_.filled = AdditiveMask{g_.operand(n, 0), hidden == 1, *low * c_.scale}, g_.operand(n, 3 - hidden);
+          if (const auto low = scalar(g_, g_.operand(n, hidden)); low && *low * c_.scale <= -1e9) {
+            c_.filled = AdditiveMask{g_.operand(n, 0), hidden == 1, *low * c_.scale};
+            return g_.operand(n, 3 - hidden);
+          }
         return {};
       }
       default: return {};

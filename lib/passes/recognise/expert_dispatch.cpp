@@ -70,13 +70,18 @@ std::optional<ExpertMask> mask_of(const Graph& g, ValueId v) {
   ExpertMask m;
   v = compared_value(g, v);
   std::vector<int64_t> axes{0, 1};  // axes of [tokens, k], in the order of the mask
-  if (const NodeId t = defining_op(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2)
-    axes = {1, 0}, v = compared_value(g, g.operand(t, 0));
+  if (const NodeId t = defining_op(g, v, OpKind::Transpose); t.valid() && g.rank(v) == 2) {
+    axes = {1, 0};
+    v = compared_value(g, g.operand(t, 0));
+  }
   bool any = false;  // reduced over the choices of a token
   if (const NodeId r = defining_op(g, v, OpKind::Reduce); r.valid() && axes[0] == 0) {
     const auto& a = g.attrs<ReduceAttrs>(r);
     any = (a.op == ReduceOp::Sum || a.op == ReduceOp::Max) && a.axes == std::vector<int64_t>{1};
-    if (any) v = compared_value(g, g.operand(r, 0)), axes.pop_back();
+    if (any) {
+      v = compared_value(g, g.operand(r, 0));
+      axes.pop_back();
+    }
   }
   if (const auto one = is_expert(g, v)) {
     m.expert = one->expert;
@@ -86,8 +91,10 @@ std::optional<ExpertMask> mask_of(const Graph& g, ValueId v) {
     if (!slice) return std::nullopt;
     std::vector<int64_t> order{0, 1, 2};
     ValueId all = slice->from;
-    if (const NodeId t = defining_op(g, all, OpKind::Transpose); t.valid())
-      order = g.attrs<PermAttrs>(t).perm, all = g.operand(t, 0);
+    if (const NodeId t = defining_op(g, all, OpKind::Transpose); t.valid()) {
+      order = g.attrs<PermAttrs>(t).perm;
+      all = g.operand(t, 0);
+    }
     const auto hot = one_hot_of(g, all);
     if (any || !hot || order.size() != 3 || order[slice->axis] != 2 || axes[0] != 0) return std::nullopt;
     order.erase(order.begin() + static_cast<int64_t>(slice->axis));
@@ -275,7 +282,8 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
   if (!from(OpKind::TopK) && !from(OpKind::ArgReduce)) return std::nullopt;
   Mixture m;
   const auto unlike = [&](std::string detail) {
-    m.reason = "unlike", m.detail = std::move(detail);
+    m.reason = "unlike";
+    m.detail = std::move(detail);
     return m;
   };
   std::vector<Sent> sent;
@@ -291,7 +299,10 @@ std::optional<Mixture> dispatched(const Graph& g, NodeId root) {
     if (n != link->scatter) m.sums.push_back(link->scatter);
     if (static_cast<int64_t>(sent.size()) == mask->routing.experts) break;
     const bool goes_on = link->sum.valid() && g.has_one_use(link->sum);
-    if (goes_on) n = g.def(link->sum), link = link_of(g, n);
+    if (goes_on) {
+      n = g.def(link->sum);
+      link = link_of(g, n);
+    }
     if (!goes_on || !link)
       return unlike("the rows of " + std::to_string(sent.size()) + " experts of " + std::to_string(mask->routing.experts) +
                     " are added");

@@ -15,7 +15,9 @@ constexpr size_t kMostNodes = 64;  // limit on nodes of one expert
 ExpertRows::ExpertRows(Graph& g, NodeId root, const Routing& r, std::vector<Dim> rows_of)
     : g_(g), b_(g, nullptr, root), experts_(r.experts), rows_of_(std::move(rows_of)) {
   const auto d = g.dims(r.who);
-  tokens_ = d[0], k_ = d[1], rows_ = b_.dims().mul(tokens_, k_);
+  tokens_ = d[0];
+  k_ = d[1];
+  rows_ = b_.dims().mul(tokens_, k_);
   expert_ = b_.reshape(r.who, {rows_});
   if (g_.dtype(expert_) != DType::I32) expert_ = b_.cast(expert_, DType::I64);
 }

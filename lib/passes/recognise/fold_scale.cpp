@@ -29,8 +29,10 @@ std::optional<Scaled> match_scaled(const Graph& g, NodeId mul) {
     if (g.op(s.matmul) == OpKind::Add) {
       s.sum = s.matmul;
       for (size_t k = 0; k < 2; ++k)
-        if (const NodeId m = defining_op(g, g.operand(s.sum, k), OpKind::MatMul); m.valid())
-          s.matmul = m, s.bias = g.operand(s.sum, 1 - k);
+        if (const NodeId m = defining_op(g, g.operand(s.sum, k), OpKind::MatMul); m.valid()) {
+          s.matmul = m;
+          s.bias = g.operand(s.sum, 1 - k);
+        }
       const ValueId p = g.result(s.matmul);
       if (!s.bias.valid() || !g.has_one_use(p) || !same_type(g, p, y) || !is_row(g, s.bias, y) || !foldable(g, s.bias)) continue;
     }

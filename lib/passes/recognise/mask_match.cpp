@@ -76,7 +76,10 @@ class Matcher {
 
   // key <= query + c
   bool upper(Dim c, Visible& out) {
-    if (bounds_) return bounds_->push_back(c), true;
+    if (bounds_) {
+      bounds_->push_back(c);
+      return true;
+    }
     if (!t_.equal(c, shift())) return false;
     return out.causal = true;
   }
@@ -238,8 +241,10 @@ class Matcher {
     const ValueId zero = negated ? is_zero(condition) : ValueId();
     if (const NodeId sum = zero.valid() ? defining_op(g_, zero, OpKind::Add) : NodeId(); sum.valid())
       for (size_t i = 0; i < 2; ++i)
-        if (is_mask(g_.operand(sum, i)))
-          return conditions_.emplace_back(g_.operand(sum, 1 - i), false), keep(g_.operand(sum, 1 - i), false, out);
+        if (is_mask(g_.operand(sum, i))) {
+          conditions_.emplace_back(g_.operand(sum, 1 - i), false);
+          return keep(g_.operand(sum, 1 - i), false, out);
+        }
     if (const NodeId both = defining_op(g_, without_leading(condition), OpKind::And); negated && both.valid())
       for (size_t i = 0; i < 2; ++i)
         if (const ValueId v = is_zero(g_.operand(both, i)); v.valid() && is_mask(v)) condition = g_.operand(both, 1 - i);
@@ -261,7 +266,10 @@ class Matcher {
       }
       double number = *hidden;
       const auto a = bound([&](Matcher& m, Visible& v) { return m.additive(mask, depth + 1, v, &number); });
-      const auto b = bound([&](Matcher& m, Visible& v) { return m.part(g_.operand(cast, 0), true, depth + 1, v), true; });
+      const auto b = bound([&](Matcher& m, Visible& v) {
+        m.part(g_.operand(cast, 0), true, depth + 1, v);
+        return true;
+      });
       if (!a || !b || !std::isfinite(number)) continue;
       const bool first = t_.at_least(t_.sub(*a, *b), 0);
       if (!first && !t_.at_least(t_.sub(*b, *a), 0)) continue;
@@ -275,7 +283,8 @@ class Matcher {
   std::optional<Dim> bound(F match) {
     std::vector<Dim> bounds;
     Matcher m(g_, shape_);
-    m.visited_ = visited_, m.bounds_ = &bounds;
+    m.visited_ = visited_;
+    m.bounds_ = &bounds;
     Visible v;
     const bool matched = match(m, v);
     visited_ = m.visited_;
@@ -346,7 +355,10 @@ std::optional<Visible> match_additive(const Graph& g, ValueId mask, const MaskSh
   *hidden = 0;
   Matcher matcher(g, s);
   if (!matcher.additive(mask, 0, out, hidden)) return std::nullopt;
-  if (out.window && !out.causal) out.window.reset(), out.rest = matcher.conditions();  // no kind has a window alone
+  if (out.window && !out.causal) {
+    out.window.reset();
+    out.rest = matcher.conditions();
+  }  // no kind has a window alone
   return out;
 }
 

@@ -91,7 +91,10 @@ std::optional<NormCore> match_norm_core(const Graph& g, NodeId n) {
       s = rsqrt_operand(g, r, core.nodes);
     } else if (i == 0) {
       const NodeId root = defining_op(g, r, OpKind::Sqrt);
-      if (root.valid()) core.nodes.push_back(root), s = g.operand(root, 0);
+      if (root.valid()) {
+        core.nodes.push_back(root);
+        s = g.operand(root, 0);
+      }
     }
     if (s.valid() && same_dims(g, x, g.result(n)) && match_mean_square(g, s, x, core)) {
       core.nodes.push_back(n);
@@ -116,7 +119,10 @@ std::optional<Expanded> match_expanded_layer_norm(const Graph& g, NodeId n) {
       if (const NodeId mul = defining_op(g, r, OpKind::Mul); mul.valid())
         for (size_t j = 0; j < 2; ++j) {
           std::vector<NodeId> nodes;
-          if (rsqrt_operand(g, g.operand(mul, j), nodes).valid()) inverse = g.operand(mul, j), e.gamma = g.operand(mul, 1 - j);
+          if (rsqrt_operand(g, g.operand(mul, j), nodes).valid()) {
+            inverse = g.operand(mul, j);
+            e.gamma = g.operand(mul, 1 - j);
+          }
         }
       const ValueId s = rsqrt_operand(g, inverse, e.core.nodes);
       const auto m = match_trailing_mean(g, mean);
@@ -141,7 +147,10 @@ Affine match_affine(const Graph& g, ValueId core, int64_t axis, DType source, bo
     const NodeId user = g.only_user(a.value);
     return user.valid() && user != g.terminator() && g.op(user) == op ? user : NodeId();
   };
-  auto take = [&](NodeId n) { a.nodes.push_back(n), a.value = g.result(n); };
+  auto take = [&](NodeId n) {
+    a.nodes.push_back(n);
+    a.value = g.result(n);
+  };
   if (g.dtype(core) != source) {  // computed in f32 between two casts
     const NodeId cast = only(OpKind::Cast);
     if (!cast.valid() || g.attrs<CastAttrs>(cast).to != source) return a;

@@ -52,16 +52,23 @@ class AttentionPass {
     const auto s = g_.dims(scores), o = g_.dims(out);
     const auto kd = g_.dims(g_.operand(c.scores, 1));
     Dim batch(1), heads(1);
-    if (rank == 4) batch = s[0], heads = s[1];
+    if (rank == 4) {
+      batch = s[0];
+      heads = s[1];
+    }
     if (rank == 3) batch = s[0];
     if (rank == 3 && c.folded) {
-      batch = c.folded->first, heads = c.folded->second;
+      batch = c.folded->first;
+      heads = c.folded->second;
     } else if (rank == 3) {
       // Batch and heads may be folded; a Reshape of the result separates them.
       const NodeId user = g_.only_user(out);
       if (user.valid() && g_.op(user) == OpKind::Reshape && g_.rank(g_.result(user)) == 4) {
         const auto r = g_.dims(g_.result(user));
-        if (dims_.equal(dims_.mul(r[0], r[1]), s[0]) && r[2] == o[1] && r[3] == o[2]) batch = r[0], heads = r[1];
+        if (dims_.equal(dims_.mul(r[0], r[1]), s[0]) && r[2] == o[1] && r[3] == o[2]) {
+          batch = r[0];
+          heads = r[1];
+        }
       }
       if (moves_rows_out(out, batch)) std::swap(batch, heads);
     }
@@ -137,12 +144,17 @@ class AttentionPass {
     // Attention over channels has queries and values as columns; they are transposed.
     bool turn_q = false, turn_v = false;
     if (!packed) {
-      qs = deepest(q, kOrderBHSD), ks = deepest(k, kOrderBHSD), vs = deepest(v, kOrderBHSD);
+      qs = deepest(q, kOrderBHSD);
+      ks = deepest(k, kOrderBHSD);
+      vs = deepest(v, kOrderBHSD);
       if (!qs) turn_q = (qs = deepest(q, kOrderBHDS)) != nullptr;
       if (!vs) turn_v = (vs = deepest(v, kOrderBHDS)) != nullptr;
       if (!ks || (vs && !dims_.equal(ks->heads, vs->heads))) {
         const HeadSource* t = deepest(k, kOrderBHDS);
-        if (t && (!vs || dims_.equal(t->heads, vs->heads))) ks = t, a.k_transposed = !(t->orders & kOrderBHSD);
+        if (t && (!vs || dims_.equal(t->heads, vs->heads))) {
+          ks = t;
+          a.k_transposed = !(t->orders & kOrderBHSD);
+        }
       }
       if (ks && vs && !dims_.equal(ks->heads, vs->heads)) {  // only one is known to be repeated: read both in full
         vs = v.empty() ? nullptr : &v.front();
@@ -164,7 +176,9 @@ class AttentionPass {
     if (const auto w = dims_.constant_value(qz.width); w && std::abs(scale * std::sqrt(static_cast<double>(*w)) - 1) < 1e-6)
       a.scale = 0;
     a.softcap = c.softcap;
-    a.mask = mask.kind, a.window = mask.window, a.finite_mask = mask.finite;
+    a.mask = mask.kind;
+    a.window = mask.window;
+    a.finite_mask = mask.finite;
     a.layout = packed ? packed_layout(g_, {qs, ks, vs}) : AttentionLayout::BHSD;
     a.num_heads = dims_.constant_value(qs->heads).value_or(0);
     a.num_kv_heads = dims_.constant_value(ks->heads).value_or(0);
@@ -292,7 +306,8 @@ class AttentionPass {
         mask.operand = add(mask.operand, is_folded(value, scores) ? unfolded(b, value, {q.batch, q.heads, d[1], d[2]}) : value);
       } else {
         if (other.valid() && !same_dims(g_, scores, other_scores)) return false;
-        other = add(other, value), other_scores = scores;
+        other = add(other, value);
+        other_scores = scores;
       }
     }
     if (other.valid()) {

@@ -18,7 +18,10 @@ NodeId find_sum(const Graph& g, NodeId root, OpKind* f) {
     work.pop_back();
     if (const auto sum = with_scalar(g, g.result(n), OpKind::Add)) {
       const OpKind op = g.op(g.def(sum->x));
-      if ((op == OpKind::Erf || op == OpKind::Tanh) && near(g, sum->x, sum->c, 1)) return *f = op, n;
+      if ((op == OpKind::Erf || op == OpKind::Tanh) && near(g, sum->x, sum->c, 1)) {
+        *f = op;
+        return n;
+      }
     }
     if (depth == 3 || (g.op(n) != OpKind::Mul && g.op(n) != OpKind::Div)) continue;
     for (ValueId v : g.operands(n)) work.push_back({g.def(v), depth + 1});

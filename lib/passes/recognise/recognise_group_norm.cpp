@@ -31,8 +31,16 @@ bool make_group_norm(Graph& g, NodeId n, PassContext& ctx) {
     return false;
   std::vector<NodeId> members{n};
   ValueId y = g.result(back), gamma, beta;
-  if (const auto [mul, w] = channelwise(g, y, OpKind::Mul); mul.valid()) gamma = w, y = g.result(mul), members.push_back(mul);
-  if (const auto [add, w] = channelwise(g, y, OpKind::Add); add.valid()) beta = w, y = g.result(add), members.push_back(add);
+  if (const auto [mul, w] = channelwise(g, y, OpKind::Mul); mul.valid()) {
+    gamma = w;
+    y = g.result(mul);
+    members.push_back(mul);
+  }
+  if (const auto [add, w] = channelwise(g, y, OpKind::Add); add.valid()) {
+    beta = w;
+    y = g.result(add);
+    members.push_back(add);
+  }
   Builder b(g, nullptr, g.def(y));
   const auto row = [&](ValueId v) { return v.valid() ? b.reshape(v, {*channels}) : ValueId(); };
   const ValueId r = b.create(OpKind::GroupNorm, {x, row(gamma), row(beta)}, a);

@@ -91,7 +91,9 @@ class Mixtures {
         if (!column || column->expert < 0 || column->expert >= static_cast<int64_t>(terms.size())) continue;
         ValueId& expert = experts[static_cast<size_t>(column->expert)];
         if (expert.valid() || (shares && *shares != column->of)) return std::nullopt;
-        expert = g_.operand(mul, 1 - i), shares = column->of, found = true;
+        expert = g_.operand(mul, 1 - i);
+        shares = column->of;
+        found = true;
       }
       if (!found) return std::nullopt;
       sums.push_back(mul);
@@ -150,7 +152,9 @@ class Mixtures {
 
   Mixture ties(std::vector<NodeId> sums, std::string detail) const {
     Mixture m;
-    m.sums = std::move(sums), m.reason = "ties", m.detail = std::move(detail);
+    m.sums = std::move(sums);
+    m.reason = "ties";
+    m.detail = std::move(detail);
     return m;
   }
 

@@ -127,7 +127,8 @@ std::optional<Match> match_parts(const Graph& g, NodeId concat) {
   ValueId a = g.operand(concat, 0), b = g.operand(concat, 1), y = g.result(concat);
   const bool pairs = !defining_op(g, a, OpKind::Sub).valid();
   if (pairs) {
-    a = column(g, a), b = column(g, b);
+    a = column(g, a);
+    b = column(g, b);
     const NodeId flat = g.only_user(y);
     if (!flat.valid() || g.op(flat) != OpKind::Reshape || size_at(g, y, -1) != 2 || g.rank(g.result(flat)) != g.rank(y) - 1)
       return std::nullopt;

@@ -21,7 +21,8 @@ bool is_relu6_of_x_plus_3(const Graph& g, ValueId s, ValueId x, std::vector<Node
   for (int i = 0; i < 3; ++i) {
     const NodeId n = g.def(s);
     if (g.op(n) == OpKind::Clamp) {
-      low = std::fmax(low, g.attrs<ClampAttrs>(n).min), high = std::fmin(high, g.attrs<ClampAttrs>(n).max);
+      low = std::fmax(low, g.attrs<ClampAttrs>(n).min);
+      high = std::fmin(high, g.attrs<ClampAttrs>(n).max);
     } else if (g.op(n) == OpKind::Relu) {
       low = std::fmax(low, 0);
     } else if (const auto a = with_scalar(g, s, OpKind::Max)) {
@@ -67,8 +68,10 @@ std::optional<Gate> match_relu6(const Graph& g, NodeId root, ValueId* x) {
   if (p.factors.size() != 2 || !near(g, g.result(root), p.c, 1.0 / 6)) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) {
     Gate gate{OpKind::HardSwish, 0, {}};
-    if (is_relu6_of_x_plus_3(g, p.factors[i], p.factors[1 - i], gate.nodes) && same_type(g, p.factors[1 - i], g.result(root)))
-      return *x = p.factors[1 - i], gate;
+    if (is_relu6_of_x_plus_3(g, p.factors[i], p.factors[1 - i], gate.nodes) && same_type(g, p.factors[1 - i], g.result(root))) {
+      *x = p.factors[1 - i];
+      return gate;
+    }
   }
   return std::nullopt;
 }

@@ -88,7 +88,10 @@ class SharedNorms {
     ScaledNorm s{g_.result(mul), row_beside(mul, v), {}, {mul}, {}, {}, {}};
     if (!s.gamma.valid()) return {};
     if (const NodeId add = g_.only_user(s.y); add.valid() && g_.op(add) == OpKind::Add)
-      if (s.beta = row_beside(add, s.y); s.beta.valid()) s.y = g_.result(add), s.nodes.push_back(add);
+      if (s.beta = row_beside(add, s.y); s.beta.valid()) {
+        s.y = g_.result(add);
+        s.nodes.push_back(add);
+      }
     return s;
   }
 
@@ -106,7 +109,8 @@ class SharedNorms {
   // Collects the matmuls, or the reason why there are other users.
   ScaledNorm look_at(ScaledNorm s) const {
     const auto fault = [&](std::string_view reason, std::string detail) {
-      s.fault = reason, s.detail = std::move(detail);
+      s.fault = reason;
+      s.detail = std::move(detail);
       return s;
     };
     const NodeId n = s.nodes[0];

@@ -80,7 +80,8 @@ class Merger {
     const ValueId y = Builder(graph_, nullptr, n).concat(parts, graph_.attrs<AxisAttrs>(n).axis);
     if (!y.valid()) return n;
     if (graph_.type_id(y) == graph_.type_id(graph_.result(n))) return graph_.def(y);
-    return graph_.erase(graph_.def(y)), n;
+    graph_.erase(graph_.def(y));
+    return n;
   }
 
   // Open addressing. The table has at least twice as many slots as the graph has nodes, so it never grows.
@@ -88,7 +89,10 @@ class Merger {
     const uint64_t h = hash(n);
     for (size_t i = h & (slots_.size() - 1);; i = (i + 1) & (slots_.size() - 1)) {
       Slot& slot = slots_[i];
-      if (!slot.node.valid()) return slot = {h, n}, n;
+      if (!slot.node.valid()) {
+        slot = {h, n};
+        return n;
+      }
       if (slot.hash == h && equal(n, slot.node)) return slot.node;
     }
   }
@@ -154,7 +158,8 @@ PassResult common_subexpression_elimination(Module& m, PassContext& context) {
   for (GraphId id : graphs_in_use(m)) {
     Merger merger(m.graph(id), context);
     merger.run();
-    merged += merger.merged, joined += merger.joined;
+    merged += merger.merged;
+    joined += merger.joined;
   }
   return {merged + joined > 0, {{"nodes_merged", merged}, {"joins_continued", joined}}};
 }

@@ -108,7 +108,10 @@ PassResult dead_code_elimination(Module& m, PassContext& context) {
       if (g.op(n) == OpKind::Input) continue;
       if (!has_uses(g, n)) {
         if (named.defined_by(g, n)) continue;
-        nodes += context.rewrite([&] { return g.erase(n), true; });
+        nodes += context.rewrite([&] {
+          g.erase(n);
+          return true;
+        });
       } else if (has_trait(g.op(n), kBody)) {
         const int64_t before = dropped;
         context.rewrite([&] { return (dropped += drop_unread_captures(g, n)) > before; });

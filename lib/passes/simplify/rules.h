@@ -35,7 +35,10 @@ class Simplifier {
   Graph& graph() { return graph_; }
   DimTable& dims() { return graph_.module().dims; }
   bool fast_math() const { return context_.options.fast_math; }
-  Builder& at(NodeId n) { return builder_.insert_before(n), builder_; }
+  Builder& at(NodeId n) {
+    builder_.insert_before(n);
+    return builder_;
+  }
   NodeId def(ValueId v, OpKind op) const;  // the node that defines v if it has this kind, else invalid
 
   // The common value of all elements of a constant of a real type; nullopt if they differ.

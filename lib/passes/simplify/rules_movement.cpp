@@ -221,7 +221,8 @@ bool reverse_reverse(Simplifier& s, NodeId n) {
   const NodeId inner = s.def(arg(s, n), Reverse);
   if (!inner.valid()) return false;
   auto a = s.graph().attrs<AxesAttrs>(n).axes, b = s.graph().attrs<AxesAttrs>(inner).axes;
-  std::ranges::sort(a), std::ranges::sort(b);
+  std::ranges::sort(a);
+  std::ranges::sort(b);
   return a == b && s.replace(n, arg(s, inner));
 }
 

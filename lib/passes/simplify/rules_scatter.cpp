@@ -43,7 +43,10 @@ std::optional<Box> box_of_slices(const Graph& g, NodeId n) {
     box.size.push_back(p.axis ? d[next++] : Dim(1));
   }
   if (Dim(static_cast<int64_t>(box.start.size())) != g.dims(index).back() || !pass(d.size())) return std::nullopt;
-  for (size_t k = box.start.size(); k < x.size(); ++k) box.start.push_back(Dim(0)), box.size.push_back(x[k]);
+  for (size_t k = box.start.size(); k < x.size(); ++k) {
+    box.start.push_back(Dim(0));
+    box.size.push_back(x[k]);
+  }
   return box;
 }
 
