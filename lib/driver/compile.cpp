@@ -169,7 +169,7 @@ std::optional<PassOptions> pass_options(const CompileOptions& o, Diagnostics& d)
             "int8, int4, fp8-e4m3 or fp8-e5m2, and how many terms share a scale: int4:32");
     return std::nullopt;
   }
-  if (!o.activations.empty()) p.int8_activations = o.activations == "int8";
+  if (o.activations != "model") p.int8_activations = o.activations == "int8";
   if (!o.calibration_file.empty()) {
     CalibrationRecord record;
     if (!read_calibration(o.calibration_file, &record, d)) return std::nullopt;

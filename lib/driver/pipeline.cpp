@@ -39,7 +39,7 @@ std::vector<PipelinePart> pipeline(std::string_view target, const CompileOptions
   const auto policy = report::precision_policy_from_name(options.precision_name);
   const bool scaled = policy && *policy >= PrecisionPolicy::Fp8E4M3;
   if (!options.weights.empty() || scaled) quantise.insert(quantise.end() - 2, "quantise_weights");
-  if (!options.activations.empty()) quantise.emplace_back("round_activations");
+  if (options.activations != "model") quantise.emplace_back("round_activations");
   add("quantise", quantise);
   if (scaled) add("precision", {"scale_operands", "common_subexpression_elimination", "dead_code_elimination"});
   else if (options.precision_name != "f32")

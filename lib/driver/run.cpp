@@ -141,7 +141,7 @@ bool prepare(const CompileOptions& o, const RunRequest& run, Prepared* p, Diagno
   p->drawn = run.data.empty() ? std::vector<bool>(p->labels.size()) : drawn_outputs(m);
   // Passes run for the reference engine only when a flag asks for one of their effects.
   const bool optimised = o.verify || o.verify_each || !o.passes.empty() || !o.stop_after.empty() || o.precision_name != "f32" ||
-                         !o.calibration_file.empty() || !o.weights.empty() || !o.activations.empty();
+                         !o.calibration_file.empty() || !o.weights.empty() || o.activations != "model";
   if (run.engine == Engine::Reference && !optimised) return true;
   auto forms = lower_interface(m, run.target, o, d);
   if (!forms) return false;

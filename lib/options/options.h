@@ -58,7 +58,7 @@ struct CompileOptions : PassOptions, PlanOptions {
 
   std::string precision_name = "f32";  // a policy, or custom:FILE
   std::string weights;                 // TYPE or TYPE:GROUP SIZE of the constant weights of matmuls; empty: as they are
-  std::string activations;             // of matmuls with quantized weights: int8 or float; empty: as the model says
+  std::string activations = "model";   // of matmuls with quantized weights: int8, float, or as the model says
   std::string calibration_file;
   KernelDispatch kernel_dispatch = KernelDispatch::Native;
   std::string supported_ops;  // file of the operations that may be left; empty: those of the target
@@ -244,8 +244,8 @@ inline constexpr Option kOptions[] = {
      .commands = kPassCommands, .value = "TYPE[:GROUP SIZE]", .in_manifest = true,
      .help = "store constant weights of matmuls in fewer bits: int8, int4, fp8-e4m3 or fp8-e5m2"},
     {.key = "activations", .flag = "--activations", .field = &CompileOptions::activations, .group = Group::Precision,
-     .commands = kPassCommands, .choices = "int8|float", .in_manifest = true,
-     .help = "what matmuls with quantized weights multiply: rows rounded to 8 bits, or as they are (default: as the model says)"},
+     .commands = kPassCommands, .choices = "model|int8|float", .in_manifest = true,
+     .help = "what matmuls with quantized weights multiply: rows rounded to 8 bits, as they are, or as the model says"},
     {.key = "calibration", .flag = "--calibration", .field = &CompileOptions::calibration_file, .group = Group::Precision,
      .commands = kPassCommands, .value = "FILE", .in_manifest = true, .is_path = true,
      .help = "record that says where to quantise, and with which scales"},
